@@ -1,0 +1,1 @@
+"""Front ends: each turns one kind of description into constraints."""

@@ -1,0 +1,336 @@
+"""Sets of characters that patterns name: ``\\w``, ``\\p{…}``, and what ignoring case adds to a set.
+
+Everything is made when first needed and kept for the process. ``\\w``, ``\\d`` and upper and lower case are those of
+the running Python; properties and scripts come from a generated table (see ``tools/unicode_tables.py``).
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import unicodedata
+import zlib
+from functools import lru_cache
+from itertools import accumulate
+
+from guiderail._core import CharSet
+from guiderail.frontends.regex import _classes
+
+__all__ = [
+    "ANY",
+    "ASCII_DIGIT",
+    "ASCII_SPACE",
+    "ASCII_WORD",
+    "ECMA_SPACE",
+    "NEWLINE",
+    "NONE",
+    "digit",
+    "fold_ascii",
+    "fold_ecma",
+    "fold_unicode",
+    "letter_fold",
+    "property_set",
+    "space",
+    "word",
+]
+
+NONE = CharSet([])
+ANY = CharSet([(0, 0x10FFFF)])
+NEWLINE = CharSet([(10, 10)])
+ECMA_NEWLINE = CharSet([(10, 10), (13, 13), (0x2028, 0x2029)])
+ASCII_DIGIT = CharSet([(48, 57)])
+ASCII_WORD = CharSet([(48, 57), (65, 90), (95, 95), (97, 122)])
+ASCII_SPACE = CharSet([(9, 13), (32, 32)])
+ECMA_SPACE = CharSet(
+    [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F)]
+    + [(0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
+)
+
+Ranges = list[tuple[int, int]]
+
+
+def _unpack(packed: str) -> Ranges:
+    raw = zlib.decompress(base64.b64decode(packed))
+    ends = list(accumulate(struct.unpack(f"<{len(raw) // 4}I", raw)))
+    return list(zip(ends[::2], ends[1::2], strict=True))
+
+
+def _runs(points: list[int]) -> Ranges:
+    ranges: Ranges = []
+    for c in points:
+        if ranges and ranges[-1][1] == c - 1:
+            ranges[-1] = (ranges[-1][0], c)
+        else:
+            ranges.append((c, c))
+    return ranges
+
+
+def _predicate(packed: str, test: str) -> CharSet:
+    """The set of a ``str`` predicate: from the table, corrected for the Unicode version of the running Python."""
+    if unicodedata.unidata_version == _classes.VERSION:
+        return CharSet(_unpack(packed))
+    holds = getattr(str, test)
+    table = tuple(map(int, _classes.VERSION.split(".")))
+    if tuple(map(int, unicodedata.unidata_version.split("."))) > table:
+        later = [c for low, high in _unpack(_classes.LATER) for c in range(low, high + 1) if holds(chr(c))]
+        return CharSet(_unpack(packed) + _runs(later))
+    return CharSet(_runs([c for c in range(0x110000) if holds(chr(c))]) + ([(95, 95)] if test == "isalnum" else []))
+
+
+@lru_cache(maxsize=1)
+def word() -> CharSet:
+    """``\\w`` of Python's ``re``: ``str.isalnum`` or the underscore."""
+    return _predicate(_classes.WORD, "isalnum")
+
+
+@lru_cache(maxsize=1)
+def digit() -> CharSet:
+    """``\\d`` of Python's ``re``: ``str.isdecimal``."""
+    return _predicate(_classes.DIGIT, "isdecimal")
+
+
+@lru_cache(maxsize=1)
+def space() -> CharSet:
+    """``\\s`` of Python's ``re``: ``str.isspace``."""
+    return CharSet(
+        [(9, 13), (28, 32), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
+        + [(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)]
+    )
+
+
+# -- case ------------------------------------------------------------------------------------------------------
+def _lower(c: int) -> int:
+    """Simple lower case (one character to one), as Python's ``re`` uses it."""
+    lower = chr(c).lower()
+    return ord(lower) if len(lower) == 1 else 0x69  # the one full mapping is that of U+0130
+
+
+def _upper(c: int) -> int:
+    """Simple upper case."""
+    upper = chr(c).upper()
+    if len(upper) > 1:
+        upper = chr(c).title()  # U+1F80 has a single character there, U+00DF has not
+    return ord(upper) if len(upper) == 1 else c
+
+
+class _Cases:
+    """The tables of ``re.IGNORECASE`` for str patterns.
+
+    A character c matches a set S when the lower case of c is in S', the lower cases of the members of S and the
+    characters that share an upper case with those. It is not symmetric (``ẞ`` matches ``ß``, not the reverse).
+    """
+
+    def __init__(self) -> None:
+        points = [c for low, high in _unpack(_classes.CASED) for c in range(low, high + 1)]
+        self.cased = {c for c in points if _lower(c) != c or _upper(c) != c}
+        self.lower = {c: _lower(c) for c in self.cased}
+        self.sources: dict[int, list[int]] = {}  # lower case -> the characters that have it
+        by_upper: dict[int, list[int]] = {}
+        for c, low in self.lower.items():
+            self.sources.setdefault(low, []).append(c)
+            if low == c:
+                by_upper.setdefault(_upper(c), []).append(c)
+        self.twins: dict[int, list[int]] = {}  # lower-case characters of the same upper case
+        for twins in by_upper.values():
+            if len(twins) > 1:
+                self.twins |= {c: twins for c in twins}
+        self.cased_set = CharSet(_runs(sorted(self.cased)))
+
+    def fold(self, chars: CharSet, explicit: CharSet) -> CharSet:
+        inside = (explicit & self.cased_set).ranges()
+        if not inside:
+            return chars
+        folded: set[int] = set()
+        for low, high in inside:
+            for c in range(low, high + 1):
+                lowered = self.lower[c]
+                folded.add(lowered)
+                folded.update(self.twins.get(lowered, ()))
+        others = (chars - explicit) & self.cased_set  # from \w and the like: asked about the lower case itself
+        matched = [c for low in folded for c in self.sources.get(low, (low,))]
+        for low, high in others.ranges():
+            for c in range(low, high + 1):
+                if self.lower[c] == c:
+                    matched.extend(self.sources[c])
+        uncased = chars - self.cased_set
+        return uncased | CharSet([(c, c) for c in matched])
+
+
+@lru_cache(maxsize=1)
+def _cases() -> _Cases:
+    return _Cases()
+
+
+_ASCII_LOWER = [(97, 122)]
+_EXTRA = {"i": [(0x130, 0x131)], "k": [(0x212A, 0x212A)], "s": [(0x17F, 0x17F)]}
+
+
+@lru_cache(maxsize=512)
+def letter_fold(char: str, mode: str) -> CharSet | None:
+    """What one character stands for when case is ignored; None where it is only itself.
+
+    Args:
+        char: one character.
+        mode: ``"unicode"`` or ``"ascii"`` (Python), ``"ecma"``.
+    """
+    if char.isascii():
+        if not char.isalpha():
+            return None
+        low, up = ord(char.lower()), ord(char.upper())
+        extra = [] if mode == "ascii" else _EXTRA.get(char.lower(), [])
+        if mode == "ecma" and low == 0x69:
+            extra = []
+        return CharSet([(low, low), (up, up), *extra])
+    if mode == "ascii":
+        return None
+    own = CharSet([(ord(char), ord(char))])
+    folded = fold_ecma(own) if mode == "ecma" else fold_unicode(own, own)
+    return None if folded == own else folded
+
+
+@lru_cache(maxsize=256)
+def fold_unicode(chars: CharSet, explicit: CharSet) -> CharSet:
+    """``chars`` as ``re.IGNORECASE`` reads them; ``explicit`` is the part written as characters and ranges."""
+    ranges = explicit.ranges()
+    if chars == explicit and (not ranges or ranges[-1][1] < 128):  # the usual case needs no table
+        extra = [r for letter, more in _EXTRA.items() if _has_letter(ranges, letter) for r in more]
+        return fold_ascii(chars) | CharSet(extra) if extra else fold_ascii(chars)
+    return _cases().fold(chars, explicit)
+
+
+def _has_letter(ranges: Ranges, letter: str) -> bool:
+    return any(a <= ord(letter) <= b or a <= ord(letter.upper()) <= b for a, b in ranges)
+
+
+@lru_cache(maxsize=256)
+def fold_ascii(chars: CharSet) -> CharSet:
+    """``chars`` with the other case of their ASCII letters."""
+    extra = [(max(a, 65) + 32, min(b, 90) + 32) for a, b in chars.ranges() if a <= 90 and b >= 65]
+    extra += [(max(a, 97) - 32, min(b, 122) - 32) for a, b in chars.ranges() if a <= 122 and b >= 97]
+    return chars | CharSet(extra) if extra else chars
+
+
+@lru_cache(maxsize=1)
+def _ecma_classes() -> tuple[dict[int, list[int]], CharSet]:
+    """Characters with the same simple case folding, and the set of those that have a companion."""
+    odd = {0xFB05: 0xFB06, 0x1FD3: 0x390, 0x1FE3: 0x3B0}  # status S in CaseFolding.txt, F in str.casefold
+    groups: dict[int, list[int]] = {}
+    for low, high in _unpack(_classes.CASED):
+        for c in range(low, high + 1):
+            char = chr(c)
+            folded = char.casefold()
+            if len(folded) > 1:
+                folded = char.lower() if c not in odd else chr(odd[c])
+            groups.setdefault(ord(folded) if len(folded) == 1 else c, []).append(c)
+    classes = {c: group for group in groups.values() if len(group) > 1 for c in group}
+    return classes, CharSet(_runs(sorted(classes)))
+
+
+@lru_cache(maxsize=256)
+def fold_ecma(chars: CharSet) -> CharSet:
+    """``chars`` closed under simple case folding (ECMA-262, Canonicalize with the flags ``iu``)."""
+    classes, members = _ecma_classes()
+    inside = (chars & members).ranges()
+    return chars | CharSet([(d, d) for a, b in inside for c in range(a, b + 1) for d in classes[c]]) if inside else chars
+
+
+# -- properties ------------------------------------------------------------------------------------------------
+_GROUPS = {
+    "L": ("Lu", "Ll", "Lt", "Lm", "Lo"),
+    "LC": ("Lu", "Ll", "Lt"),
+    "M": ("Mn", "Mc", "Me"),
+    "N": ("Nd", "Nl", "No"),
+    "P": ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"),
+    "S": ("Sm", "Sc", "Sk", "So"),
+    "Z": ("Zs", "Zl", "Zp"),
+    "C": ("Cc", "Cf", "Co", "Cs", "Cn"),
+    "LETTER": "L",
+    "CASEDLETTER": "LC",
+    "MARK": "M",
+    "COMBININGMARK": "M",
+    "NUMBER": "N",
+    "PUNCTUATION": "P",
+    "PUNCT": "P",
+    "SYMBOL": "S",
+    "SEPARATOR": "Z",
+    "OTHER": "C",
+}
+
+
+@lru_cache(maxsize=256)
+def property_set(name: str, value: str | None = None) -> CharSet | None:
+    """The set of ``\\p{name}`` or ``\\p{name=value}``; None where there is none.
+
+    General categories, scripts (``Script=``, ``sc=``, ``Script_Extensions=``, ``scx=``, or the script alone) and the
+    binary properties of ECMA-262 (``Alphabetic``, ``White_Space``, ``Emoji`` …). Case, spaces, ``_`` and ``-`` of names do
+    not count.
+    """
+    key = _plain(name)
+    if value is not None:
+        wanted = _plain(value)
+        if key in ("GC", "GENERALCATEGORY"):
+            return _category(wanted)
+        if key in ("SC", "SCRIPT"):
+            return _script(wanted, extensions=False)
+        if key in ("SCX", "SCRIPTEXTENSIONS"):
+            return _script(wanted, extensions=True)
+        return None
+    if key == "ANY":
+        return ANY
+    if key == "ASCII":
+        return CharSet([(0, 127)])
+    if key == "ASSIGNED":
+        unassigned = _category("CN")
+        return None if unassigned is None else ~unassigned
+    found = _category(key)
+    if found is None:
+        found = _table(_properties().BINARY.get(key))
+    return _script(key, extensions=False) if found is None else found
+
+
+def _plain(name: str) -> str:
+    return name.upper().replace("_", "").replace(" ", "").replace("-", "")
+
+
+def _properties():  # type: ignore[no-untyped-def]
+    from guiderail.frontends.regex import _properties as module  # 80 KB of tables: only when a pattern asks
+
+    return module
+
+
+@lru_cache(maxsize=256)
+def _table(key: str | None) -> CharSet | None:
+    packed = None if key is None else _properties().TABLES.get(key)
+    return None if packed is None else CharSet(_unpack(packed))
+
+
+def _category(key: str) -> CharSet | None:
+    if key in ("CN", "UNASSIGNED"):
+        known = [c for c in set(_properties().CATEGORY.values()) if c != "Cs"]
+        return ~_union(known) - NONE
+    group = _GROUPS.get(key)
+    if isinstance(group, str):
+        group = _GROUPS[group]
+    if group is None:
+        return _table(_properties().CATEGORY.get(key))
+    if "Cn" in group:
+        known = [c for c in set(_properties().CATEGORY.values()) if c not in group]
+        return ~_union(known)
+    return _union(list(group))
+
+
+def _union(keys: list[str]) -> CharSet:
+    ranges: Ranges = []
+    for key in keys:
+        found = _table(key)
+        ranges += [] if found is None else found.ranges()
+    return CharSet(ranges)
+
+
+def _script(key: str, *, extensions: bool) -> CharSet | None:
+    script = _properties().SCRIPT.get(key)
+    if script is None:
+        return None
+    if extensions and "scx=" + script in _properties().TABLES:
+        return _table("scx=" + script)
+    return _table("sc=" + script)

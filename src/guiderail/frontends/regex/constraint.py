@@ -1,0 +1,156 @@
+"""The constraint that a pattern stands for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError, PatternError
+from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex.ecma_dialect import EcmaParser
+from guiderail.frontends.regex.lower import lower
+from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Parsed
+from guiderail.frontends.regex.python_dialect import PythonParser
+
+__all__ = ["Regex", "regex"]
+
+_PYTHON_FLAGS = {"a": ASCII, "i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": 0, "x": VERBOSE}
+_ECMA_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": 0, "v": 0}
+_RE_FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "u": re.UNICODE, "x": re.VERBOSE}
+
+
+@dataclass(frozen=True, slots=True)
+class Regex(Constraint):
+    """The texts that a pattern matches; made by :func:`regex`.
+
+    Attributes:
+        pattern: the pattern.
+        dialect: ``"python"`` or ``"ecma"``.
+        flags: letters, sorted.
+        mode: ``"match"`` or ``"search"``.
+        max_length: the most characters (code points), or None.
+        max_nesting: how deep groups may nest.
+    """
+
+    pattern: str
+    dialect: str = "python"
+    flags: str = ""
+    mode: str = "match"
+    max_length: int | None = None
+    max_nesting: int = 250
+    _parsed: Parsed = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        bits = 0
+        if self.dialect == "python":
+            for letter in self.flags:
+                bits |= _PYTHON_FLAGS[letter]
+            parsed = PythonParser(self.pattern, bits, self.max_nesting, unicode="u" in self.flags).parse()
+        else:
+            for letter in self.flags:
+                bits |= _ECMA_FLAGS[letter]
+            unicode = "u" in self.flags or "v" in self.flags
+            parsed = EcmaParser(self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags).parse()
+        object.__setattr__(self, "_parsed", parsed)
+
+    def _lower(self, b: _core.Builder) -> int:
+        e = lower(self._parsed, b, self.pattern, self.mode == "search")
+        if self.max_length is None:
+            return e
+        return b.intersection([e, b.repeat(b.char_class(charsets.ANY), 0, self.max_length)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Regex, (self.pattern, self.dialect, self.flags, self.mode, self.max_length, self.max_nesting)
+
+    def __repr__(self) -> str:
+        shown = [repr(self.pattern)]
+        for name, usual in (("dialect", "python"), ("flags", ""), ("mode", "match"), ("max_length", None)):
+            if getattr(self, name) != usual:
+                shown.append(f"{name}={getattr(self, name)!r}")
+        if self.max_nesting != 250:
+            shown.append(f"max_nesting={self.max_nesting}")
+        return f"regex({', '.join(shown)})"
+
+
+def regex(
+    pattern: str | re.Pattern[str],
+    *,
+    dialect: str = "python",
+    flags: int | str = 0,
+    mode: str = "match",
+    max_length: int | None = None,
+    max_nesting: int = 250,
+) -> Regex:
+    r"""The texts that a regular expression matches.
+
+        >>> import guiderail as gr
+        >>> gr.regex(r"\d{4}-\d{2}").matches("2024-02")
+        True
+        >>> gr.regex("b+", mode="search", max_length=4).matches("abba")
+        True
+
+    The whole language of both dialects is read, look-arounds and anchors anywhere included, except for what no
+    automaton can do: backreferences, recursion and conditionals are refused. Beyond the dialects, ``\p{…}`` is
+    always known, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)`` are the extensions
+    of :mod:`guiderail.extensions`.
+
+    Args:
+        pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do.
+        dialect: ``"python"`` (``re`` of Python 3.11) or ``"ecma"`` (ECMA-262, which JSON Schema's ``pattern`` means; read
+            without the ``u`` flag as leniently as its Annex B, with ``\u{…}`` and ``\p{…}`` in any case).
+        flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA.
+        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand around the match.
+        max_length: the most characters (code points) of the text.
+        max_nesting: how deep groups may nest.
+
+    Raises:
+        PatternError: the pattern is malformed or asks for what no automaton can do; ``span`` says where.
+        LimitError: groups nest deeper than ``max_nesting``.
+        CompileError: an argument is not one of the above.
+    """
+    if isinstance(pattern, re.Pattern):
+        if dialect != "python" or flags:
+            raise CompileError(
+                "a compiled pattern has its own flags and is of the Python dialect; pass pattern.pattern instead",
+                code="regex-compiled",
+            )
+        pattern, flags = pattern.pattern, pattern.flags & ~re.UNICODE
+    if not isinstance(pattern, str):
+        if isinstance(pattern, bytes):
+            raise PatternError("patterns of bytes are not read; decode the pattern to a string", code="regex-bytes")
+        raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
+    if dialect not in ("python", "ecma"):
+        raise CompileError(f"the dialect is 'python' or 'ecma', not {dialect!r}", code="regex-dialect")
+    if mode not in ("match", "search"):
+        raise CompileError(f"the mode is 'match' or 'search', not {mode!r}", code="regex-mode")
+    for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+            raise CompileError(f"{name} must be a whole number, 0 or more, not {value!r}", code="bad-bound")
+    return Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
+
+
+def _letters(flags: int | str, dialect: str) -> str:
+    """Flags as sorted letters, checked."""
+    known = _PYTHON_FLAGS if dialect == "python" else _ECMA_FLAGS
+    if isinstance(flags, str):
+        letters = "".join(sorted(set(flags)))
+    else:
+        if dialect != "python":
+            raise CompileError(f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags")
+        letters = "".join(letter for letter, bit in sorted(_RE_FLAGS.items()) if flags & bit)
+        for bit in _RE_FLAGS.values():
+            flags &= ~int(bit)
+        if flags:
+            raise CompileError(
+                f"the flags {re.RegexFlag(flags)!r} are not for texts; use any of {''.join(known)!r}", code="regex-flags"
+            )
+    for letter in letters:
+        if letter not in known:
+            raise CompileError(
+                f"there is no flag {letter!r} in the {dialect} dialect; use any of {''.join(known)!r}", code="regex-flags"
+            )
+    if "a" in letters and "u" in letters or "u" in letters and "v" in letters:
+        raise CompileError(f"the flags {letters!r} exclude each other; keep one of them", code="regex-flags")
+    return letters

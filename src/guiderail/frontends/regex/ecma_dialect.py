@@ -1,0 +1,312 @@
+"""ECMA-262 regular expressions: with the flags ``u`` or ``v`` strictly, else with the leniency of Annex B.
+
+In addition ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag, for JSON Schema's sake, and so does
+ignoring case. A pattern is matched against code points, never halves of surrogate pairs.
+"""
+
+from __future__ import annotations
+
+import re
+
+from guiderail._core import CharSet
+from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex.parser import (
+    _BRACES,
+    ANCHOR,
+    DOTALL,
+    IGNORECASE,
+    MULTILINE,
+    Parser,
+    match_of,
+)
+from guiderail.frontends.regex.syntax import Boundary, Edge, Set
+
+__all__ = ["EcmaParser"]
+
+_MODIFIERS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL}
+_CONTROLS = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+_U_BRACED = re.compile(r"\{([0-9a-fA-F]+)\}")
+_U4 = re.compile(r"[0-9a-fA-F]{4}")
+_LOW_SURROGATE = re.compile(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_X2 = re.compile(r"[0-9a-fA-F]{2}")
+_DECIMAL = re.compile(r"[0-9]+")
+_OCTAL = re.compile(r"[0-3][0-7]{0,2}|[4-7][0-7]?")
+_NAME = re.compile(r"[\w$]+")
+_DOT = ~charsets.ECMA_NEWLINE
+_IGNORED_CASE_WORD = charsets.ASCII_WORD | CharSet([(0x17F, 0x17F), (0x212A, 0x212A)])
+
+
+class EcmaParser(Parser):
+    plain = match_of(r"[^\\.^$*+?{\[()|}\]]+")
+    plain_verbose = plain
+    fold_mode = "ecma"
+
+    def __init__(self, pattern: str, flags: int, max_nesting: int, *, unicode: bool, sets: bool) -> None:
+        super().__init__(pattern, flags, max_nesting)
+        self.unicode = unicode
+        self.sets = sets
+        if not unicode:
+            self.plain = self.plain_verbose = _LENIENT_PLAIN
+
+    def dot(self) -> CharSet:
+        return charsets.ANY if self.flags & DOTALL else _DOT
+
+    def words(self) -> CharSet:
+        return _IGNORED_CASE_WORD if self.flags & IGNORECASE else charsets.ASCII_WORD
+
+    def anchor(self, i: int) -> None:
+        lines = charsets.ECMA_NEWLINE if self.flags & MULTILINE else charsets.NONE
+        self.assertion(Edge(self.pattern[i] == "^", lines, True, i, i + 1))
+
+    def possessive_allowed(self) -> bool:
+        return False
+
+    def braces(self, i: int) -> tuple[int, int, int] | None:
+        match = _BRACES.match(self.pattern, i)
+        if match is not None and match[1]:
+            return self.bounds(match)
+        if self.unicode:
+            self.fail("lone-bracket", "with the u flag a lone '{' must be escaped", i, i + 1)
+        return None
+
+    def skip_comment(self, i: int) -> int:
+        # only reached for the closing brackets, which are plain text without the u flag
+        self.fail("lone-bracket", f"with the u flag a lone {self.pattern[i]!r} must be escaped", i, i + 1)
+
+    # -- escapes -------------------------------------------------------------------------------------------------
+    def category(self, c: str) -> CharSet:
+        kind = c.lower()
+        found = charsets.ASCII_DIGIT if kind == "d" else charsets.ECMA_SPACE if kind == "s" else self.words()
+        return found if c == kind else ~found
+
+    def escape(self, i: int) -> int:
+        c = self.pattern[i + 1]
+        if c in "dDwWsS":
+            self.atom(Set(self.category(c), i, i + 2))
+            return i + 2
+        if c in "bB":
+            self.assertion(Boundary(self.words(), c == "B", i, i + 2))
+            return i + 2
+        if c in "pP":
+            chars, end = self.property_of(i)
+            if chars is not None:
+                self.atom(Set(chars, i, end))
+                return end
+        if c in "123456789":
+            match = _DECIMAL.match(self.pattern, i + 1)
+            assert match is not None
+            if self.unicode or len(match[0]) < 6 and int(match[0]) <= self.group_count():
+                self.refuse_backreference(i, match.end())
+        if c == "k" and (self.unicode or self.has_names()):
+            close = self.pattern.find(">", i)
+            self.refuse_backreference(i, close + 1 if close > 0 else i + 2)
+        char, end = self.character(i, in_class=False)
+        self.text(char, i, end)
+        return end
+
+    def property_of(self, i: int) -> tuple[CharSet | None, int]:
+        """``\\p{…}``; None for a plain ``\\p`` where that is allowed."""
+        if self.pattern.startswith("{", i + 2):
+            found = self.property_escape(i)
+            if found is not None:
+                negated = self.pattern[i + 1] == "P" and self.flags & IGNORECASE
+                return (found[0] if negated else self.fold(found[0], found[0])), found[1]
+        if self.unicode:
+            self.fail("unknown-property", "\\p needs a property in braces, e.g. \\p{Letter}", i, i + 2)
+        return None, i + 2
+
+    def character(self, i: int, in_class: bool) -> tuple[str, int]:
+        """An escape that stands for one character."""
+        pattern, strict = self.pattern, self.unicode
+        c = pattern[i + 1]
+        if c in _CONTROLS:
+            return _CONTROLS[c], i + 2
+        if c == "c":
+            letter = pattern[i + 2 : i + 3]
+            if letter.isascii() and (letter.isalpha() or (in_class and not strict and (letter.isdigit() or letter == "_"))):
+                return chr(ord(letter) % 32), i + 3
+            if strict:
+                self.fail("bad-escape", "\\c needs a letter", i, i + 2)
+            return "\\", i + 1  # Annex B: the backslash itself, then a plain c
+        if c == "x":
+            match = _X2.match(pattern, i + 2)
+            if match is not None:
+                return chr(int(match[0], 16)), match.end()
+            if strict:
+                self.fail("bad-escape", "\\x needs 2 hexadecimal digits", i, i + 2)
+            return "x", i + 2
+        if c == "u":
+            return self.unicode_escape(i)
+        if c in "0123456789":
+            digit_next = pattern[i + 2 : i + 3].isdigit()
+            if strict and (c != "0" or digit_next):
+                self.fail("bad-escape", "an octal escape is not allowed with the u flag; use \\x or \\u", i, i + 2)
+            match = _OCTAL.match(pattern, i + 1)
+            return (c, i + 2) if match is None else (chr(int(match[0], 8)), match.end())
+        if strict and c not in _SYNTAX and not (in_class and c == "-"):
+            self.fail("bad-escape", f"with the u flag \\{c} means nothing; drop the backslash to match {c!r}", i, i + 2)
+        return c, i + 2
+
+    def unicode_escape(self, i: int) -> tuple[str, int]:
+        pattern = self.pattern
+        match = _U4.match(pattern, i + 2)
+        if match is not None:
+            code, end = int(match[0], 16), match.end()
+            if 0xD800 <= code < 0xDC00:
+                low = _LOW_SURROGATE.match(pattern, end)
+                if low is not None:
+                    return chr(0x10000 + ((code - 0xD800) << 10) + (int(low[1], 16) - 0xDC00)), low.end()
+            return chr(code), end
+        match = _U_BRACED.match(pattern, i + 2)
+        if match is not None:
+            code = int(match[1], 16)
+            if code > 0x10FFFF:
+                self.fail("bad-escape", "there is no character beyond U+10FFFF", i, match.end())
+            return chr(code), match.end()
+        if self.unicode:
+            self.fail("bad-escape", "\\u needs 4 hexadecimal digits, or some in braces", i, i + 2)
+        return "u", i + 2
+
+    def group_count(self) -> int:
+        """Capturing groups of the whole pattern: a reference may come before its group."""
+        return len(_CAPTURES.findall(_NOT_GROUPS.sub("", self.pattern)))
+
+    def has_names(self) -> bool:
+        return _NAMED.search(_NOT_GROUPS.sub("", self.pattern)) is not None
+
+    # -- classes -------------------------------------------------------------------------------------------------
+    def char_class(self, i: int) -> int:
+        pattern, n, start = self.pattern, len(self.pattern), i
+        i += 1
+        negated = pattern[i : i + 1] == "^"
+        i += negated
+        ranges: list[tuple[int, int]] = []
+        chars = charsets.NONE
+        while True:
+            if i >= n:
+                self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
+            if pattern[i] == "]":
+                break
+            item_at = i
+            low, i = self.class_item(i, start)
+            if pattern[i : i + 1] == "-" and i + 1 < n and pattern[i + 1] != "]":
+                high, end = self.class_item(i + 1, start)
+                if isinstance(low, int) and isinstance(high, int):
+                    if high < low:
+                        self.fail(
+                            "bad-range",
+                            "a range needs a lower and a higher character; escape the '-' to match it literally",
+                            item_at,
+                            end,
+                        )
+                    ranges.append((low, high))
+                    i = end
+                    continue
+                if self.unicode:
+                    self.fail("bad-range", "a range cannot begin or end with a class; escape the '-'", item_at, end)
+                ranges.append((45, 45))  # Annex B: the '-' is itself
+                for bound in (low, high):
+                    if isinstance(bound, int):
+                        ranges.append((bound, bound))
+                    else:
+                        chars = chars | bound
+                i = end
+            elif isinstance(low, int):
+                ranges.append((low, low))
+            else:
+                chars = chars | low
+        explicit = CharSet(ranges)
+        chars = self.fold(chars | explicit, explicit)
+        self.atom(Set(~chars if negated else chars, start, i + 1))
+        return i + 1
+
+    def class_item(self, i: int, start: int) -> tuple[int | CharSet, int]:
+        pattern = self.pattern
+        c = pattern[i]
+        if c != "\\":
+            if self.sets and (c in "()[{}/|" or pattern[i : i + 2] in _DOUBLES):
+                self.fail(
+                    "set-notation",
+                    "the set notation of the v flag is not read; write the class out, or escape this character",
+                    i,
+                    i + 1,
+                )
+            return ord(c), i + 1
+        c = pattern[i + 1 : i + 2]
+        if not c:
+            self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
+        if c in "dDwWsS":
+            return self.category(c), i + 2
+        if c == "b":
+            return 8, i + 2
+        if c in "pP":
+            found, end = self.property_of(i)
+            if found is not None:
+                return found, end
+        if self.sets:
+            if c == "q":
+                self.fail("set-notation", "strings in classes (\\q{…}) are not read; use alternatives", i, i + 2)
+            if c in "&-!#%,:;<=>@`~":
+                return ord(c), i + 2
+        char, end = self.character(i, in_class=True)
+        return ord(char), end
+
+    # -- groups --------------------------------------------------------------------------------------------------
+    def open_group(self, i: int) -> int:
+        pattern = self.pattern
+        if not pattern.startswith("?", i + 1):
+            self.groups += 1
+            return self.push(i, "group", "", i + 1, self.flags)
+        c = pattern[i + 2 : i + 3]
+        if c == ":":
+            return self.push(i, "group", "", i + 3, self.flags)
+        if c in ("=", "!"):
+            return self.push(i, "look", c, i + 3, self.flags)
+        if c == "<":
+            sign = pattern[i + 3 : i + 4]
+            if sign in ("=", "!"):
+                return self.push(i, "look", "<" + sign, i + 4, self.flags)
+            match = _NAME.match(pattern, i + 3)
+            if match is None or not pattern.startswith(">", match.end()) or match[0][0].isdigit():
+                self.fail("bad-group-name", "a named group is (?<name>…), the name of letters, digits, $ and _", i, i + 4)
+            return self.named(match[0], i, i + 3, match.end() + 1)
+        if c in ("i", "m", "s", "-"):
+            return self.modifiers(i)
+        if c == "(":
+            self.refuse_conditional(i, i + 3)
+        if c in ("R", "&") or c.isdigit():
+            self.refuse_recursion(i, i + 3)
+        if not c:
+            self.fail("unterminated-group", "the pattern ends inside a group", i, len(pattern))
+        self.fail("unknown-extension", f"(?{c} means nothing; groups are (…), (?:…), (?<name>…), (?=…), (?<=…)", i, i + 3)
+
+    def modifiers(self, i: int) -> int:
+        """``(?i-s:…)`` of ECMAScript 2025."""
+        pattern, start = self.pattern, i
+        i += 2
+        seen: set[str] = set()
+        flags, off = self.flags, False
+        while (c := pattern[i : i + 1]) != ":":
+            if c == "-" and not off:
+                off = True
+            elif c in _MODIFIERS and c not in seen:
+                seen.add(c)
+                flags = flags & ~_MODIFIERS[c] if off else flags | _MODIFIERS[c]
+            else:
+                self.fail("flags", "modifiers are any of i, m, s, once each, as in (?i:…) or (?i-s:…)", start, i + 1)
+            i += 1
+        if not seen:
+            self.fail("flags", "a modifier is missing", start, i + 1)
+        return self.push(start, "group", "", i + 1, flags)
+
+    def after_group(self, kind: str, name: str) -> None:
+        if kind == "look" and (self.unicode or "<" in name):
+            self.last = ANCHOR
+
+
+_LENIENT_PLAIN = match_of(r"[^\\.^$*+?{\[()|]+")
+_DOUBLES = frozenset(c + c for c in "&!#$%*+,.:;<=>?@^`~")
+_NOT_GROUPS = re.compile(r"\\.|\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_CAPTURES = re.compile(r"\((?!\?)|\(\?<(?![=!])")
+_NAMED = re.compile(r"\(\?<(?![=!])")

@@ -1,0 +1,165 @@
+"""What can be said of a node without running it: lengths, first and last characters, whether a match's end is unique."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from guiderail._core import CharSet
+from guiderail.frontends.regex.charsets import ANY, NONE
+from guiderail.frontends.regex.syntax import (
+    Alt,
+    And,
+    Any,
+    Atomic,
+    Boundary,
+    Cat,
+    Edge,
+    EndNl,
+    Ext,
+    Lit,
+    Look,
+    Node,
+    Not,
+    Rep,
+    Set,
+)
+
+__all__ = ["Fact", "Facts", "children", "one"]
+
+
+@lru_cache(maxsize=512)
+def one(char: str) -> CharSet:
+    """The set of one character."""
+    return CharSet([(ord(char), ord(char))])
+
+
+class Fact(NamedTuple):
+    """Facts of a node, true of every context.
+
+    Attributes:
+        least, most: bounds of the match's length in characters (``most`` < 0: none).
+        first, last: a superset of the characters that a match can begin and end with.
+        special: whether assertions are inside, so that a match depends on its surroundings.
+        unique: whether, from a given position, a match can only end at one place (no word is a prefix of another).
+    """
+
+    least: int
+    most: int
+    first: CharSet
+    last: CharSet
+    special: bool
+    unique: bool
+
+
+_ZERO = Fact(0, 0, NONE, NONE, True, True)
+
+
+def children(node: Node) -> list[Node]:
+    if isinstance(node, Cat | Alt | And | Ext):
+        return node.items
+    if isinstance(node, Rep | Look | Atomic | Not):
+        return [node.item]
+    return []
+
+
+class Facts:
+    """Facts of nodes, computed once for each, bottom-up and without recursion."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Node, Fact]] = {}  # the node is kept so that its id stays its own
+
+    def __call__(self, node: Node) -> Fact:
+        found = self.known.get(id(node))
+        if found is not None:
+            return found[1]
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = [child for child in children(top) if id(child) not in self.known]
+            if missing:
+                stack.extend(missing)
+            else:
+                self.known[id(top)] = (top, self.compute(top))
+                stack.pop()
+        return self.known[id(node)][1]
+
+    def mark_unique(self, node: Node) -> Node:
+        """Records what only the maker of ``node`` can know."""
+        self.known[id(node)] = (node, self(node)._replace(unique=True))
+        return node
+
+    def compute(self, node: Node) -> Fact:
+        if isinstance(node, Lit):
+            text = node.text
+            if not text:
+                return Fact(0, 0, NONE, NONE, False, True)
+            return Fact(len(text), len(text), one(text[0]), one(text[-1]), False, True)
+        if isinstance(node, Set):
+            return Fact(1, 1, node.chars, node.chars, False, True)
+        if isinstance(node, Cat):
+            return self.of_cat(node.items)
+        if isinstance(node, Alt):
+            return self.of_alt(node.items)
+        if isinstance(node, Rep):
+            item = self(node.item)
+            most = 0 if node.max == 0 or item.most == 0 else -1 if node.max < 0 or item.most < 0 else node.max * item.most
+            unique = node.mode == "possessive" or (item.unique and node.min == node.max)
+            unique = unique or most == 0 or item.least * node.min == most
+            return Fact(item.least * node.min, most, item.first, item.last, item.special, unique)
+        if isinstance(node, Atomic):
+            return self(node.item)._replace(unique=True)
+        if isinstance(node, Look | Edge | Boundary | EndNl):
+            return _ZERO
+        if isinstance(node, And):
+            facts = [self(item) for item in node.items]
+            bounds = [f.most for f in facts if f.most >= 0]
+            least, most = max(f.least for f in facts), min(bounds, default=-1)
+            return Fact(least, most, ANY, ANY, any(f.special for f in facts), any(f.unique for f in facts))
+        if isinstance(node, Not):
+            return Fact(0, -1, ANY, ANY, self(node.item).special, False)
+        assert isinstance(node, Any | Ext)
+        return Fact(0, -1, ANY, ANY, False, False)
+
+    def of_cat(self, items: list[Node]) -> Fact:
+        facts = [self(item) for item in items]
+        first, last = NONE, NONE
+        for fact in facts:
+            first = first | fact.first
+            if fact.least:
+                break
+        for fact in reversed(facts):
+            last = last | fact.last
+            if fact.least:
+                break
+        most = -1 if any(f.most < 0 for f in facts) else sum(f.most for f in facts)
+        least = sum(f.least for f in facts)
+        unique = least == most or all(
+            f.unique or self.stops(item, facts[k + 1 :]) for k, (item, f) in enumerate(zip(items, facts, strict=True))
+        )
+        return Fact(least, most, first, last, any(f.special for f in facts), unique)
+
+    def stops(self, item: Node, following: list[Fact]) -> bool:
+        """Whether a repetition can be left at one place only, because what follows begins with another character."""
+        if not isinstance(item, Rep) or not self(item.item).unique or not self(item.item).least:
+            return False
+        first, least = NONE, 0
+        for fact in following:
+            first = first | fact.first
+            least = fact.least
+            if least:
+                break
+        return least > 0 and not len(first & self(item.item).first)
+
+    def of_alt(self, items: list[Node]) -> Fact:
+        if not items:
+            return Fact(1, 1, NONE, NONE, False, True)  # no match at all: anything may be said of it
+        facts = [self(item) for item in items]
+        first, last = NONE, NONE
+        apart = True
+        for fact in facts:
+            apart = apart and fact.least > 0 and fact.unique and not len(first & fact.first)
+            first, last = first | fact.first, last | fact.last
+        most = -1 if any(f.most < 0 for f in facts) else max(f.most for f in facts)
+        least = min(f.least for f in facts)
+        return Fact(least, most, first, last, any(f.special for f in facts), apart or least == most)

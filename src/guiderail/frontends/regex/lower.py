@@ -1,0 +1,204 @@
+"""From the tree to an expression of the core.
+
+Assertions are the work here. Most need no look-around at run time: an anchor at the edge of the pattern, a ``\\b``
+between a word and a space are decided (``resolve``); an assertion about one character melts into the character
+beside it; a look-ahead whose sequence runs to the end of the text is an intersection with it, a look-behind whose
+sequence begins at the start likewise (``eliminate``). Only what is left becomes ``look_ahead`` and ``look_behind`` of the
+core, inside one ``scope``.
+"""
+
+from __future__ import annotations
+
+from guiderail import _core
+from guiderail._core import CharSet
+from guiderail.errors import LimitError, PatternError
+from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex.atomic import expand
+from guiderail.frontends.regex.eliminate import eliminate
+from guiderail.frontends.regex.facts import Facts, children
+from guiderail.frontends.regex.parser import Parsed
+from guiderail.frontends.regex.resolve import resolve
+from guiderail.frontends.regex.syntax import (
+    Alt,
+    And,
+    Any,
+    Boundary,
+    Cat,
+    Edge,
+    EndNl,
+    Ext,
+    Lit,
+    Look,
+    Node,
+    Not,
+    Rep,
+    Set,
+)
+
+__all__ = ["lower"]
+
+_EDGE = (charsets.NONE, True)  # what stands beside the whole text: its edge, no character
+
+
+def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
+    """Builds the expression of a pattern.
+
+    Args:
+        parsed: the tree.
+        b: the builder that will own the expression.
+        source: the pattern, for errors.
+        search: whether any text may stand around a match.
+
+    Raises:
+        PatternError: an atomic group or a repeated assertion cannot be expressed.
+    """
+    tree = parsed.tree
+    emitter = _Emitter(b, source)
+    if not parsed.atomics:
+        quick = _quick(parsed, emitter, search)
+        if quick is not None:
+            return quick
+    facts = Facts()
+    if parsed.atomics:
+
+        def prefix_free(node: Node) -> bool:
+            e = emitter.emit(node)
+            longer = b.concat([e, b.repeat(emitter.any_char(), 1, -1)])
+            try:
+                return b.is_empty(b.intersection([e, longer]))
+            except (LimitError, _core.CoreError):  # too hard to decide: treated as "no", which can only refuse more
+                return False
+
+        tree = expand(tree, facts, source, prefix_free)
+    if search:
+        span = (tree.start, tree.end)
+        tree = Cat([Any(*span), tree, Any(*span)], *span)
+    tree = resolve(tree, facts, _EDGE, _EDGE)
+    if not facts(tree).special:
+        return emitter.emit(tree)
+    plain = eliminate(tree, facts)
+    if plain is not None:
+        return emitter.emit(plain)
+    _check_loops(tree, facts, source)
+    return b.scope(emitter.emit(tree))
+
+
+def _quick(parsed: Parsed, emitter: _Emitter, search: bool) -> int | None:
+    """The usual case: no assertions, or only anchors at both ends of the pattern."""
+    b, tree = emitter.b, parsed.tree
+    before = after = b.EPSILON
+    if search:
+        before = after = b.repeat(emitter.any_char(), 0, -1)
+    if not parsed.assertions:
+        return b.concat([before, emitter.emit(tree), after]) if search else emitter.emit(tree)
+    items = tree.items if isinstance(tree, Cat) else [tree]
+    low, high, left = 0, len(items), parsed.assertions
+    first, last = items[0], items[-1]
+    if isinstance(first, Edge) and first.behind and first.edge and not (search and len(first.chars)):
+        low, left, before = 1, left - 1, b.EPSILON
+    if high > low:
+        if isinstance(last, Edge) and not last.behind and last.edge and not (search and len(last.chars)):
+            high, left, after = high - 1, left - 1, b.EPSILON
+        elif isinstance(last, EndNl):
+            high, left = high - 1, left - 1
+            after = b.repeat(b.literal(b"\n"), 0, 1) if search else b.EPSILON
+    if left:
+        return None
+    return b.concat([before, *(emitter.emit(item) for item in items[low:high]), after])
+
+
+def _check_loops(tree: Node, facts: Facts, source: str) -> None:
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Rep) and facts(node.item).special and not facts(node.item).least:
+            raise PatternError(
+                "a look-around or an anchor is repeated inside a group that may match nothing; make the group match "
+                "at least one character, or take the assertion out of it",
+                code="regex-empty-lookaround-loop",
+                source=source,
+                span=(node.start, node.end),
+            )
+        stack.extend(children(node))
+
+
+class _Emitter:
+    """Turns nodes into handles, bottom-up and without recursion; a shared node is built once."""
+
+    def __init__(self, b: _core.Builder, source: str) -> None:
+        self.b = b
+        self.source = source
+        self.any: int | None = None
+
+    def any_char(self) -> int:
+        if self.any is None:
+            self.any = self.b.char_class(charsets.ANY)
+        return self.any
+
+    def emit(self, root: Node) -> int:
+        b = self.b
+        done: dict[int, int] = {}
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if id(node) in done:
+                stack.pop()
+                continue
+            kind = type(node)
+            if kind is Lit:
+                done[id(node)] = b.literal(node.text.encode())  # type: ignore[attr-defined]
+                stack.pop()
+                continue
+            if kind is Set:
+                done[id(node)] = b.char_class(node.chars)  # type: ignore[attr-defined]
+                stack.pop()
+                continue
+            kids = children(node)
+            if kind is Alt and len(kids) > 1 and all(type(kid) is Lit for kid in kids):
+                done[id(node)] = b.choice([kid.text.encode() for kid in kids])  # type: ignore[attr-defined]
+                stack.pop()
+                continue
+            missing = [kid for kid in kids if id(kid) not in done]
+            if missing:
+                stack.extend(missing)
+                continue
+            done[id(node)] = self.build(node, [done[id(kid)] for kid in kids])
+            stack.pop()
+        return done[id(root)]
+
+    def build(self, node: Node, handles: list[int]) -> int:
+        b = self.b
+        if isinstance(node, Cat):
+            return b.concat(handles)
+        if isinstance(node, Rep):
+            return b.repeat(handles[0], node.min, node.max)
+        if isinstance(node, Alt):
+            return b.union(handles) if handles else b.EMPTY
+        if isinstance(node, Any):
+            return b.repeat(self.any_char(), 0, -1)
+        if isinstance(node, And):
+            return b.intersection(handles)
+        if isinstance(node, Not):
+            return b.complement(handles[0])
+        if isinstance(node, Ext):
+            return node.build(b, handles)
+        if isinstance(node, Look):
+            return (b.look_behind if node.behind else b.look_ahead)(handles[0], node.negative)
+        if isinstance(node, Edge):
+            return self.edge(node.behind, node.chars, node.edge)
+        if isinstance(node, EndNl):
+            end = self.edge(False, charsets.NONE, True)
+            return b.union([end, b.look_ahead(b.concat([b.literal(b"\n"), end]), False)])
+        assert isinstance(node, Boundary)
+        words, others = node.chars, ~node.chars
+        cases = [(words, False, words, False), (others, True, others, True)]
+        if not node.negated:
+            cases = [(words, False, others, True), (others, True, words, False)]
+        return b.union(
+            [b.concat([self.edge(True, c, e), self.edge(False, d, f)]) for c, e, d, f in cases]
+        )
+
+    def edge(self, behind: bool, chars: CharSet, edge: bool) -> int:
+        """The neighbour is one of ``chars``, or the edge: then, said negatively, none of the others."""
+        look = self.b.look_behind if behind else self.b.look_ahead
+        return look(self.b.char_class(~chars if edge else chars), edge)

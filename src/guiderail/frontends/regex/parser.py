@@ -1,0 +1,372 @@
+"""What the two dialects share: one pass over the pattern with an explicit stack of open groups.
+
+The dialects differ in their escapes, classes, quantifiers and group openers, which are methods of the subclasses
+(``python_dialect``, ``ecma_dialect``). Nothing here recurs, however deep the pattern nests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from guiderail._core import CharSet
+from guiderail.errors import LimitError, PatternError
+from guiderail.frontends.regex import charsets
+from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Lit, Look, Node, Rep, Set
+
+__all__ = ["IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII", "Parser", "Parsed"]
+
+IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII = 1, 2, 4, 8, 16
+
+# What the last item of a sequence is, for the quantifier that may follow it.
+NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
+
+_BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
+_MAX_REPEAT = 2**31 - 1
+_PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
+
+
+class Parsed:
+    """A tree with what the lowering wants to know at a glance."""
+
+    __slots__ = ("assertions", "atomics", "tree")
+
+    def __init__(self, tree: Node, assertions: int, atomics: int) -> None:
+        self.tree = tree
+        self.assertions = assertions  # anchors, boundaries and look-arounds
+        self.atomics = atomics  # atomic groups and possessive quantifiers
+
+
+class Parser:
+    """Parses ``pattern``; ``flags`` are the bits above.
+
+    Raises:
+        PatternError: the pattern is malformed, or asks for what no automaton can do.
+        LimitError: groups nest deeper than ``max_nesting``.
+    """
+
+    plain: Callable[[str, int], re.Match[str] | None]
+    plain_verbose: Callable[[str, int], re.Match[str] | None]
+    fold_mode: str
+
+    def __init__(self, pattern: str, flags: int, max_nesting: int) -> None:
+        self.pattern = pattern
+        self.flags = flags
+        self.max_nesting = max_nesting
+        self.assertions = 0
+        self.atomics = 0
+        self.names: set[str] = set()
+        self.groups = 0
+        self.alts: list[Node] = []
+        self.items: list[Node] = []
+        self.last = NOTHING
+        self.start = 0  # of the open alternative
+        # open groups: (alternatives, items, start of alternative, start of group, kind, name, flags outside)
+        self.stack: list[tuple[list[Node], list[Node], int, int, str, str, int]] = []
+
+    # -- dialects ------------------------------------------------------------------------------------------------
+    def escape(self, i: int) -> int:
+        """Reads the escape at ``i``, adds what it means, returns where it ends."""
+        raise NotImplementedError
+
+    def char_class(self, i: int) -> int:
+        """Reads the class that opens at ``i``."""
+        raise NotImplementedError
+
+    def open_group(self, i: int) -> int:
+        """Reads the opener at ``i``."""
+        raise NotImplementedError
+
+    def braces(self, i: int) -> tuple[int, int, int] | None:
+        """Reads a counted quantifier at ``i``: (min, max, end), or None where the brace is literal."""
+        raise NotImplementedError
+
+    def anchor(self, i: int) -> None:
+        """Adds what ``^`` or ``$`` at ``i`` means."""
+        raise NotImplementedError
+
+    def dot(self) -> CharSet:
+        raise NotImplementedError
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+    def parse(self) -> Parsed:
+        pattern, n, i = self.pattern, len(self.pattern), 0
+        plain, plain_verbose = self.plain, self.plain_verbose
+        while i < n:
+            match = (plain_verbose if self.flags & VERBOSE else plain)(pattern, i)
+            if match is not None:
+                self.text(match[0], i, match.end())
+                i = match.end()
+                continue
+            c = pattern[i]
+            if c == "\\":
+                if i + 1 == n:
+                    self.fail("bad-escape", "the pattern ends in a lone backslash; double it to match one", i, n)
+                i = self.escape(i)
+            elif c == "[":
+                i = self.char_class(i)
+            elif c == "(":
+                i = self.open_group(i)
+            elif c == ")":
+                i = self.close_group(i)
+            elif c in "*+?{":
+                i = self.quantifier(i, c)
+            elif c == ".":
+                self.atom(Set(self.dot(), i, i + 1))
+                i += 1
+            elif c == "|":
+                self.alts.append(self.sequence(i))
+                self.items, self.last, self.start = [], NOTHING, i + 1
+                i += 1
+            elif c == "^" or c == "$":
+                self.anchor(i)
+                i += 1
+            elif c == "#":
+                i = self.skip_comment(i)
+            else:  # white space in verbose mode
+                i += 1
+        if self.stack:
+            start = self.stack[-1][3]
+            self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
+        return Parsed(self.alternation(n, 0), self.assertions, self.atomics)
+
+    def skip_comment(self, i: int) -> int:
+        """A verbose comment runs to the end of its line; an escaped newline does not end it."""
+        while i < len(self.pattern) and self.pattern[i] != "\n":
+            i += 2 if self.pattern[i] == "\\" else 1
+        if i > len(self.pattern):
+            self.fail("bad-escape", "the pattern ends in a lone backslash; remove it", i - 2, i - 1)
+        return i
+
+    def sequence(self, end: int) -> Node:
+        items = self.items
+        if len(items) == 1:
+            return items[0]
+        return Cat(items, self.start, end) if items else Lit("", self.start, end)
+
+    def alternation(self, end: int, start: int) -> Node:
+        if not self.alts:
+            return self.sequence(end)
+        self.alts.append(self.sequence(end))
+        return Alt(self.alts, start, end)
+
+    # -- adding to the open sequence ---------------------------------------------------------------------------------
+    def atom(self, node: Node) -> None:
+        self.items.append(node)
+        self.last = ATOM
+
+    def assertion(self, node: Node) -> None:
+        self.items.append(node)
+        self.last = ANCHOR
+        self.assertions += 1
+
+    def text(self, text: str, start: int, end: int) -> None:
+        if not text.isascii():
+            self.refuse_surrogates(text, start, end)
+        if self.flags & IGNORECASE:
+            self.folded_text(text, start, end)
+            return
+        if self.last == TEXT:
+            item = self.items[-1]
+            if isinstance(item, Lit):
+                item.text += text
+                item.end = end
+                return
+        self.items.append(Lit(text, start, end))
+        self.last = TEXT
+
+    def folded_text(self, text: str, start: int, end: int) -> None:
+        mode = "ascii" if self.flags & ASCII else self.fold_mode
+        for k, char in enumerate(text):
+            span = (start + k, start + k + 1) if len(text) == end - start else (start, end)
+            folded = charsets.letter_fold(char, mode)
+            item = self.items[-1] if self.last == TEXT else None
+            if folded is not None:
+                self.items.append(Set(folded, *span))
+            elif isinstance(item, Lit):
+                item.text += char
+                item.end = span[1]
+            else:
+                self.items.append(Lit(char, *span))
+            self.last = TEXT
+
+    def refuse_surrogates(self, text: str, start: int, end: int) -> None:
+        for k, char in enumerate(text):
+            if "\ud800" <= char <= "\udfff":
+                where = (start + k, start + k + 1) if len(text) == end - start else (start, end)
+                self.fail_code(
+                    "lone-surrogate",
+                    f"a lone surrogate U+{ord(char):04X} is not a character and can never be matched; remove it",
+                    *where,
+                )
+
+    # -- quantifiers -------------------------------------------------------------------------------------------------
+    def quantifier(self, i: int, c: str) -> int:
+        if c == "*":
+            low, high, end = 0, -1, i + 1
+        elif c == "+":
+            low, high, end = 1, -1, i + 1
+        elif c == "?":
+            low, high, end = 0, 1, i + 1
+        else:
+            counted = self.braces(i)
+            if counted is None:
+                self.text("{", i, i + 1)
+                return i + 1
+            low, high, end = counted
+        if self.last == NOTHING or self.last == ANCHOR:
+            what = "an anchor cannot be repeated" if self.last == ANCHOR else "there is nothing to repeat"
+            self.fail("nothing-to-repeat", f"{what} before this quantifier; escape it to match it literally", i, end)
+        if self.last == REPEATED:
+            self.fail(
+                "multiple-repeat", "a quantifier follows a quantifier; put the first repetition in a group (?:…)", i, end
+            )
+        mode = "greedy"
+        follow = self.pattern[end : end + 1]
+        if follow == "?":
+            mode, end = "lazy", end + 1
+        elif follow == "+" and self.possessive_allowed():
+            mode, end = "possessive", end + 1
+            self.atomics += 1
+        item = self.items[-1]
+        if self.last == TEXT and isinstance(item, Lit) and len(item.text) > 1:
+            self.items[-1] = Lit(item.text[:-1], item.start, item.end - 1)
+            item = Lit(item.text[-1], item.end - 1, item.end)
+            self.items.append(item)
+        self.items[-1] = Rep(item, low, high, mode, item.start, end)
+        self.last = REPEATED
+        return end
+
+    def possessive_allowed(self) -> bool:
+        return True
+
+    def bounds(self, match: re.Match[str]) -> tuple[int, int, int]:
+        """The numbers of a counted quantifier."""
+        low_text, comma, high_text = match.groups()
+        start, end = match.span()
+        if len(low_text) > 10 or len(high_text or "") > 10:
+            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
+        low = int(low_text or 0)
+        high = (int(high_text) if high_text else -1) if comma else low
+        if max(low, high) > _MAX_REPEAT:
+            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
+        if 0 <= high < low:
+            self.fail("bad-quantifier", f"the most ({high}) is below the least ({low}); swap them", start, end)
+        return low, high, end
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+    def push(self, start: int, kind: str, name: str, body: int, flags: int) -> int:
+        """Opens a group of ``kind`` whose contents begin at ``body`` and are read with ``flags``."""
+        if len(self.stack) >= self.max_nesting:
+            raise LimitError(
+                f"groups nest deeper than {self.max_nesting}; flatten the pattern or raise max_nesting",
+                code="regex-nesting",
+                source=self.pattern,
+                span=(start, body),
+            )
+        self.stack.append((self.alts, self.items, self.start, start, kind, name, self.flags))
+        self.alts, self.items, self.last, self.start, self.flags = [], [], NOTHING, body, flags
+        return body
+
+    def close_group(self, i: int) -> int:
+        if not self.stack:
+            self.fail("unbalanced-parenthesis", "this ')' closes no group; escape it to match it literally", i, i + 1)
+        body = self.alternation(i, self.stack[-1][3])
+        contents = self.alts or [body]
+        alts, items, self.start, start, kind, name, self.flags = self.stack.pop()
+        self.alts, self.items = alts, items
+        end = i + 1
+        if kind == "group":
+            self.atom(body)
+        elif kind == "look":
+            self.assertions += 1
+            self.atom(Look(body, "<" in name, "!" in name, start, end))
+        elif kind == "atomic":
+            self.atomics += 1
+            self.atom(Atomic(body, start, end))
+        else:
+            from guiderail.extensions import group_node
+
+            self.atom(group_node(name, contents, self.pattern, (start, end)))
+        self.after_group(kind, name)
+        return end
+
+    def after_group(self, kind: str, name: str) -> None:
+        """Lets a dialect say that a group cannot be repeated."""
+
+    def named(self, name: str, start: int, name_at: int, body: int) -> int:
+        """Opens a named group, or an extension if the name is one of theirs."""
+        from guiderail.extensions import GROUP_NAMES
+
+        if name in GROUP_NAMES:
+            return self.push(start, "extension", name, body, self.flags)
+        if name in self.names:
+            self.fail("duplicate-group", f"the group name {name!r} is taken; choose another", name_at, body - 1)
+        self.names.add(name)
+        self.groups += 1
+        return self.push(start, "group", name, body, self.flags)
+
+    # -- pieces of escapes -------------------------------------------------------------------------------------------
+    def property_escape(self, i: int) -> tuple[CharSet, int] | None:
+        """``\\p{…}``, ``\\P{…}`` or ``\\pL`` at ``i``; None where there is no brace and no category letter."""
+        negated = self.pattern[i + 1] == "P"
+        match = _PROPERTY.match(self.pattern, i + 2)
+        name: str
+        value: str | None
+        if match is not None:
+            caret, name, value = match.groups()
+            end = match.end()
+            negated ^= bool(caret)
+        elif self.pattern[i + 2 : i + 3] in ("L", "M", "N", "P", "S", "Z", "C"):
+            name, value, end = self.pattern[i + 2], None, i + 3
+        else:
+            return None
+        found = charsets.property_set(name, value)
+        if found is None:
+            self.fail(
+                "unknown-property",
+                f"there is no Unicode property {name + ('=' + value if value else '')!r}; known are general categories "
+                "(L, Lu, Nd …), scripts (Script=Greek) and binary properties (Alphabetic, White_Space …)",
+                i,
+                end,
+            )
+        return (~found if negated else found), end
+
+    def fold(self, chars: CharSet, explicit: CharSet) -> CharSet:
+        """A class as the flags in force read it; ``explicit`` is its part of single characters and ranges."""
+        if not self.flags & IGNORECASE:
+            return chars
+        if self.fold_mode == "ecma":
+            return charsets.fold_ecma(chars)
+        if self.flags & ASCII:
+            return charsets.fold_ascii(explicit) | chars
+        return charsets.fold_unicode(chars, explicit)
+
+    # -- errors ------------------------------------------------------------------------------------------------------
+    def fail(self, code: str, message: str, start: int, end: int) -> NoReturn:
+        self.fail_code("regex-" + code, message, start, end)
+
+    def fail_code(self, code: str, message: str, start: int, end: int) -> NoReturn:
+        raise PatternError(message, code=code, source=self.pattern, span=(start, max(end, start + 1)))
+
+    def refuse_backreference(self, start: int, end: int) -> NoReturn:
+        self.fail(
+            "backreference",
+            "a backreference needs memory that no automaton has; write the possible texts out, e.g. (?:'[^']*'|\"[^\"]*\")",
+            start,
+            end,
+        )
+
+    def refuse_recursion(self, start: int, end: int) -> NoReturn:
+        self.fail("recursion", "a pattern cannot call itself or a group; write a grammar instead", start, end)
+
+    def refuse_conditional(self, start: int, end: int) -> NoReturn:
+        self.fail(
+            "conditional", "a conditional group needs memory; write both cases as alternatives, (?:…A…|…B…)", start, end
+        )
+
+
+def match_of(pattern: str) -> Any:
+    """The bound ``match`` of a compiled helper pattern."""
+    return re.compile(pattern).match

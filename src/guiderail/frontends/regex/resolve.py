@@ -1,0 +1,293 @@
+"""Decides assertions from what can stand beside them, and melts those about one character into their neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any as Anything
+
+from guiderail._core import CharSet
+from guiderail.frontends.regex.charsets import ANY, NEWLINE, NONE
+from guiderail.frontends.regex.facts import Fact, Facts
+from guiderail.frontends.regex.syntax import (
+    Alt,
+    And,
+    Any,
+    Boundary,
+    Cat,
+    Edge,
+    EndNl,
+    Lit,
+    Look,
+    Node,
+    Not,
+    Rep,
+    Set,
+)
+from guiderail.frontends.regex.trampoline import run
+
+__all__ = ["Side", "beside", "fail", "flat", "nothing", "resolve"]
+
+Side = tuple[CharSet, bool]  # characters that may stand there, and whether the edge of the text may
+Steps = Generator[Anything, Anything, Node]
+
+_UNKNOWN: Side = (ANY, True)
+
+
+def nothing(node: Node) -> Lit:
+    """The empty text, in place of ``node``."""
+    return Lit("", node.start, node.end)
+
+
+def fail(node: Node) -> Alt:
+    """No match, in place of ``node``."""
+    return Alt([], node.start, node.end)
+
+
+def resolve(tree: Node, facts: Facts, before: Side, after: Side) -> Node:
+    """An equivalent of ``tree`` wherever ``before`` and ``after`` hold of its surroundings."""
+    result = run(_Resolver(facts).visit(tree, before, after))
+    assert isinstance(result, Node)
+    return result
+
+
+def is_fail(node: Node) -> bool:
+    return isinstance(node, Alt) and not node.items
+
+
+def beside(facts: list[Fact], outer: Side, first: bool) -> Side:
+    """What stands before (after) a place, given the nodes there, nearest first, and what stands beyond them."""
+    chars, edge = NONE, False
+    for fact in facts:
+        chars = chars | (fact.first if first else fact.last)
+        if fact.least:
+            return chars, edge
+    return chars | outer[0], edge | outer[1]
+
+
+class _Resolver:
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def visit(self, node: Node, before: Side, after: Side) -> Steps:
+        if isinstance(node, Edge):
+            return self.edge(node, before if node.behind else after)
+        if isinstance(node, EndNl):
+            return self.end_nl(node, after)
+        if isinstance(node, Boundary):
+            return self.boundary(node, before, after)
+        if not self.facts(node).special and not isinstance(node, Look):
+            return node
+        if isinstance(node, Cat):
+            return (yield self.cat(node, before, after))
+        if isinstance(node, Alt):
+            items = []
+            for item in node.items:
+                done = yield self.visit(item, before, after)
+                if not is_fail(done):
+                    items.append(done)
+            return items[0] if len(items) == 1 else Alt(items, node.start, node.end)
+        if isinstance(node, Rep):
+            return (yield self.rep(node, before, after))
+        if isinstance(node, Look):
+            return (yield self.look(node, before, after))
+        if isinstance(node, And):
+            items = []
+            for item in node.items:
+                done = yield self.visit(item, before, after)
+                items.append(done)
+            return And(items, node.start, node.end)
+        assert isinstance(node, Not)
+        item = yield self.visit(node.item, before, after)
+        return Not(item, node.start, node.end)
+
+    # -- zero width ----------------------------------------------------------------------------------------------
+    def edge(self, node: Edge, side: Side) -> Node:
+        chars, edge = side
+        if (node.edge or not edge) and not len(chars - node.chars):
+            return nothing(node)
+        if not (node.edge and edge) and not len(chars & node.chars):
+            return fail(node)
+        return node
+
+    def end_nl(self, node: EndNl, after: Side) -> Node:
+        chars, edge = after
+        if not len(chars):
+            return nothing(node)
+        if 10 in chars:
+            return node
+        return Edge(False, NONE, True, node.start, node.end) if edge else fail(node)
+
+    def boundary(self, node: Boundary, before: Side, after: Side) -> Node:
+        def is_word(side: Side) -> bool | None:
+            chars, edge = side
+            if not len(chars & node.chars):
+                return False
+            return True if not edge and not len(chars - node.chars) else None
+
+        left, right = is_word(before), is_word(after)
+        if left is not None and right is not None:
+            return nothing(node) if (left != right) != node.negated else fail(node)
+        if left is None and right is None:
+            return node
+        known = left if left is not None else right
+        wanted = bool(known) == node.negated  # whether the other neighbour must be a word character
+        chars = node.chars if wanted else ~node.chars
+        return self.edge(
+            Edge(left is None, chars, not wanted, node.start, node.end), before if left is None else after
+        )
+
+    def look(self, node: Look, before: Side, after: Side) -> Steps:
+        inner = (_UNKNOWN, after) if node.behind else (before, _UNKNOWN)
+        item = yield self.visit(node.item, *inner)
+        fact = self.facts(item)
+        if is_fail(item):
+            return nothing(node) if node.negative else fail(node)
+        if not fact.special and not fact.least and fact.most == 0:
+            return fail(node) if node.negative else nothing(node)
+        if fact.most == 0 and not node.negative:
+            return item  # only assertions inside
+        if isinstance(item, Lit | Set) and fact.most == 1 and fact.least == 1:
+            chars = fact.first
+            edge = Edge(node.behind, ~chars if node.negative else chars, node.negative, node.start, node.end)
+            return self.edge(edge, before if node.behind else after)
+        if isinstance(item, Edge) and item.behind == node.behind:
+            return Edge(item.behind, ~item.chars if node.negative else item.chars, item.edge != node.negative, node.start, node.end)
+        return node if item is node.item else Look(item, node.behind, node.negative, node.start, node.end)
+
+    # -- composite -----------------------------------------------------------------------------------------------
+    def rep(self, node: Rep, before: Side, after: Side) -> Steps:
+        fact = self.facts(node.item)
+        if node.max == 0:
+            return nothing(node)
+        if fact.most == 0:  # assertions only: once is as good as often, and not at all is better
+            if node.min == 0:
+                return nothing(node)
+            return (yield self.visit(node.item, before, after))
+        if node.max != 1:
+            before = (before[0] | fact.last, before[1])
+            after = (after[0] | fact.first, after[1])
+        item = yield self.visit(node.item, before, after)
+        if is_fail(item):
+            return fail(node) if node.min else nothing(node)
+        fact = self.facts(item)
+        if fact.most == 0 and node.min == 0:
+            return nothing(node)
+        if fact.most == 0:
+            return item
+        return node if item is node.item else Rep(item, node.min, node.max, node.mode, node.start, node.end)
+
+    def cat(self, node: Cat, before: Side, after: Side) -> Steps:
+        items = flat(node.items)
+        for _ in range(4):  # what one pass decides lets the next decide more; few patterns need a second
+            changed = False
+            k = 0
+            while k < len(items):
+                item = items[k]
+                if self.facts(item).special:
+                    left = beside([self.facts(x) for x in reversed(items[:k])], before, first=False)
+                    right = beside([self.facts(x) for x in items[k + 1 :]], after, first=True)
+                    done = yield self.visit(item, left, right)
+                    if is_fail(done):
+                        return fail(node)
+                    if done is not item:
+                        changed = True
+                        items[k : k + 1] = flat([done])
+                        continue_at = k + (1 if not isinstance(done, Lit) or done.text else 0)
+                        k = continue_at
+                        continue
+                k += 1
+            melted = self.melt(items, before, after)
+            if melted is None:
+                return fail(node)
+            items, did = melted
+            if not (changed or did):
+                break
+        if len(items) == 1:
+            return items[0]
+        return Cat(items, node.start, node.end) if items else nothing(node)
+
+    def melt(self, items: list[Node], before: Side, after: Side) -> tuple[list[Node], bool] | None:
+        """Joins assertions about one character with the neighbour that supplies it; None: no match is left."""
+        out = list(items)
+        did = False
+        k = 0
+        while k < len(out):
+            item = out[k]
+            replaced: list[Node] | None = None
+            if isinstance(item, Edge):
+                j = k - 1 if item.behind else k + 1
+                if 0 <= j < len(out):
+                    outer = before if item.behind else after
+                    at_rim = j == 0 if item.behind else j == len(out) - 1
+                    replaced = self.join(item, out[j], outer if at_rim else None)
+            elif isinstance(item, EndNl) and k + 2 == len(out) and isinstance(out[-1], Any) and not len(after[0]):
+                j = k + 1
+                replaced = [Rep(Lit("\n", item.start, item.end), 0, 1, "greedy", item.start, item.end)]
+            elif isinstance(item, Any) and not (k == 0 and len(before[0])) and k + 1 < len(out):
+                pushed = self.push(out[k + 1], True) if k == 0 else None
+                if pushed is not None:
+                    j, replaced = k + 1, [pushed]
+            if replaced is None and isinstance(item, Any) and k and k + 1 == len(out) and not len(after[0]):
+                pushed = self.push(out[k - 1], False)
+                if pushed is not None:
+                    j, replaced = k - 1, [pushed]
+            if replaced is None:
+                k += 1
+                continue
+            did = True
+            low, high = min(j, k), max(j, k)
+            out[low : high + 1] = flat(replaced)
+            if any(is_fail(x) for x in out):
+                return None
+            k = max(low - 1, 0)
+        return out, did
+
+    def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
+        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what stands beyond ``other``."""
+        span = (edge.start, edge.end)
+        if isinstance(other, Set):
+            return [Set(other.chars & edge.chars, other.start, other.end)]
+        if isinstance(other, Any) and outer is not None and not len(outer[0]):  # Any reaches the edge of the text
+            one = Set(edge.chars, *span)
+            some: Node = Cat([other, one] if edge.behind else [one, other], *span)
+            if not len(edge.chars):
+                return [nothing(edge)] if edge.edge else [fail(edge)]
+            return [Alt([nothing(edge), some], *span)] if edge.edge else [some]
+        if isinstance(other, Rep) and isinstance(other.item, Set) and other.min > 0:
+            one = Set(other.item.chars & edge.chars, *span)
+            rest = Rep(other.item, other.min - 1, other.max - 1 if other.max > 0 else -1, other.mode, other.start, other.end)
+            if other.max == 1:
+                return [one]
+            return [rest, one] if edge.behind else [one, rest]
+        return None
+
+    def push(self, node: Node, before: bool) -> Node | None:
+        """Any text before (after) ``node``, moved into the alternatives of ``node`` if one of them looks at it."""
+        if not isinstance(node, Alt) or not any(self.looks(item, before) for item in node.items):
+            return None
+        span = (node.start, node.end)
+        items: list[Node] = []
+        for item in node.items:
+            parts = flat([Any(*span), item] if before else [item, Any(*span)])
+            items.append(Cat(parts, *span))
+        return Alt(items, *span)
+
+    def looks(self, node: Node, before: bool) -> bool:
+        if isinstance(node, Cat) and node.items:
+            return self.looks(node.items[0 if before else -1], before)
+        if isinstance(node, Alt):
+            return any(self.looks(item, before) for item in node.items)
+        if isinstance(node, EndNl):
+            return not before
+        return isinstance(node, Edge) and node.behind == before
+
+
+def flat(items: list[Node]) -> list[Node]:
+    """Without empty texts and nested sequences (one level: sequences are flat when they are made)."""
+    out: list[Node] = []
+    for item in items:
+        if isinstance(item, Cat):
+            out.extend(flat(item.items) if any(isinstance(x, Cat) for x in item.items) else item.items)
+        else:
+            out.append(item)
+    return [item for item in out if not (isinstance(item, Lit) and not item.text)]

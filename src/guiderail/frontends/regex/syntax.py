@@ -1,0 +1,189 @@
+"""The syntax tree of a pattern. ``start`` and ``end`` are the span in the pattern; nodes are never changed once built.
+
+The parser leaves little behind: groups are gone (only what they hold counts), flags are applied (a letter that
+ignores case is a set), and runs of characters are one ``Lit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from guiderail import _core
+from guiderail._core import CharSet
+
+__all__ = ["Alt", "And", "Any", "Atomic", "Boundary", "Cat", "Edge", "EndNl", "Ext", "Lit", "Look", "Node", "Not", "Rep", "Set"]
+
+
+class Node:
+    """Base of all nodes."""
+
+    __slots__ = ("end", "start")
+    start: int
+    end: int
+
+
+class Lit(Node):
+    """A run of characters; the empty text where ``text`` is empty."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self.text = text
+        self.start = start
+        self.end = end
+
+
+class Set(Node):
+    """One character of a set."""
+
+    __slots__ = ("chars",)
+
+    def __init__(self, chars: CharSet, start: int, end: int) -> None:
+        self.chars = chars
+        self.start = start
+        self.end = end
+
+
+class Cat(Node):
+    """The items one after the other."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Node], start: int, end: int) -> None:
+        self.items = items
+        self.start = start
+        self.end = end
+
+
+class Alt(Node):
+    """One of the items, tried in this order; nothing at all where there is none."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Node], start: int, end: int) -> None:
+        self.items = items
+        self.start = start
+        self.end = end
+
+
+class Rep(Node):
+    """``item`` repeated ``min`` to ``max`` times (``max`` < 0: no bound); mode ``"greedy"``, ``"lazy"``, ``"possessive"``."""
+
+    __slots__ = ("item", "max", "min", "mode")
+
+    def __init__(self, item: Node, min: int, max: int, mode: str, start: int, end: int) -> None:
+        self.item = item
+        self.min = min
+        self.max = max
+        self.mode = mode
+        self.start = start
+        self.end = end
+
+
+class Look(Node):
+    """Look-ahead or look-behind."""
+
+    __slots__ = ("behind", "item", "negative")
+
+    def __init__(self, item: Node, behind: bool, negative: bool, start: int, end: int) -> None:
+        self.item = item
+        self.behind = behind
+        self.negative = negative
+        self.start = start
+        self.end = end
+
+
+class Edge(Node):
+    """The neighbour (before: ``behind``, else after) is a character of ``chars``, or the text's edge if ``edge``.
+
+    All anchors but ``\\b``, ``\\B`` and Python's ``$`` are of this form: ``\\A`` is ``Edge(behind, {}, edge)``.
+    """
+
+    __slots__ = ("behind", "chars", "edge")
+
+    def __init__(self, behind: bool, chars: CharSet, edge: bool, start: int, end: int) -> None:
+        self.behind = behind
+        self.chars = chars
+        self.edge = edge
+        self.start = start
+        self.end = end
+
+
+class Boundary(Node):
+    """``\\b`` (or, negated, ``\\B``) with the characters that make words."""
+
+    __slots__ = ("chars", "negated")
+
+    def __init__(self, chars: CharSet, negated: bool, start: int, end: int) -> None:
+        self.chars = chars
+        self.negated = negated
+        self.start = start
+        self.end = end
+
+
+class EndNl(Node):
+    """Python's ``$`` without MULTILINE: the end, or before a newline that ends the text."""
+
+    __slots__ = ()
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+
+class Atomic(Node):
+    """``(?>…)``."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: Node, start: int, end: int) -> None:
+        self.item = item
+        self.start = start
+        self.end = end
+
+
+class Ext(Node):
+    """An extension: an expression built from those of ``items``; what it matches never depends on its surroundings."""
+
+    __slots__ = ("build", "items")
+
+    def __init__(
+        self, build: Callable[[_core.Builder, list[int]], int], items: list[Node], start: int, end: int
+    ) -> None:
+        self.build = build
+        self.items = items
+        self.start = start
+        self.end = end
+
+
+# Made by the rewriting only, never by the parser.
+class And(Node):
+    """The span matches all items."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: list[Node], start: int, end: int) -> None:
+        self.items = items
+        self.start = start
+        self.end = end
+
+
+class Not(Node):
+    """The span is a text that ``item`` does not match."""
+
+    __slots__ = ("item",)
+
+    def __init__(self, item: Node, start: int, end: int) -> None:
+        self.item = item
+        self.start = start
+        self.end = end
+
+
+class Any(Node):
+    """Any text."""
+
+    __slots__ = ()
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end

@@ -1,0 +1,25 @@
+"""Recursion over trees without recursion of the interpreter: deep patterns cannot exhaust its stack."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+__all__ = ["run"]
+
+
+def run(steps: Generator[Any, Any, Any]) -> Any:
+    """Runs a generator that yields generators (its recursive calls) and is sent what those return."""
+    stack = [steps]
+    value: Any = None
+    while True:
+        try:
+            call = stack[-1].send(value)
+        except StopIteration as done:
+            stack.pop()
+            value = done.value
+            if not stack:
+                return value
+        else:
+            stack.append(call)
+            value = None
