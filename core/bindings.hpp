@@ -1,0 +1,34 @@
+// What the binding files share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "matcher.hpp"
+
+namespace guiderail {
+
+namespace nb = nanobind;
+
+void bind_errors(nb::module_& m);
+void bind_expressions(nb::module_& m);
+void bind_vocabulary(nb::module_& m);
+void bind_matching(nb::module_& m);
+
+inline std::string_view view(const nb::bytes& b) { return {b.c_str(), b.size()}; }
+inline nb::bytes to_bytes(std::string_view s) { return nb::bytes(s.data(), s.size()); }
+inline nb::bytes to_bytes(const ByteSet& set) {
+    std::string out;
+    for (unsigned b = 0; b < 256; ++b)
+        if (set.has(static_cast<u8>(b))) out.push_back(static_cast<char>(b));
+    return to_bytes(out);
+}
+
+}  // namespace guiderail

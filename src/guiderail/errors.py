@@ -1,0 +1,134 @@
+"""Every error that guiderail raises: one base class, a stable code, a place, a way out."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BitmaskError",
+    "CompileError",
+    "GuiderailError",
+    "LimitError",
+    "MatcherError",
+    "ModelError",
+    "PatternError",
+    "VocabularyError",
+]
+
+
+class GuiderailError(Exception):
+    """Base of all errors.
+
+    Attributes:
+        code: stable, machine-readable, kebab-case (``"regex-backreference"``).
+        message: what is wrong and what to do about it, in one or two sentences.
+        source: the text in which the fault lies (a pattern, a grammar), or None.
+        span: half-open range ``(start, end)`` of code points in ``source``, or None.
+    """
+
+    code: str = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        self.message = message
+        if code is not None:
+            self.code = code
+        self.source = source
+        self.span = span
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self) -> str:
+        """The message with its code and, where the place is known, the line and a caret under the fault."""
+        text = f"{self.message} [{self.code}]"
+        if self.source is None or self.span is None:
+            return text
+        start, end = self.span
+        begin = self.source.rfind("\n", 0, start) + 1
+        stop = self.source.find("\n", start)
+        line = self.source[begin : len(self.source) if stop < 0 else stop]
+        column = start - begin
+        width = max(1, min(end, begin + len(line)) - start)
+        if len(line) > 100:  # keep a window around the fault
+            cut = max(0, column - 40)
+            line, column = line[cut : cut + 100], column - cut
+            width = min(width, max(1, len(line) - column))
+        shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+        number = self.source.count("\n", 0, start) + 1
+        place = f"line {number}, column {start - begin + 1}" if "\n" in self.source else f"position {start}"
+        return f"{text}\n  at {place}:\n    {shown}\n    {' ' * column}{'^' * width}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.code, self.source, self.span)
+
+
+def _rebuild(
+    kind: type[GuiderailError], message: str, code: str, source: str | None, span: tuple[int, int] | None
+) -> GuiderailError:
+    return kind(message, code=code, source=source, span=span)
+
+
+class PatternError(GuiderailError, ValueError):
+    """A regular expression (or another text that a front end reads) is malformed or beyond any automaton."""
+
+    code = "pattern"
+
+
+class CompileError(GuiderailError, ValueError):
+    """A constraint cannot be compiled: it matches nothing, names an unknown token, recurs on the left …"""
+
+    code = "compile"
+
+
+class LimitError(GuiderailError):
+    """A limit on states, fuel, nesting or memory was reached; the message names the option that raises it."""
+
+    code = "limit"
+
+
+class VocabularyError(GuiderailError, ValueError):
+    """A tokenizer cannot be read, or a vocabulary is inconsistent."""
+
+    code = "vocabulary"
+
+
+class MatcherError(GuiderailError, ValueError):
+    """A matcher was used against its state: after termination, rolled back too far, with a bad token id."""
+
+    code = "matcher"
+
+
+class BitmaskError(GuiderailError, ValueError):
+    """A bitmask or logits array has the wrong shape, dtype, layout or device."""
+
+    code = "bitmask"
+
+
+class ModelError(GuiderailError):
+    """A model or one of its libraries cannot be used."""
+
+    code = "model"
+
+
+_CORE_KINDS: dict[str, type[GuiderailError]] = {
+    "fuel": LimitError,
+    "nodes": LimitError,
+    "memory": LimitError,
+    "depth": LimitError,
+    "states": LimitError,
+    "matcher": MatcherError,
+    "bitmask": BitmaskError,
+    "vocabulary": VocabularyError,
+}
+
+
+def from_core(code: str, message: str) -> GuiderailError:
+    """The exception for an error of the core: its class follows from the first word of the code."""
+    kind = _CORE_KINDS.get(code) or _CORE_KINDS.get(code.split("-")[0], CompileError)
+    return kind(message, code=code)

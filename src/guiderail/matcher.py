@@ -1,0 +1,147 @@
+"""The state of one generation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from guiderail import _core
+
+if TYPE_CHECKING:
+    from guiderail.guide import Guide
+
+__all__ = ["Matcher", "fill_next_token_bitmasks"]
+
+_FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
+
+
+class Matcher(_core.Matcher):
+    """Follows one text, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
+
+    A refused call (False or an error) leaves the state as it was. ``accept_token``, ``fill_next_token_bitmask``,
+    ``rollback``, ``reset``, ``is_accepting``, ``is_complete`` and ``is_terminated`` run in the core:
+
+    ``accept_token(id) -> bool``
+        Reads a token; False, and nothing changes, where the mask had 0. A stop token is accepted where the text may
+        end, and terminates the matcher. Raises MatcherError after termination or for an id out of range.
+    ``fill_next_token_bitmask(bitmask, row=0) -> bool``
+        Writes row ``row`` of an int32 array of shape ``(batch, >= ceil(vocabulary.size / 32))`` (NumPy, or a CPU
+        tensor): bit ``i % 32`` of word ``i // 32`` is 1 if and only if token ``i`` can come next. Words beyond the
+        vocabulary become 0. Returns whether any token is forbidden. Raises BitmaskError, MatcherError.
+    ``rollback(count)``
+        Undoes the last ``count`` accepted tokens (a string accepted by ``accept_string`` counts as one).
+    ``reset()``
+        Back to the start.
+    ``is_accepting()``, ``is_complete()``, ``is_terminated()``
+        The text may stop here; it must (nothing but a stop token can follow); a stop token was accepted.
+    ``history()``
+        The accepted tokens, -1 for a string.
+    """
+
+    __slots__ = ("guide",)
+
+    guide: Guide
+
+    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | None = None) -> None:
+        super().__init__(guide.core, stop_token_ids)
+        self.guide = guide
+
+    def fork(self) -> Matcher:
+        """An independent copy in the same state, history included; costs about a microsecond."""
+        twin = Matcher.__new__(Matcher)
+        _core.Matcher.__init__(twin, self)
+        twin.guide = self.guide
+        return twin
+
+    __copy__ = fork
+
+    def accept_string(self, text: str | bytes) -> bool:
+        """Reads text whatever its tokens; False, and nothing changes, if no match continues so."""
+        if isinstance(text, str):
+            try:
+                text = text.encode()
+            except UnicodeEncodeError:
+                return False
+        return super().accept_string(text)
+
+    def find_jump_forward_string(self) -> str:
+        """The text that must come next, whatever the model says; empty where there is a choice.
+
+        It ends where the text may stop, and never inside a character. After feeding it to a model as tokens, tell
+        the matcher with :meth:`accept_string`.
+        """
+        return self.forced_bytes(_FORCED_LIMIT).decode(errors="ignore")
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that must come next, spelled as the tokenizer would spell them.
+
+        Empty where there is a choice, where the vocabulary knows no ``encode``, and where the tokenizer could spell
+        the forced text otherwise once more text follows it (or because of what came before). Feeding them to the
+        model saves its forward passes without moving it off the spelling it was trained on.
+        """
+        vocabulary = self.guide.vocabulary
+        encode = vocabulary.encode
+        forced = self.find_jump_forward_string()
+        history = self.history()
+        if encode is None or not forced or -1 in history:
+            return []
+        try:
+            before = b"".join(vocabulary.token_bytes(token) for token in history).decode()
+            tokens = list(encode(before + forced))
+        except (UnicodeDecodeError, ValueError):
+            return []
+        if tokens[: len(history)] != history:
+            return []
+        new = tokens[len(history) :]
+        spelled = [vocabulary.token_bytes(token) for token in new]
+        if b"".join(spelled) != forced.encode():
+            return []
+        after = self.fork()
+        for token in new:
+            if after.is_terminated() or not after.accept_token(token):
+                return []
+        if not after.is_complete():
+            new = self._stable(encode, before + forced, len(history), new, spelled, after)
+        return new
+
+    def _stable(
+        self, encode: Any, text: str, skip: int, new: list[int], spelled: list[bytes], after: Matcher
+    ) -> list[int]:
+        """The first of ``new`` that no continuation can change, as far as the tokenizer shows it."""
+        core = self.guide.vocabulary.core
+        keep = len(new)
+        tail = b""
+        for i in range(len(new) - 1, -1, -1):  # a longer token could swallow the tail
+            tail = spelled[i] + tail
+            longer = core.tokens_with_prefix(tail, 2)
+            if any(core.token_bytes(token) != tail for token in longer):
+                keep = i
+        for probe in self.guide.example_continuations(after.state):
+            again = list(encode(text + probe))[skip:]
+            same = 0
+            while same < min(keep, len(again)) and again[same] == new[same]:
+                same += 1
+            keep = same
+        return new[:keep]
+
+    def __repr__(self) -> str:
+        ending = "terminated" if self.is_terminated() else "accepting" if self.is_accepting() else "open"
+        return f"<Matcher after {len(self.history())} tokens, {ending}>"
+
+
+def fill_next_token_bitmasks(
+    matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int | None = None
+) -> None:
+    """Fills one row a matcher in one native call, on several threads and without holding the GIL.
+
+    Args:
+        matchers: running matchers, of one guide or several. They must not be used elsewhere meanwhile.
+        bitmask: int32, shape ``(batch, >= ceil(vocabulary.size / 32))``, NumPy or a CPU tensor.
+        rows: the row of each matcher; by default its position.
+        threads: at most so many native threads; None: one a core.
+
+    Raises:
+        MatcherError: a matcher has terminated.
+        BitmaskError: shape, dtype or a row is wrong.
+    """
+    _core.fill_next_token_bitmasks(matchers, bitmask, rows, threads or 0)

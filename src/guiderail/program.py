@@ -1,0 +1,87 @@
+"""A compiled constraint without a vocabulary: what ``matches`` and ``explain`` run on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError
+
+__all__ = ["Program", "build_program"]
+
+MAX_NODES = 4_000_000
+"""Default of ``max_nodes``: expressions that one compiled constraint may hold (about 100 bytes each)."""
+
+FUEL = 200_000
+"""Default of ``fuel``: states that one emptiness test of an intersection or complement may visit."""
+
+
+def build_program(constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: int = FUEL) -> _core.Program:
+    """Lowers a constraint into a fresh program of the core.
+
+    Raises:
+        CompileError: the argument is no constraint, or cannot be expressed.
+        LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``) or nested too deep.
+    """
+    if not isinstance(constraint, Constraint):
+        raise CompileError(
+            f"a constraint was expected, not {type(constraint).__name__}; build one with gr.regex, gr.choice, "
+            "gr.literal …",
+            code="not-a-constraint",
+        )
+    builder = _core.Builder(max_nodes, fuel)
+    try:
+        return builder.finish(constraint._lower(builder))
+    except RecursionError:
+        raise CompileError("the constraint is nested too deep to compile; flatten it", code="depth") from None
+
+
+@lru_cache(maxsize=128)
+def _cached(constraint: Constraint) -> Program:
+    return Program(build_program(constraint))
+
+
+class Program:
+    """States are integers; 0 is the dead one. Safe to use from several threads."""
+
+    __slots__ = ("core",)
+
+    def __init__(self, core: _core.Program) -> None:
+        self.core = core
+
+    @staticmethod
+    def of(constraint: Constraint) -> Program:
+        """The program of a constraint, from a cache of the 128 most recent."""
+        return _cached(constraint)
+
+    @property
+    def start(self) -> int:
+        return self.core.root
+
+    def read(self, state: int, text: str | bytes) -> int:
+        """The state after ``text``, 0 if no match begins so."""
+        return self.core.derivative(state, text.encode() if isinstance(text, str) else text)
+
+    def matches(self, text: str | bytes) -> bool:
+        if isinstance(text, str):
+            try:
+                text = text.encode()
+            except UnicodeEncodeError:  # a lone surrogate is no text
+                return False
+        return self.core.is_nullable(self.core.derivative(self.core.root, text))
+
+    def longest_prefix(self, text: bytes) -> int:
+        """How many bytes of ``text`` can be read before no match is possible any more."""
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.core.derivative(self.core.root, text[:middle]):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def dump(self, state: int | None = None) -> str:
+        """The expression of a state (the start by default), for people."""
+        return self.core.dump(self.core.root if state is None else state)

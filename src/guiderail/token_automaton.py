@@ -1,0 +1,213 @@
+"""A constraint written out over tokens, as arrays; runs alone with NumPy or, without host round trips, with torch.
+
+Rows in CSR form: the transitions of state ``s`` are ``token[indptr[s]:indptr[s + 1]]`` (rising) and, beside them,
+``next_state``. It is the index of Willard & Louf (2023, Algorithm 4) together with the token-level transitions of
+Koo, Liu & He (2024, §3.2). The native matcher needs none of it; it serves accelerators and other runtimes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.errors import BitmaskError, MatcherError, VocabularyError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["TokenAutomaton", "TorchTokenAutomaton"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TokenAutomaton:
+    """A deterministic automaton over token ids. State 0 is the start; -1 stands for "refused".
+
+    Attributes:
+        indptr: int64, shape (states + 1,).
+        token: int32, shape (transitions,): token ids, rising within a state.
+        next_state: int32, shape (transitions,).
+        accepting: bool, shape (states,): the text may end here, and stop tokens are allowed.
+        vocabulary_size: bits in a mask.
+        stop_token_ids: tokens that end the text; they are no transitions.
+    """
+
+    indptr: NDArray[np.int64]
+    token: NDArray[np.int32]
+    next_state: NDArray[np.int32]
+    accepting: NDArray[np.bool_]
+    vocabulary_size: int
+    stop_token_ids: tuple[int, ...]
+
+    @property
+    def states(self) -> int:
+        return len(self.accepting)
+
+    @property
+    def transitions(self) -> int:
+        return len(self.token)
+
+    def _check(self, state: int) -> None:
+        if not 0 <= state < self.states:
+            raise MatcherError(f"state {state} is not in 0..{self.states - 1}", code="matcher-state")
+
+    def allowed(self, state: int) -> NDArray[np.int32]:
+        """σ(state): the allowed tokens, rising; stop tokens not included. Shape (n,)."""
+        self._check(state)
+        return self.token[self.indptr[state] : self.indptr[state + 1]]
+
+    def step(self, state: int, token: int) -> int:
+        """The state after ``token``, or -1 where it is refused."""
+        self._check(state)
+        start, end = int(self.indptr[state]), int(self.indptr[state + 1])
+        at = start + int(np.searchsorted(self.token[start:end], token))
+        return int(self.next_state[at]) if at < end and self.token[at] == token else -1
+
+    @property
+    def words(self) -> int:
+        return (self.vocabulary_size + 31) // 32
+
+    def fill(self, state: int, bitmask: NDArray[np.int32], row: int = 0) -> None:
+        """Writes the mask of a state, stop tokens included, into row ``row`` of an int32 array (batch, words)."""
+        if bitmask.dtype != np.int32 or bitmask.ndim != 2 or bitmask.shape[1] < self.words:
+            raise BitmaskError(
+                f"the bitmask must be int32 of shape (batch, >= {self.words}), not {bitmask.dtype} {bitmask.shape}",
+                code="bitmask-shape",
+            )
+        bits = np.zeros(bitmask.shape[1] * 32, dtype=np.uint8)
+        bits[self.allowed(state)] = 1
+        if self.accepting[state]:
+            bits[list(self.stop_token_ids)] = 1
+        bitmask[row] = np.packbits(bits, bitorder="little").view(np.int32)
+
+    @cached_property
+    def mask_table(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Distinct masks, int32 (masks, words), and the mask of each state, int32 (states,)."""
+        seen: dict[bytes, int] = {}
+        table: list[NDArray[np.int32]] = []
+        index = np.empty(self.states, dtype=np.int32)
+        row = np.zeros((1, self.words), dtype=np.int32)
+        for state in range(self.states):
+            self.fill(state, row)
+            key = row.tobytes()
+            if key not in seen:
+                seen[key] = len(table)
+                table.append(row[0].copy())
+            index[state] = seen[key]
+        return np.stack(table), index
+
+    def save(self, path: str | Path) -> None:
+        """Writes the arrays to an ``.npz`` file."""
+        with open(path, "wb") as file:
+            np.savez_compressed(
+                file,
+                format=np.array([_FORMAT, self.vocabulary_size]),
+                indptr=self.indptr,
+                token=self.token,
+                next_state=self.next_state,
+                accepting=self.accepting,
+                stop=np.array(self.stop_token_ids, dtype=np.int64),
+            )
+
+    @staticmethod
+    def load(path: str | Path) -> TokenAutomaton:
+        """Reads what :meth:`save` wrote. Raises VocabularyError if the file is something else."""
+        try:
+            with np.load(path, allow_pickle=False) as data:
+                version, size = (int(v) for v in data["format"])
+                if version != _FORMAT:
+                    raise VocabularyError(f"unknown format {version} in {path}", code="automaton-file")
+                made = TokenAutomaton(
+                    indptr=data["indptr"].astype(np.int64),
+                    token=data["token"].astype(np.int32),
+                    next_state=data["next_state"].astype(np.int32),
+                    accepting=data["accepting"].astype(np.bool_),
+                    vocabulary_size=size,
+                    stop_token_ids=tuple(int(v) for v in data["stop"]),
+                )
+        except (KeyError, ValueError, BadZipFile, EOFError) as error:
+            if isinstance(error, VocabularyError):
+                raise
+            raise VocabularyError(f"{path} does not hold a token automaton: {error}", code="automaton-file") from None
+        made._validate(path)
+        return made
+
+    def _validate(self, path: str | Path) -> None:
+        sound = (
+            self.indptr.shape == (self.states + 1,)
+            and self.states > 0
+            and self.indptr[0] == 0
+            and self.indptr[-1] == len(self.token) == len(self.next_state)
+            and bool(np.all(np.diff(self.indptr) >= 0))
+            and (
+                len(self.token) == 0
+                or (
+                    0 <= int(self.token.min())
+                    and int(self.token.max()) < self.vocabulary_size
+                    and 0 <= int(self.next_state.min())
+                    and int(self.next_state.max()) < self.states
+                )
+            )
+            and all(0 <= stop < self.vocabulary_size for stop in self.stop_token_ids)
+        )
+        if not sound:
+            raise VocabularyError(f"{path} holds an inconsistent token automaton", code="automaton-file")
+
+    def to_torch(self, device: Any = "cpu") -> TorchTokenAutomaton:
+        """The same as tensors on a device."""
+        return TorchTokenAutomaton(self, device)
+
+
+class TorchTokenAutomaton:
+    """Pure tensor operations: nothing is copied to the host, so a generation loop can be compiled or captured."""
+
+    def __init__(self, automaton: TokenAutomaton, device: Any = "cpu") -> None:
+        import torch
+
+        size = automaton.vocabulary_size
+        state = np.repeat(np.arange(automaton.states, dtype=np.int64), np.diff(automaton.indptr))
+        keys = state * size + automaton.token.astype(np.int64)
+        table, index = automaton.mask_table
+        self.size = size
+        # a last key that no query reaches keeps every search inside the arrays
+        self.keys = torch.from_numpy(np.append(keys, np.iinfo(np.int64).max)).to(device)
+        self.targets = torch.from_numpy(np.append(automaton.next_state, -1).astype(np.int64)).to(device)
+        self.masks = torch.from_numpy(table).to(device)
+        self.mask_of = torch.from_numpy(index.astype(np.int64)).to(device)
+        self.accepting = torch.from_numpy(automaton.accepting.copy()).to(device)
+        self.shifts = torch.arange(32, dtype=torch.int32, device=device)
+
+    def bitmask(self, states: torch.Tensor) -> torch.Tensor:
+        """Masks of a batch of states. int64 (batch,) -> int32 (batch, words). States must not be -1."""
+        return self.masks[self.mask_of[states]]
+
+    def allowed(self, states: torch.Tensor) -> torch.Tensor:
+        """The same as bool, shape (batch, vocabulary_size)."""
+        bits = (self.bitmask(states).unsqueeze(-1) >> self.shifts) & 1
+        return bits.flatten(1)[:, : self.size].bool()
+
+    def step(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """The next states of a batch, -1 where a token is refused (or the state was -1). int64 (batch,) each."""
+        import torch
+
+        query = states * self.size + tokens
+        at = torch.searchsorted(self.keys, query).clamp_(max=self.keys.numel() - 1)
+        found = (self.keys[at] == query) & (states >= 0) & (tokens >= 0) & (tokens < self.size)
+        return torch.where(found, self.targets[at], torch.full_like(at, -1))
+
+    def apply(self, logits: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """Logits (batch, >= vocabulary_size) with forbidden tokens at -inf, as a new tensor."""
+        allowed = self.allowed(states)
+        missing = logits.shape[-1] - self.size
+        if missing > 0:
+            import torch
+
+            allowed = torch.nn.functional.pad(allowed, (0, missing))
+        return logits.masked_fill(~allowed, float("-inf"))
