@@ -20,6 +20,8 @@ u32 mul_sat(u32 a, u32 b) {
     u64 p = u64{a} * b;
     return a == kInf || b == kInf || p >= kInf ? kInf : static_cast<u32>(p);
 }
+constexpr u32 kFewGroups = 3;
+
 bool is_continuation(unsigned b) { return b >= 0x80 && b < 0xC0; }
 
 Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) + 1), static_cast<u64>(kind)}; }
@@ -67,7 +69,7 @@ Arena::Draft Arena::draft(Kind kind) const {
 void Arena::absorb(Draft& d, Id operand, bool nests) const {
     const Node& n = node(operand);
     d.flags |= n.flags.load(std::memory_order_relaxed) &
-               (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat);
+               (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit);
     d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
@@ -310,9 +312,9 @@ bool Arena::merge_repeat(Id head, Id tail, Id& out) {
         rest = node(tail).b;
     }
     const Node &h = node(head), &s = node(second);
-    if (s.kind != Kind::Repeat) return false;
+    if (s.kind != Kind::Repeat || s.b) return false;
     u32 lo = 1, hi = 1;
-    if (h.kind == Kind::Repeat && h.a == s.a) {
+    if (h.kind == Kind::Repeat && h.a == s.a && !h.b) {
         lo = h.min;
         hi = h.max;
     } else if (head != s.a) {
@@ -353,7 +355,7 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
     if (has(e, kNullable) && !look) min = 0;
     if (min == 1 && max == 1) return e;
     const Node& n = node(e);
-    if (n.kind == Kind::Repeat && !look) {
+    if (n.kind == Kind::Repeat && !look && !n.b) {
         // the counts [k*a, k*b] for k in min..max join without a gap?
         u32 a = n.min, b = n.max;
         bool from_zero = min > 0 || a <= 1;
@@ -369,11 +371,35 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
     absorb(d, e, true);
     if (max != kInf && max > 8) d.flags |= kBigRepeat;
     if (min > 8) d.flags |= kBigRepeat;
+    if (n.kind != Kind::Class && ((max != kInf && max > kFewGroups) || min > kFewGroups)) d.flags |= kBigGroup;
     if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
     d.shortest = mul_sat(n.shortest, min);
     d.longest = mul_sat(n.longest, max);
     d.hash = hash_step(hash_step(d.hash, n.hash), (u64{min} << 32) | max);
     return intern(d);
+}
+
+// Kept apart from plain Repeats by every normal form; `max` counts down to a node that matches only the empty string
+// and says that more may follow.
+Id Arena::capped_repeat(Id e, u32 min, u32 max) {
+    Draft d = draft(Kind::Repeat);
+    d.a = e;
+    d.b = 1;
+    d.min = min;
+    d.max = max;
+    absorb(d, e, true);
+    if (max == 0) d.flags |= kCapHit;
+    if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
+    d.longest = kInf;
+    d.hash = hash_step(hash_step(hash_step(d.hash, 0xcab), node(e).hash), (u64{min} << 32) | max);
+    return intern(d);
+}
+
+Id Arena::repeat_less(Id e) {
+    const Node& n = node(e);
+    u32 min = n.min == 0 || n.min == kInf ? n.min : n.min - 1;
+    u32 max = n.max == 0 || n.max == kInf ? n.max : n.max - 1;
+    return n.b ? capped_repeat(n.a, min, max) : repeat(n.a, min, max);
 }
 
 Id Arena::make_list(Kind kind, const std::vector<Id>& sorted) {
@@ -461,7 +487,7 @@ Id Arena::unite(std::vector<Id> input) {
         } else if (n.kind == Kind::Union) {
             auto list = operands(e);
             input.insert(input.end(), list.begin(), list.end());
-        } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !has(e, kHasLook)) {
+        } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b && !has(e, kHasLook)) {
             epsilon = true;
             input.push_back(n.a);
         } else {
@@ -506,7 +532,7 @@ Id Arena::unite(std::vector<Id> input) {
         std::map<Id, std::vector<std::pair<u32, u32>>> counts;
         for (Id e : parts) {
             const Node& n = node(e);
-            if (n.kind == Kind::Repeat && !has(e, kHasLook)) counts[n.a].push_back({n.min, n.max});
+            if (n.kind == Kind::Repeat && !n.b && !has(e, kHasLook)) counts[n.a].push_back({n.min, n.max});
         }
         for (auto& [body, ranges] : counts) {
             bool bare = std::binary_search(parts.begin(), parts.end(), body) ||
@@ -525,7 +551,7 @@ Id Arena::unite(std::vector<Id> input) {
             if (joined.size() == ranges.size()) continue;
             const Id item = body;
             std::erase_if(parts, [&](Id e) {
-                return (bare && e == item) || (node(e).kind == Kind::Repeat && node(e).a == item);
+                return (bare && e == item) || (node(e).kind == Kind::Repeat && node(e).a == item && !node(e).b);
             });
             for (auto [lo, hi] : joined)
                 if (hi > 0) parts.push_back(repeat(item, lo, hi));

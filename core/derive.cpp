@@ -20,7 +20,6 @@ u32 mul_sat(u32 a, u32 b) {
     u64 p = u64{a} * b;
     return a == kInf || b == kInf || p >= kInf ? kInf : static_cast<u32>(p);
 }
-u32 less_one(u32 bound) { return bound == kInf || bound == 0 ? bound : bound - 1; }
 
 }  // namespace
 
@@ -76,10 +75,9 @@ Id Arena::derive(Id e, u8 byte) {
             return parts.size() == 1 ? parts[0] : unite(std::move(parts));
         }
         case Kind::Repeat: {
+            if (n.max == 0) return kEmpty;  // a cap
             Id d = derive(n.a, byte);
-            if (d == kEmpty) return kEmpty;
-            u32 min = less_one(n.min), max = less_one(n.max);
-            return concat(d, repeat(n.a, min, max));
+            return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
         }
         case Kind::And: {
             std::vector<Id> members(operands(e).begin(), operands(e).end());
@@ -166,7 +164,7 @@ Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
             return unite(std::move(members));
         }
         case Kind::Repeat: {
-            Id more = concat(repeat(h.a, less_one(h.min), less_one(h.max)), tail);
+            Id more = concat(repeat_less(head), tail);
             Id read = derive_in_scope(concat(h.a, more), byte, depth + 1);
             return h.min == 0 ? unite(read, derive_in_scope(tail, byte, depth + 1)) : read;
         }
@@ -202,7 +200,7 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
         }
         case Kind::Repeat: {
             Id d = derive_symbol(n.a, symbol);
-            return d == kEmpty ? kEmpty : concat(d, repeat(n.a, less_one(n.min), less_one(n.max)));
+            return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
         }
         case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
         default: return kEmpty;
@@ -411,6 +409,10 @@ Id Arena::step_slow(Id e, u32 byte_class) {
     if (e == kEmpty) return kEmpty;
     if (Id known = known_step(e, byte_class); known != kUnknown) return known;
     Id next = derive(e, representatives_[byte_class]);
+    if (next != kEmpty && has(next, kCapHit)) {
+        cap_hit_ = true;
+        return kEmpty;  // not remembered: whoever comes here again must hit the cap again
+    }
     if (next != kEmpty && !live(next)) next = kEmpty;
     Node& n = node(e);
     if (u32* row = n.row.load(std::memory_order_relaxed))
@@ -494,6 +496,42 @@ Id Arena::canonical(Id e, u32 horizon) {
         default: break;  // under And, Not and Scope a bound can be felt from afar
     }
     n.canonical = out;
+    return out;
+}
+
+Id Arena::cap_groups(Id e, u32 most) {
+    if (!has(e, kBigGroup) || has(e, kSearch | kHasRef)) return e;
+    const u64 key = u64{e} << 32 | most;
+    if (auto it = cap_memo_.find(key); it != cap_memo_.end()) return it->second;
+    const Node& n = node(e);
+    Id out = e;
+    switch (n.kind) {
+        case Kind::Repeat: {
+            Id body = cap_groups(n.a, most);
+            bool group = node(n.a).kind != Kind::Class;
+            if (group && ((n.max != kInf && n.max > most) || n.min > most))
+                out = capped_repeat(body, std::min(n.min, most), most);
+            else
+                out = repeat(body, n.min, n.max);
+            break;
+        }
+        case Kind::Concat: {
+            std::vector<Id> heads;
+            Id cur = e;
+            for (; node(cur).kind == Kind::Concat && has(cur, kBigGroup); cur = node(cur).b) heads.push_back(node(cur).a);
+            out = has(cur, kBigGroup) ? cap_groups(cur, most) : cur;
+            for (std::size_t i = heads.size(); i-- > 0;) out = concat(cap_groups(heads[i], most), out);
+            break;
+        }
+        case Kind::Union: {
+            std::vector<Id> members(operands(e).begin(), operands(e).end());
+            for (Id& m : members) m = cap_groups(m, most);
+            out = unite(std::move(members));
+            break;
+        }
+        default: break;
+    }
+    cap_memo_.emplace(key, out);
     return out;
 }
 

@@ -52,6 +52,8 @@ enum Flag : u16 {
     kBigRepeat = 64,   // holds a finite bound worth canonicalising
     kLiveKnown = 128,  // emptiness memo (only for kSearch)
     kDead = 256,
+    kBigGroup = 512,   // repeats something longer than a character more than a few times
+    kCapHit = 1024,    // the cap of a capped Repeat was reached: what lies behind it is unknown
 };
 
 class Program;
@@ -63,7 +65,7 @@ struct Node {
     std::atomic<u16> flags{0};
     u16 depth = 0;           // nesting of heads; bounds every recursion over structure
     u32 a = 0, b = 0;        // operands, or offset and count in the operand pool
-    u32 min = 0, max = 0;    // Repeat
+    u32 min = 0, max = 0;    // Repeat (b = 1: capped)
     u32 shortest = 0;        // characters of a shortest match (0 below a Ref: unknown)
     u32 longest = 0;         // saturating; kInf: unbounded or unknown
     Hash hash;
@@ -127,6 +129,13 @@ class Arena {
     void first_symbols(Id e, std::vector<u32>& out);
     bool live(Id e);                         // some string matches: exact, or Error("fuel")
     Id canonical(Id e, u32 horizon);         // an expression with the same texts up to `horizon` bytes, bounds capped
+    // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
+    // cap_hit() and yields kEmpty, and then nothing that was found counts.
+    Id cap_groups(Id e, u32 most);
+    void clear_cap_hit() { cap_hit_ = false; }
+    void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
+    bool cap_hit() const { return cap_hit_; }
+    Id repeat_less(Id repeat_node);          // the Repeat after one iteration
     u32* ensure_row(Id e);
     std::string dump(Id e) const;
 
@@ -189,6 +198,7 @@ class Arena {
     Id make_list(Kind kind, const std::vector<Id>& sorted);
     Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
     Id raw_concat(Id head, Id tail);
+    Id capped_repeat(Id e, u32 min, u32 max);
     Id class_tail(u32 set, u16 state);
     u32 charset_index(const CharSet::Ptr& set);
     bool merge_repeat(Id head, Id tail, Id& out);
@@ -224,6 +234,8 @@ class Arena {
     std::array<u8, 256> representatives_{};
     u32 class_count_ = 0;
     std::size_t classes_built_for_ = 0;
+    std::unordered_map<u64, Id> cap_memo_;
+    bool cap_hit_ = false;
     bool frozen_ = false;
     Id any_text_ = kUnknown;
     u64 salt_;  // keeps rules of different arenas apart in structural hashes

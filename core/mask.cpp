@@ -72,7 +72,7 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
     if (trie_.nodes[node].whole) {
-        if (structural(e, node) || semantic(e, node)) return;
+        if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
     }
     walk(e, node);
 }
@@ -199,11 +199,9 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
                     break;
                 }
                 if (h.min == 0) work.push_back(tail);
-                if (h.a == kEpsilon || (arena_.nullable(h.a) && h.max == kInf && h.min > 0)) return false;
-                work.push_back(arena_.concat(
-                    h.a, arena_.concat(arena_.repeat(h.a, h.min ? h.min - 1 : 0, h.max == kInf ? kInf : h.max - 1), tail)));
-                // a nullable body would be taken apart again and again
-                if (arena_.nullable(h.a)) return false;
+                if (arena_.nullable(h.a)) return false;  // would be taken apart again and again
+                arena_.note_cap(head);
+                work.push_back(arena_.concat(h.a, arena_.concat(arena_.repeat_less(head), tail)));
                 break;
             case Kind::Ref: work.push_back(arena_.concat(arena_.rule_body(h.a), tail)); break;
             default: rest.push_back(x); break;
@@ -324,6 +322,17 @@ bool MaskBuilder::returns(Id from, Id to) {
 const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
     auto [it, fresh] = self_loops_.try_emplace(e);
     if (!fresh) return it->second;
+    const bool hit_before = arena_.cap_hit();
+    SelfLoop found = find_self_loop(e);
+    if (arena_.cap_hit() && !hit_before) {  // not to be trusted, and whoever asks again must hit the cap again
+        self_loops_.erase(e);
+        static const SelfLoop none;
+        return none;
+    }
+    return self_loops_[e] = std::move(found);
+}
+
+MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
     arena_.ensure_row(e);
     std::map<Id, unsigned> weight;
     for (unsigned b = 0; b < 128; ++b)
@@ -335,14 +344,54 @@ const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
             most = w;
             inside = s;
         }
-    if (inside == kEmpty) return self_loops_[e];
+    if (inside == kEmpty) return {};
     arena_.ensure_row(inside);
     std::vector<CharSet::Range> ranges;
     for (unsigned b = 0; b < 128; ++b)
         if (step(e, static_cast<u8>(b)) == inside && step(inside, static_cast<u8>(b)) == inside) ranges.push_back({b, b});
-    if (ranges.size() < kSmallLoop) return self_loops_[e];
+    if (ranges.size() < kSmallLoop) return {};
     if (!arena_.has_raw_bytes() && returns(e, inside) && (e == inside || returns(inside, inside))) ranges.push_back({0x80, 0x10FFFF});
-    return self_loops_[e] = {CharSet::make(std::move(ranges)), inside};
+    return {CharSet::make(std::move(ranges)), inside};
+}
+
+// An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
+// characters of D), the states after 1, 2, 3 … characters of D are a single chain.
+bool MaskBuilder::counted(Id e, u32 node) {
+    if (arena_.node(e).kind != Kind::And) return false;
+    std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+    bool found = false;
+    for (Id& m : members) {
+        const Node& n = arena_.node(m);
+        if (n.kind == Kind::Repeat && arena_.node(n.a).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
+            m = arena_.repeat(n.a, 0, kInf);
+            found = true;
+        }
+    }
+    if (!found) return false;
+    const Id free = arena_.intersect(std::move(members));
+    if (!arena_.live(free)) return false;
+    const SelfLoop loop = self_loop(free);
+    if (!loop.chars) return false;
+    auto mask = vocabulary_.class_mask(loop.chars, node);
+    const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
+    std::vector<Id> chain{e};  // after k characters of the loop
+    while (chain.size() <= mask->most && chain.back() != kEmpty) chain.push_back(step(chain.back(), sample));
+    u32 reach = static_cast<u32>(chain.size()) - 1;
+    if (chain.back() == kEmpty) --reach;
+    add(*mask, reach);
+    for (unsigned b = 0; b < 256; ++b)
+        for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i) {
+            const u32 at = mask->exits[i];
+            if (mask->is_alive(at)) continue;
+            const u32 read = trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars;
+            if (read > reach) continue;
+            if (Id next = step(chain[read], static_cast<u8>(b)); next != kEmpty) enter(next, at);
+        }
+    for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
+        if (mask->is_alive(c)) continue;
+        if (Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
+    }
+    return true;
 }
 
 bool MaskBuilder::semantic(Id e, u32 node) {

@@ -40,7 +40,9 @@ class MaskBuilder {
     bool starts_with_loop(Id e, int depth) const;
     void run_loop(const Loop& loop, u32 node);
     std::size_t exit_cost(const ClassMask& mask, Id tail);
+    bool counted(Id e, u32 node);
     const SelfLoop& self_loop(Id e);
+    SelfLoop find_self_loop(Id e);
     bool returns(Id from, Id to);
     Id step(Id e, u8 byte) {
         u32 c = arena_.byte_class(byte);

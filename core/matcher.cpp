@@ -165,7 +165,7 @@ const MaskEntry* Guide::mask(Id state) {
         const bool portable = !arena.has(canonical, kHasRef | kHasToken);
         std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
         if (!made) {
-            made = program_->builder_->build(canonical);
+            made = build(canonical);
             if (arena.has(canonical, kHasToken | kHasRef)) {
                 auto with = std::make_shared<MaskEntry>(*made);
                 std::vector<u32> symbols;
@@ -183,6 +183,28 @@ const MaskEntry* Guide::mask(Id state) {
     }
     node.mask.store(entry, std::memory_order_release);
     return entry;
+}
+
+// The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
+// nothing but how often something may still come share one mask, as long as no token reaches the cut.
+std::shared_ptr<const MaskEntry> Guide::build(Id state) {
+    Arena& arena = program_->arena();
+    for (u32 most : {4u, 16u}) {
+        const Id capped = arena.cap_groups(state, most);
+        if (capped == state) break;
+        if (program_->short_caps_.contains(capped)) continue;
+        if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
+        arena.clear_cap_hit();
+        auto made = program_->builder_->build(capped);
+        const bool hit = arena.cap_hit();
+        arena.clear_cap_hit();
+        if (!hit) {
+            vocabulary_->cache_mask(arena.node(capped).hash, made);
+            return made;
+        }
+        program_->short_caps_.insert(capped);
+    }
+    return program_->builder_->build(state);
 }
 
 bool Guide::fill(Id state, const std::vector<u32>& stops, u32* out) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <unordered_set>
 
 #include "expression.hpp"
 #include "mask.hpp"
@@ -33,6 +34,7 @@ class Program : public std::enable_shared_from_this<Program> {
     std::shared_ptr<Vocabulary> vocabulary_;
     std::unique_ptr<MaskBuilder> builder_;
     std::vector<std::shared_ptr<const MaskEntry>> masks_;
+    std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
 };
 
 struct TokenTable {  // Guide::token_table: rows of states in CSR form
@@ -63,6 +65,8 @@ class Guide : public std::enable_shared_from_this<Guide> {
     std::size_t memory() const;
 
    private:
+    std::shared_ptr<const MaskEntry> build(Id state);
+
     std::shared_ptr<Program> program_;
     std::shared_ptr<Vocabulary> vocabulary_;
     std::unordered_map<u32, u32> symbol_of_token_;
