@@ -1,14 +1,16 @@
-"""guiderail beside llguidance, XGrammar and outlines-core on regular expressions from real use, in one run.
+"""guiderail beside llguidance, XGrammar and outlines-core on regular expressions from real use, in one
+run.
 
-Each pattern of ``data/regex_patterns.json`` is compiled by every engine and the same 200 tokens are replayed on
-all of them, the engines taking turns pattern by pattern in one process. The tokens are those of the pattern's
-sample texts, or a seeded random walk under the masks of the first engine. Times are wall clock, measured around
-one call from Python.
+Each pattern of ``data/regex_patterns.json`` is compiled by every engine and the same 200 tokens are
+replayed on all of them, the engines taking turns pattern by pattern in one process. The tokens are
+those of the pattern's sample texts, or a seeded random walk under the masks of the first engine.
+Times are wall clock, measured around one call from Python.
 
 - *first*: the first compilation of the pattern in this process and the first replay of its tokens;
-- *again*: the median, position by position, of further rounds with freshly compiled guides. What an engine keeps
-  with its vocabulary between compilations is warm there.
-- *compile*: from the text of the pattern until its first mask is filled; the tokenizer's set-up is not counted.
+- *again*: the median, position by position, of further rounds with freshly compiled guides. What an
+  engine keeps with its vocabulary between compilations is warm there.
+- *compile*: from the text of the pattern until its first mask is filled; the tokenizer's set-up is
+  not counted.
 
     python benchmarks/regex.py --engines guiderail,llguidance --json result.json
 """
@@ -34,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-# A folder with a file regex.py must not be searched for modules: transformers imports the package of that name.
+# This folder must not be searched for modules: transformers imports a package called regex.
 sys.path[0] = str(Path(__file__).parent / "support")
 from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 
@@ -224,7 +226,7 @@ def import_seconds(package: str) -> float:
     return statistics.median(float(run.stdout) for run in runs)
 
 
-# -- the report ----------------------------------------------------------------------------------------------------
+# -- the report ---------------------------------------------------------------------------------
 def micro(nanoseconds: float) -> str:
     value = nanoseconds / 1e3
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
@@ -366,7 +368,7 @@ def disagreements(results: dict[str, dict[str, list[Round]]], names: list[str], 
             if by[n][0].refused:
                 position, token = by[n][0].refused[0]
                 lines.append(
-                    f"- {p}: {n} refuses {show(token)} at token {position} ({len(by[n][0].refused)} texts cut)"
+                    f"- {p}: {n} refuses {show(token)} at token {position}, one of {len(by[n][0].refused)}"
                 )
             elif by[n][0].error is not None:
                 lines.append(f"- {p}: {n}: {by[n][0].error}")
@@ -432,7 +434,7 @@ def main() -> None:
             for engine in engines[turn % len(engines) :] + engines[: turn % len(engines)]:
                 done = rows[engine.name]
                 first = done[0] if done else None
-                if first and (first.error or first.refused or engine.isolated or first.compile > SLOW):
+                if first and (first.error or first.refused or first.compile > SLOW):
                     continue
                 gc.collect()
                 gc.disable()
@@ -446,15 +448,12 @@ def main() -> None:
     print("\r" + " " * 50 + "\r", end="", file=sys.stderr)
 
     print(f"# {len(entries)} patterns, {options.tokens} tokens each, {size:,} tokens in the vocabulary\n")
-    print(
-        f"{', '.join(f'{e.name} {e.version}' for e in engines)}; Python {platform.python_version()}, {platform.machine()},"
-    )
-    print(f"{os.cpu_count()} processors; {time.monotonic() - started:.0f} s.\n")
+    print(f"{', '.join(f'{e.name} {e.version}' for e in engines)}; Python {platform.python_version()},")
+    print(f"{platform.machine()}, {os.cpu_count()} processors; {time.monotonic() - started:.0f} s.\n")
     print(summary(results, names, unit))
     print(f"\n### each pattern, first round\n\n{details(results, names)}")
-    print(
-        f"\n### refused by an engine\n\n{disagreements(results, names, lambda t: repr(tokenizer.decode([t])))}"
-    )
+    refused = disagreements(results, names, lambda token: repr(tokenizer.decode([token])))
+    print(f"\n### refused by an engine\n\n{refused}")
     if options.check:
         print(f"\n### masks that differ from those of {names[0]}\n")
         for p, found in masks.items():
@@ -466,8 +465,15 @@ def main() -> None:
         "\n### import\n\n" + ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in imports.items())
     )
     if options.json:
-        data = {"engines": {e.name: e.version for e in engines}, "copy_ns": unit, "import_s": imports, "differences": masks,
-                "patterns": {p: {n: [asdict(r) for r in rs] for n, rs in by.items()} for p, by in results.items()}}  # fmt: skip
+        data = {
+            "engines": {e.name: e.version for e in engines},
+            "copy_ns": unit,
+            "import_s": imports,
+            "differences": masks,
+            "patterns": {
+                p: {n: [asdict(r) for r in rs] for n, rs in by.items()} for p, by in results.items()
+            },
+        }
         Path(options.json).write_text(json.dumps(data))
 
 

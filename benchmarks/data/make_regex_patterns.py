@@ -279,7 +279,7 @@ TABLE: list[tuple[str, str, Recipe | None]] = [
     ),
     (
         "hex-colours",
-        r"(#[0-9a-fA-F]{6}( |$)){1,40}|(#[0-9a-fA-F]{6}, ){0,40}#[0-9a-fA-F]{6}",
+        r"#[0-9a-fA-F]{6}(, #[0-9a-fA-F]{6}){0,39}",
         lambda r: ", ".join("#" + hexadecimal(r, 6) for _ in range(8)),
     ),
     ("text-10", r".{0,10}", lambda r: prose(r, 10)),

@@ -1,8 +1,9 @@
 """One adapter an engine, so that the benchmarks call each through its own public Python interface.
 
-An adapter is made once per vocabulary (its set-up is not measured), compiles a pattern, and starts a generation
-as two callables, ``fill()`` and ``accept(token)``, bound in advance so that no adapter code runs inside a
-measurement. ``fill`` writes into ``bits``, int32 of shape ``(1, ceil(vocabulary / 32))``, allocated once.
+An adapter is made once per vocabulary (its set-up is not measured), compiles a pattern, and starts
+a generation as two callables, ``fill()`` and ``accept(token)``, bound in advance so that no adapter
+code runs inside a measurement. ``fill`` writes into ``bits``, int32 of shape ``(1, ceil(vocabulary
+/ 32))``, allocated once.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ class LLGuidance(Engine):
 
 class XGrammar(Engine):
     name = package = "xgrammar"
+    isolated = True
 
     def __init__(self, tokenizer: Any, size: int) -> None:
         import xgrammar
