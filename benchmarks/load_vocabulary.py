@@ -1,7 +1,8 @@
 """How long a vocabulary takes to load, for every kind of tokenizer whose files are installed here.
 
 Counted apart: reading the tokenizer with its own library, making the Vocabulary of it (self-check
-included), and the native trie, which is built on first use. A tokenizer whose package is absent is named and left out.
+included), and the native trie, which is built on first use. A tokenizer whose package is absent is
+named and left out.
 
     python benchmarks/load_vocabulary.py
 """

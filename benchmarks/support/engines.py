@@ -67,7 +67,7 @@ class Guiderail(Engine):
 
         self.gr = gr
         self.vocabulary = gr.Vocabulary.from_huggingface(tokenizer)
-        self.bits = gr.allocate_token_bitmask(1, self.vocabulary.size)
+        self.bits = np.zeros((1, (self.vocabulary.size + 31) // 32), np.int32)
 
     def compile(self, pattern: str) -> Any:
         return self.gr.compile(self.gr.regex(pattern), self.vocabulary, cache=False)
