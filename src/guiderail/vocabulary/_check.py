@@ -1,0 +1,84 @@
+"""The round trip: what we believe a token spells against what the tokenizer's own ``decode`` says.
+
+A token alone does not tell: many tokenizers drop a space at the start of a text, or add one at its end. So
+each token is decoded between two copies of an *anchor*, a token that spells one plain letter:
+
+    decode([anchor, token, anchor]) == decode([anchor]) + token + the rest of decode([anchor, anchor])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from guiderail.vocabulary._table import TokenTable
+
+__all__ = ["DecodeBatch", "Mismatch", "find_mismatches", "in_context"]
+
+DecodeBatch = Callable[[list[list[int]]], Sequence[str | bytes]]
+
+_ANCHORS = (b"a", b"x", b"e", b"A", b"0", b".", b" a", b"a ")
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A token whose bytes and decoded text differ.
+
+    Attributes:
+        token: its id.
+        expected: the bytes that the vocabulary holds.
+        decoded: what the tokenizer decodes in a context, or None where the context itself was changed.
+    """
+
+    token: int
+    expected: bytes
+    decoded: str | bytes | None
+
+    def __str__(self) -> str:
+        shown = "its neighbours too" if self.decoded is None else repr(self.decoded)
+        return f"token {self.token} spells {self.expected!r} but the tokenizer decodes it as {shown}"
+
+
+def in_context(anchor: int, tokens: Sequence[int], decode: DecodeBatch) -> list[str | bytes | None]:
+    """What each token adds between two anchors; None where the anchors are not left as they are."""
+    before, pair = decode([[anchor], [anchor, anchor]])
+    if not _starts(pair, before):
+        return [None] * len(tokens)
+    after = pair[len(before) :]
+    found: list[str | bytes | None] = []
+    for text in decode([[anchor, token, anchor] for token in tokens]):
+        whole = len(text) >= len(pair) and _starts(text, before) and _ends(text, after)
+        found.append(text[len(before) : len(text) - len(after)] if whole else None)
+    return found
+
+
+def find_anchor(table: TokenTable) -> int | None:
+    """A text token that spells one plain letter, if there is one."""
+    for token in np.flatnonzero((table.lengths() <= 2) & (table.special == 0)).tolist():
+        if table.bytes_of(token) in _ANCHORS:
+            return int(token)
+    return None
+
+
+def find_mismatches(table: TokenTable, tokens: Sequence[int], decode: DecodeBatch) -> list[Mismatch]:
+    """The tokens whose bytes the tokenizer's ``decode`` denies; none where no anchor can be found."""
+    anchor = find_anchor(table)
+    if anchor is None or not tokens:
+        return []
+    mismatches = []
+    for token, decoded in zip(tokens, in_context(anchor, tokens, decode), strict=True):
+        expected = table.bytes_of(token)
+        agrees = decoded == (expected if isinstance(decoded, bytes) else expected.decode("utf-8", "replace"))
+        if not agrees:
+            mismatches.append(Mismatch(token, expected, decoded))
+    return mismatches
+
+
+def _starts(text: str | bytes, part: str | bytes) -> bool:
+    return text[: len(part)] == part
+
+
+def _ends(text: str | bytes, part: str | bytes) -> bool:
+    return text[len(text) - len(part) :] == part

@@ -1,0 +1,64 @@
+"""What the adapters share: optional libraries, files, and the search for stop tokens."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from guiderail.errors import VocabularyError
+from guiderail.vocabulary._ends import end_tokens
+
+__all__ = ["choose_stops", "is_path", "read_json", "require"]
+
+
+def require(module: str, package: str) -> Any:
+    """Imports an optional library, or says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise VocabularyError(
+            f"this needs the package {package}, which cannot be imported ({error}): pip install {package}",
+            code="missing-library",
+        ) from error
+
+
+def is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+def read_json(path: str, *, optional: bool = False) -> dict[str, Any]:
+    """The object in a JSON file; of an ``optional`` file that does not exist, an empty one."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+    except FileNotFoundError as error:
+        if optional:
+            return {}
+        raise VocabularyError(f"there is no file {path}", code="bad-tokenizer-file") from error
+    except (OSError, ValueError) as error:
+        raise VocabularyError(f"{path} cannot be read as JSON: {error}", code="bad-tokenizer-file") from error
+    if not isinstance(value, dict):
+        raise VocabularyError(f"{path} does not hold a JSON object", code="bad-tokenizer-file")
+    return value
+
+
+def choose_stops(
+    given: Sequence[int] | int | None,
+    declared: Iterable[int | None],
+    special: Mapping[str, int],
+    others: Mapping[str, int] = MappingProxyType({}),
+) -> Sequence[int] | int:
+    """What the caller said, or else what the tokenizer declares; it is an error if that is nothing."""
+    if given is not None:
+        return given
+    found = end_tokens(declared, special, others)
+    if not found:
+        raise VocabularyError(
+            "the tokenizer declares no token that ends a text; pass stop_token_ids=... ([] if it cannot end)",
+            code="no-stop-token",
+        )
+    return found

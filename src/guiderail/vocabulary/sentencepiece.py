@@ -1,0 +1,97 @@
+"""SentencePiece models: ``▁`` is a space, ``<0x0A>`` a byte, control pieces are special.
+
+``decode`` of the library drops the first space of a text (the *dummy prefix* that encoding has put there).
+Generated text continues a prompt, so here the space belongs to the token, also to the first one. A
+constraint that must not begin with a space is met by the pieces without ``▁``; one that follows ``Answer:``
+usually wants ``" ?"`` in front.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.errors import VocabularyError
+from guiderail.vocabulary._library import choose_stops, is_path, require
+from guiderail.vocabulary._table import TokenTable
+from guiderail.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["from_sentencepiece"]
+
+UNUSED = "the model marks this piece as unused"
+
+
+def from_sentencepiece(
+    processor: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
+) -> Vocabulary:
+    name = None
+    if is_path(processor):
+        path = os.fspath(processor)
+        library = require("sentencepiece", "sentencepiece")
+        if not os.path.isfile(path):
+            raise VocabularyError(f"there is no file {path}", code="bad-tokenizer-file")
+        try:
+            processor = library.SentencePieceProcessor(model_file=path)
+        except (OSError, RuntimeError) as error:
+            raise VocabularyError(
+                f"{path} cannot be read as a SentencePiece model: {error}", code="bad-tokenizer-file"
+            ) from error
+        name = os.path.basename(path)
+    if not hasattr(processor, "id_to_piece") or not hasattr(processor, "is_byte"):
+        raise VocabularyError(
+            f"{type(processor).__name__} is no SentencePieceProcessor, nor the path of a model",
+            code="unsupported-tokenizer",
+        )
+    count = processor.get_piece_size()
+    ids = list(range(count))
+    pieces: list[str] = processor.id_to_piece(ids)
+    tokens: list[bytes | None] = [piece.replace("▁", " ").encode() for piece in pieces]
+    for token in _where(processor.is_byte(ids)):
+        tokens[token] = bytes([int(pieces[token][3:5], 16)])
+    control = {*_where(processor.is_control(ids)), *_where(processor.is_unknown(ids))}
+    special = {pieces[token]: token for token in sorted(control)}
+    for text, token in special.items():
+        tokens[token] = text.encode()
+    unused = [token for token in _where(processor.is_unused(ids)) if token not in control]
+    for token in unused:
+        tokens[token] = b""
+    table = TokenTable.from_tokens(tokens)
+    table.unplaced |= dict.fromkeys(unused, UNUSED)
+    declared = [token if (token := processor.eos_id()) >= 0 else None]
+    bos = processor.bos_id()
+    return Vocabulary._from_table(
+        table,
+        special,
+        choose_stops(stop_token_ids, declared, special, {piece: i for i, piece in enumerate(pieces)}),
+        size=size,
+        encode=SentencePieceEncoder(processor),
+        bos_token_id=bos if bos >= 0 else None,
+        name=name,
+        oracle=SentencePieceDecoder(processor),
+        verify=verify,
+    )
+
+
+def _where(flags: Sequence[bool]) -> list[int]:
+    return [token for token, flag in enumerate(flags) if flag]
+
+
+class SentencePieceEncoder:
+    """``SentencePieceProcessor`` → ids of a text."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+
+    def __call__(self, text: str) -> list[int]:
+        return list(self.processor.encode(text))
+
+
+class SentencePieceDecoder:
+    """``SentencePieceProcessor`` → texts of lists of ids."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+
+    def __call__(self, batch: list[list[int]]) -> list[str]:
+        return list(self.processor.decode(batch))

@@ -1,0 +1,155 @@
+"""Mistral's tekken: a JSON file with the bytes of every token, in base64, behind a block of special tokens.
+
+Ids are those of the file's ranks moved up by the number of special tokens; of the ranks only as many are
+used as fit into ``default_vocab_size``.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.errors import VocabularyError
+from guiderail.vocabulary._library import choose_stops, is_path, read_json
+from guiderail.vocabulary._table import TokenTable
+from guiderail.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["from_tekken"]
+
+# Files older than version 7 do not list their special tokens: these come first, the others are fillers.
+_EARLY_SPECIAL_TOKENS = (
+    "<unk>",
+    "<s>",
+    "</s>",
+    "[INST]",
+    "[/INST]",
+    "[AVAILABLE_TOOLS]",
+    "[/AVAILABLE_TOOLS]",
+    "[TOOL_RESULTS]",
+    "[/TOOL_RESULTS]",
+    "[TOOL_CALLS]",
+    "[IMG]",
+    "<pad>",
+    "[IMG_BREAK]",
+    "[IMG_END]",
+    "[PREFIX]",
+    "[MIDDLE]",
+    "[SUFFIX]",
+    "[SYSTEM_PROMPT]",
+    "[/SYSTEM_PROMPT]",
+    "[TOOL_CONTENT]",
+)
+
+
+def from_tekken(
+    tokenizer: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
+) -> Vocabulary:
+    if is_path(tokenizer):
+        return _from_file(os.fspath(tokenizer), size=size, stop_token_ids=stop_token_ids)
+    inner = _innermost(tokenizer)
+    if hasattr(inner, "id_to_byte_piece") and hasattr(inner, "num_special_tokens"):
+        return _from_tekkenizer(inner, size=size, stop_token_ids=stop_token_ids, verify=verify)
+    model = getattr(inner, "_model", None)
+    if hasattr(model, "id_to_piece"):
+        return Vocabulary.from_sentencepiece(model, size=size, stop_token_ids=stop_token_ids, verify=verify)
+    raise VocabularyError(
+        f"{type(tokenizer).__name__} is no tokenizer of mistral-common, nor the path of a tekken.json",
+        code="unsupported-tokenizer",
+    )
+
+
+def _innermost(tokenizer: Any) -> Any:
+    """MistralTokenizer → instruct tokenizer → Tekkenizer."""
+    for name in ("instruct_tokenizer", "tokenizer"):
+        tokenizer = getattr(tokenizer, name, tokenizer)
+    return tokenizer
+
+
+def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> Vocabulary:
+    if os.path.isdir(path):
+        path = os.path.join(path, "tekken.json")
+    content = read_json(path)
+    try:
+        config = content["config"]
+        special_count = int(config["default_num_special_tokens"])
+        total = int(config["default_vocab_size"])
+        listed = content.get("special_tokens")
+        if listed is None:
+            special = {text: rank for rank, text in enumerate(_EARLY_SPECIAL_TOKENS)}
+        else:
+            special = {str(entry["token_str"]): int(entry["rank"]) for entry in listed}
+        entries = content["vocab"][: max(0, total - special_count)]
+        decode = binascii.a2b_base64
+        spelled = [decode(entry["token_bytes"]) for entry in entries]
+        ranks = [entry["rank"] for entry in entries]
+    except (KeyError, TypeError, ValueError, binascii.Error) as error:
+        raise VocabularyError(f"{path} is no tekken file: {error!r}", code="bad-tokenizer-file") from error
+    if ranks != list(range(len(ranks))):
+        raise VocabularyError(f"{path}: the ranks of the tokens are not 0, 1, 2 …", code="bad-tokenizer-file")
+    if any(not 0 <= rank < special_count for rank in special.values()) or special_count > total:
+        raise VocabularyError(
+            f"{path}: a special token lies outside of the {special_count} reserved ids",
+            code="bad-tokenizer-file",
+        )
+    taken = set(special.values())
+    special |= {f"<SPECIAL_{rank}>": rank for rank in range(special_count) if rank not in taken}
+    return Vocabulary._from_table(
+        _table(special, special_count, spelled),
+        special,
+        choose_stops(stop_token_ids, [special.get("</s>")], special),
+        size=size,
+        bos_token_id=special.get("<s>"),
+        name=os.path.basename(path),
+    )
+
+
+def _from_tekkenizer(
+    tokenizer: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
+) -> Vocabulary:
+    special_count = int(tokenizer.num_special_tokens)
+    special = {str(tokenizer.id_to_piece(token)): token for token in range(special_count)}
+    # The ranks of the text tokens, through the encoding that mistral-common itself uses where it can be had.
+    model = getattr(tokenizer, "_model", None)
+    spell = getattr(model, "decode_single_token_bytes", None)
+    if spell is None:
+        spelled = [tokenizer.id_to_byte_piece(token) for token in range(special_count, tokenizer.n_words)]
+    else:
+        spelled = [spell(rank) for rank in range(tokenizer.n_words - special_count)]
+    return Vocabulary._from_table(
+        _table(special, special_count, spelled),
+        special,
+        choose_stops(stop_token_ids, [tokenizer.eos_id], special),
+        size=size,
+        encode=TekkenEncoder(tokenizer),
+        bos_token_id=tokenizer.bos_id,
+        name="tekken",
+        oracle=TekkenDecoder(tokenizer),
+        verify=verify,
+    )
+
+
+def _table(special: dict[str, int], special_count: int, spelled: list[bytes]) -> TokenTable:
+    texts = {token: text.encode() for text, token in special.items()}
+    return TokenTable.from_tokens([*(texts.get(token) for token in range(special_count)), *spelled])
+
+
+class TekkenEncoder:
+    """``Tekkenizer`` → ids of a text."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def __call__(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, bos=False, eos=False))
+
+
+class TekkenDecoder:
+    """``Tekkenizer`` → texts of lists of ids."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    def __call__(self, batch: list[list[int]]) -> list[str]:
+        return [self.tokenizer.decode(ids) for ids in batch]

@@ -1,0 +1,70 @@
+"""tiktoken: the library names the bytes of every token itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.errors import VocabularyError
+from guiderail.vocabulary._library import choose_stops, require
+from guiderail.vocabulary._table import TokenTable
+from guiderail.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["from_tiktoken"]
+
+
+def from_tiktoken(
+    encoding: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None, verify: bool
+) -> Vocabulary:
+    if isinstance(encoding, str):
+        library = require("tiktoken", "tiktoken")
+        try:
+            encoding = library.get_encoding(encoding)
+        except ValueError as error:
+            raise VocabularyError(f"tiktoken: {error}", code="unsupported-tokenizer") from error
+    if not hasattr(encoding, "decode_single_token_bytes"):
+        raise VocabularyError(
+            f"{type(encoding).__name__} is no tiktoken.Encoding, nor the name of one",
+            code="unsupported-tokenizer",
+        )
+    special = {text: int(encoding.encode_single_token(text)) for text in encoding.special_tokens_set}
+    spell = encoding.decode_single_token_bytes
+    tokens: list[bytes | None] = []
+    for token in range(encoding.n_vocab):
+        try:
+            tokens.append(spell(token))
+        except KeyError:  # a hole, as before the special tokens of cl100k_base
+            tokens.append(None)
+    # The declared end; some encodings name none.
+    declared = special.get("<|endoftext|>")
+    special = dict(sorted(special.items(), key=lambda item: item[1]))
+    return Vocabulary._from_table(
+        TokenTable.from_tokens(tokens),
+        special,
+        choose_stops(stop_token_ids, [declared], special),
+        size=size,
+        encode=TiktokenEncoder(encoding),
+        name=encoding.name,
+        oracle=TiktokenDecoder(encoding),
+        verify=verify,
+    )
+
+
+class TiktokenEncoder:
+    """``tiktoken.Encoding`` → ids of a text; special tokens in it are text."""
+
+    def __init__(self, encoding: Any) -> None:
+        self.encoding = encoding
+
+    def __call__(self, text: str) -> list[int]:
+        return list(self.encoding.encode_ordinary(text))
+
+
+class TiktokenDecoder:
+    """``tiktoken.Encoding`` → bytes of lists of ids."""
+
+    def __init__(self, encoding: Any) -> None:
+        self.encoding = encoding
+
+    def __call__(self, batch: list[list[int]]) -> list[bytes]:
+        return [self.encoding.decode_bytes(ids) for ids in batch]

@@ -1,0 +1,571 @@
+"""A vocabulary: what every token spells, which tokens are special, and which of them end the text.
+
+Constraints speak of the bytes that a model *continues* with: token ``▁the`` of a SentencePiece tokenizer is
+``b" the"`` wherever it stands, also as the first generated token, although such a tokenizer's ``decode``
+drops the space at the very start of a text. Text generated after a prompt is a continuation, and the prompt
+plus the bytes of the generated tokens is exactly what the model wrote.
+
+The three kinds of tokens:
+
+=========== ============================================================ =========================
+text        bytes, matched against the constraint                         ``token_bytes(id)``
+special     control tokens: only a constraint that names one allows it    ``special_tokens``
+unplaced    holes, empty tokens, tokens whose bytes nobody knows          ``unplaced``, never allowed
+=========== ============================================================ =========================
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guiderail.errors import VocabularyError
+from guiderail.vocabulary._check import DecodeBatch, Mismatch, find_mismatches
+from guiderail.vocabulary._table import TokenTable
+
+if TYPE_CHECKING:
+    from guiderail import _core
+
+__all__ = ["Vocabulary"]
+
+Encode = Callable[[str], Sequence[int]]
+Decode = Callable[[list[int]], str]
+
+# Encoders that put a space before the first word are asked for a text behind this one, whose tokens are then
+# cut off.
+_ANCHOR = "\n"
+
+
+class Vocabulary:
+    """The tokens of a model, immutable; equal when the fingerprints are.
+
+    Args:
+        tokens: the bytes of every token, in the order of the ids; ``None`` is a hole.
+        special_tokens: special tokens as text → id, or their ids. They are never matched as text.
+        stop_token_ids: the tokens that end the text; they count as special. An empty sequence is allowed:
+            then a generation cannot end by itself.
+        size: the width of the model's logits and of a mask, if more than the number of tokens.
+        encode: how the tokenizer spells a text, as ids (without a beginning-of-text token).
+        decode: the text of a list of ids; used by :meth:`decode` and :meth:`check`.
+        bos_token_id: the beginning-of-text token, if there is one.
+        name: what ``repr`` and error messages call it.
+
+    Raises:
+        VocabularyError: ``empty-vocabulary`` (no token that is text), ``bad-token`` (not bytes),
+            ``bad-token-id`` (negative, not an integer, or not below ``size``), ``bad-size`` (fewer than there
+            are tokens).
+
+    >>> v = Vocabulary([b"a", b"b", b"ab", b"</s>"], stop_token_ids=3)
+    >>> v.size, v.token_bytes(2), v.stop_token_ids, v.special_tokens
+    (4, b'ab', (3,), mappingproxy({'</s>': 3}))
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bos_token_id",
+        "_core",
+        "_decode",
+        "_encode",
+        "_fingerprint",
+        "_lock",
+        "_name",
+        "_oracle",
+        "_size",
+        "_special_tokens",
+        "_stop_token_ids",
+        "_table",
+    )
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes | None],
+        *,
+        special_tokens: Mapping[str, int] | Sequence[int] = (),
+        stop_token_ids: Sequence[int] | int,
+        size: int | None = None,
+        encode: Encode | None = None,
+        decode: Decode | None = None,
+        bos_token_id: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._setup(
+            TokenTable.from_tokens(tokens),
+            special_tokens,
+            stop_token_ids,
+            size=size,
+            encode=encode,
+            decode=decode,
+            bos_token_id=bos_token_id,
+            name=name,
+        )
+
+    @classmethod
+    def _from_table(
+        cls,
+        table: TokenTable,
+        special_tokens: Mapping[str, int] | Sequence[int],
+        stop_token_ids: Sequence[int] | int,
+        *,
+        size: int | None = None,
+        encode: Encode | None = None,
+        bos_token_id: int | None = None,
+        name: str | None = None,
+        oracle: DecodeBatch | None = None,
+        verify: bool = False,
+    ) -> Vocabulary:
+        """What an adapter ends with: a vocabulary held against the tokenizer's own ``decode``."""
+        if not table.count:
+            raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
+        if oracle is not None:
+            ids = special_tokens.values() if isinstance(special_tokens, Mapping) else special_tokens
+            _disqualify(table, set(ids), oracle, verify)
+        self = cls.__new__(cls)
+        self._setup(
+            table,
+            special_tokens,
+            stop_token_ids,
+            size=size,
+            encode=encode,
+            decode=None,
+            bos_token_id=bos_token_id,
+            name=name,
+        )
+        self._oracle = oracle
+        return self
+
+    def _setup(
+        self,
+        table: TokenTable,
+        special_tokens: Mapping[str, int] | Sequence[int],
+        stop_token_ids: Sequence[int] | int,
+        *,
+        size: int | None,
+        encode: Encode | None,
+        decode: Decode | None,
+        bos_token_id: int | None,
+        name: str | None,
+    ) -> None:
+        stops = (stop_token_ids,) if _is_integer(stop_token_ids) else stop_token_ids
+        stop_ids = tuple(dict.fromkeys(_token_id("stop_token_ids", token) for token in stops))  # type: ignore[union-attr]
+        if isinstance(special_tokens, Mapping):
+            named = {text: _token_id(f"special token {text!r}", i) for text, i in special_tokens.items()}
+        else:
+            named = {}
+            for token in dict.fromkeys(_token_id("special_tokens", i) for i in special_tokens):
+                named[_name_of(table, token, named)] = token
+        for token in stop_ids:
+            if token not in named.values():
+                named[_name_of(table, token, named)] = token
+        bos = None if bos_token_id is None else _token_id("bos_token_id", bos_token_id)
+
+        needed = max([table.count - 1, *stop_ids, *named.values(), -1 if bos is None else bos]) + 1
+        width = needed if size is None else _count(size)
+        if table.count == 0:
+            raise VocabularyError("a vocabulary needs at least one token", code="empty-vocabulary")
+        if width < table.count:
+            raise VocabularyError(
+                f"size={width} is less than the {table.count} tokens; it is the width of the model's logits",
+                code="bad-size",
+            )
+        if width < needed:
+            raise VocabularyError(
+                f"token id {needed - 1} is out of range: the vocabulary has size {width}", code="bad-token-id"
+            )
+        table = table.extend(needed)
+        table.close(named.values())
+        if table.special.all():
+            raise VocabularyError(
+                "no token of the vocabulary is text: nothing could be generated", code="empty-vocabulary"
+            )
+        table.special.setflags(write=False)
+        table.offsets.setflags(write=False)
+        self._table = table
+        self._special_tokens = MappingProxyType(named)
+        self._stop_token_ids = stop_ids
+        self._size = width
+        self._encode = encode
+        self._decode = decode
+        self._oracle: DecodeBatch | None = _Each(decode) if decode is not None else None
+        self._bos_token_id = bos
+        self._name = name
+        self._lock = threading.Lock()
+        self._core: _core.Vocabulary | None = None
+        self._fingerprint: str | None = None
+
+    # -- what it is ------------------------------------------------------------------------------------------
+    @property
+    def size(self) -> int:
+        """The width of logits and masks, in tokens."""
+        return self._size
+
+    @property
+    def token_count(self) -> int:
+        """How many ids the tokenizer knows; ids from here to ``size`` are padding and never allowed."""
+        return self._table.count
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        """The tokens that end the text, the declared end of sequence first."""
+        return self._stop_token_ids
+
+    @property
+    def bos_token_id(self) -> int | None:
+        """The beginning-of-text token, or None."""
+        return self._bos_token_id
+
+    @property
+    def special_tokens(self) -> Mapping[str, int]:
+        """Special tokens, text → id; the stop tokens are among them."""
+        return self._special_tokens
+
+    @property
+    def unplaced(self) -> Mapping[int, str]:
+        """Ids that could not be placed, id → reason. No constraint ever allows them as text."""
+        return MappingProxyType(self._table.unplaced)
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    def token_bytes(self, token: int) -> bytes:
+        """What ``token`` spells: a special token the text that stands for it, an unplaced one ``b""``.
+
+        Raises:
+            VocabularyError: ``bad-token-id``, the id is negative or not below ``size``.
+        """
+        index = _token_id("token", token)
+        if index >= self._size:
+            raise VocabularyError(
+                f"token id {index} is out of range: the vocabulary has size {self._size}", code="bad-token-id"
+            )
+        return self._table.bytes_of(index) if index < self._table.count else b""
+
+    def is_text(self, token: int) -> bool:
+        """Whether ``token`` is matched as text (neither special nor unplaced nor padding)."""
+        index = _token_id("token", token)
+        return index < self._table.count and not self._table.special[index]
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that decides which tokens a constraint allows; the same on every machine."""
+        if self._fingerprint is None:
+            digest = hashlib.sha256(b"guiderail-vocabulary-1\0")
+            table = self._table
+            digest.update(f"{table.count} {self._size} {sorted(self._stop_token_ids)}\0".encode())
+            for text, token in sorted(self._special_tokens.items()):
+                digest.update(f"{token} {len(text)} {text}\0".encode("utf-8", "surrogatepass"))
+            digest.update(table.offsets.astype("<u4").tobytes())
+            digest.update(table.special.tobytes())
+            digest.update(table.data)
+            self._fingerprint = digest.hexdigest()
+        return self._fingerprint
+
+    def __eq__(self, other: object) -> bool:
+        return self.fingerprint == other.fingerprint if isinstance(other, Vocabulary) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        name = f"{self._name!r}, " if self._name else ""
+        bad = f", unplaced={len(self.unplaced)}" if self.unplaced else ""
+        return (
+            f"Vocabulary({name}tokens={self.token_count}, size={self._size}, "
+            f"special={len(self._special_tokens)}, stop_token_ids={list(self._stop_token_ids)}{bad})"
+        )
+
+    # -- text ------------------------------------------------------------------------------------------------
+    @property
+    def can_encode(self) -> bool:
+        """Whether the tokenizer's own spelling of a text is known."""
+        return self._encode is not None
+
+    def encode(self, text: str) -> list[int]:
+        """The ids by which the tokenizer spells ``text`` as a continuation.
+
+        Their bytes are exactly those of ``text``: where the tokenizer puts a space before the first word,
+        the text is encoded behind a line break, whose tokens are cut off again.
+
+        Raises:
+            VocabularyError: ``no-encoder``, the vocabulary was made without one; ``not-encodable``, the
+                tokenizer changes this text (lower-cases it, reads a special token in it, has no token for a
+                character).
+        """
+        if self._encode is None:
+            raise VocabularyError(
+                "this vocabulary has no encoder; pass encode=... where it is made or loaded",
+                code="no-encoder",
+            )
+        target = text.encode("utf-8", "surrogatepass")
+        ids = [int(token) for token in self._encode(text)]
+        if self._spells(ids, target):
+            return ids
+        ids = [int(token) for token in self._encode(_ANCHOR + text)]
+        missing = len(target)
+        for start in range(len(ids) - 1, 0, -1):
+            missing -= len(self.token_bytes(ids[start]))
+            if missing <= 0:
+                if missing == 0 and self._spells(ids[start:], target):
+                    return ids[start:]
+                break
+        shown = text if len(text) <= 40 else text[:39] + "…"
+        raise VocabularyError(
+            f"the tokenizer does not spell {shown!r} exactly: it changes it or reads a special token in it",
+            code="not-encodable",
+        )
+
+    def _spells(self, ids: Sequence[int], target: bytes) -> bool:
+        return all(self.is_text(i) for i in ids) and b"".join(self.token_bytes(i) for i in ids) == target
+
+    def decode(self, tokens: Iterable[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of ``tokens`` as a continuation; bytes that are no UTF-8 become U+FFFD.
+
+        A ``decode`` given to the constructor is used instead, and then ``skip_special_tokens`` leaves
+        special and unplaced tokens out before it is called.
+        """
+        ids = [_token_id("token", token) for token in tokens]
+        if skip_special_tokens:
+            ids = [token for token in ids if self.is_text(token)]
+        if self._decode is not None:
+            return self._decode(ids)
+        return b"".join(self.token_bytes(token) for token in ids).decode("utf-8", "replace")
+
+    def check(self) -> list[Mismatch]:
+        """Holds every text token against the tokenizer's own ``decode``; an empty list says that all agree.
+
+        Raises:
+            VocabularyError: ``no-decoder``, there is nothing to compare with (plain, saved, GGUF).
+        """
+        if self._oracle is None:
+            raise VocabularyError(
+                "nothing to check against: this vocabulary was made without a decode function",
+                code="no-decoder",
+            )
+        ids = np.flatnonzero(self._table.special == 0)
+        return find_mismatches(self._table, ids.tolist(), self._oracle)
+
+    # -- the core --------------------------------------------------------------------------------------------
+    @property
+    def core(self) -> _core.Vocabulary:
+        """The native form, a prefix trie of the token bytes; built once, when first needed."""
+        if self._core is None:
+            from guiderail import _core
+
+            with self._lock:
+                if self._core is None:
+                    table = self._table
+                    self._core = _core.Vocabulary(
+                        table.data, table.offsets, table.special, self._size, list(self._stop_token_ids)
+                    )
+        return self._core
+
+    # -- copies ----------------------------------------------------------------------------------------------
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the vocabulary to one compact file, atomically. The tokenizer's own ``encode`` is not saved.
+
+        Raises:
+            VocabularyError: ``vocabulary-file``, the file cannot be written.
+        """
+        from guiderail.vocabulary._storage import save
+
+        save(self, path)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, encode: Encode | None = None, decode: Decode | None = None
+    ) -> Vocabulary:
+        """Reads what :meth:`save` wrote; safe on files from anywhere (no pickle).
+
+        Raises:
+            VocabularyError: ``vocabulary-file``, the file is missing, damaged, or of another version.
+        """
+        from guiderail.vocabulary._storage import load
+
+        return load(cls, path, encode=encode, decode=decode)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        table = self._table
+        state = (table.data, table.offsets, np.array(table.special), dict(table.unplaced))
+        rest = {
+            "special_tokens": dict(self._special_tokens),
+            "stop_token_ids": self._stop_token_ids,
+            "size": self._size,
+            "encode": self._encode,
+            "decode": self._decode,
+            "bos_token_id": self._bos_token_id,
+            "name": self._name,
+        }
+        return _restore, (type(self), state, rest, self._oracle)
+
+    # -- adapters --------------------------------------------------------------------------------------------
+    @classmethod
+    def from_huggingface(
+        cls,
+        tokenizer: Any,
+        *,
+        size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+        verify: bool = False,
+    ) -> Vocabulary:
+        """From a transformers tokenizer, a ``tokenizers.Tokenizer``, or the path of one (file or folder).
+
+        Byte-level BPE, SentencePiece-style (``▁``, byte fallback), WordPiece, and whatever else the
+        tokenizer's own decoder describes. A token added with ``special=False`` is text, as in the library's
+        ``decode``.
+
+        Args:
+            size: the width of the logits; by default the model's ``vocab_size`` where a ``config.json`` lies
+                beside the tokenizer, else the number of tokens.
+            stop_token_ids: by default the declared end of sequence, those of ``generation_config.json``, and
+                the well-known end-of-turn tokens that the tokenizer declares (``<|eot_id|>``, ``<|im_end|>``
+                …).
+            verify: compare every token, not a sample, with the tokenizer's ``decode``.
+
+        Raises:
+            VocabularyError: ``unsupported-tokenizer``, ``slow-tokenizer``, ``bad-tokenizer-file``,
+                ``no-stop-token``, ``round-trip``, ``missing-library``.
+        """
+        from guiderail.vocabulary.huggingface import from_huggingface
+
+        return from_huggingface(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify)
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        encoding: Any,
+        *,
+        size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+        verify: bool = False,
+    ) -> Vocabulary:
+        """From a ``tiktoken.Encoding`` or the name of one; otherwise as :meth:`from_huggingface`."""
+        from guiderail.vocabulary.tiktoken import from_tiktoken
+
+        return from_tiktoken(encoding, size=size, stop_token_ids=stop_token_ids, verify=verify)
+
+    @classmethod
+    def from_sentencepiece(
+        cls,
+        processor: Any,
+        *,
+        size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+        verify: bool = False,
+    ) -> Vocabulary:
+        """From a ``SentencePieceProcessor`` or the path of one; otherwise as :meth:`from_huggingface`.
+
+        ``▁`` is a space, also in the first token (see the module's text on continuations).
+        """
+        from guiderail.vocabulary.sentencepiece import from_sentencepiece
+
+        return from_sentencepiece(processor, size=size, stop_token_ids=stop_token_ids, verify=verify)
+
+    @classmethod
+    def from_tekken(
+        cls,
+        tokenizer: Any,
+        *,
+        size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+        verify: bool = False,
+    ) -> Vocabulary:
+        """From the path of a ``tekken.json`` or any tokenizer of mistral-common (not needed for a path).
+
+        A mistral-common tokenizer over a SentencePiece model is read as such. Arguments and errors as
+        :meth:`from_huggingface`.
+        """
+        from guiderail.vocabulary.tekken import from_tekken
+
+        return from_tekken(tokenizer, size=size, stop_token_ids=stop_token_ids, verify=verify)
+
+    @classmethod
+    def from_gguf(
+        cls,
+        model: Any,
+        *,
+        size: int | None = None,
+        stop_token_ids: Sequence[int] | int | None = None,
+    ) -> Vocabulary:
+        """From the path of a GGUF file or a ``llama_cpp.Llama``; only metadata is read, no tensor.
+
+        Arguments and errors as :meth:`from_huggingface`.
+        """
+        from guiderail.vocabulary.gguf import from_gguf
+
+        return from_gguf(model, size=size, stop_token_ids=stop_token_ids)
+
+
+def _restore(
+    kind: type[Vocabulary], state: tuple[Any, ...], rest: dict[str, Any], oracle: DecodeBatch | None
+) -> Vocabulary:
+    self = kind.__new__(kind)
+    self._setup(TokenTable(*state), rest.pop("special_tokens"), rest.pop("stop_token_ids"), **rest)
+    if oracle is not None:
+        self._oracle = oracle
+    return self
+
+
+def _disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verify: bool) -> None:
+    """The self-check of an adapter: tokens whose bytes the tokenizer's ``decode`` denies become unplaced.
+
+    A sample is compared first (with ``verify`` every token); one disagreement, and all are compared.
+    """
+    open_ids = np.flatnonzero(table.special == 0)
+    ids = [i for i in open_ids.tolist() if i not in special and i not in table.unplaced]
+    whole = verify or len(ids) <= 2048
+    sample = ids if whole else [*ids[:512], *ids[512:-256:97], *ids[-256:]]
+    bad = find_mismatches(table, sample, oracle)
+    if bad and len(sample) < len(ids):
+        bad = find_mismatches(table, ids, oracle)
+    if len(bad) * 2 > len(ids):
+        raise VocabularyError(
+            f"{len(bad)} of {len(ids)} tokens decode to something else than they spell, e.g. {bad[0]}; "
+            "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
+            code="round-trip",
+        )
+    for mismatch in bad:
+        table.unplaced[mismatch.token] = str(mismatch)
+
+
+class _Each:
+    """A batch decoder from a decoder of one list; a class, so that it pickles."""
+
+    def __init__(self, decode: Decode) -> None:
+        self.decode = decode
+
+    def __call__(self, batch: list[list[int]]) -> list[str]:
+        return [self.decode(ids) for ids in batch]
+
+
+def _is_integer(value: object) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _token_id(what: str, value: Any) -> int:
+    if not _is_integer(value):
+        raise VocabularyError(f"{what}: a token id is an integer, not {value!r}", code="bad-token-id")
+    index = operator.index(value)
+    if not 0 <= index < 2**31 - 64:
+        raise VocabularyError(f"{what}: {index} is no token id (they start at 0)", code="bad-token-id")
+    return index
+
+
+def _count(size: Any) -> int:
+    if not _is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
+        raise VocabularyError(
+            f"size is the width of the logits, a positive integer, not {size!r}", code="bad-size"
+        )
+    return operator.index(size)
+
+
+def _name_of(table: TokenTable, token: int, taken: Mapping[str, int]) -> str:
+    """A text for a special token that was given by its id: its bytes, or ``<token 17>``."""
+    text = table.bytes_of(token).decode("utf-8", "replace") if token < table.count else ""
+    return text if text and text not in taken else f"<token {token}>"
