@@ -54,6 +54,12 @@ void bind_vocabulary(nb::module_& m) {
         .def("find", [](const Vocabulary& v, nb::bytes text) { return v.find(view(text)); })
         .def("tokens_with_prefix",
              [](const Vocabulary& v, nb::bytes prefix, std::size_t limit) { return v.with_prefix(view(prefix), limit); })
+        .def("warm",
+             [](Vocabulary& v, const std::vector<std::shared_ptr<CharSet>>& sets) {
+                 std::vector<CharSet::Ptr> held(sets.begin(), sets.end());
+                 nb::gil_scoped_release release;
+                 for (const auto& set : held) v.warm(set);
+             })
         .def("memory_size_bytes", &Vocabulary::memory)
         .def("cache_size_bytes", &Vocabulary::cache_memory)
         .def("clear_cache", &Vocabulary::clear_cache);

@@ -6,6 +6,7 @@ namespace guiderail {
 
 namespace {
 constexpr std::size_t kFewTokens = 2048;  // below this, setting bits one by one beats a bitset of the whole vocabulary
+constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr u32 kWideNode = 12;             // children from which on a node has a table of them
 }  // namespace
 
@@ -45,6 +46,18 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
         }
     }
     build_trie();
+    if (trie_.nodes.size() > kWorthWarming) warm_common();
+}
+
+// The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
+void Vocabulary::warm_common() {
+    const std::vector<CharSet::Range> digits{{'0', '9'}}, lower{{'a', 'z'}}, upper{{'A', 'Z'}},
+        letters{{'A', 'Z'}, {'a', 'z'}}, alphanumeric{{'0', '9'}, {'A', 'Z'}, {'a', 'z'}},
+        word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, line{{0, '\n' - 1}, {'\n' + 1, 0x10FFFF}},
+        quoted{{0, '"' - 1}, {'"' + 1, 0x10FFFF}}, string{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}},
+        everything{{0, 0x10FFFF}};
+    for (const auto& ranges : {digits, lower, upper, letters, alphanumeric, word, line, quoted, string, everything})
+        warm(CharSet::make(ranges));
 }
 
 void Vocabulary::build_trie() {
@@ -228,6 +241,12 @@ std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32
     classes_[key] = recent_.begin();
     evict();
     return fresh;
+}
+
+void Vocabulary::warm(const CharSet::Ptr& chars) {
+    class_mask(chars, 0);
+    const u32 space = find_node(" ");
+    if (space != kNoFan && trie_.nodes[space].end - space >= kHeavy) class_mask(chars, space);
 }
 
 std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {

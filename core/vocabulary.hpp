@@ -102,6 +102,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u32 find_node(std::string_view text) const;  // kNoFan: no such path
 
     std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
+    // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
+    void warm(const CharSet::Ptr& chars);
     // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
     std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
 
@@ -113,6 +115,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
 
    private:
     void build_trie();
+    void warm_common();
     void evict();  // under the mutex
     std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
 

@@ -12,13 +12,6 @@ from importlib.metadata import version as _version  # noqa: E402
 from typing import TYPE_CHECKING as _TYPE_CHECKING  # noqa: E402
 
 from guiderail import patterns  # noqa: E402
-from guiderail.bitmask import (  # noqa: E402
-    allocate_token_bitmask,
-    apply_token_bitmask_inplace,
-    bitmask_to_bool,
-    bool_to_bitmask,
-    reset_token_bitmask,
-)
 from guiderail.constraint import (  # noqa: E402
     Constraint,
     any_text,
@@ -48,6 +41,24 @@ from guiderail.errors import (  # noqa: E402
 from guiderail.guide import Guide, clear_cache, compile  # noqa: E402
 from guiderail.matcher import Matcher, fill_next_token_bitmasks  # noqa: E402
 from guiderail.vocabulary import Vocabulary  # noqa: E402
+
+try:  # noqa: SIM105  (temporary)
+    from guiderail.bitmask import (
+        allocate_token_bitmask,
+        apply_token_bitmask_inplace,
+        bitmask_to_bool,
+        bool_to_bitmask,
+        reset_token_bitmask,
+    )
+except ImportError:
+    pass
+try:
+    from guiderail.generate import generate, stream
+    from guiderail.models import load_model
+except ImportError:
+    pass
+from guiderail.frontends.regex import regex  # noqa: E402
+from guiderail.token_automaton import TokenAutomaton  # noqa: E402
 
 try:
     __version__ = _version("guiderail")
