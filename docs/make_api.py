@@ -1,0 +1,117 @@
+"""Writes docs/api.md, the reference of every public name, from signatures and docstrings.
+
+    python docs/make_api.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import guiderail as gr
+
+OUT = Path(__file__).with_name("api.md")
+SECTIONS = ("Args", "Attributes", "Example", "Examples", "Raises", "Returns", "Yields", "Note")
+GROUPS: list[tuple[str, str]] = [
+    ("Constraints", r"guiderail\.(constraint|frontends|extensions|explain|program)"),
+    ("Compiling and matching", r"guiderail\.(guide|matcher|token_automaton)"),
+    ("Vocabularies", r"guiderail\.vocabulary"),
+    ("Bitmasks", r"guiderail\.bitmask"),
+    ("Generating", r"guiderail\.(generate|models|sampling)"),
+    ("Errors", r"guiderail\.errors"),
+]
+
+
+def signature(value: Any) -> str:
+    try:
+        text = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return "(…)"
+    return re.sub(r"<object object at 0x[0-9a-f]+>|<factory>", "…", text).replace("'", "")
+
+
+def prose(doc: str | None) -> str:
+    """A Google-style docstring as Markdown."""
+    lines: list[str] = []
+    section, code = "", False
+    for line in inspect.cleandoc(doc or "").splitlines():
+        bare = line.strip()
+        if bare.startswith((">>>", "...")) and not code:
+            lines += ["", "```pycon"]
+            code = True
+        elif code and not bare:
+            lines += ["```", ""]
+            code = False
+            continue
+        if code:
+            lines.append(bare)
+        elif bare.rstrip(":") in SECTIONS and bare.endswith(":") and line == bare:
+            section = bare.rstrip(":")
+            lines += ["", f"**{section}**", ""]
+        elif section and line.startswith("    ") and not line.startswith("     "):
+            item = re.match(r"    ([\w.*, ]+?)(?: \(.*?\))?: (.*)", line)
+            lines.append(f"- `{item[1]}`: {item[2]}" if item else f"- {bare}" if section == "Raises" else bare)
+        else:
+            if line and not line.startswith(" "):
+                section = ""
+            lines.append(f"  {bare}" if section and bare else line)
+    if code:
+        lines.append("```")
+    return re.sub(r":(?:func|class|meth|mod|data):`~?([^`]+)`", r"`\1`", "\n".join(lines)).replace("``", "`")
+
+
+def members(kind: type) -> Iterator[tuple[str, Any]]:
+    for name, value in vars(kind).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, classmethod | staticmethod):
+            value = value.__func__
+        if isinstance(value, types.FunctionType | property) and value.__doc__:
+            yield name, value
+
+
+def entry(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, type):
+        bases = ", ".join(b.__name__ for b in value.__bases__ if b is not object)
+        yield f"### `gr.{name}`\n\n{f'Derives from {bases}. ' if bases else ''}{prose(value.__doc__)}"
+        if not issubclass(value, Exception):
+            for member, what in members(value):
+                shown = "" if isinstance(what, property) else signature(what)
+                yield f"#### `{name}.{member}`\n\n`{member}{shown}`\n\n{prose(what.__doc__)}"
+    elif isinstance(value, types.ModuleType):
+        yield f"### `gr.{name}`\n\n{prose(value.__doc__)}"
+        for member in value.__all__:
+            what = getattr(value, member)
+            yield f"#### `{name}.{member}`\n\n`{member}{signature(what)}`\n\n{prose(what.__doc__)}"
+    else:
+        yield f"### `gr.{name}`\n\n`{name}{signature(value)}`\n\n{prose(value.__doc__)}"
+
+
+def main() -> None:
+    groups: dict[str, list[str]] = {title: [] for title, _ in GROUPS} | {"More": []}
+    for name in sorted(gr.__all__, key=str.lower):
+        if name == "__version__":
+            continue
+        value = getattr(gr, name)
+        home = getattr(value, "__module__", "") or ""
+        if isinstance(value, types.ModuleType):
+            home = "guiderail.constraint"
+        title = next((title for title, pattern in GROUPS if re.match(pattern, home)), "More")
+        groups[title].append(name)
+    parts = ["# Reference\n\nEvery public name, as `import guiderail as gr` gives it. Made by `make docs`."]
+    for title, names in groups.items():
+        if names:
+            parts.append(f"## {title}")
+            parts += [text for name in names for text in entry(name, getattr(gr, name))]
+    text = "\n\n".join(re.sub(r"\n{3,}", "\n\n", part.strip()) for part in parts)
+    text = "\n".join(line.rstrip() for line in text.splitlines())
+    OUT.write_text(text + "\n", encoding="utf-8")
+    print(f"{OUT.name}: {len(gr.__all__)} names, {len(text):,} characters")
+
+
+if __name__ == "__main__":
+    main()

