@@ -47,7 +47,7 @@ class Session(Protocol):
         """
 
     def close(self) -> None:
-        """Frees the cache."""
+        """Frees the cache. May be called again."""
 
 
 class Model(Protocol):

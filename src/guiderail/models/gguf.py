@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guiderail.errors import ModelError
+from guiderail.errors import ModelError, VocabularyError
 from guiderail.models import _llama_capi as capi
 from guiderail.models.base import Logits, context_full
 
@@ -97,7 +97,7 @@ class GGUFModel:
     def vocabulary(self) -> Vocabulary:
         from guiderail.vocabulary import Vocabulary
 
-        return Vocabulary.from_gguf(self.path)
+        return Vocabulary.from_gguf(_Tokenizer(self))
 
     def tokenize(self, text: str, *, special: bool = False, start: bool = False) -> list[int]:
         """Token ids of a text by the model's own tokenizer.
@@ -279,6 +279,25 @@ class GGUFSession:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Tokenizer:
+    """What a vocabulary needs to spell text as the model does: the interface of ``llama_cpp.Llama``.
+
+    It does not keep the model alive: a vocabulary outlives it, and then knows no spelling.
+    """
+
+    def __init__(self, model: GGUFModel) -> None:
+        self.model_path = str(model.path)
+        self._model = weakref.ref(model)
+
+    def tokenize(self, text: bytes, add_bos: bool = False, special: bool = False) -> list[int]:
+        model = self._model()
+        if model is None or not model._finalizer.alive:
+            raise VocabularyError(
+                "the model whose tokenizer this vocabulary uses was closed", code="no-encoder"
+            )
+        return model.tokenize(text.decode(), special=special, start=add_bos)
 
 
 def _free(library: Any, context: int, tokens: capi.Batch) -> None:

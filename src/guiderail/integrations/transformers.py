@@ -1,0 +1,69 @@
+"""A logits processor for ``model.generate`` of transformers.
+
+    >>> from guiderail.integrations.transformers import GuiderailLogitsProcessor
+    >>> only_dates = GuiderailLogitsProcessor(gr.patterns.date(), tokenizer)
+    >>> model.generate(**inputs, logits_processor=[only_dates])
+
+It may be used for batches (with one constraint for each prompt, if they differ), with left padding, beams,
+several returned sequences, sampling, assisted generation, and again for the next call. See
+:mod:`guiderail.integrations. _tracker` for how, and for the one case in which
+:meth:`GuiderailLogitsProcessor.reset` must be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.integrations._tracker import StateTracker, as_guides
+
+__all__ = ["GuiderailLogitsProcessor"]
+
+
+class GuiderailLogitsProcessor:
+    """Forbids every token that the constraint does not allow.
+
+    Put it last if other processors or warpers are given: one that changes scores later cannot bring a
+    forbidden token back, but one that comes after and forbids more (top-k) may leave fewer allowed ones.
+
+    Args:
+        constraint: a guide or a constraint for all prompts, or a list with one for each prompt of the batch.
+        vocabulary: a tokenizer or a Vocabulary; needed for constraints, not for guides.
+        stop_token_ids: tokens that end a text. By default the vocabulary's; give
+        ``generation_config.eos_token_id``
+            if the model is told to stop at others.
+
+    Raises:
+        CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when the vocabulary is missing.
+    """
+
+    def __init__(
+        self, constraint: Any, vocabulary: Any = None, *, stop_token_ids: int | Sequence[int] | None = None
+    ) -> None:
+        stops = [stop_token_ids] if isinstance(stop_token_ids, int) else stop_token_ids
+        self.tracker = StateTracker(as_guides(constraint, vocabulary), stops)
+
+    def reset(self) -> None:
+        """Makes the next call begin a new prompt, even one that continues the last text."""
+        self.tracker.reset()
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Called by transformers once a step.
+
+        Args:
+            input_ids: tokens so far, an integer tensor of shape ``(rows, width)``.
+            scores: logits or log-probabilities, a float tensor of shape ``(rows, >= vocabulary.size)``.
+
+        Returns:
+            A new tensor: ``scores`` with -inf where a token is forbidden.
+        """
+        import torch
+
+        size = self.tracker.vocabulary.size
+        bitmask = allocate_token_bitmask(len(input_ids), size)
+        self.tracker.fill(input_ids.cpu().numpy(), bitmask)
+        masked = scores.clone()
+        width = min(size, masked.shape[-1])
+        apply_token_bitmask_inplace(masked, torch.from_numpy(bitmask).to(scores.device), vocab_size=width)
+        return masked
