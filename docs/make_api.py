@@ -1,6 +1,6 @@
 """Writes docs/api.md, the reference of every public name, from signatures and docstrings.
 
-    python docs/make_api.py
+python docs/make_api.py
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def prose(doc: str | None) -> str:
             lines += ["", f"**{section}**", ""]
         elif section and line.startswith("    ") and not line.startswith("     "):
             item = re.match(r"    ([\w.*, ]+?)(?: \(.*?\))?: (.*)", line)
-            lines.append(f"- `{item[1]}`: {item[2]}" if item else f"- {bare}" if section == "Raises" else bare)
+            lines.append(
+                f"- `{item[1]}`: {item[2]}" if item else f"- {bare}" if section == "Raises" else bare
+            )
         else:
             if line and not line.startswith(" "):
                 section = ""

@@ -68,7 +68,9 @@ def test_the_runner_notices_a_wrong_output() -> None:
 
 
 def test_the_reference_has_every_public_name() -> None:
-    headings = set(re.findall(r"^#+ `(?:gr\.)?([\w.]+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M))
+    headings = set(
+        re.findall(r"^#+ `(?:gr\.)?([\w.]+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M)
+    )
     missing = [name for name in gr.__all__ if name != "__version__" and name not in headings]
     assert missing == [], "run `make docs`"
 
@@ -77,7 +79,9 @@ def test_every_error_code_is_documented() -> None:
     known = set(re.findall(r"`([a-z0-9-]+)`", (ROOT / "docs/errors.md").read_text(encoding="utf-8")))
     used = set()
     for file in ROOT.glob("src/guiderail/**/*.py"):
-        used |= set(re.findall(r'\bcode(?:: str)?\s*=\s*"([a-z0-9-]+)"', file.read_text(encoding="utf-8")))
+        text = file.read_text(encoding="utf-8")
+        used |= set(re.findall(r'\bcode(?:: str)?\s*=\s*"([a-z0-9-]+)"', text))
+        used |= {f"regex-{code}" for code in re.findall(r'self\.fail\(\s*"([a-z0-9-]+)"', text)}
     for file in ROOT.glob("core/*.cpp"):
         text = file.read_text(encoding="utf-8")
         used |= set(re.findall(r'(?:CoreError|fail|Error)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))

@@ -22,7 +22,9 @@ def fresh(code: str) -> str:
     """The output of a program in a fresh interpreter that finds guiderail where this one does."""
     path = str(Path(gr.__file__).parent.parent)
     code = f"import sys; sys.path.append({path!r})\n{code}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     return done.stdout.strip()
 
 
