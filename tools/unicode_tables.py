@@ -2,9 +2,9 @@
 
     python tools/unicode_tables.py
 
-Needs the PyPI package ``regex`` (properties and scripts, of the Unicode version that it carries). ``\\w`` and
-``\\d`` come from the running Python, so that they mean what its ``re`` means; code points that it does not know
-yet are listed too, to be asked about at run time by a newer Python.
+Needs the PyPI package ``regex`` (properties and scripts, of the Unicode version that it carries). ``\\w``
+and ``\\d`` come from the running Python, so that they mean what its ``re`` means; code points that it does
+not know yet are listed too, to be asked about at run time by a newer Python.
 
 A set of code points is stored as the deltas between the ends of its ranges, as 32-bit little-endian integers,
 compressed and in base 64.
@@ -19,21 +19,63 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-import regex
 import regex._regex_core as core
+
+import regex
 
 FOLDER = Path(__file__).resolve().parent.parent / "src/guiderail/frontends/regex"
 TEXT = "".join(map(chr, range(0x110000)))
-BINARY = """ASCII_Hex_Digit:AHex Alphabetic:Alpha Bidi_Control:Bidi_C Bidi_Mirrored:Bidi_M Case_Ignorable:CI Cased
-Changes_When_Casefolded:CWCF Changes_When_Casemapped:CWCM Changes_When_Lowercased:CWL Changes_When_Titlecased:CWT
-Changes_When_Uppercased:CWU Dash Default_Ignorable_Code_Point:DI Deprecated:Dep Diacritic:Dia Emoji
-Emoji_Component:EComp Emoji_Modifier:EMod Emoji_Modifier_Base:EBase Emoji_Presentation:EPres
-Extended_Pictographic:ExtPict Extender:Ext Grapheme_Base:Gr_Base Grapheme_Extend:Gr_Ext Hex_Digit:Hex
-IDS_Binary_Operator:IDSB IDS_Trinary_Operator:IDST ID_Continue:IDC ID_Start:IDS Ideographic:Ideo Join_Control:Join_C
-Logical_Order_Exception:LOE Lowercase:Lower Math Noncharacter_Code_Point:NChar Pattern_Syntax:Pat_Syn
-Pattern_White_Space:Pat_WS Quotation_Mark:QMark Radical Regional_Indicator:RI Sentence_Terminal:STerm Soft_Dotted:SD
-Terminal_Punctuation:Term Unified_Ideograph:UIdeo Uppercase:Upper Variation_Selector:VS White_Space:space
-XID_Continue:XIDC XID_Start:XIDS""".split()
+BINARY = [
+    "ASCII_Hex_Digit:AHex",
+    "Alphabetic:Alpha",
+    "Bidi_Control:Bidi_C",
+    "Bidi_Mirrored:Bidi_M",
+    "Case_Ignorable:CI",
+    "Cased",
+    "Changes_When_Casefolded:CWCF",
+    "Changes_When_Casemapped:CWCM",
+    "Changes_When_Lowercased:CWL",
+    "Changes_When_Titlecased:CWT",
+    "Changes_When_Uppercased:CWU",
+    "Dash",
+    "Default_Ignorable_Code_Point:DI",
+    "Deprecated:Dep",
+    "Diacritic:Dia",
+    "Emoji",
+    "Emoji_Component:EComp",
+    "Emoji_Modifier:EMod",
+    "Emoji_Modifier_Base:EBase",
+    "Emoji_Presentation:EPres",
+    "Extended_Pictographic:ExtPict",
+    "Extender:Ext",
+    "Grapheme_Base:Gr_Base",
+    "Grapheme_Extend:Gr_Ext",
+    "Hex_Digit:Hex",
+    "IDS_Binary_Operator:IDSB",
+    "IDS_Trinary_Operator:IDST",
+    "ID_Continue:IDC",
+    "ID_Start:IDS",
+    "Ideographic:Ideo",
+    "Join_Control:Join_C",
+    "Logical_Order_Exception:LOE",
+    "Lowercase:Lower",
+    "Math",
+    "Noncharacter_Code_Point:NChar",
+    "Pattern_Syntax:Pat_Syn",
+    "Pattern_White_Space:Pat_WS",
+    "Quotation_Mark:QMark",
+    "Radical",
+    "Regional_Indicator:RI",
+    "Sentence_Terminal:STerm",
+    "Soft_Dotted:SD",
+    "Terminal_Punctuation:Term",
+    "Unified_Ideograph:UIdeo",
+    "Uppercase:Upper",
+    "Variation_Selector:VS",
+    "White_Space:space",
+    "XID_Continue:XIDC",
+    "XID_Start:XIDS",
+]
 
 
 def runs(points: Iterable[int]) -> list[tuple[int, int]]:
@@ -100,7 +142,9 @@ def large() -> str:
         names |= {plain(n): long for n in (long, short) if n}
     categories: dict[str, str] = {}
     for aliases in values("GC").values():
-        short = next((a for a in aliases if len(a) == 2 and a[0] in "LMNPSZC" and a[1].isalpha() and a != "LC"), None)
+        short = next(
+            (a for a in aliases if len(a) == 2 and a[0] in "LMNPSZC" and a[1].isalpha() and a != "LC"), None
+        )
         if short is not None and short != "CN":
             key = short[0] + short[1].lower()
             tables[key] = packed(found(rf"\p{{gc={key}}}"))

@@ -1,25 +1,26 @@
-r"""The extensions of regular expressions in Koo, Liu, He 2024, "Automata-based constraints for language model decoding",
-Table 1: as constructors, and as specially named groups inside the patterns of :func:`guiderail.regex`.
+r"""The extensions of regular expressions in Koo, Liu, He 2024, "Automata-based constraints for language
+model decoding", Table 1: as constructors, and as specially named groups inside the patterns of
+:func:`guiderail.regex`.
 
-The paper gives each one line; what it leaves open is decided and written down here. In a pattern an extension is a
-named group, ``(?P<NAME>arguments)`` in the Python dialect and ``(?<NAME>arguments)`` in the ECMA dialect. Arguments are
-separated by ``|`` and are patterns themselves (a ``|`` inside an argument needs a group, ``(?:a|b)``); where a *text* is
-wanted, characters that mean something in patterns are escaped as usual. The same extension may occur any number of
-times; its name is not a group to refer to.
+The paper gives each one line; what it leaves open is decided and written down here. In a pattern an
+extension is a named group, ``(?P<NAME>arguments)`` in the Python dialect and ``(?<NAME>arguments)`` in the
+ECMA dialect. Arguments are separated by ``|`` and are patterns themselves (a ``|`` inside an argument needs
+a group, ``(?:a|b)``); where a *text* is wanted, characters that mean something in patterns are escaped as
+usual. The same extension may occur any number of times; its name is not a group to refer to.
 
-=============================== =================================================== ===============================
-name                            matches                                             arguments
-=============================== =================================================== ===============================
-``QUOTED_TEXT``                 a quoted text with backslash escapes                the quote, ``"`` by default
-``UNQUOTED_TEXT``               a plain scalar of YAML on one line                  none, or ``flow``
-``IMAGE``                       one image, a special token of the vocabulary        names of tokens, ``<image>`` by default
-``TEXT_TOKEN``                  a run of text without white space                   none
-``PARAGRAPH_TOKEN``             a run of text without line breaks                   none
-``TEXT_UNTIL``                  any text up to and including the first stop text    the stop text
-``SUBSTRING_OF``                any substring                                       one or more texts
-``DELIMITED_LIST``              one or more items with delimiters between them      item, delimiter, and optionally end
-``DELIMITED_SUBSEQUENCE_OF``    some of the items, in their order                   items, then the delimiter
-=============================== =================================================== ===============================
+============================ ================================================ =============================
+name                         matches                                          arguments
+============================ ================================================ =============================
+``QUOTED_TEXT``              a quoted text with backslash escapes             the quote, ``"`` by default
+``UNQUOTED_TEXT``            a plain scalar of YAML on one line               none, or ``flow``
+``IMAGE``                    one image, a special token of the vocabulary     tokens, ``<image>`` by default
+``TEXT_TOKEN``               a run of text without white space                none
+``PARAGRAPH_TOKEN``          a run of text without line breaks                none
+``TEXT_UNTIL``               any text up to and with the first stop text      the stop text
+``SUBSTRING_OF``             any substring                                    one or more texts
+``DELIMITED_LIST``           one or more items with delimiters between them   item, delimiter, maybe end
+``DELIMITED_SUBSEQUENCE_OF`` some of the items, in their order                items, then the delimiter
+============================ ================================================ =============================
 
     >>> import guiderail as gr
     >>> gr.regex(r"colours: (?P<DELIMITED_SUBSEQUENCE_OF>red|green|blue|, )").matches("colours: red, blue")
@@ -82,10 +83,16 @@ class UnquotedText(Constraint):
     flow: bool = False
 
     def _lower(self, b: _core.Builder) -> int:
-        # YAML 1.2.2, 7.3.3: words of safe characters with blanks between them; no word ends in ':' (what follows it
-        # must be safe), none but the first begins with '#', and the first begins with no indicator, except for
-        # '-', '?' and ':' where another safe character follows
-        excluded = [(0, 32), (0x7F, 0xA0), (0x2028, 0x2029), (0xFEFF, 0xFEFF), (0xFFFE, 0xFFFF)]  # not ns-char
+        # YAML 1.2.2, 7.3.3: words of safe characters with blanks between them; no word ends in ':' (what
+        # follows it must be safe), none but the first begins with '#', and the first begins with no
+        # indicator, except for '-', '?' and ':' where another safe character follows
+        excluded = [
+            (0, 32),
+            (0x7F, 0xA0),
+            (0x2028, 0x2029),
+            (0xFEFF, 0xFEFF),
+            (0xFFFE, 0xFFFF),
+        ]  # not ns-char
         excluded += [(ord(c), ord(c)) for c in ",[]{}"] if self.flow else []
         colon, hash_sign = (58, 58), (35, 35)
         safe = b.repeat(b.char_class(_except(tuple(excluded))), 0, -1)
@@ -134,11 +141,13 @@ class DelimitedSubsequenceOf(Constraint):
 
     def __repr__(self) -> str:
         items = ", ".join(map(repr, self.items))
-        return f"delimited_subsequence_of([{items}], {self.delimiter!r}{f', min={self.min}' if self.min else ''})"
+        least = f", min={self.min}" if self.min else ""
+        return f"delimited_subsequence_of([{items}], {self.delimiter!r}{least})"
 
 
 def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int) -> int:
-    """Items in order, each at most once, ``delimiter`` between two: nodes linear in items times ``least`` + 1.
+    """Items in order, each at most once, ``delimiter`` between two: nodes linear in items times ``least`` +
+    1.
 
     ``more[m]`` is what may follow an item when at least m further ones must, from those not yet passed.
     """
@@ -151,13 +160,14 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
     return start[least]
 
 
-# -- constructors ------------------------------------------------------------------------------------------------
+# -- constructors
+# ------------------------------------------------------------------------------------------------
 def quoted_text(quote: str = '"') -> Constraint:
     """A quoted text with backslash escapes (Koo et al., QUOTED_TEXT).
 
-    Between two ``quote`` characters: any characters but the quote, the backslash and line breaks (``\\n``, ``\\r``), or
-    a backslash and any character but a line break. What an escape means is up to the reader; for JSON strings use a
-    JSON schema.
+    Between two ``quote`` characters: any characters but the quote, the backslash and line breaks (``\\n``,
+    ``\\r``), or a backslash and any character but a line break. What an escape means is up to the reader;
+    for JSON strings use a JSON schema.
 
     Raises:
         CompileError: ``quote`` is not one character, or is a backslash or a line break.
@@ -170,20 +180,22 @@ def quoted_text(quote: str = '"') -> Constraint:
 
 
 def unquoted_text(*, flow: bool = False) -> Constraint:
-    """A plain (unquoted) scalar of YAML 1.2 on one line (Koo et al., UNQUOTED_TEXT; YAML 1.2.2, section 7.3.3).
+    """A plain (unquoted) scalar of YAML 1.2 on one line (Koo et al., UNQUOTED_TEXT; YAML 1.2.2, section
+    7.3.3).
 
-    Not empty, no white space at its ends, no indicator at its start (``- ? :`` only before another character), no ``: ``
-    and no `` #`` inside. ``flow``: also none of ``,[]{}``, as inside brackets. Documents markers (``---``) and words that
-    YAML reads as other types (``true``, ``12``) are not excluded.
+    Not empty, no white space at its ends, no indicator at its start (``- ? :`` only before another
+    character), no ``: `` and no `` #`` inside. ``flow``: also none of ``,[]{}``, as inside brackets.
+    Documents markers (``---``) and words that YAML reads as other types (``true``, ``12``) are not excluded.
     """
     return UnquotedText(bool(flow))
 
 
 def image(*names: str | int) -> Constraint:
-    """One image made by the model (Koo et al., IMAGE): a special token of the vocabulary, never spelled out as text.
+    """One image made by the model (Koo et al., IMAGE): a special token of the vocabulary, never spelled out
+    as text.
 
-    ``names`` are the texts or ids of tokens that stand for an image, one of which is matched: ``<image>`` by default. An
-    image that is a run of tokens is ``image("<img_0>", "<img_1>", …).repeat(256, 256)``.
+    ``names`` are the texts or ids of tokens that stand for an image, one of which is matched: ``<image>`` by
+    default. An image that is a run of tokens is ``image("<img_0>", "<img_1>", …).repeat(256, 256)``.
     """
     return special_token(*(names or ("<image>",)))
 
@@ -191,8 +203,8 @@ def image(*names: str | int) -> Constraint:
 def text_token() -> Constraint:
     """A run of one or more characters without white space (Koo et al., TEXT_TOKEN).
 
-    In the paper it is one token of the vocabulary, whatever that spells. Constraints here are of text and mean the
-    same for every vocabulary, so the nearest thing is a word: white space is what ``\\s`` matches.
+    In the paper it is one token of the vocabulary, whatever that spells. Constraints here are of text and
+    mean the same for every vocabulary, so the nearest thing is a word: white space is what ``\\s`` matches.
     """
     return RunOfText(paragraph=False)
 
@@ -200,9 +212,9 @@ def text_token() -> Constraint:
 def paragraph_token() -> Constraint:
     """A run of one or more characters without line breaks (Koo et al., PARAGRAPH_TOKEN).
 
-    In the paper one token without newlines, usually repeated: ``(?P<PARAGRAPH_TOKEN>)+`` is the text of a paragraph. As
-    constraints are of text, it already is one here, and repeating it changes nothing. Line breaks are ``\\n \\v \\f \\r``,
-    U+0085, U+2028 and U+2029.
+    In the paper one token without newlines, usually repeated: ``(?P<PARAGRAPH_TOKEN>)+`` is the text of a
+    paragraph. As constraints are of text, it already is one here, and repeating it changes nothing. Line
+    breaks are ``\\n \\v \\f \\r``, U+0085, U+2028 and U+2029.
     """
     return RunOfText(paragraph=True)
 
@@ -221,13 +233,15 @@ def delimited_subsequence_of(
     parts = tuple(map(_coerce, items))
     if not isinstance(min, int) or isinstance(min, bool) or not 0 <= min <= len(parts) or not parts:
         raise CompileError(
-            f"delimited_subsequence_of needs items, and min between 0 and their number, not {len(parts)} and {min!r}",
+            "delimited_subsequence_of needs items, and min between 0 and their number, "
+            f"not {len(parts)} and {min!r}",
             code="bad-items",
         )
     return DelimitedSubsequenceOf(parts, _coerce(delimiter), min)
 
 
-# -- groups of patterns --------------------------------------------------------------------------------------------
+# -- groups of patterns
+# --------------------------------------------------------------------------------------------
 class _Call:
     """One extension group in a pattern: its arguments, and errors that point at it."""
 
@@ -235,7 +249,9 @@ class _Call:
         self.name, self.arguments, self.source, self.span = name, arguments, source, span
 
     def error(self, message: str) -> PatternError:
-        return PatternError(f"{self.name}: {message}", code="regex-extension", source=self.source, span=self.span)
+        return PatternError(
+            f"{self.name}: {message}", code="regex-extension", source=self.source, span=self.span
+        )
 
     def texts(self) -> list[str]:
         """The arguments as texts."""
@@ -246,7 +262,8 @@ class _Call:
             for part in parts:
                 if not isinstance(part, Lit):
                     raise self.error(
-                        "the argument must be a plain text; escape special characters, and do not ignore case here"
+                        "the argument must be a plain text; escape special characters, "
+                        "and do not ignore case here"
                     )
                 text += part.text
             out.append(text)

@@ -77,18 +77,23 @@ def _made(pattern: str, max_length: int | None = None) -> Constraint:
 
 def _offset(offset: str) -> str:
     if offset not in _SUFFIX:
-        raise CompileError(f"offset is 'required', 'optional' or 'none', not {offset!r}", code="bad-pattern-option")
+        raise CompileError(
+            f"offset is 'required', 'optional' or 'none', not {offset!r}", code="bad-pattern-option"
+        )
     return _SUFFIX[offset]
 
 
-# -- networks ----------------------------------------------------------------------------------------------------
+# -- networks
+# ----------------------------------------------------------------------------------------------------
 def ipv4() -> Constraint:
-    """An IPv4 address: four numbers from 0 to 255 without leading zeros (what ``ipaddress.IPv4Address`` reads)."""
+    """An IPv4 address: four numbers from 0 to 255 without leading zeros (what ``ipaddress.IPv4Address``
+    reads)."""
     return _made(_IPV4)
 
 
 def ipv6() -> Constraint:
-    """An IPv6 address in every form of RFC 4291, section 2.2: full, with ``::``, with an IPv4 address at the end.
+    """An IPv6 address in every form of RFC 4291, section 2.2: full, with ``::``, with an IPv4 address at the
+    end.
 
     What ``ipaddress.IPv6Address`` reads, without a zone (``%eth0``).
     """
@@ -98,8 +103,8 @@ def ipv6() -> Constraint:
 def hostname() -> Constraint:
     """A host name (RFC 1123): labels of 1 to 63 letters, digits and hyphens, no hyphen at a label's ends.
 
-    At most 253 characters, no dot at the end; the last label begins with a letter, as all top-level domains do, so that
-    no IPv4 address is one.
+    At most 253 characters, no dot at the end; the last label begins with a letter, as all top-level domains
+    do, so that no IPv4 address is one.
     """
     return _made(rf"(?:{_LABEL}\.)*{_TOP}", 253)
 
@@ -107,9 +112,9 @@ def hostname() -> Constraint:
 def email() -> Constraint:
     """An e-mail address as it is used: ``Dot-string@Domain`` of RFC 5321.
 
-    The local part is at most 64 characters: atoms of letters, digits and ``!#$%&'*+/=?^_`{|}~-`` joined by single dots.
-    The domain is a host name (see :func:`hostname`) of at least two labels. At most 254 characters in all. No
-    quoted local parts, comments, address literals or characters beyond ASCII.
+    The local part is at most 64 characters: atoms of letters, digits and ``!#$%&'*+/=?^_`{|}~-`` joined by
+    single dots. The domain is a host name (see :func:`hostname`) of at least two labels. At most 254
+    characters in all. No quoted local parts, comments, address literals or characters beyond ASCII.
     """
     atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
     domain = rf"(?:{_LABEL}\.)+{_TOP}"
@@ -118,22 +123,27 @@ def email() -> Constraint:
 
 @lru_cache(maxsize=1)
 def _email(local: str, domain: str) -> Constraint:
-    return (_made(local, 64) + "@" + _made(domain, 253)).max_length(254)
+    return (_made(local, 64) + "@" + _made(domain, 253)).limited_to(254)
 
 
 def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
-    """An absolute URL (RFC 3986) with an authority: ``scheme://[user@]host[:port][/path][?query][#fragment]``.
+    """An absolute URL (RFC 3986) with an authority:
+    ``scheme://[user@]host[:port][/path][?query][#fragment]``.
 
-    The scheme is one of ``schemes`` as written; the host is a host name (see :func:`hostname`; of one label too, without
-    its limit of 253), an IPv4 address or an IPv6 address in brackets; the port is empty or 0 to 65535. Only characters
-    that RFC 3986 allows, others as ``%`` and two hexadecimal digits.
+    The scheme is one of ``schemes`` as written; the host is a host name (see :func:`hostname`; of one label
+    too, without its limit of 253), an IPv4 address or an IPv6 address in brackets; the port is empty or 0 to
+    65535. Only characters that RFC 3986 allows, others as ``%`` and two hexadecimal digits.
 
     Raises:
         CompileError: no scheme, or one that is none (letters, digits, ``+``, ``-``, ``.``, a letter first).
     """
     import re
 
-    if isinstance(schemes, str) or not schemes or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes):
+    if (
+        isinstance(schemes, str)
+        or not schemes
+        or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes)
+    ):
         raise CompileError("schemes are names such as ('http', 'https')", code="bad-pattern-option")
     # sub-delims, unreserved and percent-encoded characters
     common = r"[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
@@ -156,14 +166,17 @@ def phone_e164() -> Constraint:
     return _made(r"\+[1-9][0-9]{1,14}")
 
 
-# -- time --------------------------------------------------------------------------------------------------------
+# -- time
+# --------------------------------------------------------------------------------------------------------
 def date() -> Constraint:
-    """A date ``YYYY-MM-DD`` that exists in the Gregorian calendar (leap years included), years 0001 to 9999."""
+    """A date ``YYYY-MM-DD`` that exists in the Gregorian calendar (leap years included), years 0001 to
+    9999."""
     return _made(_DATE)
 
 
 def time(*, offset: str = "optional") -> Constraint:
-    """A time ``HH:MM:SS`` from 00:00:00 to 23:59:59 with an optional fraction of a second (RFC 3339, no leap seconds).
+    """A time ``HH:MM:SS`` from 00:00:00 to 23:59:59 with an optional fraction of a second (RFC 3339, no leap
+    seconds).
 
     Args:
         offset: whether ``Z`` or ``±HH:MM`` must follow: ``"required"``, ``"optional"`` or ``"none"``.
@@ -184,14 +197,15 @@ def datetime(*, offset: str = "required") -> Constraint:
 
 
 def duration() -> Constraint:
-    """A duration of RFC 3339, appendix A (ISO 8601): ``P3Y6M4DT12H30M5S``, ``P2W`` …; no fractions, no unit skipped
-    between two others, at least one unit."""
+    """A duration of RFC 3339, appendix A (ISO 8601): ``P3Y6M4DT12H30M5S``, ``P2W`` …; no fractions, no unit
+    skipped between two others, at least one unit."""
     time_part = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
     date_part = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
     return _made(f"P(?:{date_part}(?:{time_part})?|{time_part}|[0-9]+W)")
 
 
-# -- identifiers -------------------------------------------------------------------------------------------------
+# -- identifiers
+# -------------------------------------------------------------------------------------------------
 def uuid(version: int | None = None) -> Constraint:
     """A UUID as 8-4-4-4-12 hexadecimal digits of either case (RFC 9562).
 
@@ -229,7 +243,8 @@ def identifier() -> Constraint:
     return _made("[A-Za-z_][A-Za-z0-9_]*")
 
 
-# -- values ------------------------------------------------------------------------------------------------------
+# -- values
+# ------------------------------------------------------------------------------------------------------
 def integer() -> Constraint:
     """A whole number in decimal: an optional ``-``, no leading zeros (``-0`` is one, as in JSON)."""
     return _made("-?(?:0|[1-9][0-9]*)")
@@ -249,7 +264,8 @@ hex_color = hex_colour
 
 
 def base64(*, url_safe: bool = False) -> Constraint:
-    """Base 64 (RFC 4648) with padding, one line, the empty text included; unused bits of the last digit are 0.
+    """Base 64 (RFC 4648) with padding, one line, the empty text included; unused bits of the last digit are
+    0.
 
     Args:
         url_safe: the alphabet with ``-`` and ``_`` in place of ``+`` and ``/`` (section 5).
@@ -259,8 +275,8 @@ def base64(*, url_safe: bool = False) -> Constraint:
 
 
 def jwt() -> Constraint:
-    """The shape of a signed JSON Web Token (RFC 7519, 7515): three parts in URL-safe base 64 without padding, joined by
-    dots, none empty. What the parts hold is not checked."""
+    """The shape of a signed JSON Web Token (RFC 7519, 7515): three parts in URL-safe base 64 without
+    padding, joined by dots, none empty. What the parts hold is not checked."""
     full = "(?:[A-Za-z0-9_-]{4})"
     end = "(?:[A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])"
     part = f"(?:{full}+{end}?|{end})"

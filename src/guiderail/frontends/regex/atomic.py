@@ -1,15 +1,16 @@
 """Atomic groups and possessive quantifiers as plain expressions with look-ahead.
 
-``(?>X)`` keeps only the match of X that a backtracking matcher finds first. Where a match of X can only end at one
-place, that is X. Otherwise the order of the search is written out, following X from the left, with ``K`` for what is
-still to come *inside the group*:
+``(?>X)`` keeps only the match of X that a backtracking matcher finds first. Where a match of X can only
+end at one place, that is X. Otherwise the order of the search is written out, following X from the left, with
+``K`` for what is still to come *inside the group*:
 
     A|B K           →   first(A K) | (?!A K) first(B K)
     X{m,} K         →   X{m,} (?!X+ K) first(K)            the longest repetition after which K matches
     X{m,n}? K       →   X{m} ((?!K) X){0,n-m} first(K)     the shortest
     X{m,n} at the end  →   X{m,n-1} (?!X) | X{n}
 
-where the end of a match of X (one iteration) is unique. Each step is exact; what none of them fits is refused.
+where the end of a match of X (one iteration) is unique. Each step is exact; what none of them fits is
+refused.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def expand(tree: Node, facts: Facts, source: str, prefix_free: Callable[[Node], 
         tree: what the parser made.
         facts: shared with later passes; results of unique end are recorded in it.
         source: the pattern, for errors.
-        prefix_free: decides, at some cost, whether no match of a node (without assertions) is a proper prefix of another.
+        prefix_free: decides, at some cost, whether no match of a node (without assertions) is a proper
+        prefix of another.
 
     Raises:
         PatternError: a group cannot be expressed, or would grow too large.
@@ -66,7 +68,8 @@ class _Expander:
 
     def refuse(self, why: str) -> PatternError:
         return PatternError(
-            f"{why}; rewrite the group without (?>…) or a possessive quantifier, with a look-ahead if need be",
+            f"{why}; rewrite the group without (?>…) or a possessive quantifier, with a look-ahead "
+            "if need be",
             code="regex-atomic",
             source=self.source,
             span=self.span,
@@ -101,7 +104,8 @@ class _Expander:
         return type(node)(kids, node.start, node.end)
 
     def first(self, work: list[Node]) -> Steps:
-        """The first match, in the order of a backtracking search, of the nodes of ``work`` one after the other."""
+        """The first match, in the order of a backtracking search, of the nodes of ``work`` one after the
+        other."""
         out: list[Node] = []
         work = list(work)
         start, end = self.span
@@ -136,10 +140,12 @@ class _Expander:
         return Look(Cat(nodes, *self.span), False, negative, *self.span)
 
     def repetition(self, node: Rep, rest: list[Node]) -> Steps:
+        done: Node
         start, end = self.span
         item, low, high = node.item, node.min, node.max
         if high == 0:
-            return (yield self.first(rest))
+            done = yield self.first(rest)
+            return done
         if self.facts(item).least == 0:
             raise self.refuse("what is repeated can be empty")
 
@@ -168,9 +174,13 @@ class _Expander:
         if high < 0:
             return Cat([rep(item, low, -1), self.ahead([rep(item, 1, -1), *rest]), tail], start, end)
         if high - low > _UNROLL:
-            raise self.refuse(f"a bounded repetition of more than {_UNROLL} optional iterations stands before other text")
+            raise self.refuse(
+                f"a bounded repetition of more than {_UNROLL} optional iterations stands before other text"
+            )
         result = tail
-        for more in range(1, high - low + 1):  # X (what more-1 further iterations give) | (?!X{1,more} K) first(K)
+        for more in range(
+            1, high - low + 1
+        ):  # X (what more-1 further iterations give) | (?!X{1,more} K) first(K)
             self.budget -= 10
             result = Alt(
                 [

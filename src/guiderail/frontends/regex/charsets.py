@@ -1,7 +1,8 @@
 """Sets of characters that patterns name: ``\\w``, ``\\p{…}``, and what ignoring case adds to a set.
 
-Everything is made when first needed and kept for the process. ``\\w``, ``\\d`` and upper and lower case are those of
-the running Python; properties and scripts come from a generated table (see ``tools/unicode_tables.py``).
+Everything is made when first needed and kept for the process. ``\\w``, ``\\d`` and upper and lower case are
+those of the running Python; properties and scripts come from a generated table (see
+``tools/unicode_tables.py``).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 import zlib
 from functools import lru_cache
 from itertools import accumulate
+from types import ModuleType
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex import _classes
@@ -42,8 +44,18 @@ ASCII_DIGIT = CharSet([(48, 57)])
 ASCII_WORD = CharSet([(48, 57), (65, 90), (95, 95), (97, 122)])
 ASCII_SPACE = CharSet([(9, 13), (32, 32)])
 ECMA_SPACE = CharSet(
-    [(9, 13), (32, 32), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029), (0x202F, 0x202F)]
-    + [(0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)]
+    [
+        (9, 13),
+        (32, 32),
+        (0xA0, 0xA0),
+        (0x1680, 0x1680),
+        (0x2000, 0x200A),
+        (0x2028, 0x2029),
+        (0x202F, 0x202F),
+        (0x205F, 0x205F),
+        (0x3000, 0x3000),
+        (0xFEFF, 0xFEFF),
+    ]
 )
 
 Ranges = list[tuple[int, int]]
@@ -66,7 +78,8 @@ def _runs(points: list[int]) -> Ranges:
 
 
 def _predicate(packed: str, test: str) -> CharSet:
-    """The set of a ``str`` predicate: from the table, corrected for the Unicode version of the running Python."""
+    """The set of a ``str`` predicate: from the table, corrected for the Unicode version of the running
+    Python."""
     if unicodedata.unidata_version == _classes.VERSION:
         return CharSet(_unpack(packed))
     holds = getattr(str, test)
@@ -74,7 +87,9 @@ def _predicate(packed: str, test: str) -> CharSet:
     if tuple(map(int, unicodedata.unidata_version.split("."))) > table:
         later = [c for low, high in _unpack(_classes.LATER) for c in range(low, high + 1) if holds(chr(c))]
         return CharSet(_unpack(packed) + _runs(later))
-    return CharSet(_runs([c for c in range(0x110000) if holds(chr(c))]) + ([(95, 95)] if test == "isalnum" else []))
+    return CharSet(
+        _runs([c for c in range(0x110000) if holds(chr(c))]) + ([(95, 95)] if test == "isalnum" else [])
+    )
 
 
 @lru_cache(maxsize=1)
@@ -93,43 +108,46 @@ def digit() -> CharSet:
 def space() -> CharSet:
     """``\\s`` of Python's ``re``: ``str.isspace``."""
     return CharSet(
-        [(9, 13), (28, 32), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)]
-        + [(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)]
+        [
+            (9, 13),
+            (28, 32),
+            (0x85, 0x85),
+            (0xA0, 0xA0),
+            (0x1680, 0x1680),
+            (0x2000, 0x200A),
+            (0x2028, 0x2029),
+            (0x202F, 0x202F),
+            (0x205F, 0x205F),
+            (0x3000, 0x3000),
+        ]
     )
 
 
-# -- case ------------------------------------------------------------------------------------------------------
+# -- case
+# ------------------------------------------------------------------------------------------------------
 def _lower(c: int) -> int:
-    """Simple lower case (one character to one), as Python's ``re`` uses it."""
-    lower = chr(c).lower()
-    return ord(lower) if len(lower) == 1 else 0x69  # the one full mapping is that of U+0130
-
-
-def _upper(c: int) -> int:
-    """Simple upper case."""
-    upper = chr(c).upper()
-    if len(upper) > 1:
-        upper = chr(c).title()  # U+1F80 has a single character there, U+00DF has not
-    return ord(upper) if len(upper) == 1 else c
+    """Lower case as Python's ``re`` uses it: of a mapping to several characters (U+0130 has the only one) the first."""
+    return ord(chr(c).lower()[0])
 
 
 class _Cases:
     """The tables of ``re.IGNORECASE`` for str patterns.
 
-    A character c matches a set S when the lower case of c is in S', the lower cases of the members of S and the
-    characters that share an upper case with those. It is not symmetric (``ẞ`` matches ``ß``, not the reverse).
+    A character c matches a set S when the lower case of c is in S', the lower cases of the members of S and
+    the characters that share an upper case with those. It is not symmetric (``ẞ`` matches ``ß``, not the
+    reverse).
     """
 
     def __init__(self) -> None:
         points = [c for low, high in _unpack(_classes.CASED) for c in range(low, high + 1)]
-        self.cased = {c for c in points if _lower(c) != c or _upper(c) != c}
+        self.cased = {c for c in points if _lower(c) != c or chr(c).upper() != chr(c)}
         self.lower = {c: _lower(c) for c in self.cased}
         self.sources: dict[int, list[int]] = {}  # lower case -> the characters that have it
-        by_upper: dict[int, list[int]] = {}
+        by_upper: dict[str, list[int]] = {}
         for c, low in self.lower.items():
             self.sources.setdefault(low, []).append(c)
             if low == c:
-                by_upper.setdefault(_upper(c), []).append(c)
+                by_upper.setdefault(chr(c).upper(), []).append(c)
         self.twins: dict[int, list[int]] = {}  # lower-case characters of the same upper case
         for twins in by_upper.values():
             if len(twins) > 1:
@@ -146,7 +164,9 @@ class _Cases:
                 lowered = self.lower[c]
                 folded.add(lowered)
                 folded.update(self.twins.get(lowered, ()))
-        others = (chars - explicit) & self.cased_set  # from \w and the like: asked about the lower case itself
+        others = (
+            chars - explicit
+        ) & self.cased_set  # from \w and the like: asked about the lower case itself
         matched = [c for low in folded for c in self.sources.get(low, (low,))]
         for low, high in others.ranges():
             for c in range(low, high + 1):
@@ -190,7 +210,8 @@ def letter_fold(char: str, mode: str) -> CharSet | None:
 
 @lru_cache(maxsize=256)
 def fold_unicode(chars: CharSet, explicit: CharSet) -> CharSet:
-    """``chars`` as ``re.IGNORECASE`` reads them; ``explicit`` is the part written as characters and ranges."""
+    """``chars`` as ``re.IGNORECASE`` reads them; ``explicit`` is the part written as characters and
+    ranges."""
     ranges = explicit.ranges()
     if chars == explicit and (not ranges or ranges[-1][1] < 128):  # the usual case needs no table
         extra = [r for letter, more in _EXTRA.items() if _has_letter(ranges, letter) for r in more]
@@ -231,10 +252,15 @@ def fold_ecma(chars: CharSet) -> CharSet:
     """``chars`` closed under simple case folding (ECMA-262, Canonicalize with the flags ``iu``)."""
     classes, members = _ecma_classes()
     inside = (chars & members).ranges()
-    return chars | CharSet([(d, d) for a, b in inside for c in range(a, b + 1) for d in classes[c]]) if inside else chars
+    return (
+        chars | CharSet([(d, d) for a, b in inside for c in range(a, b + 1) for d in classes[c]])
+        if inside
+        else chars
+    )
 
 
-# -- properties ------------------------------------------------------------------------------------------------
+# -- properties
+# ------------------------------------------------------------------------------------------------
 _GROUPS = {
     "L": ("Lu", "Ll", "Lt", "Lm", "Lo"),
     "LC": ("Lu", "Ll", "Lt"),
@@ -261,9 +287,9 @@ _GROUPS = {
 def property_set(name: str, value: str | None = None) -> CharSet | None:
     """The set of ``\\p{name}`` or ``\\p{name=value}``; None where there is none.
 
-    General categories, scripts (``Script=``, ``sc=``, ``Script_Extensions=``, ``scx=``, or the script alone) and the
-    binary properties of ECMA-262 (``Alphabetic``, ``White_Space``, ``Emoji`` …). Case, spaces, ``_`` and ``-`` of names do
-    not count.
+    General categories, scripts (``Script=``, ``sc=``, ``Script_Extensions=``, ``scx=``, or the script alone)
+    and the binary properties of ECMA-262 (``Alphabetic``, ``White_Space``, ``Emoji`` …). Case, spaces, ``_``
+    and ``-`` of names do not count.
     """
     key = _plain(name)
     if value is not None:
@@ -292,7 +318,7 @@ def _plain(name: str) -> str:
     return name.upper().replace("_", "").replace(" ", "").replace("-", "")
 
 
-def _properties():  # type: ignore[no-untyped-def]
+def _properties() -> ModuleType:
     from guiderail.frontends.regex import _properties as module  # 80 KB of tables: only when a pattern asks
 
     return module

@@ -18,7 +18,14 @@ __all__ = ["Regex", "regex"]
 
 _PYTHON_FLAGS = {"a": ASCII, "i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": 0, "x": VERBOSE}
 _ECMA_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": 0, "v": 0}
-_RE_FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "u": re.UNICODE, "x": re.VERBOSE}
+_RE_FLAGS = {
+    "a": re.ASCII,
+    "i": re.IGNORECASE,
+    "m": re.MULTILINE,
+    "s": re.DOTALL,
+    "u": re.UNICODE,
+    "x": re.VERBOSE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,9 @@ class Regex(Constraint):
             for letter in self.flags:
                 bits |= _ECMA_FLAGS[letter]
             unicode = "u" in self.flags or "v" in self.flags
-            parsed = EcmaParser(self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags).parse()
+            parsed = EcmaParser(
+                self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags
+            ).parse()
         object.__setattr__(self, "_parsed", parsed)
 
     def _lower(self, b: _core.Builder) -> int:
@@ -91,17 +100,19 @@ def regex(
         >>> gr.regex("b+", mode="search", max_length=4).matches("abba")
         True
 
-    The whole language of both dialects is read, look-arounds and anchors anywhere included, except for what no
-    automaton can do: backreferences, recursion and conditionals are refused. Beyond the dialects, ``\p{…}`` is
-    always known, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)`` are the extensions
-    of :mod:`guiderail.extensions`.
+    The whole language of both dialects is read, look-arounds and anchors anywhere included, except for what
+    no automaton can do: backreferences, recursion and conditionals are refused. Beyond the dialects,
+    ``\p{…}`` is always known, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)``
+    are the extensions of :mod:`guiderail.extensions`.
 
     Args:
         pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do.
-        dialect: ``"python"`` (``re`` of Python 3.11) or ``"ecma"`` (ECMA-262, which JSON Schema's ``pattern`` means; read
+        dialect: ``"python"`` (``re`` of Python 3.11) or ``"ecma"`` (ECMA-262, which JSON Schema's
+        ``pattern`` means; read
             without the ``u`` flag as leniently as its Annex B, with ``\u{…}`` and ``\p{…}`` in any case).
         flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA.
-        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand around the match.
+        mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand around
+            the match.
         max_length: the most characters (code points) of the text.
         max_nesting: how deep groups may nest.
 
@@ -113,13 +124,17 @@ def regex(
     if isinstance(pattern, re.Pattern):
         if dialect != "python" or flags:
             raise CompileError(
-                "a compiled pattern has its own flags and is of the Python dialect; pass pattern.pattern instead",
+                "a compiled pattern has its own flags and is of the Python dialect; "
+                "pass pattern.pattern instead",
                 code="regex-compiled",
             )
-        pattern, flags = pattern.pattern, pattern.flags & ~re.UNICODE
+        flags = pattern.flags & ~re.UNICODE
+        pattern = pattern.pattern
     if not isinstance(pattern, str):
         if isinstance(pattern, bytes):
-            raise PatternError("patterns of bytes are not read; decode the pattern to a string", code="regex-bytes")
+            raise PatternError(
+                "patterns of bytes are not read; decode the pattern to a string", code="regex-bytes"
+            )
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
     if dialect not in ("python", "ecma"):
         raise CompileError(f"the dialect is 'python' or 'ecma', not {dialect!r}", code="regex-dialect")
@@ -138,19 +153,23 @@ def _letters(flags: int | str, dialect: str) -> str:
         letters = "".join(sorted(set(flags)))
     else:
         if dialect != "python":
-            raise CompileError(f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags")
+            raise CompileError(
+                f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags"
+            )
         letters = "".join(letter for letter, bit in sorted(_RE_FLAGS.items()) if flags & bit)
         for bit in _RE_FLAGS.values():
             flags &= ~int(bit)
         if flags:
             raise CompileError(
-                f"the flags {re.RegexFlag(flags)!r} are not for texts; use any of {''.join(known)!r}", code="regex-flags"
+                f"the flags {re.RegexFlag(flags)!r} are not for texts; use any of {''.join(known)!r}",
+                code="regex-flags",
             )
     for letter in letters:
         if letter not in known:
             raise CompileError(
-                f"there is no flag {letter!r} in the {dialect} dialect; use any of {''.join(known)!r}", code="regex-flags"
+                f"there is no flag {letter!r} in the {dialect} dialect; use any of {''.join(known)!r}",
+                code="regex-flags",
             )
-    if "a" in letters and "u" in letters or "u" in letters and "v" in letters:
+    if ("a" in letters and "u" in letters) or ("u" in letters and "v" in letters):
         raise CompileError(f"the flags {letters!r} exclude each other; keep one of them", code="regex-flags")
     return letters

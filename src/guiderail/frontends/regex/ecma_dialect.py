@@ -1,7 +1,7 @@
 """ECMA-262 regular expressions: with the flags ``u`` or ``v`` strictly, else with the leniency of Annex B.
 
-In addition ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag, for JSON Schema's sake, and so does
-ignoring case. A pattern is matched against code points, never halves of surrogate pairs.
+In addition ``\\p{…}`` and ``\\u{…}`` always mean what they mean with the ``u`` flag, for JSON Schema's sake,
+and so does ignoring case. A pattern is matched against code points, never halves of surrogate pairs.
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ class EcmaParser(Parser):
             self.fail("lone-bracket", "with the u flag a lone '{' must be escaped", i, i + 1)
         return None
 
-    def skip_comment(self, i: int) -> int:
+    def other(self, i: int, c: str) -> int:
         # only reached for the closing brackets, which are plain text without the u flag
-        self.fail("lone-bracket", f"with the u flag a lone {self.pattern[i]!r} must be escaped", i, i + 1)
+        self.fail("lone-bracket", f"with the u flag a lone {c!r} must be escaped", i, i + 1)
 
-    # -- escapes -------------------------------------------------------------------------------------------------
+    # -- escapes
+    # -------------------------------------------------------------------------------------------------
     def category(self, c: str) -> CharSet:
         kind = c.lower()
         found = charsets.ASCII_DIGIT if kind == "d" else charsets.ECMA_SPACE if kind == "s" else self.words()
@@ -96,7 +97,7 @@ class EcmaParser(Parser):
         if c in "123456789":
             match = _DECIMAL.match(self.pattern, i + 1)
             assert match is not None
-            if self.unicode or len(match[0]) < 6 and int(match[0]) <= self.group_count():
+            if self.unicode or (len(match[0]) < 6 and int(match[0]) <= self.group_count()):
                 self.refuse_backreference(i, match.end())
         if c == "k" and (self.unicode or self.has_names()):
             close = self.pattern.find(">", i)
@@ -124,7 +125,9 @@ class EcmaParser(Parser):
             return _CONTROLS[c], i + 2
         if c == "c":
             letter = pattern[i + 2 : i + 3]
-            if letter.isascii() and (letter.isalpha() or (in_class and not strict and (letter.isdigit() or letter == "_"))):
+            if letter.isascii() and (
+                letter.isalpha() or (in_class and not strict and (letter.isdigit() or letter == "_"))
+            ):
                 return chr(ord(letter) % 32), i + 3
             if strict:
                 self.fail("bad-escape", "\\c needs a letter", i, i + 2)
@@ -141,11 +144,18 @@ class EcmaParser(Parser):
         if c in "0123456789":
             digit_next = pattern[i + 2 : i + 3].isdigit()
             if strict and (c != "0" or digit_next):
-                self.fail("bad-escape", "an octal escape is not allowed with the u flag; use \\x or \\u", i, i + 2)
+                self.fail(
+                    "bad-escape", "an octal escape is not allowed with the u flag; use \\x or \\u", i, i + 2
+                )
             match = _OCTAL.match(pattern, i + 1)
             return (c, i + 2) if match is None else (chr(int(match[0], 8)), match.end())
         if strict and c not in _SYNTAX and not (in_class and c == "-"):
-            self.fail("bad-escape", f"with the u flag \\{c} means nothing; drop the backslash to match {c!r}", i, i + 2)
+            self.fail(
+                "bad-escape",
+                f"with the u flag \\{c} means nothing; drop the backslash to match {c!r}",
+                i,
+                i + 2,
+            )
         return c, i + 2
 
     def unicode_escape(self, i: int) -> tuple[str, int]:
@@ -175,7 +185,8 @@ class EcmaParser(Parser):
     def has_names(self) -> bool:
         return _NAMED.search(_NOT_GROUPS.sub("", self.pattern)) is not None
 
-    # -- classes -------------------------------------------------------------------------------------------------
+    # -- classes
+    # -------------------------------------------------------------------------------------------------
     def char_class(self, i: int) -> int:
         pattern, n, start = self.pattern, len(self.pattern), i
         i += 1
@@ -185,7 +196,9 @@ class EcmaParser(Parser):
         chars = charsets.NONE
         while True:
             if i >= n:
-                self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
+                self.fail(
+                    "unterminated-class", "this character class is never closed; add ']'", start, start + 1
+                )
             if pattern[i] == "]":
                 break
             item_at = i
@@ -196,7 +209,8 @@ class EcmaParser(Parser):
                     if high < low:
                         self.fail(
                             "bad-range",
-                            "a range needs a lower and a higher character; escape the '-' to match it literally",
+                            "a range needs a lower and a higher character; "
+                            "escape the '-' to match it literally",
                             item_at,
                             end,
                         )
@@ -204,7 +218,9 @@ class EcmaParser(Parser):
                     i = end
                     continue
                 if self.unicode:
-                    self.fail("bad-range", "a range cannot begin or end with a class; escape the '-'", item_at, end)
+                    self.fail(
+                        "bad-range", "a range cannot begin or end with a class; escape the '-'", item_at, end
+                    )
                 ranges.append((45, 45))  # Annex B: the '-' is itself
                 for bound in (low, high):
                     if isinstance(bound, int):
@@ -228,7 +244,8 @@ class EcmaParser(Parser):
             if self.sets and (c in "()[{}/|" or pattern[i : i + 2] in _DOUBLES):
                 self.fail(
                     "set-notation",
-                    "the set notation of the v flag is not read; write the class out, or escape this character",
+                    "the set notation of the v flag is not read; "
+                    "write the class out, or escape this character",
                     i,
                     i + 1,
                 )
@@ -246,13 +263,16 @@ class EcmaParser(Parser):
                 return found, end
         if self.sets:
             if c == "q":
-                self.fail("set-notation", "strings in classes (\\q{…}) are not read; use alternatives", i, i + 2)
+                self.fail(
+                    "set-notation", "strings in classes (\\q{…}) are not read; use alternatives", i, i + 2
+                )
             if c in "&-!#%,:;<=>@`~":
                 return ord(c), i + 2
         char, end = self.character(i, in_class=True)
         return ord(char), end
 
-    # -- groups --------------------------------------------------------------------------------------------------
+    # -- groups
+    # --------------------------------------------------------------------------------------------------
     def open_group(self, i: int) -> int:
         pattern = self.pattern
         if not pattern.startswith("?", i + 1):
@@ -269,7 +289,12 @@ class EcmaParser(Parser):
                 return self.push(i, "look", "<" + sign, i + 4, self.flags)
             match = _NAME.match(pattern, i + 3)
             if match is None or not pattern.startswith(">", match.end()) or match[0][0].isdigit():
-                self.fail("bad-group-name", "a named group is (?<name>…), the name of letters, digits, $ and _", i, i + 4)
+                self.fail(
+                    "bad-group-name",
+                    "a named group is (?<name>…), the name of letters, digits, $ and _",
+                    i,
+                    i + 4,
+                )
             return self.named(match[0], i, i + 3, match.end() + 1)
         if c in ("i", "m", "s", "-"):
             return self.modifiers(i)
@@ -279,7 +304,12 @@ class EcmaParser(Parser):
             self.refuse_recursion(i, i + 3)
         if not c:
             self.fail("unterminated-group", "the pattern ends inside a group", i, len(pattern))
-        self.fail("unknown-extension", f"(?{c} means nothing; groups are (…), (?:…), (?<name>…), (?=…), (?<=…)", i, i + 3)
+        self.fail(
+            "unknown-extension",
+            f"(?{c} means nothing; groups are (…), (?:…), (?<name>…), (?=…), (?<=…)",
+            i,
+            i + 3,
+        )
 
     def modifiers(self, i: int) -> int:
         """``(?i-s:…)`` of ECMAScript 2025."""
@@ -294,7 +324,9 @@ class EcmaParser(Parser):
                 seen.add(c)
                 flags = flags & ~_MODIFIERS[c] if off else flags | _MODIFIERS[c]
             else:
-                self.fail("flags", "modifiers are any of i, m, s, once each, as in (?i:…) or (?i-s:…)", start, i + 1)
+                self.fail(
+                    "flags", "modifiers are any of i, m, s, once each, as in (?i:…) or (?i-s:…)", start, i + 1
+                )
             i += 1
         if not seen:
             self.fail("flags", "a modifier is missing", start, i + 1)

@@ -1,8 +1,9 @@
 """Look-arounds as intersections, where their sequence reaches the edge of the text.
 
-With ``T`` for any text, in a sequence that runs to the end of the text ``P (?=A) R`` is ``P ((A T) & R)`` and
-``P (?!A) R`` is ``P (~(A T) & R)``; in one that begins at its start ``L (?<=A) Q`` is ``((T A) & L) Q``, and so on. Groups
-in the way are multiplied out, within a budget; where it is not enough, the core's own look-arounds do the work.
+With ``T`` for any text, in a sequence that runs to the end of the text ``P (?=A) R`` is
+``P ((A T) & R)`` and ``P (?!A) R`` is ``P (~(A T) & R)``; in one that begins at its start ``L (?<=A) Q`` is
+``((T A) & L) Q``, and so on. Groups in the way are multiplied out, within a budget; where it is not enough,
+the core's own look-arounds do the work.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class _OverBudget(Exception):
 
 
 def eliminate(tree: Node, facts: Facts) -> Node | None:
-    """``tree``, which is matched against a whole text, without any assertion; None where one would be left."""
+    """``tree``, which is matched against a whole text, without any assertion; None where one would be
+    left."""
     worker = _Eliminator(facts)
     try:
         result = run(worker.visit(tree, True, _EDGE))
@@ -61,8 +63,9 @@ class _Eliminator:
         self.budget = _BUDGET
 
     def visit(self, node: Node, ahead: bool, outer: Side) -> Steps:
-        """Removes look-aheads (``ahead``) from a node that runs to the end of the text, or look-behinds from one that
-        begins at its start; ``outer`` is what stands at the node's other side."""
+        """Removes look-aheads (``ahead``) from a node that runs to the end of the text, or look-behinds from
+        one that begins at its start; ``outer`` is what stands at the node's other side."""
+        done: Node
         self.budget -= 1
         if self.budget < 0:
             raise _OverBudget
@@ -83,13 +86,16 @@ class _Eliminator:
                 done = yield self.visit(node.item, ahead, outer)
                 return Alt([done, nothing(node)], *span)
             if node.max == 1:
-                return (yield self.visit(node.item, ahead, outer))
+                done = yield self.visit(node.item, ahead, outer)
+                return done
             return node
         items = flat(node.items) if isinstance(node, Cat) else [node]
-        return (yield self.sequence(items, ahead, outer, span))
+        done = yield self.sequence(items, ahead, outer, span)
+        return done
 
     def sequence(self, items: list[Node], ahead: bool, outer: Side, span: tuple[int, int]) -> Steps:
         """The items, up to the first (seen from the ``outer`` side) that can be dealt with."""
+        done: Node
         order = range(len(items)) if ahead else range(len(items) - 1, -1, -1)
         last = order[-1] if items else -1
         for k in order:
@@ -101,7 +107,8 @@ class _Eliminator:
             near = [self.facts(x) for x in (reversed(left) if ahead else right)]
             side = beside(near, outer, first=not ahead)
             if isinstance(item, Boundary):
-                return (yield self.split(item, left, right, ahead, outer, span))
+                done = yield self.split(item, left, right, ahead, outer, span)
+                return done
             if self.points(item, ahead):
                 condition = yield self.condition(item, ahead, side)
                 tail = yield self.sequence(rest, ahead, side, span)
@@ -113,7 +120,9 @@ class _Eliminator:
             if isinstance(item, Rep) and item.max == 1:
                 item = Alt([item.item, nothing(item)] if item.min == 0 else [item.item], item.start, item.end)
             if isinstance(item, Alt):
-                branches = [Cat(flat([x, *rest] if ahead else [*rest, x]), *span) for x in item.items]
+                branches: list[Node] = [
+                    Cat(flat([x, *rest] if ahead else [*rest, x]), *span) for x in item.items
+                ]
                 done = yield self.visit(Alt(branches, *span), ahead, side)
                 return Cat([*left, done] if ahead else [done, *right], *span)
         return Cat(items, *span) if len(items) != 1 else items[0]
@@ -142,9 +151,16 @@ class _Eliminator:
         return Not(whole, *span) if negative else whole
 
     def split(
-        self, item: Boundary, left: list[Node], right: list[Node], ahead: bool, outer: Side, span: tuple[int, int]
+        self,
+        item: Boundary,
+        left: list[Node],
+        right: list[Node],
+        ahead: bool,
+        outer: Side,
+        span: tuple[int, int],
     ) -> Steps:
         """``\\b`` as its two cases, each decided as far as can be."""
+        done: Node
         self.budget -= 20
         place = (item.start, item.end)
         words, others = item.chars, ~item.chars

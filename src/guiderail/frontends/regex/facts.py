@@ -1,4 +1,5 @@
-"""What can be said of a node without running it: lengths, first and last characters, whether a match's end is unique."""
+"""What can be said of a node without running it: lengths, first and last characters, whether a match's end
+is unique."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ class Fact(NamedTuple):
         least, most: bounds of the match's length in characters (``most`` < 0: none).
         first, last: a superset of the characters that a match can begin and end with.
         special: whether assertions are inside, so that a match depends on its surroundings.
-        unique: whether, from a given position, a match can only end at one place (no word is a prefix of another).
+        unique: whether, from a given position, a match can only end at one place (no word is a prefix of
+        another).
     """
 
     least: int
@@ -103,7 +105,13 @@ class Facts:
             return self.of_alt(node.items)
         if isinstance(node, Rep):
             item = self(node.item)
-            most = 0 if node.max == 0 or item.most == 0 else -1 if node.max < 0 or item.most < 0 else node.max * item.most
+            most = (
+                0
+                if node.max == 0 or item.most == 0
+                else -1
+                if node.max < 0 or item.most < 0
+                else node.max * item.most
+            )
             unique = node.mode == "possessive" or (item.unique and node.min == node.max)
             unique = unique or most == 0 or item.least * node.min == most
             return Fact(item.least * node.min, most, item.first, item.last, item.special, unique)
@@ -135,12 +143,14 @@ class Facts:
         most = -1 if any(f.most < 0 for f in facts) else sum(f.most for f in facts)
         least = sum(f.least for f in facts)
         unique = least == most or all(
-            f.unique or self.stops(item, facts[k + 1 :]) for k, (item, f) in enumerate(zip(items, facts, strict=True))
+            f.unique or self.stops(item, facts[k + 1 :])
+            for k, (item, f) in enumerate(zip(items, facts, strict=True))
         )
         return Fact(least, most, first, last, any(f.special for f in facts), unique)
 
     def stops(self, item: Node, following: list[Fact]) -> bool:
-        """Whether a repetition can be left at one place only, because what follows begins with another character."""
+        """Whether a repetition can be left at one place only, because what follows begins with another
+        character."""
         if not isinstance(item, Rep) or not self(item.item).unique or not self(item.item).least:
             return False
         first, least = NONE, 0

@@ -1,10 +1,10 @@
 """From the tree to an expression of the core.
 
-Assertions are the work here. Most need no look-around at run time: an anchor at the edge of the pattern, a ``\\b``
-between a word and a space are decided (``resolve``); an assertion about one character melts into the character
-beside it; a look-ahead whose sequence runs to the end of the text is an intersection with it, a look-behind whose
-sequence begins at the start likewise (``eliminate``). Only what is left becomes ``look_ahead`` and ``look_behind`` of the
-core, inside one ``scope``.
+Assertions are the work here. Most need no look-around at run time: an anchor at the edge of the pattern, a
+``\\b`` between a word and a space are decided (``resolve``); an assertion about one character melts into the
+character beside it; a look-ahead whose sequence runs to the end of the text is an intersection with it, a
+look-behind whose sequence begins at the start likewise (``eliminate``). Only what is left becomes
+``look_ahead`` and ``look_behind`` of the core, inside one ``scope``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
             longer = b.concat([e, b.repeat(emitter.any_char(), 1, -1)])
             try:
                 return b.is_empty(b.intersection([e, longer]))
-            except (LimitError, _core.CoreError):  # too hard to decide: treated as "no", which can only refuse more
+            except (
+                LimitError,
+                _core.CoreError,
+            ):  # too hard to decide: treated as "no", which can only refuse more
                 return False
 
         tree = expand(tree, facts, source, prefix_free)
@@ -113,8 +116,8 @@ def _check_loops(tree: Node, facts: Facts, source: str) -> None:
         node = stack.pop()
         if isinstance(node, Rep) and facts(node.item).special and not facts(node.item).least:
             raise PatternError(
-                "a look-around or an anchor is repeated inside a group that may match nothing; make the group match "
-                "at least one character, or take the assertion out of it",
+                "a look-around or an anchor is repeated inside a group that may match nothing; "
+                "make the group match at least one character, or take the assertion out of it",
                 code="regex-empty-lookaround-loop",
                 source=source,
                 span=(node.start, node.end),
@@ -194,9 +197,7 @@ class _Emitter:
         cases = [(words, False, words, False), (others, True, others, True)]
         if not node.negated:
             cases = [(words, False, others, True), (others, True, words, False)]
-        return b.union(
-            [b.concat([self.edge(True, c, e), self.edge(False, d, f)]) for c, e, d, f in cases]
-        )
+        return b.union([b.concat([self.edge(True, c, e), self.edge(False, d, f)]) for c, e, d, f in cases])
 
     def edge(self, behind: bool, chars: CharSet, edge: bool) -> int:
         """The neighbour is one of ``chars``, or the edge: then, said negatively, none of the others."""

@@ -1,7 +1,7 @@
 """What the two dialects share: one pass over the pattern with an explicit stack of open groups.
 
-The dialects differ in their escapes, classes, quantifiers and group openers, which are methods of the subclasses
-(``python_dialect``, ``ecma_dialect``). Nothing here recurs, however deep the pattern nests.
+The dialects differ in their escapes, classes, quantifiers and group openers, which are methods of the
+subclasses (``python_dialect``, ``ecma_dialect``). Nothing here recurs, however deep the pattern nests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Lit, Look, Node, Rep, Set
 
-__all__ = ["IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII", "Parser", "Parsed"]
+__all__ = ["ASCII", "DOTALL", "IGNORECASE", "MULTILINE", "VERBOSE", "Parsed", "Parser"]
 
 IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII = 1, 2, 4, 8, 16
 
@@ -62,10 +62,12 @@ class Parser:
         self.items: list[Node] = []
         self.last = NOTHING
         self.start = 0  # of the open alternative
+        self.grouped: tuple[Node, int] | None = None  # the last group's contents, and where the group begins
         # open groups: (alternatives, items, start of alternative, start of group, kind, name, flags outside)
         self.stack: list[tuple[list[Node], list[Node], int, int, str, str, int]] = []
 
-    # -- dialects ------------------------------------------------------------------------------------------------
+    # -- dialects
+    # ------------------------------------------------------------------------------------------------
     def escape(self, i: int) -> int:
         """Reads the escape at ``i``, adds what it means, returns where it ends."""
         raise NotImplementedError
@@ -89,7 +91,8 @@ class Parser:
     def dot(self) -> CharSet:
         raise NotImplementedError
 
-    # -- the loop ------------------------------------------------------------------------------------------------
+    # -- the loop
+    # ------------------------------------------------------------------------------------------------
     def parse(self) -> Parsed:
         pattern, n, i = self.pattern, len(self.pattern), 0
         plain, plain_verbose = self.plain, self.plain_verbose
@@ -102,7 +105,9 @@ class Parser:
             c = pattern[i]
             if c == "\\":
                 if i + 1 == n:
-                    self.fail("bad-escape", "the pattern ends in a lone backslash; double it to match one", i, n)
+                    self.fail(
+                        "bad-escape", "the pattern ends in a lone backslash; double it to match one", i, n
+                    )
                 i = self.escape(i)
             elif c == "[":
                 i = self.char_class(i)
@@ -122,17 +127,17 @@ class Parser:
             elif c == "^" or c == "$":
                 self.anchor(i)
                 i += 1
-            elif c == "#":
-                i = self.skip_comment(i)
-            else:  # white space in verbose mode
-                i += 1
+            else:
+                i = self.other(i, c)
         if self.stack:
             start = self.stack[-1][3]
             self.fail("unterminated-group", "this group is never closed; add ')'", start, start + 1)
         return Parsed(self.alternation(n, 0), self.assertions, self.atomics)
 
-    def skip_comment(self, i: int) -> int:
-        """A verbose comment runs to the end of its line; an escaped newline does not end it."""
+    def other(self, i: int, c: str) -> int:
+        """White space and comments of verbose mode; an escaped newline does not end a comment."""
+        if c != "#":
+            return i + 1
         while i < len(self.pattern) and self.pattern[i] != "\n":
             i += 2 if self.pattern[i] == "\\" else 1
         if i > len(self.pattern):
@@ -151,7 +156,8 @@ class Parser:
         self.alts.append(self.sequence(end))
         return Alt(self.alts, start, end)
 
-    # -- adding to the open sequence ---------------------------------------------------------------------------------
+    # -- adding to the open sequence
+    # ---------------------------------------------------------------------------------
     def atom(self, node: Node) -> None:
         self.items.append(node)
         self.last = ATOM
@@ -197,11 +203,13 @@ class Parser:
                 where = (start + k, start + k + 1) if len(text) == end - start else (start, end)
                 self.fail_code(
                     "lone-surrogate",
-                    f"a lone surrogate U+{ord(char):04X} is not a character and can never be matched; remove it",
+                    f"a lone surrogate U+{ord(char):04X} is not a character and can never be matched; "
+                    "remove it",
                     *where,
                 )
 
-    # -- quantifiers -------------------------------------------------------------------------------------------------
+    # -- quantifiers
+    # -------------------------------------------------------------------------------------------------
     def quantifier(self, i: int, c: str) -> int:
         if c == "*":
             low, high, end = 0, -1, i + 1
@@ -217,10 +225,15 @@ class Parser:
             low, high, end = counted
         if self.last == NOTHING or self.last == ANCHOR:
             what = "an anchor cannot be repeated" if self.last == ANCHOR else "there is nothing to repeat"
-            self.fail("nothing-to-repeat", f"{what} before this quantifier; escape it to match it literally", i, end)
+            self.fail(
+                "nothing-to-repeat", f"{what} before this quantifier; escape it to match it literally", i, end
+            )
         if self.last == REPEATED:
             self.fail(
-                "multiple-repeat", "a quantifier follows a quantifier; put the first repetition in a group (?:…)", i, end
+                "multiple-repeat",
+                "a quantifier follows a quantifier; put the first repetition in a group (?:…)",
+                i,
+                end,
             )
         mode = "greedy"
         follow = self.pattern[end : end + 1]
@@ -234,7 +247,8 @@ class Parser:
             self.items[-1] = Lit(item.text[:-1], item.start, item.end - 1)
             item = Lit(item.text[-1], item.end - 1, item.end)
             self.items.append(item)
-        self.items[-1] = Rep(item, low, high, mode, item.start, end)
+        start = self.grouped[1] if self.grouped is not None and self.grouped[0] is item else item.start
+        self.items[-1] = Rep(item, low, high, mode, start, end)
         self.last = REPEATED
         return end
 
@@ -246,16 +260,23 @@ class Parser:
         low_text, comma, high_text = match.groups()
         start, end = match.span()
         if len(low_text) > 10 or len(high_text or "") > 10:
-            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
+            self.fail(
+                "repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end
+            )
         low = int(low_text or 0)
         high = (int(high_text) if high_text else -1) if comma else low
         if max(low, high) > _MAX_REPEAT:
-            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
+            self.fail(
+                "repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end
+            )
         if 0 <= high < low:
-            self.fail("bad-quantifier", f"the most ({high}) is below the least ({low}); swap them", start, end)
+            self.fail(
+                "bad-quantifier", f"the most ({high}) is below the least ({low}); swap them", start, end
+            )
         return low, high, end
 
-    # -- groups ------------------------------------------------------------------------------------------------------
+    # -- groups
+    # ------------------------------------------------------------------------------------------------------
     def push(self, start: int, kind: str, name: str, body: int, flags: int) -> int:
         """Opens a group of ``kind`` whose contents begin at ``body`` and are read with ``flags``."""
         if len(self.stack) >= self.max_nesting:
@@ -271,7 +292,12 @@ class Parser:
 
     def close_group(self, i: int) -> int:
         if not self.stack:
-            self.fail("unbalanced-parenthesis", "this ')' closes no group; escape it to match it literally", i, i + 1)
+            self.fail(
+                "unbalanced-parenthesis",
+                "this ')' closes no group; escape it to match it literally",
+                i,
+                i + 1,
+            )
         body = self.alternation(i, self.stack[-1][3])
         contents = self.alts or [body]
         alts, items, self.start, start, kind, name, self.flags = self.stack.pop()
@@ -279,6 +305,7 @@ class Parser:
         end = i + 1
         if kind == "group":
             self.atom(body)
+            self.grouped = (body, start)
         elif kind == "look":
             self.assertions += 1
             self.atom(Look(body, "<" in name, "!" in name, start, end))
@@ -302,14 +329,18 @@ class Parser:
         if name in GROUP_NAMES:
             return self.push(start, "extension", name, body, self.flags)
         if name in self.names:
-            self.fail("duplicate-group", f"the group name {name!r} is taken; choose another", name_at, body - 1)
+            self.fail(
+                "duplicate-group", f"the group name {name!r} is taken; choose another", name_at, body - 1
+            )
         self.names.add(name)
         self.groups += 1
         return self.push(start, "group", name, body, self.flags)
 
-    # -- pieces of escapes -------------------------------------------------------------------------------------------
+    # -- pieces of escapes
+    # -------------------------------------------------------------------------------------------
     def property_escape(self, i: int) -> tuple[CharSet, int] | None:
-        """``\\p{…}``, ``\\P{…}`` or ``\\pL`` at ``i``; None where there is no brace and no category letter."""
+        """``\\p{…}``, ``\\P{…}`` or ``\\pL`` at ``i``; None where there is no brace and no category
+        letter."""
         negated = self.pattern[i + 1] == "P"
         match = _PROPERTY.match(self.pattern, i + 2)
         name: str
@@ -326,8 +357,9 @@ class Parser:
         if found is None:
             self.fail(
                 "unknown-property",
-                f"there is no Unicode property {name + ('=' + value if value else '')!r}; known are general categories "
-                "(L, Lu, Nd …), scripts (Script=Greek) and binary properties (Alphabetic, White_Space …)",
+                f"there is no Unicode property {name + ('=' + value if value else '')!r}; known are general "
+                "categories (L, Lu, Nd …), scripts (Script=Greek) and binary properties (Alphabetic, "
+                "White_Space …)",
                 i,
                 end,
             )
@@ -343,7 +375,8 @@ class Parser:
             return charsets.fold_ascii(explicit) | chars
         return charsets.fold_unicode(chars, explicit)
 
-    # -- errors ------------------------------------------------------------------------------------------------------
+    # -- errors
+    # ------------------------------------------------------------------------------------------------------
     def fail(self, code: str, message: str, start: int, end: int) -> NoReturn:
         self.fail_code("regex-" + code, message, start, end)
 
@@ -353,7 +386,8 @@ class Parser:
     def refuse_backreference(self, start: int, end: int) -> NoReturn:
         self.fail(
             "backreference",
-            "a backreference needs memory that no automaton has; write the possible texts out, e.g. (?:'[^']*'|\"[^\"]*\")",
+            "a backreference needs memory that no automaton has; "
+            "write the possible texts out, e.g. (?:'[^']*'|\"[^\"]*\")",
             start,
             end,
         )
@@ -363,7 +397,10 @@ class Parser:
 
     def refuse_conditional(self, start: int, end: int) -> NoReturn:
         self.fail(
-            "conditional", "a conditional group needs memory; write both cases as alternatives, (?:…A…|…B…)", start, end
+            "conditional",
+            "a conditional group needs memory; write both cases as alternatives, (?:…A…|…B…)",
+            start,
+            end,
         )
 
 

@@ -59,7 +59,8 @@ class PythonParser(Parser):
         match = _BRACES.match(self.pattern, i)
         return None if match is None or match.end() == i + 2 else self.bounds(match)
 
-    # -- escapes -------------------------------------------------------------------------------------------------
+    # -- escapes
+    # -------------------------------------------------------------------------------------------------
     def category(self, c: str) -> CharSet | None:
         """``\\d``, ``\\w``, ``\\s`` and their complements."""
         kind = c.lower()
@@ -133,16 +134,21 @@ class PythonParser(Parser):
             assert match is not None
             code = int(match[0], 8)
             if code > 0o377:
-                if c != "0":
-                    self.fail("bad-escape", "an octal escape ends at \\377; use \\u or \\U", i, match.end())
+                self.fail("bad-escape", "an octal escape ends at \\377; use \\u or \\U", i, match.end())
             return chr(code), match.end()
         if c.isascii() and c.isalnum():
             hint = "; write \\Z for the end of the text" if c == "z" and not in_class else ""
             where = "in a class" if in_class else "here"
-            self.fail("bad-escape", f"\\{c} means nothing {where}; drop the backslash to match {c!r}{hint}", i, i + 2)
+            self.fail(
+                "bad-escape",
+                f"\\{c} means nothing {where}; drop the backslash to match {c!r}{hint}",
+                i,
+                i + 2,
+            )
         return c, i + 2
 
-    # -- classes -------------------------------------------------------------------------------------------------
+    # -- classes
+    # -------------------------------------------------------------------------------------------------
     def char_class(self, i: int) -> int:
         pattern, n, start = self.pattern, len(self.pattern), i
         i += 1
@@ -153,7 +159,9 @@ class PythonParser(Parser):
         sets: list[CharSet] = []
         while True:
             if i >= n:
-                self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
+                self.fail(
+                    "unterminated-class", "this character class is never closed; add ']'", start, start + 1
+                )
             c = pattern[i]
             if c == "]" and i > first:
                 break
@@ -161,7 +169,12 @@ class PythonParser(Parser):
             low, i = self.class_item(i, start)
             if pattern[i : i + 1] == "-" and pattern[i + 1 : i + 2] != "]":
                 if i + 1 >= n:
-                    self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
+                    self.fail(
+                        "unterminated-class",
+                        "this character class is never closed; add ']'",
+                        start,
+                        start + 1,
+                    )
                 high, i = self.class_item(i + 1, start)
                 if not isinstance(low, int) or not isinstance(high, int) or high < low:
                     self.fail(
@@ -203,7 +216,8 @@ class PythonParser(Parser):
         char, end = self.character(i, in_class=True)
         return ord(char), end
 
-    # -- groups --------------------------------------------------------------------------------------------------
+    # -- groups
+    # --------------------------------------------------------------------------------------------------
     def open_group(self, i: int) -> int:
         pattern = self.pattern
         if not pattern.startswith("?", i + 1):
@@ -218,7 +232,12 @@ class PythonParser(Parser):
             sign = pattern[i + 3 : i + 4]
             if sign in ("=", "!"):
                 return self.push(i, "look", "<" + sign, i + 4, self.flags)
-            self.fail("unknown-extension", "(?< begins a look-behind (?<= or (?<!; a named group is (?P<name>…)", i, i + 4)
+            self.fail(
+                "unknown-extension",
+                "(?< begins a look-behind (?<= or (?<!; a named group is (?P<name>…)",
+                i,
+                i + 4,
+            )
         if c == "P":
             return self.p_group(i)
         if c == ">":
@@ -233,7 +252,12 @@ class PythonParser(Parser):
             return self.inline_flags(i)
         if not c:
             self.fail("unterminated-group", "the pattern ends inside a group", i, len(pattern))
-        self.fail("unknown-extension", f"(?{c} means nothing; groups are (…), (?:…), (?P<name>…), (?=…), (?>…)", i, i + 3)
+        self.fail(
+            "unknown-extension",
+            f"(?{c} means nothing; groups are (…), (?:…), (?P<name>…), (?=…), (?>…)",
+            i,
+            i + 3,
+        )
 
     def p_group(self, i: int) -> int:
         pattern = self.pattern
@@ -247,7 +271,12 @@ class PythonParser(Parser):
             self.fail("bad-group-name", "the group name is never closed", i, len(pattern))
         name = pattern[i + 4 : close]
         if not name.isidentifier():
-            self.fail("bad-group-name", f"{name!r} is no group name; use letters, digits and _", i + 4, max(close, i + 5))
+            self.fail(
+                "bad-group-name",
+                f"{name!r} is no group name; use letters, digits and _",
+                i + 4,
+                max(close, i + 5),
+            )
         if c == "=":
             self.refuse_backreference(i, close + 1)
         return self.named(name, i, i + 4, close + 1)
@@ -275,7 +304,12 @@ class PythonParser(Parser):
             elif c in _FLAGS:
                 current.append(c)
             else:
-                self.fail("flags", "inline flags are any of a, i, m, s, u, x, as in (?i:…) or (?i-s:…)", start, i + 1)
+                self.fail(
+                    "flags",
+                    "inline flags are any of a, i, m, s, u, x, as in (?i:…) or (?i-s:…)",
+                    start,
+                    i + 1,
+                )
             i += 1
         if "a" in on and "u" in on:
             self.fail("flags", "the flags a and u exclude each other", start, i + 1)
@@ -292,7 +326,12 @@ class PythonParser(Parser):
             if current is off:
                 self.fail("flags", "turning flags off needs a group: (?-i:…)", start, i + 1)
             if self.stack or self.alts or self.last != NOTHING:
-                self.fail("flags", "flags for the whole pattern stand at its very start; use (?i:…) here", start, i + 1)
+                self.fail(
+                    "flags",
+                    "flags for the whole pattern stand at its very start; use (?i:…) here",
+                    start,
+                    i + 1,
+                )
             self.flags |= added
             self.unicode |= "u" in on
             if self.unicode and self.flags & ASCII:

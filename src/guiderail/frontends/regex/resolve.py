@@ -1,4 +1,5 @@
-"""Decides assertions from what can stand beside them, and melts those about one character into their neighbour."""
+"""Decides assertions from what can stand beside them, and melts those about one character into their
+neighbour."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Generator
 from typing import Any as Anything
 
 from guiderail._core import CharSet
-from guiderail.frontends.regex.charsets import ANY, NEWLINE, NONE
+from guiderail.frontends.regex.charsets import ANY, NONE
 from guiderail.frontends.regex.facts import Fact, Facts
 from guiderail.frontends.regex.syntax import (
     Alt,
@@ -55,7 +56,8 @@ def is_fail(node: Node) -> bool:
 
 
 def beside(facts: list[Fact], outer: Side, first: bool) -> Side:
-    """What stands before (after) a place, given the nodes there, nearest first, and what stands beyond them."""
+    """What stands before (after) a place, given the nodes there, nearest first, and what stands beyond
+    them."""
     chars, edge = NONE, False
     for fact in facts:
         chars = chars | (fact.first if first else fact.last)
@@ -69,6 +71,7 @@ class _Resolver:
         self.facts = facts
 
     def visit(self, node: Node, before: Side, after: Side) -> Steps:
+        done: Node
         if isinstance(node, Edge):
             return self.edge(node, before if node.behind else after)
         if isinstance(node, EndNl):
@@ -78,7 +81,8 @@ class _Resolver:
         if not self.facts(node).special and not isinstance(node, Look):
             return node
         if isinstance(node, Cat):
-            return (yield self.cat(node, before, after))
+            done = yield self.cat(node, before, after)
+            return done
         if isinstance(node, Alt):
             items = []
             for item in node.items:
@@ -87,9 +91,11 @@ class _Resolver:
                     items.append(done)
             return items[0] if len(items) == 1 else Alt(items, node.start, node.end)
         if isinstance(node, Rep):
-            return (yield self.rep(node, before, after))
+            done = yield self.rep(node, before, after)
+            return done
         if isinstance(node, Look):
-            return (yield self.look(node, before, after))
+            done = yield self.look(node, before, after)
+            return done
         if isinstance(node, And):
             items = []
             for item in node.items:
@@ -100,7 +106,8 @@ class _Resolver:
         item = yield self.visit(node.item, before, after)
         return Not(item, node.start, node.end)
 
-    # -- zero width ----------------------------------------------------------------------------------------------
+    # -- zero width
+    # ----------------------------------------------------------------------------------------------
     def edge(self, node: Edge, side: Side) -> Node:
         chars, edge = side
         if (node.edge or not edge) and not len(chars - node.chars):
@@ -137,6 +144,7 @@ class _Resolver:
         )
 
     def look(self, node: Look, before: Side, after: Side) -> Steps:
+        item: Node
         inner = (_UNKNOWN, after) if node.behind else (before, _UNKNOWN)
         item = yield self.visit(node.item, *inner)
         fact = self.facts(item)
@@ -151,18 +159,28 @@ class _Resolver:
             edge = Edge(node.behind, ~chars if node.negative else chars, node.negative, node.start, node.end)
             return self.edge(edge, before if node.behind else after)
         if isinstance(item, Edge) and item.behind == node.behind:
-            return Edge(item.behind, ~item.chars if node.negative else item.chars, item.edge != node.negative, node.start, node.end)
+            return Edge(
+                item.behind,
+                ~item.chars if node.negative else item.chars,
+                item.edge != node.negative,
+                node.start,
+                node.end,
+            )
         return node if item is node.item else Look(item, node.behind, node.negative, node.start, node.end)
 
-    # -- composite -----------------------------------------------------------------------------------------------
+    # -- composite
+    # -----------------------------------------------------------------------------------------------
     def rep(self, node: Rep, before: Side, after: Side) -> Steps:
+        done: Node
+        item: Node
         fact = self.facts(node.item)
         if node.max == 0:
             return nothing(node)
         if fact.most == 0:  # assertions only: once is as good as often, and not at all is better
             if node.min == 0:
                 return nothing(node)
-            return (yield self.visit(node.item, before, after))
+            done = yield self.visit(node.item, before, after)
+            return done
         if node.max != 1:
             before = (before[0] | fact.last, before[1])
             after = (after[0] | fact.first, after[1])
@@ -177,6 +195,7 @@ class _Resolver:
         return node if item is node.item else Rep(item, node.min, node.max, node.mode, node.start, node.end)
 
     def cat(self, node: Cat, before: Side, after: Side) -> Steps:
+        done: Node
         items = flat(node.items)
         for _ in range(4):  # what one pass decides lets the next decide more; few patterns need a second
             changed = False
@@ -207,7 +226,8 @@ class _Resolver:
         return Cat(items, node.start, node.end) if items else nothing(node)
 
     def melt(self, items: list[Node], before: Side, after: Side) -> tuple[list[Node], bool] | None:
-        """Joins assertions about one character with the neighbour that supplies it; None: no match is left."""
+        """Joins assertions about one character with the neighbour that supplies it; None: no match is
+        left."""
         out = list(items)
         did = False
         k = 0
@@ -220,7 +240,12 @@ class _Resolver:
                     outer = before if item.behind else after
                     at_rim = j == 0 if item.behind else j == len(out) - 1
                     replaced = self.join(item, out[j], outer if at_rim else None)
-            elif isinstance(item, EndNl) and k + 2 == len(out) and isinstance(out[-1], Any) and not len(after[0]):
+            elif (
+                isinstance(item, EndNl)
+                and k + 2 == len(out)
+                and isinstance(out[-1], Any)
+                and not len(after[0])
+            ):
                 j = k + 1
                 replaced = [Rep(Lit("\n", item.start, item.end), 0, 1, "greedy", item.start, item.end)]
             elif isinstance(item, Any) and not (k == 0 and len(before[0])) and k + 1 < len(out):
@@ -243,11 +268,14 @@ class _Resolver:
         return out, did
 
     def join(self, edge: Edge, other: Node, outer: Side | None) -> list[Node] | None:
-        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what stands beyond ``other``."""
+        """``edge`` and the ``other`` that it looks at, without the edge; ``outer``: what stands beyond
+        ``other``."""
         span = (edge.start, edge.end)
         if isinstance(other, Set):
             return [Set(other.chars & edge.chars, other.start, other.end)]
-        if isinstance(other, Any) and outer is not None and not len(outer[0]):  # Any reaches the edge of the text
+        if (
+            isinstance(other, Any) and outer is not None and not len(outer[0])
+        ):  # Any reaches the edge of the text
             one = Set(edge.chars, *span)
             some: Node = Cat([other, one] if edge.behind else [one, other], *span)
             if not len(edge.chars):
@@ -255,14 +283,22 @@ class _Resolver:
             return [Alt([nothing(edge), some], *span)] if edge.edge else [some]
         if isinstance(other, Rep) and isinstance(other.item, Set) and other.min > 0:
             one = Set(other.item.chars & edge.chars, *span)
-            rest = Rep(other.item, other.min - 1, other.max - 1 if other.max > 0 else -1, other.mode, other.start, other.end)
+            rest = Rep(
+                other.item,
+                other.min - 1,
+                other.max - 1 if other.max > 0 else -1,
+                other.mode,
+                other.start,
+                other.end,
+            )
             if other.max == 1:
                 return [one]
             return [rest, one] if edge.behind else [one, rest]
         return None
 
     def push(self, node: Node, before: bool) -> Node | None:
-        """Any text before (after) ``node``, moved into the alternatives of ``node`` if one of them looks at it."""
+        """Any text before (after) ``node``, moved into the alternatives of ``node`` if one of them looks at
+        it."""
         if not isinstance(node, Alt) or not any(self.looks(item, before) for item in node.items):
             return None
         span = (node.start, node.end)

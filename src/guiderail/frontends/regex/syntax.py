@@ -1,7 +1,8 @@
-"""The syntax tree of a pattern. ``start`` and ``end`` are the span in the pattern; nodes are never changed once built.
+"""The syntax tree of a pattern. ``start`` and ``end`` are the span in the pattern; nodes are never changed
+once built.
 
-The parser leaves little behind: groups are gone (only what they hold counts), flags are applied (a letter that
-ignores case is a set), and runs of characters are one ``Lit``.
+The parser leaves little behind: groups are gone (only what they hold counts), flags are applied (a letter
+that ignores case is a set), and runs of characters are one ``Lit``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,23 @@ from collections.abc import Callable
 from guiderail import _core
 from guiderail._core import CharSet
 
-__all__ = ["Alt", "And", "Any", "Atomic", "Boundary", "Cat", "Edge", "EndNl", "Ext", "Lit", "Look", "Node", "Not", "Rep", "Set"]
+__all__ = [
+    "Alt",
+    "And",
+    "Any",
+    "Atomic",
+    "Boundary",
+    "Cat",
+    "Edge",
+    "EndNl",
+    "Ext",
+    "Lit",
+    "Look",
+    "Node",
+    "Not",
+    "Rep",
+    "Set",
+]
 
 
 class Node:
@@ -67,7 +84,8 @@ class Alt(Node):
 
 
 class Rep(Node):
-    """``item`` repeated ``min`` to ``max`` times (``max`` < 0: no bound); mode ``"greedy"``, ``"lazy"``, ``"possessive"``."""
+    """``item`` repeated ``min`` to ``max`` times (``max`` < 0: no bound); mode ``"greedy"``, ``"lazy"``,
+    ``"possessive"``."""
 
     __slots__ = ("item", "max", "min", "mode")
 
@@ -94,9 +112,11 @@ class Look(Node):
 
 
 class Edge(Node):
-    """The neighbour (before: ``behind``, else after) is a character of ``chars``, or the text's edge if ``edge``.
+    """The neighbour (before: ``behind``, else after) is a character of ``chars``, or the text's edge if
+    ``edge``.
 
-    All anchors but ``\\b``, ``\\B`` and Python's ``$`` are of this form: ``\\A`` is ``Edge(behind, {}, edge)``.
+    All anchors but ``\\b``, ``\\B`` and Python's ``$`` are of this form: ``\\A`` is ``Edge(behind, {},
+    edge)``.
     """
 
     __slots__ = ("behind", "chars", "edge")
@@ -143,7 +163,8 @@ class Atomic(Node):
 
 
 class Ext(Node):
-    """An extension: an expression built from those of ``items``; what it matches never depends on its surroundings."""
+    """An extension: an expression built from those of ``items``; what it matches never depends on its
+    surroundings."""
 
     __slots__ = ("build", "items")
 
