@@ -9,174 +9,186 @@ CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSe
 
 // Hands out handles of one arena until finish() turns it into a program.
 class Builder {
-   public:
-    Builder(u32 max_nodes, u32 fuel) : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth})) {}
+ public:
+  Builder(u32 max_nodes, u32 fuel) : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth})) {}
 
-    Arena& arena() {
-        if (finished_) throw Error("builder-finished", "finish() was called; make a new Builder");
-        return *arena_;
-    }
-    Id check(Id e) const {
-        if (e >= arena_->node_count()) throw Error("bad-handle", "no such expression in this builder: " + std::to_string(e));
-        return e;
-    }
-    std::vector<Id> check(std::vector<Id> list) const {
-        for (Id e : list) check(e);
-        return list;
-    }
-    std::shared_ptr<Program> finish(Id root) {
-        arena();
-        check(root);
-        auto program = std::make_shared<Program>(arena_, root);
-        finished_ = true;
-        return program;
-    }
+  Arena& arena() {
+    if (finished_) throw Error("builder-finished", "finish() was called; make a new Builder");
+    return *arena_;
+  }
+  Id check(Id e) const {
+    if (e >= arena_->node_count())
+      throw Error("bad-handle", "no such expression in this builder: " + std::to_string(e));
+    return e;
+  }
+  std::vector<Id> check(std::vector<Id> list) const {
+    for (Id e : list) check(e);
+    return list;
+  }
+  std::shared_ptr<Program> finish(Id root) {
+    arena();
+    check(root);
+    auto program = std::make_shared<Program>(arena_, root);
+    finished_ = true;
+    return program;
+  }
 
-   private:
-    std::shared_ptr<Arena> arena_;
-    bool finished_ = false;
+ private:
+  std::shared_ptr<Arena> arena_;
+  bool finished_ = false;
 };
 
 // Literals among the alternatives become one acyclic automaton.
 Id unite_with_choice(Arena& arena, const std::vector<Id>& parts) {
-    std::vector<std::string> strings;
-    std::vector<Id> others;
-    for (Id e : parts) {
-        std::string text;
-        if (e != kEpsilon && arena.node(e).kind == Kind::Switch && arena.is_literal(e, &text))
-            strings.push_back(std::move(text));
-        else
-            others.push_back(e);
-    }
-    if (strings.size() > 1)
-        others.push_back(arena.choice(std::move(strings)));
+  std::vector<std::string> strings;
+  std::vector<Id> others;
+  for (Id e : parts) {
+    std::string text;
+    if (e != kEpsilon && arena.node(e).kind == Kind::Switch && arena.is_literal(e, &text))
+      strings.push_back(std::move(text));
     else
-        others = parts;
-    return arena.unite(std::move(others));
+      others.push_back(e);
+  }
+  if (strings.size() > 1)
+    others.push_back(arena.choice(std::move(strings)));
+  else
+    others = parts;
+  return arena.unite(std::move(others));
 }
 
 Id check_state(Program& p, Id e) {
-    if (e >= p.arena().node_count()) throw Error("bad-handle", "no such state in this program: " + std::to_string(e));
-    return e;
+  if (e >= p.arena().node_count()) throw Error("bad-handle", "no such state in this program: " + std::to_string(e));
+  return e;
 }
 
 }  // namespace
 
 void bind_expressions(nb::module_& m) {
-    nb::class_<CharSet>(m, "CharSet")
-        .def(nb::new_([](const std::vector<CharSet::Range>& ranges) {
-                 for (auto [lo, hi] : ranges)
-                     if (lo > hi || hi > 0x10FFFF)
-                         throw Error("bad-range", "a range of code points needs 0 <= low <= high <= 0x10FFFF");
-                 return shared(CharSet::make(ranges));
-             }),
-             nb::arg("ranges"))
-        .def("ranges", [](const CharSet& s) { return s.ranges(); })
-        .def("__or__", [](const CharSet& a, const CharSet& b) { return shared(CharSet::unite(a, b)); })
-        .def("__and__", [](const CharSet& a, const CharSet& b) { return shared(CharSet::intersect(a, b)); })
-        .def("__sub__", [](const CharSet& a, const CharSet& b) { return shared(CharSet::intersect(a, *CharSet::invert(b))); })
-        .def("__invert__", [](const CharSet& a) { return shared(CharSet::invert(a)); })
-        .def("__contains__", [](const CharSet& a, u32 c) { return a.contains(c); })
-        .def("__len__", [](const CharSet& a) { return a.size(); })
-        .def("__eq__", [](const CharSet& a, nb::handle b) { return nb::isinstance<CharSet>(b) && a.hash() == nb::cast<const CharSet&>(b).hash(); })
-        .def("__hash__", [](const CharSet& a) { return static_cast<Py_ssize_t>(a.hash().lo >> 2); });
+  nb::class_<CharSet>(m, "CharSet")
+      .def(nb::new_([](const std::vector<CharSet::Range>& ranges) {
+             for (auto [lo, hi] : ranges)
+               if (lo > hi || hi > 0x10FFFF)
+                 throw Error("bad-range", "a range of code points needs 0 <= low <= high <= 0x10FFFF");
+             return shared(CharSet::make(ranges));
+           }),
+           nb::arg("ranges"))
+      .def("ranges", [](const CharSet& s) { return s.ranges(); })
+      .def("__or__", [](const CharSet& a, const CharSet& b) { return shared(CharSet::unite(a, b)); })
+      .def("__and__", [](const CharSet& a, const CharSet& b) { return shared(CharSet::intersect(a, b)); })
+      .def("__sub__",
+           [](const CharSet& a, const CharSet& b) { return shared(CharSet::intersect(a, *CharSet::invert(b))); })
+      .def("__invert__", [](const CharSet& a) { return shared(CharSet::invert(a)); })
+      .def("__contains__", [](const CharSet& a, u32 c) { return a.contains(c); })
+      .def("__len__", [](const CharSet& a) { return a.size(); })
+      .def("__eq__",
+           [](const CharSet& a, nb::handle b) {
+             return nb::isinstance<CharSet>(b) && a.hash() == nb::cast<const CharSet&>(b).hash();
+           })
+      .def("__hash__", [](const CharSet& a) { return static_cast<Py_ssize_t>(a.hash().lo >> 2); });
 
-    nb::class_<Builder>(m, "Builder")
-        .def(nb::init<u32, u32>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel)
-        .def_ro_static("EMPTY", &kEmpty)
-        .def_ro_static("EPSILON", &kEpsilon)
-        .def("literal", [](Builder& b, nb::bytes data) { return b.arena().literal(view(data)); })
-        .def("char_class", [](Builder& b, const CharSetRef& chars) { return b.arena().char_class(chars); })
-        .def("byte_class",
-             [](Builder& b, nb::bytes values) {
-                 ByteSet set;
-                 for (char c : view(values)) set.add(static_cast<u8>(c));
-                 return b.arena().bytes(set);
-             })
-        .def("concat", [](Builder& b, std::vector<Id> parts) { return b.arena().concat_all(b.check(std::move(parts))); })
-        .def("union", [](Builder& b, std::vector<Id> parts) { return unite_with_choice(b.arena(), b.check(std::move(parts))); })
-        .def("intersection", [](Builder& b, std::vector<Id> parts) { return b.arena().intersect(b.check(std::move(parts))); })
-        .def("complement", [](Builder& b, Id e) { return b.arena().complement_text(b.check(e)); })
-        .def("repeat",
-             [](Builder& b, Id e, std::int64_t min, std::int64_t max) {
-                 if (min < 0 || min >= kInf || (max >= 0 && max < min))
-                     throw Error("bad-bound", "repeat needs 0 <= min <= max (max < 0: no upper bound)");
-                 u32 most = max < 0 || max >= kInf ? kInf : static_cast<u32>(max);
-                 return b.arena().repeat(b.check(e), static_cast<u32>(min), most);
-             },
-             nb::arg(), nb::arg(), nb::arg() = -1)
-        .def("choice",
-             [](Builder& b, const std::vector<nb::bytes>& strings) {
-                 std::vector<std::string> list;
-                 list.reserve(strings.size());
-                 for (const auto& s : strings) list.emplace_back(view(s));
-                 return b.arena().choice(std::move(list));
-             })
-        .def("substring_of",
-             [](Builder& b, const std::vector<nb::bytes>& texts) {
-                 std::vector<std::string> list;
-                 for (const auto& s : texts) list.emplace_back(view(s));
-                 return b.arena().substring_of(list);
-             })
-        .def("look_ahead", [](Builder& b, Id e, bool negative) { return b.arena().ahead(b.check(e), negative); },
-             nb::arg(), nb::arg() = false)
-        .def("look_behind",
-             [](Builder& b, Id e, bool negative) {
-                 Arena& a = b.arena();
-                 return a.behind(a.concat(a.any_text(), b.check(e)), negative);
-             },
-             nb::arg(), nb::arg() = false)
-        .def("scope", [](Builder& b, Id e) { return b.arena().scope(b.check(e)); })
-        .def("greedy", [](Builder& b, Id e) { return b.arena().greedy(b.check(e)); })
-        .def("token", [](Builder& b, const std::vector<Symbol>& symbols) { return b.arena().token(symbols); })
-        .def("rule", [](Builder& b, std::string name) { return b.arena().rule(std::move(name)); })
-        .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
-        .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })
-        .def("is_empty",
-             [](Builder& b, Id e) {
-                 Arena& a = b.arena();
-                 if (a.has(b.check(e), kHasRef)) throw Error("not-regular", "is_empty takes an expression without rules");
-                 return !a.live(e);
-             })
-        .def("first_bytes",
-             [](Builder& b, Id e) {
-                 Arena& a = b.arena();
-                 if (a.has(b.check(e), kHasRef)) throw Error("not-regular", "first_bytes takes an expression without rules");
-                 return to_bytes(a.first(e));
-             })
-        .def("dump", [](Builder& b, Id e) { return b.arena().dump(b.check(e)); })
-        .def("finish", &Builder::finish);
+  nb::class_<Builder>(m, "Builder")
+      .def(nb::init<u32, u32>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel)
+      .def_ro_static("EMPTY", &kEmpty)
+      .def_ro_static("EPSILON", &kEpsilon)
+      .def("literal", [](Builder& b, nb::bytes data) { return b.arena().literal(view(data)); })
+      .def("char_class", [](Builder& b, const CharSetRef& chars) { return b.arena().char_class(chars); })
+      .def("byte_class",
+           [](Builder& b, nb::bytes values) {
+             ByteSet set;
+             for (char c : view(values)) set.add(static_cast<u8>(c));
+             return b.arena().bytes(set);
+           })
+      .def("concat", [](Builder& b, std::vector<Id> parts) { return b.arena().concat_all(b.check(std::move(parts))); })
+      .def("union",
+           [](Builder& b, std::vector<Id> parts) { return unite_with_choice(b.arena(), b.check(std::move(parts))); })
+      .def("intersection",
+           [](Builder& b, std::vector<Id> parts) { return b.arena().intersect(b.check(std::move(parts))); })
+      .def("complement", [](Builder& b, Id e) { return b.arena().complement_text(b.check(e)); })
+      .def(
+          "repeat",
+          [](Builder& b, Id e, std::int64_t min, std::int64_t max) {
+            if (min < 0 || min >= kInf || (max >= 0 && max < min))
+              throw Error("bad-bound", "repeat needs 0 <= min <= max (max < 0: no upper bound)");
+            u32 most = max < 0 || max >= kInf ? kInf : static_cast<u32>(max);
+            return b.arena().repeat(b.check(e), static_cast<u32>(min), most);
+          },
+          nb::arg(), nb::arg(), nb::arg() = -1)
+      .def("choice",
+           [](Builder& b, const std::vector<nb::bytes>& strings) {
+             std::vector<std::string> list;
+             list.reserve(strings.size());
+             for (const auto& s : strings) list.emplace_back(view(s));
+             return b.arena().choice(std::move(list));
+           })
+      .def("substring_of",
+           [](Builder& b, const std::vector<nb::bytes>& texts) {
+             std::vector<std::string> list;
+             for (const auto& s : texts) list.emplace_back(view(s));
+             return b.arena().substring_of(list);
+           })
+      .def(
+          "look_ahead", [](Builder& b, Id e, bool negative) { return b.arena().ahead(b.check(e), negative); },
+          nb::arg(), nb::arg() = false)
+      .def(
+          "look_behind",
+          [](Builder& b, Id e, bool negative) {
+            Arena& a = b.arena();
+            return a.behind(a.concat(a.any_text(), b.check(e)), negative);
+          },
+          nb::arg(), nb::arg() = false)
+      .def("scope", [](Builder& b, Id e) { return b.arena().scope(b.check(e)); })
+      .def("greedy", [](Builder& b, Id e) { return b.arena().greedy(b.check(e)); })
+      .def("token", [](Builder& b, const std::vector<Symbol>& symbols) { return b.arena().token(symbols); })
+      .def("rule", [](Builder& b, std::string name) { return b.arena().rule(std::move(name)); })
+      .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
+      .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })
+      .def("is_empty",
+           [](Builder& b, Id e) {
+             Arena& a = b.arena();
+             if (a.has(b.check(e), kHasRef)) throw Error("not-regular", "is_empty takes an expression without rules");
+             return !a.live(e);
+           })
+      .def("first_bytes",
+           [](Builder& b, Id e) {
+             Arena& a = b.arena();
+             if (a.has(b.check(e), kHasRef))
+               throw Error("not-regular", "first_bytes takes an expression without rules");
+             return to_bytes(a.first(e));
+           })
+      .def("dump", [](Builder& b, Id e) { return b.arena().dump(b.check(e)); })
+      .def("finish", &Builder::finish);
 
-    nb::class_<Program>(m, "Program")
-        .def_prop_ro("root", [](Program& p) { return p.root(); })
-        .def("derivative", [](Program& p, Id s, nb::bytes data) { return p.advance(check_state(p, s), view(data)); })
-        .def("derivative_symbol",
-             [](Program& p, Id s, const Symbol& symbol) {
-                 const auto& symbols = p.arena().symbols();
-                 for (u32 i = 0; i < symbols.size(); ++i)
-                     if (symbols[i] == symbol) return p.advance_symbol(check_state(p, s), i);
-                 return kEmpty;
-             })
-        .def("is_nullable", [](Program& p, Id s) { return p.arena().nullable(check_state(p, s)); })
-        .def("is_live", [](Program& p, Id s) { return p.live(check_state(p, s)); })
-        .def("first_bytes", [](Program& p, Id s) { return to_bytes(p.next_bytes(check_state(p, s))); })
-        .def("first_symbols",
-             [](Program& p, Id s) {
-                 std::vector<Symbol> out;
-                 for (u32 i : p.next_symbols(check_state(p, s))) out.push_back(p.arena().symbols()[i]);
-                 return out;
-             })
-        .def("forced_bytes", [](Program& p, Id s, std::size_t limit) { return to_bytes(p.forced(check_state(p, s), limit)); })
-        .def("shortest",
-             [](Program& p, Id s, std::size_t limit) -> std::optional<nb::bytes> {
-                 std::string out;
-                 if (!p.shortest(check_state(p, s), limit, out)) return std::nullopt;
-                 return to_bytes(out);
-             })
-        .def("symbols", [](Program& p) { return p.arena().symbols(); })
-        .def("dump", [](Program& p, Id s) { return p.dump(check_state(p, s)); })
-        .def("node_count", [](Program& p) { return p.arena().node_count(); })
-        .def("memory_size_bytes", [](Program& p) { return p.arena().memory(); });
+  nb::class_<Program>(m, "Program")
+      .def_prop_ro("root", [](Program& p) { return p.root(); })
+      .def("derivative", [](Program& p, Id s, nb::bytes data) { return p.advance(check_state(p, s), view(data)); })
+      .def("derivative_symbol",
+           [](Program& p, Id s, const Symbol& symbol) {
+             const auto& symbols = p.arena().symbols();
+             for (u32 i = 0; i < symbols.size(); ++i)
+               if (symbols[i] == symbol) return p.advance_symbol(check_state(p, s), i);
+             return kEmpty;
+           })
+      .def("is_nullable", [](Program& p, Id s) { return p.arena().nullable(check_state(p, s)); })
+      .def("is_live", [](Program& p, Id s) { return p.live(check_state(p, s)); })
+      .def("first_bytes", [](Program& p, Id s) { return to_bytes(p.next_bytes(check_state(p, s))); })
+      .def("first_symbols",
+           [](Program& p, Id s) {
+             std::vector<Symbol> out;
+             for (u32 i : p.next_symbols(check_state(p, s))) out.push_back(p.arena().symbols()[i]);
+             return out;
+           })
+      .def("forced_bytes",
+           [](Program& p, Id s, std::size_t limit) { return to_bytes(p.forced(check_state(p, s), limit)); })
+      .def("shortest",
+           [](Program& p, Id s, std::size_t limit) -> std::optional<nb::bytes> {
+             std::string out;
+             if (!p.shortest(check_state(p, s), limit, out)) return std::nullopt;
+             return to_bytes(out);
+           })
+      .def("symbols", [](Program& p) { return p.arena().symbols(); })
+      .def("dump", [](Program& p, Id s) { return p.dump(check_state(p, s)); })
+      .def("node_count", [](Program& p) { return p.arena().node_count(); })
+      .def("memory_size_bytes", [](Program& p) { return p.arena().memory(); });
 }
 
 }  // namespace guiderail

@@ -6,187 +6,193 @@ namespace {
 // A writable int32 array of shape (words,) or (batch, words): NumPy through the buffer protocol, which costs a
 // fraction of DLPack's hand-shake; anything else (torch) through DLPack.
 class Rows {
-   public:
-    explicit Rows(nb::handle array) {
-        if (PyObject_CheckBuffer(array.ptr())) {
-            if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
-                PyErr_Clear();
-                throw Error("bitmask-array", "the bitmask must be a writable array");
-            }
-            held_ = true;
-            std::string_view format = buffer_.format ? buffer_.format : "B";
-            if (buffer_.itemsize != 4 || (format != "i" && format != "l" && format != "=i" && format != "<i"))
-                fail("bitmask-dtype", "the bitmask must hold int32");
-            shape(buffer_.ndim, buffer_.shape, [&](int i) { return buffer_.strides[i]; }, buffer_.buf);
-        } else {
-            nb::ndarray<> other;
-            if (!nb::try_cast(array, other)) throw Error("bitmask-array", "the bitmask must be a NumPy array or a CPU tensor");
-            if (other.dtype() != nb::dtype<std::int32_t>()) throw Error("bitmask-dtype", "the bitmask must hold int32");
-            if (other.device_type() != nb::device::cpu::value)
-                throw Error("bitmask-device", "the bitmask must be in CPU memory; fill it there, then copy it to the device");
-            std::vector<Py_ssize_t> sizes;
-            for (std::size_t i = 0; i < other.ndim(); ++i) sizes.push_back(static_cast<Py_ssize_t>(other.shape(i)));
-            shape(static_cast<int>(other.ndim()), sizes.data(),
-                  [&](int i) { return static_cast<Py_ssize_t>(other.stride(static_cast<std::size_t>(i)) * 4); }, other.data());
-            tensor_ = std::move(other);
-        }
+ public:
+  explicit Rows(nb::handle array) {
+    if (PyObject_CheckBuffer(array.ptr())) {
+      if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+        PyErr_Clear();
+        throw Error("bitmask-array", "the bitmask must be a writable array");
+      }
+      held_ = true;
+      std::string_view format = buffer_.format ? buffer_.format : "B";
+      if (buffer_.itemsize != 4 || (format != "i" && format != "l" && format != "=i" && format != "<i"))
+        fail("bitmask-dtype", "the bitmask must hold int32");
+      shape(buffer_.ndim, buffer_.shape, [&](int i) { return buffer_.strides[i]; }, buffer_.buf);
+    } else {
+      nb::ndarray<> other;
+      if (!nb::try_cast(array, other))
+        throw Error("bitmask-array", "the bitmask must be a NumPy array or a CPU tensor");
+      if (other.dtype() != nb::dtype<std::int32_t>()) throw Error("bitmask-dtype", "the bitmask must hold int32");
+      if (other.device_type() != nb::device::cpu::value)
+        throw Error("bitmask-device", "the bitmask must be in CPU memory; fill it there, then copy it to the device");
+      std::vector<Py_ssize_t> sizes;
+      for (std::size_t i = 0; i < other.ndim(); ++i) sizes.push_back(static_cast<Py_ssize_t>(other.shape(i)));
+      shape(
+          static_cast<int>(other.ndim()), sizes.data(),
+          [&](int i) { return static_cast<Py_ssize_t>(other.stride(static_cast<std::size_t>(i)) * 4); }, other.data());
+      tensor_ = std::move(other);
     }
-    ~Rows() {
-        if (held_) PyBuffer_Release(&buffer_);
-    }
-    Rows(const Rows&) = delete;
-    Rows& operator=(const Rows&) = delete;
+  }
+  ~Rows() {
+    if (held_) PyBuffer_Release(&buffer_);
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
 
-    Py_ssize_t count() const { return rows_; }
-    u32* row(std::int64_t index, std::size_t words) const {
-        if (index < 0 || index >= rows_)
-            throw Error("bitmask-row", "row " + std::to_string(index) + " is not in 0.." + std::to_string(rows_ - 1));
-        if (width_ < words)
-            throw Error("bitmask-shape", "the bitmask has " + std::to_string(width_) + " words a row, but the vocabulary needs " +
-                                             std::to_string(words) + "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
-        return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
-    }
-    void pad(u32* row, std::size_t words) const {  // logits wider than the vocabulary: never allowed
-        if (width_ > words) std::memset(row + words, 0, (width_ - words) * 4);
-    }
+  Py_ssize_t count() const { return rows_; }
+  u32* row(std::int64_t index, std::size_t words) const {
+    if (index < 0 || index >= rows_)
+      throw Error("bitmask-row", "row " + std::to_string(index) + " is not in 0.." + std::to_string(rows_ - 1));
+    if (width_ < words)
+      throw Error("bitmask-shape", "the bitmask has " + std::to_string(width_) +
+                                       " words a row, but the vocabulary needs " + std::to_string(words) +
+                                       "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
+    return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
+  }
+  void pad(u32* row, std::size_t words) const {  // logits wider than the vocabulary: never allowed
+    if (width_ > words) std::memset(row + words, 0, (width_ - words) * 4);
+  }
 
-   private:
-    [[noreturn]] void fail(const char* code, const char* message) {
-        PyBuffer_Release(&buffer_);
-        held_ = false;
-        throw Error(code, message);
+ private:
+  [[noreturn]] void fail(const char* code, const char* message) {
+    PyBuffer_Release(&buffer_);
+    held_ = false;
+    throw Error(code, message);
+  }
+  template <typename Stride>
+  void shape(int ndim, const Py_ssize_t* sizes, Stride stride, void* data) {
+    bool bad = ndim < 1 || ndim > 2 || (sizes[ndim - 1] > 1 && stride(ndim - 1) != 4);
+    if (bad) {
+      if (held_) fail("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
+      throw Error("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
     }
-    template <typename Stride>
-    void shape(int ndim, const Py_ssize_t* sizes, Stride stride, void* data) {
-        bool bad = ndim < 1 || ndim > 2 || (sizes[ndim - 1] > 1 && stride(ndim - 1) != 4);
-        if (bad) {
-            if (held_) fail("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
-            throw Error("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
-        }
-        data_ = data;
-        width_ = static_cast<std::size_t>(sizes[ndim - 1]);
-        rows_ = ndim == 2 ? sizes[0] : 1;
-        stride_ = ndim == 2 ? stride(0) : 0;
-    }
-    Py_buffer buffer_{};
-    bool held_ = false;
-    nb::ndarray<> tensor_;
-    void* data_ = nullptr;
-    std::size_t width_ = 0;
-    Py_ssize_t rows_ = 0, stride_ = 0;
+    data_ = data;
+    width_ = static_cast<std::size_t>(sizes[ndim - 1]);
+    rows_ = ndim == 2 ? sizes[0] : 1;
+    stride_ = ndim == 2 ? stride(0) : 0;
+  }
+  Py_buffer buffer_{};
+  bool held_ = false;
+  nb::ndarray<> tensor_;
+  void* data_ = nullptr;
+  std::size_t width_ = 0;
+  Py_ssize_t rows_ = 0, stride_ = 0;
 };
 
 bool fill(Matcher& m, nb::handle bitmask, std::int64_t row) {
-    Rows rows(bitmask);
-    const std::size_t words = const_cast<Guide&>(m.guide()).vocabulary().words();
-    u32* out = rows.row(row, words);
-    rows.pad(out, words);
-    if (m.ready()) return m.fill(out);
-    nb::gil_scoped_release release;
-    return m.fill(out);
+  Rows rows(bitmask);
+  const std::size_t words = const_cast<Guide&>(m.guide()).vocabulary().words();
+  u32* out = rows.row(row, words);
+  rows.pad(out, words);
+  if (m.ready()) return m.fill(out);
+  nb::gil_scoped_release release;
+  return m.fill(out);
 }
 
-void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask, std::optional<std::vector<std::int64_t>> rows_at,
-               unsigned threads) {
-    Rows rows(bitmask);
-    if (rows_at && rows_at->size() != matchers.size())
-        throw Error("bitmask-row", "rows must name one row for each matcher");
-    std::vector<u32*> out(matchers.size());
-    bool all_ready = true;
-    for (std::size_t i = 0; i < matchers.size(); ++i) {
-        if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
-        const std::size_t words = const_cast<Guide&>(matchers[i]->guide()).vocabulary().words();
-        out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
-        if (matchers[i]->terminated())
-            throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
-        all_ready = all_ready && matchers[i]->ready();
-        rows.pad(out[i], words);
-    }
-    nb::gil_scoped_release release;
-    // Known masks are copies of microseconds: threads pay only for many of them.
-    if (all_ready && matchers.size() < 64) threads = 1;
-    parallel(matchers.size(), threads, [&](std::size_t i) { matchers[i]->fill(out[i]); });
+void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
+               std::optional<std::vector<std::int64_t>> rows_at, unsigned threads) {
+  Rows rows(bitmask);
+  if (rows_at && rows_at->size() != matchers.size())
+    throw Error("bitmask-row", "rows must name one row for each matcher");
+  std::vector<u32*> out(matchers.size());
+  bool all_ready = true;
+  for (std::size_t i = 0; i < matchers.size(); ++i) {
+    if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
+    const std::size_t words = const_cast<Guide&>(matchers[i]->guide()).vocabulary().words();
+    out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
+    if (matchers[i]->terminated())
+      throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
+    all_ready = all_ready && matchers[i]->ready();
+    rows.pad(out[i], words);
+  }
+  nb::gil_scoped_release release;
+  // Known masks are copies of microseconds: threads pay only for many of them.
+  if (all_ready && matchers.size() < 64) threads = 1;
+  parallel(matchers.size(), threads, [&](std::size_t i) { matchers[i]->fill(out[i]); });
 }
 
 template <typename T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
-    auto* held = new std::vector<T>(std::move(values));
-    nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner);
+  auto* held = new std::vector<T>(std::move(values));
+  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner);
 }
 
 }  // namespace
 
 void bind_matching(nb::module_& m) {
-    nb::class_<Guide>(m, "Guide")
-        .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
-                         const std::unordered_map<std::string, u32>& symbols) {
-            return std::make_shared<Guide>(std::move(program), std::move(vocabulary), symbols);
-        }))
-        .def_prop_ro("root", &Guide::root)
-        .def("fill_state",
-             [](Guide& g, Id state, nb::handle bitmask, std::int64_t row) {
-                 if (state == kEmpty || state >= g.program().arena().node_count()) throw Error("bad-handle", "no such state");
-                 Rows rows(bitmask);
-                 u32* out = rows.row(row, g.vocabulary().words());
-                 rows.pad(out, g.vocabulary().words());
-                 nb::gil_scoped_release release;
-                 return g.fill(state, g.vocabulary().stops(), out);
-             })
-        .def("accept_state",
-             [](Guide& g, Id state, std::int64_t token) {
-                 if (state == kEmpty || state >= g.program().arena().node_count()) throw Error("bad-handle", "no such state");
-                 if (token < 0 || token >= g.vocabulary().size())
-                     throw Error("matcher-token", "token id " + std::to_string(token) + " is out of range");
-                 return g.advance(state, static_cast<u32>(token));
-             })
-        .def("is_accepting_state",
-             [](Guide& g, Id state) {
-                 if (state >= g.program().arena().node_count()) throw Error("bad-handle", "no such state");
-                 return g.accepting(state);
-             })
-        .def("token_automaton",
-             [](Guide& g, std::size_t max_states) {
-                 TokenTable t;
-                 {
-                     nb::gil_scoped_release release;
-                     t = g.token_table(max_states);
-                 }
-                 return nb::make_tuple(to_numpy(std::move(t.indptr)), to_numpy(std::move(t.token)), to_numpy(std::move(t.next)),
-                                       to_numpy(std::move(t.accepting)));
-             })
-        .def("memory_size_bytes", &Guide::memory);
+  nb::class_<Guide>(m, "Guide")
+      .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
+                       const std::unordered_map<std::string, u32>& symbols) {
+        return std::make_shared<Guide>(std::move(program), std::move(vocabulary), symbols);
+      }))
+      .def_prop_ro("root", &Guide::root)
+      .def("fill_state",
+           [](Guide& g, Id state, nb::handle bitmask, std::int64_t row) {
+             if (state == kEmpty || state >= g.program().arena().node_count())
+               throw Error("bad-handle", "no such state");
+             Rows rows(bitmask);
+             u32* out = rows.row(row, g.vocabulary().words());
+             rows.pad(out, g.vocabulary().words());
+             nb::gil_scoped_release release;
+             return g.fill(state, g.vocabulary().stops(), out);
+           })
+      .def("accept_state",
+           [](Guide& g, Id state, std::int64_t token) {
+             if (state == kEmpty || state >= g.program().arena().node_count())
+               throw Error("bad-handle", "no such state");
+             if (token < 0 || token >= g.vocabulary().size())
+               throw Error("matcher-token", "token id " + std::to_string(token) + " is out of range");
+             return g.advance(state, static_cast<u32>(token));
+           })
+      .def("is_accepting_state",
+           [](Guide& g, Id state) {
+             if (state >= g.program().arena().node_count()) throw Error("bad-handle", "no such state");
+             return g.accepting(state);
+           })
+      .def("token_automaton",
+           [](Guide& g, std::size_t max_states) {
+             TokenTable t;
+             {
+               nb::gil_scoped_release release;
+               t = g.token_table(max_states);
+             }
+             return nb::make_tuple(to_numpy(std::move(t.indptr)), to_numpy(std::move(t.token)),
+                                   to_numpy(std::move(t.next)), to_numpy(std::move(t.accepting)));
+           })
+      .def("memory_size_bytes", &Guide::memory);
 
-    nb::class_<Matcher>(m, "Matcher")
-        .def("__init__",
-             [](Matcher* self, const std::shared_ptr<Guide>& g, const std::optional<std::vector<std::int64_t>>& stops) {
-                 std::vector<u32> ids = stops ? std::vector<u32>{} : g->vocabulary().stops();
-                 if (stops)
-                     for (std::int64_t s : *stops) {
-                         if (s < 0 || s >= g->vocabulary().size())
-                             throw Error("matcher-token", "stop token " + std::to_string(s) + " is not in 0.." +
-                                                              std::to_string(g->vocabulary().size() - 1));
-                         ids.push_back(static_cast<u32>(s));
-                     }
-                 new (self) Matcher(g, std::move(ids));
-             },
-             nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
-        .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other); })
-        .def_prop_ro("state", &Matcher::state)
-        .def("accept_token", &Matcher::accept_token)
-        .def("accept_string", [](Matcher& m, nb::bytes data) { return m.accept_string(view(data)); })
-        .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0)
-        .def("rollback", &Matcher::rollback)
-        .def("reset", &Matcher::reset)
-        .def("forced_bytes", [](Matcher& m, std::size_t limit) { return to_bytes(m.forced(limit)); })
-        .def("is_accepting", &Matcher::accepting)
-        .def("is_complete", &Matcher::complete)
-        .def("is_terminated", &Matcher::terminated)
-        .def("stop_token_ids", &Matcher::stops)
-        .def("history", &Matcher::history);
+  nb::class_<Matcher>(m, "Matcher")
+      .def(
+          "__init__",
+          [](Matcher* self, const std::shared_ptr<Guide>& g, const std::optional<std::vector<std::int64_t>>& stops) {
+            std::vector<u32> ids = stops ? std::vector<u32>{} : g->vocabulary().stops();
+            if (stops)
+              for (std::int64_t s : *stops) {
+                if (s < 0 || s >= g->vocabulary().size())
+                  throw Error("matcher-token", "stop token " + std::to_string(s) + " is not in 0.." +
+                                                   std::to_string(g->vocabulary().size() - 1));
+                ids.push_back(static_cast<u32>(s));
+              }
+            new (self) Matcher(g, std::move(ids));
+          },
+          nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
+      .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other); })
+      .def_prop_ro("state", &Matcher::state)
+      .def("accept_token", &Matcher::accept_token)
+      .def("accept_string", [](Matcher& m, nb::bytes data) { return m.accept_string(view(data)); })
+      .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0)
+      .def("rollback", &Matcher::rollback)
+      .def("reset", &Matcher::reset)
+      .def("forced_bytes", [](Matcher& m, std::size_t limit) { return to_bytes(m.forced(limit)); })
+      .def("is_accepting", &Matcher::accepting)
+      .def("is_complete", &Matcher::complete)
+      .def("is_terminated", &Matcher::terminated)
+      .def("stop_token_ids", &Matcher::stops)
+      .def("history", &Matcher::history);
 
-    m.def("fill_next_token_bitmasks", &fill_many, nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
-          nb::arg("threads") = 0);
+  m.def("fill_next_token_bitmasks", &fill_many, nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
+        nb::arg("threads") = 0);
 }
 
 }  // namespace guiderail

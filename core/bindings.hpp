@@ -25,10 +25,10 @@ void bind_matching(nb::module_& m);
 inline std::string_view view(const nb::bytes& b) { return {b.c_str(), b.size()}; }
 inline nb::bytes to_bytes(std::string_view s) { return nb::bytes(s.data(), s.size()); }
 inline nb::bytes to_bytes(const ByteSet& set) {
-    std::string out;
-    for (unsigned b = 0; b < 256; ++b)
-        if (set.has(static_cast<u8>(b))) out.push_back(static_cast<char>(b));
-    return to_bytes(out);
+  std::string out;
+  for (unsigned b = 0; b < 256; ++b)
+    if (set.has(static_cast<u8>(b))) out.push_back(static_cast<char>(b));
+  return to_bytes(out);
 }
 
 }  // namespace guiderail

@@ -13,43 +13,43 @@
 namespace guiderail {
 
 class CharSet : public std::enable_shared_from_this<CharSet> {
-   public:
-    using Range = std::pair<u32, u32>;  // inclusive
-    using Ptr = std::shared_ptr<const CharSet>;
+ public:
+  using Range = std::pair<u32, u32>;  // inclusive
+  using Ptr = std::shared_ptr<const CharSet>;
 
-    static constexpr u16 kDead = 0, kStart = 1, kDone = 2;
+  static constexpr u16 kDead = 0, kStart = 1, kDone = 2;
 
-    // Any order, overlaps allowed; surrogates and values past U+10FFFF are removed.
-    static Ptr make(std::vector<Range> ranges);
-    static Ptr unite(const CharSet& a, const CharSet& b);
-    static Ptr intersect(const CharSet& a, const CharSet& b);
-    static Ptr invert(const CharSet& a);
-    static const Ptr& any();  // every scalar value
+  // Any order, overlaps allowed; surrogates and values past U+10FFFF are removed.
+  static Ptr make(std::vector<Range> ranges);
+  static Ptr unite(const CharSet& a, const CharSet& b);
+  static Ptr intersect(const CharSet& a, const CharSet& b);
+  static Ptr invert(const CharSet& a);
+  static const Ptr& any();  // every scalar value
 
-    const std::vector<Range>& ranges() const { return ranges_; }
-    const Hash& hash() const { return hash_; }
-    bool contains(u32 c) const;
-    u32 size() const { return size_; }
-    bool ascii_only() const { return ranges_.empty() || ranges_.back().second < 0x80; }
-    bool covers(const CharSet& other) const;
+  const std::vector<Range>& ranges() const { return ranges_; }
+  const Hash& hash() const { return hash_; }
+  bool contains(u32 c) const;
+  u32 size() const { return size_; }
+  bool ascii_only() const { return ranges_.empty() || ranges_.back().second < 0x80; }
+  bool covers(const CharSet& other) const;
 
-    const std::vector<std::array<u16, 256>>& automaton() const;
-    const ByteSet& first() const;  // the bytes a character of the set can begin with
-    // Two bytes with equal values are treated alike by every state of the automaton.
-    const std::array<u8, 256>& byte_classes() const;
+  const std::vector<std::array<u16, 256>>& automaton() const;
+  const ByteSet& first() const;  // the bytes a character of the set can begin with
+  // Two bytes with equal values are treated alike by every state of the automaton.
+  const std::array<u8, 256>& byte_classes() const;
 
-   private:
-    explicit CharSet(std::vector<Range> ranges);
-    static Ptr intern(std::vector<Range> normal);
-    void build() const;
+ private:
+  explicit CharSet(std::vector<Range> ranges);
+  static Ptr intern(std::vector<Range> normal);
+  void build() const;
 
-    std::vector<Range> ranges_;
-    Hash hash_;
-    u32 size_ = 0;
-    mutable std::once_flag built_;
-    mutable std::vector<std::array<u16, 256>> automaton_;
-    mutable ByteSet first_;
-    mutable std::array<u8, 256> classes_{};
+  std::vector<Range> ranges_;
+  Hash hash_;
+  u32 size_ = 0;
+  mutable std::once_flag built_;
+  mutable std::vector<std::array<u16, 256>> automaton_;
+  mutable ByteSet first_;
+  mutable std::array<u8, 256> classes_{};
 };
 
 }  // namespace guiderail

@@ -16,9 +16,9 @@ std::atomic<u64> next_salt{1};
 
 u32 add_sat(u32 a, u32 b) { return a == kInf || b == kInf || a > kInf - 1 - b ? kInf : a + b; }
 u32 mul_sat(u32 a, u32 b) {
-    if (a == 0 || b == 0) return 0;
-    u64 p = u64{a} * b;
-    return a == kInf || b == kInf || p >= kInf ? kInf : static_cast<u32>(p);
+  if (a == 0 || b == 0) return 0;
+  u64 p = u64{a} * b;
+  return a == kInf || b == kInf || p >= kInf ? kInf : static_cast<u32>(p);
 }
 constexpr u32 kFewGroups = 3;
 
@@ -29,707 +29,709 @@ Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) +
 }  // namespace
 
 Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_salt.fetch_add(1)) {
-    chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
-    chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
-    chunks_[0].store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)));
-    new (&node(kEmpty)) Node;
-    new (&node(kEpsilon)) Node;
-    Node& none = node(kEmpty);
-    none.kind = Kind::Empty;
-    none.hash = seed(Kind::Empty);
-    none.shortest = kInf;
-    Node& eps = node(kEpsilon);
-    eps.kind = Kind::Epsilon;
-    eps.hash = seed(Kind::Epsilon);
-    eps.flags = kNullable;
-    count_ = 2;
-    any_text_ = repeat(char_class(CharSet::any()), 0, kInf);
+  chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
+  chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
+  chunks_[0].store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)));
+  new (&node(kEmpty)) Node;
+  new (&node(kEpsilon)) Node;
+  Node& none = node(kEmpty);
+  none.kind = Kind::Empty;
+  none.hash = seed(Kind::Empty);
+  none.shortest = kInf;
+  Node& eps = node(kEpsilon);
+  eps.kind = Kind::Epsilon;
+  eps.hash = seed(Kind::Epsilon);
+  eps.flags = kNullable;
+  count_ = 2;
+  any_text_ = repeat(char_class(CharSet::any()), 0, kInf);
 }
 
 Arena::~Arena() {
-    static_assert(std::is_trivially_destructible_v<Node>);
-    for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) ::operator delete(chunks_[i].load());
+  static_assert(std::is_trivially_destructible_v<Node>);
+  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) ::operator delete(chunks_[i].load());
 }
 
 std::size_t Arena::memory() const {
-    std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-    return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 +
-           row_bytes_ + chunk_limit_ * sizeof(void*) +
-           (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
-           (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24;
+  std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
+         chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
+         (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24;
 }
 
 Arena::Draft Arena::draft(Kind kind) const {
-    Draft d{};
-    d.kind = kind;
-    d.hash = seed(kind);
-    return d;
+  Draft d{};
+  d.kind = kind;
+  d.hash = seed(kind);
+  return d;
 }
 
 void Arena::absorb(Draft& d, Id operand, bool nests) const {
-    const Node& n = node(operand);
-    d.flags |= n.flags.load(std::memory_order_relaxed) &
-               (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit);
-    d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
+  const Node& n = node(operand);
+  d.flags |= n.flags.load(std::memory_order_relaxed) &
+             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit);
+  d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
 Id Arena::intern(Draft& d) {
-    if (d.depth > limits_.max_depth)
-        throw Error("depth", "the constraint is nested more than " + std::to_string(limits_.max_depth) +
-                                 " levels deep; flatten it");
-    const std::size_t mask = table_.size() - 1;
-    for (Id id = table_[d.hash.lo & mask]; id != kEmpty; id = node(id).chain) {
-        const Node& n = node(id);
-        if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
-        if (d.has_list) {
-            if (n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.begin() + n.a)) return id;
-        } else if (n.a == d.a && n.b == d.b) {
-            return id;
-        }
-    }
-    if (count_ >= limits_.max_nodes)
-        throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
-                                 " expressions; simplify it or raise max_nodes");
-    if ((count_ & kChunkMask) == 0) {
-        auto& slot = chunks_[count_ >> kChunkBits];
-        if (!slot.load(std::memory_order_relaxed))
-            slot.store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)), std::memory_order_release);
-    }
-    const Id id = count_;
-    Node& n = *new (&node(id)) Node;
-    n.kind = d.kind;
-    n.flags.store(d.flags, std::memory_order_relaxed);
-    n.depth = static_cast<u16>(d.depth);
+  if (d.depth > limits_.max_depth)
+    throw Error("depth",
+                "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+  const std::size_t mask = table_.size() - 1;
+  for (Id id = table_[d.hash.lo & mask]; id != kEmpty; id = node(id).chain) {
+    const Node& n = node(id);
+    if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
     if (d.has_list) {
-        n.a = static_cast<u32>(pool_.size());
-        n.b = static_cast<u32>(d.list.size());
-        pool_.insert(pool_.end(), d.list.begin(), d.list.end());
-    } else {
-        n.a = d.a;
-        n.b = d.b;
+      if (n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.begin() + n.a)) return id;
+    } else if (n.a == d.a && n.b == d.b) {
+      return id;
     }
-    n.min = d.min;
-    n.max = d.max;
-    n.shortest = d.shortest;
-    n.longest = d.longest;
-    n.hash = d.hash;
-    Id& head = table_[d.hash.lo & mask];
-    n.chain = head;
-    head = id;
-    ++count_;
-    if (count_ > table_.size()) grow_table();
-    return id;
+  }
+  if (count_ >= limits_.max_nodes)
+    throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
+                             " expressions; simplify it or raise max_nodes");
+  if ((count_ & kChunkMask) == 0) {
+    auto& slot = chunks_[count_ >> kChunkBits];
+    if (!slot.load(std::memory_order_relaxed))
+      slot.store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)), std::memory_order_release);
+  }
+  const Id id = count_;
+  Node& n = *new (&node(id)) Node;
+  n.kind = d.kind;
+  n.flags.store(d.flags, std::memory_order_relaxed);
+  n.depth = static_cast<u16>(d.depth);
+  if (d.has_list) {
+    n.a = static_cast<u32>(pool_.size());
+    n.b = static_cast<u32>(d.list.size());
+    pool_.insert(pool_.end(), d.list.begin(), d.list.end());
+  } else {
+    n.a = d.a;
+    n.b = d.b;
+  }
+  n.min = d.min;
+  n.max = d.max;
+  n.shortest = d.shortest;
+  n.longest = d.longest;
+  n.hash = d.hash;
+  Id& head = table_[d.hash.lo & mask];
+  n.chain = head;
+  head = id;
+  ++count_;
+  if (count_ > table_.size()) grow_table();
+  return id;
 }
 
 void Arena::grow_table() {
-    table_.assign(table_.size() * 4, kEmpty);
-    const std::size_t mask = table_.size() - 1;
-    for (Id id = 2; id < count_; ++id) {
-        Node& n = node(id);
-        n.chain = table_[n.hash.lo & mask];
-        table_[n.hash.lo & mask] = id;
-    }
+  table_.assign(table_.size() * 4, kEmpty);
+  const std::size_t mask = table_.size() - 1;
+  for (Id id = 2; id < count_; ++id) {
+    Node& n = node(id);
+    n.chain = table_[n.hash.lo & mask];
+    table_[n.hash.lo & mask] = id;
+  }
 }
 
 // -- leaves ----------------------------------------------------------------------------------------------------------
 u32 Arena::charset_index(const CharSet::Ptr& set) {
-    auto [it, fresh] = charset_ids_.try_emplace(set.get(), static_cast<u32>(charsets_.size()));
-    if (fresh) charsets_.push_back(set);
-    return it->second;
+  auto [it, fresh] = charset_ids_.try_emplace(set.get(), static_cast<u32>(charsets_.size()));
+  if (fresh) charsets_.push_back(set);
+  return it->second;
 }
 
 Id Arena::char_class(CharSet::Ptr set) {
-    if (set->ranges().empty()) return kEmpty;
-    Draft d = draft(Kind::Class);
-    d.a = charset_index(set);
-    d.shortest = d.longest = 1;
-    d.hash = hash_step(d.hash, set->hash());
-    return intern(d);
+  if (set->ranges().empty()) return kEmpty;
+  Draft d = draft(Kind::Class);
+  d.a = charset_index(set);
+  d.shortest = d.longest = 1;
+  d.hash = hash_step(d.hash, set->hash());
+  return intern(d);
 }
 
 Id Arena::class_tail(u32 set, u16 state) {
-    if (state == CharSet::kDead) return kEmpty;
-    if (state == CharSet::kDone) return kEpsilon;
-    Draft d = draft(Kind::ClassTail);
-    d.a = set;
-    d.b = state;
-    d.hash = hash_step(hash_step(d.hash, charsets_[set]->hash()), state);
-    return intern(d);
+  if (state == CharSet::kDead) return kEmpty;
+  if (state == CharSet::kDone) return kEpsilon;
+  Draft d = draft(Kind::ClassTail);
+  d.a = set;
+  d.b = state;
+  d.hash = hash_step(hash_step(d.hash, charsets_[set]->hash()), state);
+  return intern(d);
 }
 
 Id Arena::bytes(const ByteSet& set) {
-    if (!set.any()) return kEmpty;
-    if (!(set.words[2] | set.words[3])) {  // ASCII: a class of characters
-        std::vector<CharSet::Range> ranges;
-        for (u32 b = 0; b < 128; ++b)
-            if (set.has(static_cast<u8>(b))) ranges.push_back({b, b});
-        return char_class(CharSet::make(std::move(ranges)));
-    }
-    Draft d = draft(Kind::Bytes);
-    Hash h = d.hash;
-    for (u64 w : set.words) h = hash_step(h, w);
-    auto [it, fresh] = byte_set_ids_.try_emplace(h, static_cast<u32>(byte_sets_.size()));
-    if (fresh) byte_sets_.push_back(set);
-    d.a = it->second;
-    d.hash = h;
-    d.longest = 1;
-    d.shortest = 1;
-    for (unsigned b = 0x80; b < 0xC0; ++b)
-        if (set.has(static_cast<u8>(b))) d.shortest = 0;
-    return intern(d);
+  if (!set.any()) return kEmpty;
+  if (!(set.words[2] | set.words[3])) {  // ASCII: a class of characters
+    std::vector<CharSet::Range> ranges;
+    for (u32 b = 0; b < 128; ++b)
+      if (set.has(static_cast<u8>(b))) ranges.push_back({b, b});
+    return char_class(CharSet::make(std::move(ranges)));
+  }
+  Draft d = draft(Kind::Bytes);
+  Hash h = d.hash;
+  for (u64 w : set.words) h = hash_step(h, w);
+  auto [it, fresh] = byte_set_ids_.try_emplace(h, static_cast<u32>(byte_sets_.size()));
+  if (fresh) byte_sets_.push_back(set);
+  d.a = it->second;
+  d.hash = h;
+  d.longest = 1;
+  d.shortest = 1;
+  for (unsigned b = 0x80; b < 0xC0; ++b)
+    if (set.has(static_cast<u8>(b))) d.shortest = 0;
+  return intern(d);
 }
 
 Id Arena::literal(std::string_view text) {
-    Id e = kEpsilon;
-    for (std::size_t i = text.size(); i-- > 0;) {
-        u32 b = static_cast<u8>(text[i]);
-        e = make_switch({{b | b << 8, e}}, false);
-    }
-    return e;
+  Id e = kEpsilon;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    u32 b = static_cast<u8>(text[i]);
+    e = make_switch({{b | b << 8, e}}, false);
+  }
+  return e;
 }
 
 // Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.
 Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
-    std::erase_if(edges, [](const auto& e) { return e.second == kEmpty; });
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < edges.size(); ++i) {  // join neighbours with one target
-        if (kept && edges[kept - 1].second == edges[i].second &&
-            (edges[kept - 1].first >> 8) + 1 == (edges[i].first & 0xFF))
-            edges[kept - 1].first = (edges[kept - 1].first & 0xFF) | (edges[i].first & 0xFF00);
-        else
-            edges[kept++] = edges[i];
-    }
-    edges.resize(kept);
-    if (edges.empty()) return accept ? kEpsilon : kEmpty;
-    bool plain = !accept;
-    for (auto [range, target] : edges) plain = plain && target == kEpsilon && (range >> 8) < 0x80;
-    if (plain) {
-        std::vector<CharSet::Range> ranges;
-        for (auto [range, target] : edges) ranges.push_back({range & 0xFF, range >> 8});
-        return char_class(CharSet::make(std::move(ranges)));
-    }
-    Draft d = draft(Kind::Switch);
-    std::vector<u32> list;
-    list.reserve(edges.size() * 2);
-    d.shortest = accept ? 0 : kInf;
-    d.hash = hash_step(d.hash, accept);
-    for (auto [range, target] : edges) {
-        const Node& t = node(target);
-        absorb(d, target, false);
-        bool middle = is_continuation(range & 0xFF);
-        d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
-        d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
-        d.hash = hash_step(hash_step(d.hash, range), t.hash);
-        list.push_back(range);
-        list.push_back(target);
-    }
-    d.depth = 0;  // nothing recurs into the targets of a Switch
-    if (accept) d.flags |= kNullable;
-    d.list = list;
-    d.has_list = true;
-    return intern(d);
+  std::erase_if(edges, [](const auto& e) { return e.second == kEmpty; });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i) {  // join neighbours with one target
+    if (kept && edges[kept - 1].second == edges[i].second &&
+        (edges[kept - 1].first >> 8) + 1 == (edges[i].first & 0xFF))
+      edges[kept - 1].first = (edges[kept - 1].first & 0xFF) | (edges[i].first & 0xFF00);
+    else
+      edges[kept++] = edges[i];
+  }
+  edges.resize(kept);
+  if (edges.empty()) return accept ? kEpsilon : kEmpty;
+  bool plain = !accept;
+  for (auto [range, target] : edges) plain = plain && target == kEpsilon && (range >> 8) < 0x80;
+  if (plain) {
+    std::vector<CharSet::Range> ranges;
+    for (auto [range, target] : edges) ranges.push_back({range & 0xFF, range >> 8});
+    return char_class(CharSet::make(std::move(ranges)));
+  }
+  Draft d = draft(Kind::Switch);
+  std::vector<u32> list;
+  list.reserve(edges.size() * 2);
+  d.shortest = accept ? 0 : kInf;
+  d.hash = hash_step(d.hash, accept);
+  for (auto [range, target] : edges) {
+    const Node& t = node(target);
+    absorb(d, target, false);
+    bool middle = is_continuation(range & 0xFF);
+    d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
+    d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
+    d.hash = hash_step(hash_step(d.hash, range), t.hash);
+    list.push_back(range);
+    list.push_back(target);
+  }
+  d.depth = 0;  // nothing recurs into the targets of a Switch
+  if (accept) d.flags |= kNullable;
+  d.list = list;
+  d.has_list = true;
+  return intern(d);
 }
 
 bool Arena::is_literal(Id e, std::string* out) const {
-    for (;;) {
-        const Node& n = node(e);
-        if (n.kind == Kind::Epsilon) return true;
-        if (n.kind == Kind::Class) {
-            const auto& ranges = charsets_[n.a]->ranges();
-            if (ranges.size() != 1 || ranges[0].first != ranges[0].second || ranges[0].first >= 0x80) return false;
-            if (out) out->push_back(static_cast<char>(ranges[0].first));
-            return true;
-        }
-        if (n.kind != Kind::Switch || n.b != 2 || (n.flags.load(std::memory_order_relaxed) & kNullable)) return false;
-        u32 range = pool_[n.a];
-        if ((range & 0xFF) != range >> 8) return false;
-        if (out) out->push_back(static_cast<char>(range & 0xFF));
-        e = pool_[n.a + 1];
+  for (;;) {
+    const Node& n = node(e);
+    if (n.kind == Kind::Epsilon) return true;
+    if (n.kind == Kind::Class) {
+      const auto& ranges = charsets_[n.a]->ranges();
+      if (ranges.size() != 1 || ranges[0].first != ranges[0].second || ranges[0].first >= 0x80) return false;
+      if (out) out->push_back(static_cast<char>(ranges[0].first));
+      return true;
     }
+    if (n.kind != Kind::Switch || n.b != 2 || (n.flags.load(std::memory_order_relaxed) & kNullable)) return false;
+    u32 range = pool_[n.a];
+    if ((range & 0xFF) != range >> 8) return false;
+    if (out) out->push_back(static_cast<char>(range & 0xFF));
+    e = pool_[n.a + 1];
+  }
 }
 
 Id Arena::any_text() { return any_text_; }
 
 Id Arena::token(const std::vector<Symbol>& symbols) {
-    std::vector<u32> list;
-    Draft d = draft(Kind::Token);
-    for (const Symbol& s : symbols) {
-        auto it = std::find(symbols_.begin(), symbols_.end(), s);
-        if (it == symbols_.end()) it = symbols_.insert(symbols_.end(), s);
-        list.push_back(static_cast<u32>(it - symbols_.begin()));
-    }
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-    if (list.empty()) return kEmpty;
-    d.hash = hash_step(hash_step(d.hash, salt_), list.size());
-    for (u32 s : list) d.hash = hash_step(d.hash, s);
-    d.flags = kHasToken;
-    d.list = list;
-    d.has_list = true;
-    return intern(d);
+  std::vector<u32> list;
+  Draft d = draft(Kind::Token);
+  for (const Symbol& s : symbols) {
+    auto it = std::find(symbols_.begin(), symbols_.end(), s);
+    if (it == symbols_.end()) it = symbols_.insert(symbols_.end(), s);
+    list.push_back(static_cast<u32>(it - symbols_.begin()));
+  }
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  if (list.empty()) return kEmpty;
+  d.hash = hash_step(hash_step(d.hash, salt_), list.size());
+  for (u32 s : list) d.hash = hash_step(d.hash, s);
+  d.flags = kHasToken;
+  d.list = list;
+  d.has_list = true;
+  return intern(d);
 }
 
 Id Arena::rule(std::string name) {
-    Draft d = draft(Kind::Ref);
-    d.a = static_cast<u32>(rules_.size());
-    d.longest = kInf;
-    d.flags = kHasRef;
-    d.hash = hash_step(hash_step(d.hash, salt_), d.a);
-    rules_.push_back({std::move(name)});
-    return intern(d);
+  Draft d = draft(Kind::Ref);
+  d.a = static_cast<u32>(rules_.size());
+  d.longest = kInf;
+  d.flags = kHasRef;
+  d.hash = hash_step(hash_step(d.hash, salt_), d.a);
+  rules_.push_back({std::move(name)});
+  return intern(d);
 }
 
 void Arena::define(Id ref, Id body) {
-    if (ref >= count_ || node(ref).kind != Kind::Ref || body >= count_)
-        throw Error("bad-handle", "define takes a rule made by rule() and an expression of the same builder");
-    if (has(body, kHasLook))
-        throw Error("look-outside-scope", "a look-around must stand inside a scope within one rule");
-    rules_[node(ref).a].body = body;
+  if (ref >= count_ || node(ref).kind != Kind::Ref || body >= count_)
+    throw Error("bad-handle", "define takes a rule made by rule() and an expression of the same builder");
+  if (has(body, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one rule");
+  rules_[node(ref).a].body = body;
 }
 
-// -- operators ---------------------------------------------------------------------------------------------------------
+// -- operators
+// ---------------------------------------------------------------------------------------------------------
 Id Arena::raw_concat(Id head, Id tail) {
-    const Node &h = node(head), &t = node(tail);
-    Draft d = draft(Kind::Concat);
-    d.a = head;
-    d.b = tail;
-    absorb(d, head, true);
-    absorb(d, tail, false);
-    if (h.kind == Kind::Greedy) d.flags |= kSearch;
-    if (has(head, kNullable) && has(tail, kNullable)) d.flags |= kNullable;
-    d.shortest = add_sat(h.shortest, t.shortest);
-    d.longest = add_sat(h.longest, t.longest);
-    d.hash = hash_step(hash_step(d.hash, h.hash), t.hash);
-    return intern(d);
+  const Node &h = node(head), &t = node(tail);
+  Draft d = draft(Kind::Concat);
+  d.a = head;
+  d.b = tail;
+  absorb(d, head, true);
+  absorb(d, tail, false);
+  if (h.kind == Kind::Greedy) d.flags |= kSearch;
+  if (has(head, kNullable) && has(tail, kNullable)) d.flags |= kNullable;
+  d.shortest = add_sat(h.shortest, t.shortest);
+  d.longest = add_sat(h.longest, t.longest);
+  d.hash = hash_step(hash_step(d.hash, h.hash), t.hash);
+  return intern(d);
 }
 
 // head tail as one Repeat in front of what is left of the tail, if both repeat the same thing.
 bool Arena::merge_repeat(Id head, Id tail, Id& out) {
-    if (has(head, kHasLook)) return false;
-    Id second = tail, rest = kEpsilon;
-    if (node(tail).kind == Kind::Concat) {
-        second = node(tail).a;
-        rest = node(tail).b;
-    }
-    const Node &h = node(head), &s = node(second);
-    if (s.kind != Kind::Repeat || s.b) return false;
-    u32 lo = 1, hi = 1;
-    if (h.kind == Kind::Repeat && h.a == s.a && !h.b) {
-        lo = h.min;
-        hi = h.max;
-    } else if (head != s.a) {
-        return false;
-    }
-    Id joined = repeat(s.a, add_sat(lo, s.min), add_sat(hi, s.max));
-    out = rest == kEpsilon ? joined : raw_concat(joined, rest);
-    return true;
+  if (has(head, kHasLook)) return false;
+  Id second = tail, rest = kEpsilon;
+  if (node(tail).kind == Kind::Concat) {
+    second = node(tail).a;
+    rest = node(tail).b;
+  }
+  const Node &h = node(head), &s = node(second);
+  if (s.kind != Kind::Repeat || s.b) return false;
+  u32 lo = 1, hi = 1;
+  if (h.kind == Kind::Repeat && h.a == s.a && !h.b) {
+    lo = h.min;
+    hi = h.max;
+  } else if (head != s.a) {
+    return false;
+  }
+  Id joined = repeat(s.a, add_sat(lo, s.min), add_sat(hi, s.max));
+  out = rest == kEpsilon ? joined : raw_concat(joined, rest);
+  return true;
 }
 
 Id Arena::concat(Id head, Id tail) {
-    if (head == kEmpty || tail == kEmpty) return kEmpty;
-    if (head == kEpsilon) return tail;
-    if (tail == kEpsilon) return head;
-    if (node(head).kind != Kind::Concat) {
-        Id merged;
-        return merge_repeat(head, tail, merged) ? merged : raw_concat(head, tail);
-    }
-    std::vector<Id> heads;
-    Id h = head;
-    for (; node(h).kind == Kind::Concat; h = node(h).b) heads.push_back(node(h).a);
-    tail = concat(h, tail);
-    for (std::size_t i = heads.size(); i-- > 0;) tail = concat(heads[i], tail);
-    return tail;
+  if (head == kEmpty || tail == kEmpty) return kEmpty;
+  if (head == kEpsilon) return tail;
+  if (tail == kEpsilon) return head;
+  if (node(head).kind != Kind::Concat) {
+    Id merged;
+    return merge_repeat(head, tail, merged) ? merged : raw_concat(head, tail);
+  }
+  std::vector<Id> heads;
+  Id h = head;
+  for (; node(h).kind == Kind::Concat; h = node(h).b) heads.push_back(node(h).a);
+  tail = concat(h, tail);
+  for (std::size_t i = heads.size(); i-- > 0;) tail = concat(heads[i], tail);
+  return tail;
 }
 
 Id Arena::concat_all(std::span<const Id> parts) {
-    Id e = kEpsilon;
-    for (std::size_t i = parts.size(); i-- > 0;) e = concat(parts[i], e);
-    return e;
+  Id e = kEpsilon;
+  for (std::size_t i = parts.size(); i-- > 0;) e = concat(parts[i], e);
+  return e;
 }
 
 Id Arena::repeat(Id e, u32 min, u32 max) {
-    if (max < min) throw Error("bad-bound", "repeat: max is below min");
-    if (max == 0 || e == kEpsilon) return kEpsilon;
-    if (e == kEmpty) return min == 0 ? kEpsilon : kEmpty;
-    const bool look = has(e, kHasLook);
-    if (has(e, kNullable) && !look) min = 0;
-    if (min == 1 && max == 1) return e;
-    const Node& n = node(e);
-    if (n.kind == Kind::Repeat && !look && !n.b) {
-        // the counts [k*a, k*b] for k in min..max join without a gap?
-        u32 a = n.min, b = n.max;
-        bool from_zero = min > 0 || a <= 1;
-        u32 k = std::max<u32>(min, 1);
-        bool contiguous = max == min || b == kInf || mul_sat(add_sat(k, 1), a) <= add_sat(mul_sat(k, b), 1);
-        if (from_zero && contiguous) return repeat(n.a, mul_sat(min, a), mul_sat(max, b));
-    }
-    if (min == kInf) throw Error("bad-bound", "repeat: the least count is too large");
-    Draft d = draft(Kind::Repeat);
-    d.a = e;
-    d.min = min;
-    d.max = max;
-    absorb(d, e, true);
-    if (max != kInf && max > 8) d.flags |= kBigRepeat;
-    if (min > 8) d.flags |= kBigRepeat;
-    if (n.kind != Kind::Class && ((max != kInf && max > kFewGroups) || min > kFewGroups)) d.flags |= kBigGroup;
-    if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
-    d.shortest = mul_sat(n.shortest, min);
-    d.longest = mul_sat(n.longest, max);
-    d.hash = hash_step(hash_step(d.hash, n.hash), (u64{min} << 32) | max);
-    return intern(d);
+  if (max < min) throw Error("bad-bound", "repeat: max is below min");
+  if (max == 0 || e == kEpsilon) return kEpsilon;
+  if (e == kEmpty) return min == 0 ? kEpsilon : kEmpty;
+  const bool look = has(e, kHasLook);
+  if (has(e, kNullable) && !look) min = 0;
+  if (min == 1 && max == 1) return e;
+  const Node& n = node(e);
+  if (n.kind == Kind::Repeat && !look && !n.b) {
+    // the counts [k*a, k*b] for k in min..max join without a gap?
+    u32 a = n.min, b = n.max;
+    bool from_zero = min > 0 || a <= 1;
+    u32 k = std::max<u32>(min, 1);
+    bool contiguous = max == min || b == kInf || mul_sat(add_sat(k, 1), a) <= add_sat(mul_sat(k, b), 1);
+    if (from_zero && contiguous) return repeat(n.a, mul_sat(min, a), mul_sat(max, b));
+  }
+  if (min == kInf) throw Error("bad-bound", "repeat: the least count is too large");
+  Draft d = draft(Kind::Repeat);
+  d.a = e;
+  d.min = min;
+  d.max = max;
+  absorb(d, e, true);
+  if (max != kInf && max > 8) d.flags |= kBigRepeat;
+  if (min > 8) d.flags |= kBigRepeat;
+  if (n.kind != Kind::Class && ((max != kInf && max > kFewGroups) || min > kFewGroups)) d.flags |= kBigGroup;
+  if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
+  d.shortest = mul_sat(n.shortest, min);
+  d.longest = mul_sat(n.longest, max);
+  d.hash = hash_step(hash_step(d.hash, n.hash), (u64{min} << 32) | max);
+  return intern(d);
 }
 
 // Kept apart from plain Repeats by every normal form; `max` counts down to a node that matches only the empty string
 // and says that more may follow.
 Id Arena::capped_repeat(Id e, u32 min, u32 max) {
-    Draft d = draft(Kind::Repeat);
-    d.a = e;
-    d.b = 1;
-    d.min = min;
-    d.max = max;
-    absorb(d, e, true);
-    if (max == 0) d.flags |= kCapHit;
-    if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
-    d.longest = kInf;
-    d.hash = hash_step(hash_step(hash_step(d.hash, 0xcab), node(e).hash), (u64{min} << 32) | max);
-    return intern(d);
+  Draft d = draft(Kind::Repeat);
+  d.a = e;
+  d.b = 1;
+  d.min = min;
+  d.max = max;
+  absorb(d, e, true);
+  if (max == 0) d.flags |= kCapHit;
+  if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
+  d.longest = kInf;
+  d.hash = hash_step(hash_step(hash_step(d.hash, 0xcab), node(e).hash), (u64{min} << 32) | max);
+  return intern(d);
 }
 
 Id Arena::repeat_less(Id e) {
-    const Node& n = node(e);
-    u32 min = n.min == 0 || n.min == kInf ? n.min : n.min - 1;
-    u32 max = n.max == 0 || n.max == kInf ? n.max : n.max - 1;
-    return n.b ? capped_repeat(n.a, min, max) : repeat(n.a, min, max);
+  const Node& n = node(e);
+  u32 min = n.min == 0 || n.min == kInf ? n.min : n.min - 1;
+  u32 max = n.max == 0 || n.max == kInf ? n.max : n.max - 1;
+  return n.b ? capped_repeat(n.a, min, max) : repeat(n.a, min, max);
 }
 
 Id Arena::make_list(Kind kind, const std::vector<Id>& sorted) {
-    Draft d = draft(kind);
-    Hash sum;
-    bool all_null = true, any_null = false;
-    d.shortest = kind == Kind::Union ? kInf : 0;
-    d.longest = kind == Kind::Union ? 0 : kInf;
-    for (Id e : sorted) {
-        const Node& n = node(e);
-        absorb(d, e, true);
-        // order in the list is by id, which differs between arenas: combine commutatively
-        sum.lo += mix64(n.hash.lo);
-        sum.hi += mix64(n.hash.hi ^ 0x5851f42d4c957f2dULL);
-        (has(e, kNullable) ? any_null : all_null) = has(e, kNullable);
-        if (kind == Kind::Union) {
-            d.shortest = std::min(d.shortest, n.shortest);
-            d.longest = std::max(d.longest, n.longest);
-        } else {
-            d.shortest = std::max(d.shortest, n.shortest);
-            d.longest = std::min(d.longest, n.longest);
-        }
+  Draft d = draft(kind);
+  Hash sum;
+  bool all_null = true, any_null = false;
+  d.shortest = kind == Kind::Union ? kInf : 0;
+  d.longest = kind == Kind::Union ? 0 : kInf;
+  for (Id e : sorted) {
+    const Node& n = node(e);
+    absorb(d, e, true);
+    // order in the list is by id, which differs between arenas: combine commutatively
+    sum.lo += mix64(n.hash.lo);
+    sum.hi += mix64(n.hash.hi ^ 0x5851f42d4c957f2dULL);
+    (has(e, kNullable) ? any_null : all_null) = has(e, kNullable);
+    if (kind == Kind::Union) {
+      d.shortest = std::min(d.shortest, n.shortest);
+      d.longest = std::max(d.longest, n.longest);
+    } else {
+      d.shortest = std::max(d.shortest, n.shortest);
+      d.longest = std::min(d.longest, n.longest);
     }
-    if (kind == Kind::And) d.flags |= kSearch;
-    if (kind == Kind::And ? all_null : any_null) d.flags |= kNullable;
-    d.hash = hash_step(hash_step(d.hash, sum), sorted.size());
-    d.list = sorted;
-    d.has_list = true;
-    return intern(d);
+  }
+  if (kind == Kind::And) d.flags |= kSearch;
+  if (kind == Kind::And ? all_null : any_null) d.flags |= kNullable;
+  d.hash = hash_step(hash_step(d.hash, sum), sorted.size());
+  d.list = sorted;
+  d.has_list = true;
+  return intern(d);
 }
 
 // Factors common heads, then common tails, out of a union's members. Returns whether anything changed.
 bool Arena::factor(std::vector<Id>& parts) {
-    bool changed = false;
-    for (int side = 0; side < 2; ++side) {
-        if (parts.size() < 2) break;
-        auto key = [&](Id e) -> Id {
-            const Node& n = node(e);
-            if (n.kind != Kind::Concat) return e;
-            return side == 0 ? n.a : n.b;
-        };
-        std::vector<std::pair<Id, Id>> keyed;
-        keyed.reserve(parts.size());
-        for (Id e : parts) keyed.push_back({key(e), e});
-        std::sort(keyed.begin(), keyed.end());
-        std::vector<Id> next;
-        bool grouped = false;
-        for (std::size_t i = 0; i < keyed.size();) {
-            std::size_t j = i + 1;
-            while (j < keyed.size() && keyed[j].first == keyed[i].first) ++j;
-            if (j - i == 1) {
-                next.push_back(keyed[i].second);
-            } else {
-                grouped = true;
-                std::vector<Id> others;
-                for (std::size_t k = i; k < j; ++k) {
-                    const Node& n = node(keyed[k].second);
-                    bool bare = n.kind != Kind::Concat;
-                    others.push_back(bare ? kEpsilon : (side == 0 ? n.b : n.a));
-                }
-                Id other = unite(std::move(others));
-                next.push_back(side == 0 ? concat(keyed[i].first, other) : concat(other, keyed[i].first));
-            }
-            i = j;
+  bool changed = false;
+  for (int side = 0; side < 2; ++side) {
+    if (parts.size() < 2) break;
+    auto key = [&](Id e) -> Id {
+      const Node& n = node(e);
+      if (n.kind != Kind::Concat) return e;
+      return side == 0 ? n.a : n.b;
+    };
+    std::vector<std::pair<Id, Id>> keyed;
+    keyed.reserve(parts.size());
+    for (Id e : parts) keyed.push_back({key(e), e});
+    std::sort(keyed.begin(), keyed.end());
+    std::vector<Id> next;
+    bool grouped = false;
+    for (std::size_t i = 0; i < keyed.size();) {
+      std::size_t j = i + 1;
+      while (j < keyed.size() && keyed[j].first == keyed[i].first) ++j;
+      if (j - i == 1) {
+        next.push_back(keyed[i].second);
+      } else {
+        grouped = true;
+        std::vector<Id> others;
+        for (std::size_t k = i; k < j; ++k) {
+          const Node& n = node(keyed[k].second);
+          bool bare = n.kind != Kind::Concat;
+          others.push_back(bare ? kEpsilon : (side == 0 ? n.b : n.a));
         }
-        if (grouped) {
-            parts = std::move(next);
-            changed = true;
-        }
+        Id other = unite(std::move(others));
+        next.push_back(side == 0 ? concat(keyed[i].first, other) : concat(other, keyed[i].first));
+      }
+      i = j;
     }
-    return changed;
+    if (grouped) {
+      parts = std::move(next);
+      changed = true;
+    }
+  }
+  return changed;
 }
 
 Id Arena::unite(std::vector<Id> input) {
-    // Flatten; X{0,1} contributes X and the empty string.
-    bool epsilon = false;
-    std::vector<Id> parts;
-    while (!input.empty()) {
-        Id e = input.back();
-        input.pop_back();
-        const Node& n = node(e);
-        if (e == kEmpty) continue;
-        if (e == kEpsilon) {
-            epsilon = true;
-        } else if (n.kind == Kind::Union) {
-            auto list = operands(e);
-            input.insert(input.end(), list.begin(), list.end());
-        } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b && !has(e, kHasLook)) {
-            epsilon = true;
-            input.push_back(n.a);
-        } else {
-            parts.push_back(e);
-        }
+  // Flatten; X{0,1} contributes X and the empty string.
+  bool epsilon = false;
+  std::vector<Id> parts;
+  while (!input.empty()) {
+    Id e = input.back();
+    input.pop_back();
+    const Node& n = node(e);
+    if (e == kEmpty) continue;
+    if (e == kEpsilon) {
+      epsilon = true;
+    } else if (n.kind == Kind::Union) {
+      auto list = operands(e);
+      input.insert(input.end(), list.begin(), list.end());
+    } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b && !has(e, kHasLook)) {
+      epsilon = true;
+      input.push_back(n.a);
+    } else {
+      parts.push_back(e);
     }
-    for (int round = 0; round < 4; ++round) {
-        std::sort(parts.begin(), parts.end());
-        parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-        if (parts.size() < 2) break;
-        if (std::find(parts.begin(), parts.end(), any_text_) != parts.end()) {
-            bool text_only = true;
-            for (Id e : parts) text_only = text_only && !has(e, kHasLook | kHasRef | kHasToken | kSearch);
-            if (text_only) return any_text_;
-        }
-        // single characters become one class, single bytes one set
-        CharSet::Ptr chars;
-        int classes = 0;
-        ByteSet byte_union;
-        int byte_sets = 0;
-        for (Id e : parts) {
-            const Node& n = node(e);
-            if (n.kind == Kind::Class) {
-                chars = chars ? CharSet::unite(*chars, *charsets_[n.a]) : charsets_[n.a];
-                ++classes;
-            } else if (n.kind == Kind::Bytes) {
-                byte_union |= byte_sets_[n.a];
-                ++byte_sets;
-            }
-        }
-        bool changed = false;
-        if (classes > 1 || byte_sets > 1) {
-            std::erase_if(parts, [&](Id e) {
-                Kind k = node(e).kind;
-                return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1);
-            });
-            if (classes > 1) parts.push_back(char_class(chars));
-            if (byte_sets > 1) parts.push_back(bytes(byte_union));
-            changed = true;
-        }
-        // X{a,b} | X{c,d} and X | X{m,n}
-        std::map<Id, std::vector<std::pair<u32, u32>>> counts;
-        for (Id e : parts) {
-            const Node& n = node(e);
-            if (n.kind == Kind::Repeat && !n.b && !has(e, kHasLook)) counts[n.a].push_back({n.min, n.max});
-        }
-        for (auto& [body, ranges] : counts) {
-            bool bare = std::binary_search(parts.begin(), parts.end(), body) ||
-                        std::find(parts.begin(), parts.end(), body) != parts.end();
-            if (bare) ranges.push_back({1, 1});
-            if (epsilon) ranges.push_back({0, 0});
-            if (ranges.size() < 2) continue;
-            std::sort(ranges.begin(), ranges.end());
-            std::vector<std::pair<u32, u32>> joined;
-            for (auto r : ranges) {
-                if (!joined.empty() && r.first <= add_sat(joined.back().second, 1))
-                    joined.back().second = std::max(joined.back().second, r.second);
-                else
-                    joined.push_back(r);
-            }
-            if (joined.size() == ranges.size()) continue;
-            const Id item = body;
-            std::erase_if(parts, [&](Id e) {
-                return (bare && e == item) || (node(e).kind == Kind::Repeat && node(e).a == item && !node(e).b);
-            });
-            for (auto [lo, hi] : joined)
-                if (hi > 0) parts.push_back(repeat(item, lo, hi));
-            changed = true;
-        }
-        if (factor(parts)) {
-            std::vector<Id> flat;
-            for (Id e : parts) {
-                if (e == kEpsilon) {
-                    epsilon = true;
-                } else if (node(e).kind == Kind::Union) {
-                    auto list = operands(e);
-                    flat.insert(flat.end(), list.begin(), list.end());
-                } else {
-                    flat.push_back(e);
-                }
-            }
-            parts = std::move(flat);
-            changed = true;
-        }
-        if (!changed) break;
-    }
+  }
+  for (int round = 0; round < 4; ++round) {
     std::sort(parts.begin(), parts.end());
     parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-    if (parts.empty()) return epsilon ? kEpsilon : kEmpty;
-    Id e = parts.size() == 1 ? parts[0] : make_list(Kind::Union, parts);
-    if (!epsilon || (has(e, kNullable) && !has(e, kHasLook))) return e;
-    return repeat(e, 0, 1);
+    if (parts.size() < 2) break;
+    if (std::find(parts.begin(), parts.end(), any_text_) != parts.end()) {
+      bool text_only = true;
+      for (Id e : parts) text_only = text_only && !has(e, kHasLook | kHasRef | kHasToken | kSearch);
+      if (text_only) return any_text_;
+    }
+    // single characters become one class, single bytes one set
+    CharSet::Ptr chars;
+    int classes = 0;
+    ByteSet byte_union;
+    int byte_sets = 0;
+    for (Id e : parts) {
+      const Node& n = node(e);
+      if (n.kind == Kind::Class) {
+        chars = chars ? CharSet::unite(*chars, *charsets_[n.a]) : charsets_[n.a];
+        ++classes;
+      } else if (n.kind == Kind::Bytes) {
+        byte_union |= byte_sets_[n.a];
+        ++byte_sets;
+      }
+    }
+    bool changed = false;
+    if (classes > 1 || byte_sets > 1) {
+      std::erase_if(parts, [&](Id e) {
+        Kind k = node(e).kind;
+        return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1);
+      });
+      if (classes > 1) parts.push_back(char_class(chars));
+      if (byte_sets > 1) parts.push_back(bytes(byte_union));
+      changed = true;
+    }
+    // X{a,b} | X{c,d} and X | X{m,n}
+    std::map<Id, std::vector<std::pair<u32, u32>>> counts;
+    for (Id e : parts) {
+      const Node& n = node(e);
+      if (n.kind == Kind::Repeat && !n.b && !has(e, kHasLook)) counts[n.a].push_back({n.min, n.max});
+    }
+    for (auto& [body, ranges] : counts) {
+      bool bare = std::binary_search(parts.begin(), parts.end(), body) ||
+                  std::find(parts.begin(), parts.end(), body) != parts.end();
+      if (bare) ranges.push_back({1, 1});
+      if (epsilon) ranges.push_back({0, 0});
+      if (ranges.size() < 2) continue;
+      std::sort(ranges.begin(), ranges.end());
+      std::vector<std::pair<u32, u32>> joined;
+      for (auto r : ranges) {
+        if (!joined.empty() && r.first <= add_sat(joined.back().second, 1))
+          joined.back().second = std::max(joined.back().second, r.second);
+        else
+          joined.push_back(r);
+      }
+      if (joined.size() == ranges.size()) continue;
+      const Id item = body;
+      std::erase_if(parts, [&](Id e) {
+        return (bare && e == item) || (node(e).kind == Kind::Repeat && node(e).a == item && !node(e).b);
+      });
+      for (auto [lo, hi] : joined)
+        if (hi > 0) parts.push_back(repeat(item, lo, hi));
+      changed = true;
+    }
+    if (factor(parts)) {
+      std::vector<Id> flat;
+      for (Id e : parts) {
+        if (e == kEpsilon) {
+          epsilon = true;
+        } else if (node(e).kind == Kind::Union) {
+          auto list = operands(e);
+          flat.insert(flat.end(), list.begin(), list.end());
+        } else {
+          flat.push_back(e);
+        }
+      }
+      parts = std::move(flat);
+      changed = true;
+    }
+    if (!changed) break;
+  }
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  if (parts.empty()) return epsilon ? kEpsilon : kEmpty;
+  Id e = parts.size() == 1 ? parts[0] : make_list(Kind::Union, parts);
+  if (!epsilon || (has(e, kNullable) && !has(e, kHasLook))) return e;
+  return repeat(e, 0, 1);
 }
 
 // e = C{min,max} for one character class C?
 bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
-    const Node& n = node(e);
-    min = max = 1;
-    if (n.kind == Kind::Class) {
-        set = n.a;
-        return true;
-    }
-    if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class) return false;
-    set = node(n.a).a;
-    min = n.min;
-    max = n.max;
+  const Node& n = node(e);
+  min = max = 1;
+  if (n.kind == Kind::Class) {
+    set = n.a;
     return true;
+  }
+  if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class) return false;
+  set = node(n.a).a;
+  min = n.min;
+  max = n.max;
+  return true;
 }
 
 Id Arena::intersect(std::vector<Id> input) {
-    std::vector<Id> parts;
-    while (!input.empty()) {
-        Id e = input.back();
-        input.pop_back();
-        const Node& n = node(e);
-        if (e == kEmpty) return kEmpty;
-        if (n.kind == Kind::And) {
-            auto list = operands(e);
-            input.insert(input.end(), list.begin(), list.end());
-        } else if (!(n.kind == Kind::Not && n.a == kEmpty)) {
-            parts.push_back(e);
-        }
+  std::vector<Id> parts;
+  while (!input.empty()) {
+    Id e = input.back();
+    input.pop_back();
+    const Node& n = node(e);
+    if (e == kEmpty) return kEmpty;
+    if (n.kind == Kind::And) {
+      auto list = operands(e);
+      input.insert(input.end(), list.begin(), list.end());
+    } else if (!(n.kind == Kind::Not && n.a == kEmpty)) {
+      parts.push_back(e);
     }
-    if (parts.empty()) return negate(kEmpty);
-    for (Id e : parts)
-        if (has(e, kHasRef | kHasToken))
-            throw Error("not-regular",
-                        "intersection and complement work on regular constraints without recursive rules and special "
-                        "tokens; move the recursive part out of the & or ~");
-    std::sort(parts.begin(), parts.end());
-    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-    // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}
-    CharSet::Ptr chars;
-    u32 lo = 0, hi = kInf;
-    std::vector<Id> rest;
-    bool positive = false;
-    for (Id e : parts) {
-        u32 set = 0, min = 0, max = 0;
-        if (char_repeat(e, set, min, max)) {
-            chars = chars ? CharSet::intersect(*chars, *charsets_[set]) : charsets_[set];
-            lo = std::max(lo, min);
-            hi = std::min(hi, max);
-        } else {
-            rest.push_back(e);
-            positive = positive || node(e).kind != Kind::Not;
-        }
+  }
+  if (parts.empty()) return negate(kEmpty);
+  for (Id e : parts)
+    if (has(e, kHasRef | kHasToken))
+      throw Error("not-regular",
+                  "intersection and complement work on regular constraints without recursive rules and special "
+                  "tokens; move the recursive part out of the & or ~");
+  std::sort(parts.begin(), parts.end());
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}
+  CharSet::Ptr chars;
+  u32 lo = 0, hi = kInf;
+  std::vector<Id> rest;
+  bool positive = false;
+  for (Id e : parts) {
+    u32 set = 0, min = 0, max = 0;
+    if (char_repeat(e, set, min, max)) {
+      chars = chars ? CharSet::intersect(*chars, *charsets_[set]) : charsets_[set];
+      lo = std::max(lo, min);
+      hi = std::min(hi, max);
+    } else {
+      rest.push_back(e);
+      positive = positive || node(e).kind != Kind::Not;
     }
-    if (chars) {
-        if (lo > hi) return kEmpty;
-        Id joined = repeat(char_class(chars), lo, hi);
-        if (joined == kEmpty) return kEmpty;
-        // any text & X = X: every other positive operand is UTF-8 already
-        if (joined != any_text_ || !positive) rest.push_back(joined);
-    }
-    std::sort(rest.begin(), rest.end());
-    rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
-    u32 shortest = 0, longest = kInf;
-    bool epsilon = false, all_nullable = true;
-    for (Id e : rest) {
-        const Node& n = node(e);
-        if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.a)) return kEmpty;
-        if (e == kEpsilon) epsilon = true;
-        all_nullable = all_nullable && has(e, kNullable);
-        shortest = std::max(shortest, n.shortest);
-        longest = std::min(longest, n.longest);
-    }
-    if (epsilon) return all_nullable ? kEpsilon : kEmpty;
-    if (shortest > longest) return kEmpty;
-    if (rest.size() == 1) return rest[0];
-    Id e = make_list(Kind::And, rest);
-    return has(e, kDead) ? kEmpty : e;
+  }
+  if (chars) {
+    if (lo > hi) return kEmpty;
+    Id joined = repeat(char_class(chars), lo, hi);
+    if (joined == kEmpty) return kEmpty;
+    // any text & X = X: every other positive operand is UTF-8 already
+    if (joined != any_text_ || !positive) rest.push_back(joined);
+  }
+  std::sort(rest.begin(), rest.end());
+  rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
+  u32 shortest = 0, longest = kInf;
+  bool epsilon = false, all_nullable = true;
+  for (Id e : rest) {
+    const Node& n = node(e);
+    if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.a)) return kEmpty;
+    if (e == kEpsilon) epsilon = true;
+    all_nullable = all_nullable && has(e, kNullable);
+    shortest = std::max(shortest, n.shortest);
+    longest = std::min(longest, n.longest);
+  }
+  if (epsilon) return all_nullable ? kEpsilon : kEmpty;
+  if (shortest > longest) return kEmpty;
+  if (rest.size() == 1) return rest[0];
+  Id e = make_list(Kind::And, rest);
+  return has(e, kDead) ? kEmpty : e;
 }
 
 Id Arena::negate(Id e) {
-    const Node& n = node(e);
-    if (n.kind == Kind::Not) return n.a;
-    if (has(e, kHasRef | kHasToken))
-        throw Error("not-regular", "the complement of a constraint with recursive rules or special tokens is not regular");
-    Draft d = draft(Kind::Not);
-    d.a = e;
-    absorb(d, e, true);
-    d.flags |= kSearch;
-    if (!has(e, kNullable)) d.flags |= kNullable;
-    d.longest = kInf;
-    d.hash = hash_step(d.hash, n.hash);
-    return intern(d);
+  const Node& n = node(e);
+  if (n.kind == Kind::Not) return n.a;
+  if (has(e, kHasRef | kHasToken))
+    throw Error("not-regular", "the complement of a constraint with recursive rules or special tokens is not regular");
+  Draft d = draft(Kind::Not);
+  d.a = e;
+  absorb(d, e, true);
+  d.flags |= kSearch;
+  if (!has(e, kNullable)) d.flags |= kNullable;
+  d.longest = kInf;
+  d.hash = hash_step(d.hash, n.hash);
+  return intern(d);
 }
 
 Id Arena::complement_text(Id e) { return intersect({negate(e), any_text_}); }
 
 Id Arena::ahead(Id e, bool negative) {
-    Draft d = draft(Kind::Ahead);
-    d.a = e;
-    d.b = negative;
-    absorb(d, e, true);
-    if (d.flags & (kHasRef | kHasToken)) throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
-    d.flags |= kHasLook | kSearch;
-    if (has(e, kNullable) != negative) d.flags |= kNullable;
-    d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
-    return intern(d);
+  Draft d = draft(Kind::Ahead);
+  d.a = e;
+  d.b = negative;
+  absorb(d, e, true);
+  if (d.flags & (kHasRef | kHasToken))
+    throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
+  d.flags |= kHasLook | kSearch;
+  if (has(e, kNullable) != negative) d.flags |= kNullable;
+  d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
+  return intern(d);
 }
 
 Id Arena::behind(Id e, bool negative) {
-    Draft d = draft(Kind::Behind);
-    d.a = e;
-    d.b = negative;
-    absorb(d, e, true);
-    if (d.flags & (kHasRef | kHasToken)) throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
-    if (d.flags & kHasLook)
-        throw Error("look-nesting", "a look-around inside a look-behind is not supported; take the inner one out");
-    d.flags |= kHasLook | kHasBehind | kSearch;
-    if (has(e, kNullable) != negative) d.flags |= kNullable;
-    d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
-    return intern(d);
+  Draft d = draft(Kind::Behind);
+  d.a = e;
+  d.b = negative;
+  absorb(d, e, true);
+  if (d.flags & (kHasRef | kHasToken))
+    throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
+  if (d.flags & kHasLook)
+    throw Error("look-nesting", "a look-around inside a look-behind is not supported; take the inner one out");
+  d.flags |= kHasLook | kHasBehind | kSearch;
+  if (has(e, kNullable) != negative) d.flags |= kNullable;
+  d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
+  return intern(d);
 }
 
 Id Arena::scope(Id e) {
-    if (!has(e, kHasLook)) return e;
-    Draft d = draft(Kind::Scope);
-    d.a = e;
-    absorb(d, e, true);
-    if (d.flags & (kHasRef | kHasToken)) throw Error("not-regular", "a scope with look-arounds cannot hold recursive rules or special tokens");
-    d.flags = static_cast<u16>((d.flags & ~(kHasLook | kHasBehind)) | kSearch);
-    if (has(e, kNullable)) d.flags |= kNullable;
-    d.shortest = node(e).shortest;
-    d.longest = node(e).longest;
-    d.hash = hash_step(d.hash, node(e).hash);
-    Id s = intern(d);
-    return has(s, kDead) ? kEmpty : s;
+  if (!has(e, kHasLook)) return e;
+  Draft d = draft(Kind::Scope);
+  d.a = e;
+  absorb(d, e, true);
+  if (d.flags & (kHasRef | kHasToken))
+    throw Error("not-regular", "a scope with look-arounds cannot hold recursive rules or special tokens");
+  d.flags = static_cast<u16>((d.flags & ~(kHasLook | kHasBehind)) | kSearch);
+  if (has(e, kNullable)) d.flags |= kNullable;
+  d.shortest = node(e).shortest;
+  d.longest = node(e).longest;
+  d.hash = hash_step(d.hash, node(e).hash);
+  Id s = intern(d);
+  return has(s, kDead) ? kEmpty : s;
 }
 
 Id Arena::greedy(Id e) {
-    if (e == kEmpty || e == kEpsilon) return e;
-    if (node(e).kind == Kind::Greedy) return e;
-    Draft d = draft(Kind::Greedy);
-    d.a = e;
-    absorb(d, e, true);
-    if (has(e, kNullable)) d.flags |= kNullable;
-    d.shortest = node(e).shortest;
-    d.longest = node(e).longest;
-    d.hash = hash_step(d.hash, node(e).hash);
-    return intern(d);
+  if (e == kEmpty || e == kEpsilon) return e;
+  if (node(e).kind == Kind::Greedy) return e;
+  Draft d = draft(Kind::Greedy);
+  d.a = e;
+  absorb(d, e, true);
+  if (has(e, kNullable)) d.flags |= kNullable;
+  d.shortest = node(e).shortest;
+  d.longest = node(e).longest;
+  d.hash = hash_step(d.hash, node(e).hash);
+  return intern(d);
 }
 
 }  // namespace guiderail

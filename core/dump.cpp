@@ -5,154 +5,154 @@ namespace guiderail {
 namespace {
 
 std::string show_char(u32 c) {
-    static const char* hex = "0123456789ABCDEF";
-    if (c == '\n') return "\\n";
-    if (c == '\t') return "\\t";
-    if (c == '\r') return "\\r";
-    if (c == '"' || c == '\\' || c == ']' || c == '[' || c == '-') return std::string("\\") + static_cast<char>(c);
-    if (c >= 0x20 && c < 0x7F) return std::string(1, static_cast<char>(c));
-    std::string out;
-    for (int shift = c > 0xFFFF ? 20 : c > 0xFF ? 12 : 4; shift >= 0; shift -= 4) out += hex[(c >> shift) & 15];
-    return c > 0xFF ? "\\u{" + out + "}" : "\\x" + out;
+  static const char* hex = "0123456789ABCDEF";
+  if (c == '\n') return "\\n";
+  if (c == '\t') return "\\t";
+  if (c == '\r') return "\\r";
+  if (c == '"' || c == '\\' || c == ']' || c == '[' || c == '-') return std::string("\\") + static_cast<char>(c);
+  if (c >= 0x20 && c < 0x7F) return std::string(1, static_cast<char>(c));
+  std::string out;
+  for (int shift = c > 0xFFFF ? 20 : c > 0xFF ? 12 : 4; shift >= 0; shift -= 4) out += hex[(c >> shift) & 15];
+  return c > 0xFF ? "\\u{" + out + "}" : "\\x" + out;
 }
 
 std::string show_set(const CharSet& set) {
-    if (&set == CharSet::any().get()) return "any";
-    std::string out = "[";
-    int shown = 0;
-    for (auto [lo, hi] : set.ranges()) {
-        if (++shown > 12) {
-            out += "... " + std::to_string(set.size()) + " in all";
-            break;
-        }
-        out += show_char(lo);
-        if (hi > lo) out += (hi > lo + 1 ? "-" : "") + show_char(hi);
+  if (&set == CharSet::any().get()) return "any";
+  std::string out = "[";
+  int shown = 0;
+  for (auto [lo, hi] : set.ranges()) {
+    if (++shown > 12) {
+      out += "... " + std::to_string(set.size()) + " in all";
+      break;
     }
-    return out + "]";
+    out += show_char(lo);
+    if (hi > lo) out += (hi > lo + 1 ? "-" : "") + show_char(hi);
+  }
+  return out + "]";
 }
 
 std::string bounds(u32 min, u32 max) {
-    if (min == 0 && max == 1) return "?";
-    if (max == kInf) return min == 0 ? "*" : min == 1 ? "+" : "{" + std::to_string(min) + ",}";
-    if (min == max) return "{" + std::to_string(min) + "}";
-    return "{" + std::to_string(min) + "," + std::to_string(max) + "}";
+  if (min == 0 && max == 1) return "?";
+  if (max == kInf) return min == 0 ? "*" : min == 1 ? "+" : "{" + std::to_string(min) + ",}";
+  if (min == max) return "{" + std::to_string(min) + "}";
+  return "{" + std::to_string(min) + "," + std::to_string(max) + "}";
 }
 
 }  // namespace
 
 std::string Arena::dump(Id root) const {
-    constexpr std::size_t kLongest = 20'000;
-    std::string out;
-    // An explicit stack: text to print, or an expression.
-    struct Item {
-        std::string text;
-        Id id;
-        bool tight;  // wants brackets around anything that is not an atom
-    };
-    std::vector<Item> stack{{"", root, false}};
-    auto push = [&](std::vector<Item> items) {
-        for (std::size_t i = items.size(); i-- > 0;) stack.push_back(std::move(items[i]));
-    };
-    while (!stack.empty()) {
-        if (out.size() > kLongest) return out + " ...";
-        Item item = std::move(stack.back());
-        stack.pop_back();
-        if (item.id == kUnknown) {
-            out += item.text;
-            continue;
-        }
-        const Node& n = node(item.id);
-        auto text = [](std::string t) { return Item{std::move(t), kUnknown, false}; };
-        auto part = [](Id id) { return Item{"", id, true}; };
-        std::string literal;
-        if (item.id > kEpsilon && n.kind == Kind::Switch && is_literal(item.id, &literal)) {
-            out += '"';
-            for (char c : literal) {
-                u8 b = static_cast<u8>(c);
-                out += b < 0x20 || b == '"' || b == '\\' ? show_char(b) : std::string(1, c);
-            }
-            out += '"';
-            continue;
-        }
-        switch (n.kind) {
-            case Kind::Empty: out += "nothing"; break;
-            case Kind::Epsilon: out += "\"\""; break;
-            case Kind::Class: out += show_set(*charsets_[n.a]); break;
-            case Kind::ClassTail: out += "rest of " + show_set(*charsets_[n.a]); break;
-            case Kind::Bytes: {
-                out += "bytes[";
-                for (unsigned b = 0; b < 256; ++b)
-                    if (byte_sets_[n.a].has(static_cast<u8>(b)) && (b == 0 || !byte_sets_[n.a].has(static_cast<u8>(b - 1)))) {
-                        unsigned e = b;
-                        while (e < 255 && byte_sets_[n.a].has(static_cast<u8>(e + 1))) ++e;
-                        out += show_char(b) + (e > b ? "-" + show_char(e) : "");
-                    }
-                out += "]";
-                break;
-            }
-            case Kind::Switch: {
-                std::vector<Item> items{text("switch{")};
-                if (has(item.id, kNullable)) items.push_back(text("\"\" "));
-                for (u32 i = 0; i < n.b; i += 2) {
-                    u32 range = pool_[n.a + i];
-                    std::string label = show_char(range & 0xFF);
-                    if ((range >> 8) != (range & 0xFF)) label += "-" + show_char(range >> 8);
-                    items.push_back(text((i ? ", " : "") + label + ": "));
-                    items.push_back({"", pool_[n.a + i + 1], false});
-                }
-                items.push_back(text("}"));
-                push(std::move(items));
-                break;
-            }
-            case Kind::Concat: {
-                std::vector<Item> items;
-                if (item.tight) items.push_back(text("("));
-                Id cur = item.id;
-                for (; node(cur).kind == Kind::Concat; cur = node(cur).b) {
-                    items.push_back(part(node(cur).a));
-                    items.push_back(text(" "));
-                }
-                items.push_back(part(cur));
-                if (item.tight) items.push_back(text(")"));
-                push(std::move(items));
-                break;
-            }
-            case Kind::Union:
-            case Kind::And: {
-                std::vector<Item> items{text("(")};
-                bool first = true;
-                for (Id m : operands(item.id)) {
-                    if (!first) items.push_back(text(n.kind == Kind::Union ? " | " : " & "));
-                    first = false;
-                    items.push_back({"", m, n.kind == Kind::And});
-                }
-                items.push_back(text(")"));
-                push(std::move(items));
-                break;
-            }
-            case Kind::Not: push({text("~"), part(n.a)}); break;
-            case Kind::Repeat: push({part(n.a), text(bounds(n.min, n.max))}); break;
-            case Kind::Ref: out += "<" + rules_[n.a].name + ">"; break;
-            case Kind::Greedy: push({text("greedy("), {"", n.a, false}, text(")")}); break;
-            case Kind::Token: {
-                out += "token(";
-                bool first = true;
-                for (u32 s : operands(item.id)) {
-                    if (!first) out += ", ";
-                    first = false;
-                    const Symbol& symbol = symbols_[s];
-                    out += std::holds_alternative<u32>(symbol) ? std::to_string(std::get<u32>(symbol))
-                                                               : std::get<std::string>(symbol);
-                }
-                out += ")";
-                break;
-            }
-            case Kind::Ahead: push({text(n.b ? "(?!" : "(?="), {"", n.a, false}, text(")")}); break;
-            case Kind::Behind: push({text(n.b ? "(?<!" : "(?<="), {"", n.a, false}, text(")")}); break;
-            case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
-        }
+  constexpr std::size_t kLongest = 20'000;
+  std::string out;
+  // An explicit stack: text to print, or an expression.
+  struct Item {
+    std::string text;
+    Id id;
+    bool tight;  // wants brackets around anything that is not an atom
+  };
+  std::vector<Item> stack{{"", root, false}};
+  auto push = [&](std::vector<Item> items) {
+    for (std::size_t i = items.size(); i-- > 0;) stack.push_back(std::move(items[i]));
+  };
+  while (!stack.empty()) {
+    if (out.size() > kLongest) return out + " ...";
+    Item item = std::move(stack.back());
+    stack.pop_back();
+    if (item.id == kUnknown) {
+      out += item.text;
+      continue;
     }
-    return out;
+    const Node& n = node(item.id);
+    auto text = [](std::string t) { return Item{std::move(t), kUnknown, false}; };
+    auto part = [](Id id) { return Item{"", id, true}; };
+    std::string literal;
+    if (item.id > kEpsilon && n.kind == Kind::Switch && is_literal(item.id, &literal)) {
+      out += '"';
+      for (char c : literal) {
+        u8 b = static_cast<u8>(c);
+        out += b < 0x20 || b == '"' || b == '\\' ? show_char(b) : std::string(1, c);
+      }
+      out += '"';
+      continue;
+    }
+    switch (n.kind) {
+      case Kind::Empty: out += "nothing"; break;
+      case Kind::Epsilon: out += "\"\""; break;
+      case Kind::Class: out += show_set(*charsets_[n.a]); break;
+      case Kind::ClassTail: out += "rest of " + show_set(*charsets_[n.a]); break;
+      case Kind::Bytes: {
+        out += "bytes[";
+        for (unsigned b = 0; b < 256; ++b)
+          if (byte_sets_[n.a].has(static_cast<u8>(b)) && (b == 0 || !byte_sets_[n.a].has(static_cast<u8>(b - 1)))) {
+            unsigned e = b;
+            while (e < 255 && byte_sets_[n.a].has(static_cast<u8>(e + 1))) ++e;
+            out += show_char(b) + (e > b ? "-" + show_char(e) : "");
+          }
+        out += "]";
+        break;
+      }
+      case Kind::Switch: {
+        std::vector<Item> items{text("switch{")};
+        if (has(item.id, kNullable)) items.push_back(text("\"\" "));
+        for (u32 i = 0; i < n.b; i += 2) {
+          u32 range = pool_[n.a + i];
+          std::string label = show_char(range & 0xFF);
+          if ((range >> 8) != (range & 0xFF)) label += "-" + show_char(range >> 8);
+          items.push_back(text((i ? ", " : "") + label + ": "));
+          items.push_back({"", pool_[n.a + i + 1], false});
+        }
+        items.push_back(text("}"));
+        push(std::move(items));
+        break;
+      }
+      case Kind::Concat: {
+        std::vector<Item> items;
+        if (item.tight) items.push_back(text("("));
+        Id cur = item.id;
+        for (; node(cur).kind == Kind::Concat; cur = node(cur).b) {
+          items.push_back(part(node(cur).a));
+          items.push_back(text(" "));
+        }
+        items.push_back(part(cur));
+        if (item.tight) items.push_back(text(")"));
+        push(std::move(items));
+        break;
+      }
+      case Kind::Union:
+      case Kind::And: {
+        std::vector<Item> items{text("(")};
+        bool first = true;
+        for (Id m : operands(item.id)) {
+          if (!first) items.push_back(text(n.kind == Kind::Union ? " | " : " & "));
+          first = false;
+          items.push_back({"", m, n.kind == Kind::And});
+        }
+        items.push_back(text(")"));
+        push(std::move(items));
+        break;
+      }
+      case Kind::Not: push({text("~"), part(n.a)}); break;
+      case Kind::Repeat: push({part(n.a), text(bounds(n.min, n.max))}); break;
+      case Kind::Ref: out += "<" + rules_[n.a].name + ">"; break;
+      case Kind::Greedy: push({text("greedy("), {"", n.a, false}, text(")")}); break;
+      case Kind::Token: {
+        out += "token(";
+        bool first = true;
+        for (u32 s : operands(item.id)) {
+          if (!first) out += ", ";
+          first = false;
+          const Symbol& symbol = symbols_[s];
+          out += std::holds_alternative<u32>(symbol) ? std::to_string(std::get<u32>(symbol))
+                                                     : std::get<std::string>(symbol);
+        }
+        out += ")";
+        break;
+      }
+      case Kind::Ahead: push({text(n.b ? "(?!" : "(?="), {"", n.a, false}, text(")")}); break;
+      case Kind::Behind: push({text(n.b ? "(?<!" : "(?<="), {"", n.a, false}, text(")")}); break;
+      case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
+    }
+  }
+  return out;
 }
 
 }  // namespace guiderail

@@ -38,22 +38,37 @@ constexpr Id kUnknown = 0xFFFFFFFF;
 constexpr u32 kInf = 0xFFFFFFFF;  // no upper bound
 
 enum class Kind : u8 {
-    Empty, Epsilon, Class, ClassTail, Bytes, Switch, Concat, Union, And, Not, Repeat, Ref, Greedy, Token, Ahead,
-    Behind, Scope
+  Empty,
+  Epsilon,
+  Class,
+  ClassTail,
+  Bytes,
+  Switch,
+  Concat,
+  Union,
+  And,
+  Not,
+  Repeat,
+  Ref,
+  Greedy,
+  Token,
+  Ahead,
+  Behind,
+  Scope
 };
 
 enum Flag : u16 {
-    kNullable = 1,     // matches the empty string (above a Ref: known only once frozen)
-    kHasRef = 2,       // holds a Ref outside its own body
-    kHasLook = 4,      // holds a look-around outside any inner Scope
-    kHasBehind = 8,    // holds a look-behind that must see every byte read
-    kSearch = 16,      // emptiness is not structural: And, Not, Scope or Greedy inside
-    kHasToken = 32,    // holds a Token
-    kBigRepeat = 64,   // holds a finite bound worth canonicalising
-    kLiveKnown = 128,  // emptiness memo (only for kSearch)
-    kDead = 256,
-    kBigGroup = 512,   // repeats something longer than a character more than a few times
-    kCapHit = 1024,    // the cap of a capped Repeat was reached: what lies behind it is unknown
+  kNullable = 1,     // matches the empty string (above a Ref: known only once frozen)
+  kHasRef = 2,       // holds a Ref outside its own body
+  kHasLook = 4,      // holds a look-around outside any inner Scope
+  kHasBehind = 8,    // holds a look-behind that must see every byte read
+  kSearch = 16,      // emptiness is not structural: And, Not, Scope or Greedy inside
+  kHasToken = 32,    // holds a Token
+  kBigRepeat = 64,   // holds a finite bound worth canonicalising
+  kLiveKnown = 128,  // emptiness memo (only for kSearch)
+  kDead = 256,
+  kBigGroup = 512,  // repeats something longer than a character more than a few times
+  kCapHit = 1024,   // the cap of a capped Repeat was reached: what lies behind it is unknown
 };
 
 class Program;
@@ -61,184 +76,184 @@ struct MaskEntry;
 
 // 96 bytes. Lengths count characters: bytes that are not UTF-8 continuation bytes.
 struct Node {
-    Kind kind = Kind::Empty;
-    std::atomic<u16> flags{0};
-    u16 depth = 0;           // nesting of heads; bounds every recursion over structure
-    u32 a = 0, b = 0;        // operands, or offset and count in the operand pool
-    u32 min = 0, max = 0;    // Repeat (b = 1: capped)
-    u32 shortest = 0;        // characters of a shortest match (0 below a Ref: unknown)
-    u32 longest = 0;         // saturating; kInf: unbounded or unknown
-    Hash hash;
-    std::atomic<u32*> row{nullptr};      // transitions by byte class; 0: dead, kUnknown: not computed
-    std::atomic<u64> step{0};            // one remembered transition: (byte class + 1) << 32 | target
-    std::atomic<const MaskEntry*> mask{nullptr};
-    Id canonical = kUnknown;             // under the mutex
-    u32 first = kUnknown;                // under the mutex: index of the set of first bytes
-    Id chain = 0;                        // intern table
+  Kind kind = Kind::Empty;
+  std::atomic<u16> flags{0};
+  u16 depth = 0;         // nesting of heads; bounds every recursion over structure
+  u32 a = 0, b = 0;      // operands, or offset and count in the operand pool
+  u32 min = 0, max = 0;  // Repeat (b = 1: capped)
+  u32 shortest = 0;      // characters of a shortest match (0 below a Ref: unknown)
+  u32 longest = 0;       // saturating; kInf: unbounded or unknown
+  Hash hash;
+  std::atomic<u32*> row{nullptr};  // transitions by byte class; 0: dead, kUnknown: not computed
+  std::atomic<u64> step{0};        // one remembered transition: (byte class + 1) << 32 | target
+  std::atomic<const MaskEntry*> mask{nullptr};
+  Id canonical = kUnknown;  // under the mutex
+  u32 first = kUnknown;     // under the mutex: index of the set of first bytes
+  Id chain = 0;             // intern table
 };
 
 struct Limits {
-    u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
-    u32 fuel = 200'000;         // states one emptiness test may visit
-    u32 max_depth = 1'500;      // nesting of operators
+  u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
+  u32 fuel = 200'000;         // states one emptiness test may visit
+  u32 max_depth = 1'500;      // nesting of operators
 };
 
 using Symbol = std::variant<std::string, u32>;  // a special token by its text or its id
 
 class Arena {
-   public:
-    explicit Arena(Limits limits);
-    ~Arena();
-    Arena(const Arena&) = delete;
-    Arena& operator=(const Arena&) = delete;
+ public:
+  explicit Arena(Limits limits);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
-    // -- construction (smart constructors: results are in normal form) ------------------------------------------
-    Id literal(std::string_view bytes);
-    Id char_class(CharSet::Ptr set);
-    Id bytes(const ByteSet& set);
-    Id concat(Id head, Id tail);
-    Id concat_all(std::span<const Id> parts);
-    Id unite(std::vector<Id> parts);
-    Id unite(Id a, Id b) { return unite(std::vector<Id>{a, b}); }
-    Id intersect(std::vector<Id> parts);
-    Id negate(Id e);           // over all byte strings
-    Id complement_text(Id e);  // over all UTF-8 texts
-    Id repeat(Id e, u32 min, u32 max);
-    Id choice(std::vector<std::string> strings);
-    Id substring_of(const std::vector<std::string>& texts);
-    Id ahead(Id e, bool negative);
-    Id behind(Id e, bool negative);  // of what was read up to here, anywhere to its left: pass `any* e`
-    Id scope(Id e);
-    Id greedy(Id e);
-    Id token(const std::vector<Symbol>& symbols);
-    Id rule(std::string name);
-    void define(Id rule_ref, Id body);
-    Id any_text();
-    bool is_literal(Id e, std::string* out) const;  // a chain of single bytes
+  // -- construction (smart constructors: results are in normal form) ------------------------------------------
+  Id literal(std::string_view bytes);
+  Id char_class(CharSet::Ptr set);
+  Id bytes(const ByteSet& set);
+  Id concat(Id head, Id tail);
+  Id concat_all(std::span<const Id> parts);
+  Id unite(std::vector<Id> parts);
+  Id unite(Id a, Id b) { return unite(std::vector<Id>{a, b}); }
+  Id intersect(std::vector<Id> parts);
+  Id negate(Id e);           // over all byte strings
+  Id complement_text(Id e);  // over all UTF-8 texts
+  Id repeat(Id e, u32 min, u32 max);
+  Id choice(std::vector<std::string> strings);
+  Id substring_of(const std::vector<std::string>& texts);
+  Id ahead(Id e, bool negative);
+  Id behind(Id e, bool negative);  // of what was read up to here, anywhere to its left: pass `any* e`
+  Id scope(Id e);
+  Id greedy(Id e);
+  Id token(const std::vector<Symbol>& symbols);
+  Id rule(std::string name);
+  void define(Id rule_ref, Id body);
+  Id any_text();
+  bool is_literal(Id e, std::string* out) const;  // a chain of single bytes
 
-    // Checks the rules (defined, productive, not left-recursive), fixes the byte classes. No construction from
-    // outside afterwards.
-    void freeze(Id root);
+  // Checks the rules (defined, productive, not left-recursive), fixes the byte classes. No construction from
+  // outside afterwards.
+  void freeze(Id root);
 
-    // -- reading -------------------------------------------------------------------------------------------------
-    // All but the lock-free ones need the mutex.
-    Id derive(Id e, u8 byte);                // not memoised, may be dead though not Empty
-    Id derive_symbol(Id e, u32 symbol);      // by a special token (index into symbols())
-    Id step_slow(Id e, u32 byte_class);      // memoised; kEmpty if nothing can follow
-    const ByteSet& first(Id e);              // a superset of the bytes e can begin with
-    void first_symbols(Id e, std::vector<u32>& out);
-    bool live(Id e);                         // some string matches: exact, or Error("fuel")
-    Id canonical(Id e, u32 horizon);         // an expression with the same texts up to `horizon` bytes, bounds capped
-    // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
-    // cap_hit() and yields kEmpty, and then nothing that was found counts.
-    Id cap_groups(Id e, u32 most);
-    void clear_cap_hit() { cap_hit_ = false; }
-    void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
-    bool cap_hit() const { return cap_hit_; }
-    Id repeat_less(Id repeat_node);          // the Repeat after one iteration
-    u32* ensure_row(Id e);
-    std::string dump(Id e) const;
+  // -- reading -------------------------------------------------------------------------------------------------
+  // All but the lock-free ones need the mutex.
+  Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
+  Id derive_symbol(Id e, u32 symbol);  // by a special token (index into symbols())
+  Id step_slow(Id e, u32 byte_class);  // memoised; kEmpty if nothing can follow
+  const ByteSet& first(Id e);          // a superset of the bytes e can begin with
+  void first_symbols(Id e, std::vector<u32>& out);
+  bool live(Id e);                  // some string matches: exact, or Error("fuel")
+  Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
+  // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
+  // cap_hit() and yields kEmpty, and then nothing that was found counts.
+  Id cap_groups(Id e, u32 most);
+  void clear_cap_hit() { cap_hit_ = false; }
+  void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
+  bool cap_hit() const { return cap_hit_; }
+  Id repeat_less(Id repeat_node);  // the Repeat after one iteration
+  u32* ensure_row(Id e);
+  std::string dump(Id e) const;
 
-    // Lock-free: the successor, or kUnknown where it was never computed.
-    Id known_step(Id e, u32 byte_class) const {
-        const Node& n = node(e);
-        if (const u32* row = n.row.load(std::memory_order_acquire))
-            return std::atomic_ref<const u32>(row[byte_class]).load(std::memory_order_acquire);
-        u64 slot = n.step.load(std::memory_order_acquire);
-        return (slot >> 32) == byte_class + 1 ? static_cast<Id>(slot) : kUnknown;
-    }
-    bool nullable(Id e) const {
-        const Node& n = node(e);
-        return n.flags.load(std::memory_order_relaxed) & kNullable;
-    }
-    const Node& node(Id id) const { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
-    Node& node(Id id) { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
-    bool has(Id e, u16 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
-    std::span<const u32> operands(Id e) const {
-        const Node& n = node(e);
-        return {pool_.data() + n.a, n.b};
-    }
-    const CharSet& charset(u32 index) const { return *charsets_[index]; }
-    const CharSet::Ptr& charset_ptr(u32 index) const { return charsets_[index]; }
-    u8 byte_class(u8 byte) const { return classes_[byte]; }
-    const std::array<u8, 256>& byte_classes() const { return classes_; }
-    u8 representative(u32 byte_class) const { return representatives_[byte_class]; }
-    u32 byte_class_count() const { return class_count_; }
-    const std::vector<Symbol>& symbols() const { return symbols_; }
-    bool has_raw_bytes() const { return !byte_sets_.empty(); }  // something may not be UTF-8
-    Id rule_body(u32 rule) const { return rules_[rule].body; }
-    u32 node_count() const { return count_; }
-    std::size_t memory() const;
-    const Limits& limits() const { return limits_; }
+  // Lock-free: the successor, or kUnknown where it was never computed.
+  Id known_step(Id e, u32 byte_class) const {
+    const Node& n = node(e);
+    if (const u32* row = n.row.load(std::memory_order_acquire))
+      return std::atomic_ref<const u32>(row[byte_class]).load(std::memory_order_acquire);
+    u64 slot = n.step.load(std::memory_order_acquire);
+    return (slot >> 32) == byte_class + 1 ? static_cast<Id>(slot) : kUnknown;
+  }
+  bool nullable(Id e) const {
+    const Node& n = node(e);
+    return n.flags.load(std::memory_order_relaxed) & kNullable;
+  }
+  const Node& node(Id id) const { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
+  Node& node(Id id) { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
+  bool has(Id e, u16 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
+  std::span<const u32> operands(Id e) const {
+    const Node& n = node(e);
+    return {pool_.data() + n.a, n.b};
+  }
+  const CharSet& charset(u32 index) const { return *charsets_[index]; }
+  const CharSet::Ptr& charset_ptr(u32 index) const { return charsets_[index]; }
+  u8 byte_class(u8 byte) const { return classes_[byte]; }
+  const std::array<u8, 256>& byte_classes() const { return classes_; }
+  u8 representative(u32 byte_class) const { return representatives_[byte_class]; }
+  u32 byte_class_count() const { return class_count_; }
+  const std::vector<Symbol>& symbols() const { return symbols_; }
+  bool has_raw_bytes() const { return !byte_sets_.empty(); }  // something may not be UTF-8
+  Id rule_body(u32 rule) const { return rules_[rule].body; }
+  u32 node_count() const { return count_; }
+  std::size_t memory() const;
+  const Limits& limits() const { return limits_; }
 
-    std::mutex mutex;
+  std::mutex mutex;
 
-   private:
-    static constexpr u32 kChunkBits = 10, kChunkMask = (1u << kChunkBits) - 1;
-    struct Rule {
-        std::string name;
-        Id body = kUnknown;
-        bool nullable = false, productive = false;
-    };
-    struct Draft {  // a node before it is interned
-        Kind kind;
-        u32 a = 0, b = 0, min = 0, max = 0;
-        u16 flags = 0;
-        u32 depth = 0;
-        u32 shortest = 0, longest = 0;
-        Hash hash;
-        std::span<const u32> list{};
-        bool has_list = false;
-    };
+ private:
+  static constexpr u32 kChunkBits = 10, kChunkMask = (1u << kChunkBits) - 1;
+  struct Rule {
+    std::string name;
+    Id body = kUnknown;
+    bool nullable = false, productive = false;
+  };
+  struct Draft {  // a node before it is interned
+    Kind kind;
+    u32 a = 0, b = 0, min = 0, max = 0;
+    u16 flags = 0;
+    u32 depth = 0;
+    u32 shortest = 0, longest = 0;
+    Hash hash;
+    std::span<const u32> list{};
+    bool has_list = false;
+  };
 
-    Id intern(Draft& draft);
-    void grow_table();
-    Draft draft(Kind kind) const;
-    void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
-    Id make_list(Kind kind, const std::vector<Id>& sorted);
-    Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
-    Id raw_concat(Id head, Id tail);
-    Id capped_repeat(Id e, u32 min, u32 max);
-    Id class_tail(u32 set, u16 state);
-    u32 charset_index(const CharSet::Ptr& set);
-    bool merge_repeat(Id head, Id tail, Id& out);
-    bool factor(std::vector<Id>& parts);
-    bool is_any_text(Id e) const { return e == any_text_; }
-    bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
-    Id derive_in_scope(Id e, u8 byte, u32 depth);
-    Id shift(Id e, u8 byte);  // tells the look-behinds of an unread part about a byte
-    bool live_search(Id e);
-    u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
-    void ensure_classes();
-    void check_rules(Id root);
-    void left_edges(Id e, std::vector<u32>& rules) const;
+  Id intern(Draft& draft);
+  void grow_table();
+  Draft draft(Kind kind) const;
+  void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
+  Id make_list(Kind kind, const std::vector<Id>& sorted);
+  Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
+  Id raw_concat(Id head, Id tail);
+  Id capped_repeat(Id e, u32 min, u32 max);
+  Id class_tail(u32 set, u16 state);
+  u32 charset_index(const CharSet::Ptr& set);
+  bool merge_repeat(Id head, Id tail, Id& out);
+  bool factor(std::vector<Id>& parts);
+  bool is_any_text(Id e) const { return e == any_text_; }
+  bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
+  Id derive_in_scope(Id e, u8 byte, u32 depth);
+  Id shift(Id e, u8 byte);  // tells the look-behinds of an unread part about a byte
+  bool live_search(Id e);
+  u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
+  void ensure_classes();
+  void check_rules(Id root);
+  void left_edges(Id e, std::vector<u32>& rules) const;
 
-    Limits limits_;
-    std::unique_ptr<std::atomic<Node*>[]> chunks_;
-    u32 chunk_limit_ = 0;
-    u32 count_ = 0;
-    std::vector<Id> table_;  // heads of chains, a power of two
-    std::vector<u32> pool_;  // operand lists; read lock-free by nobody
-    std::vector<CharSet::Ptr> charsets_;
-    std::unordered_map<const CharSet*, u32> charset_ids_;
-    std::vector<ByteSet> byte_sets_;
-    std::unordered_map<Hash, u32, HashHasher> byte_set_ids_;
-    std::vector<ByteSet> firsts_;
-    std::unordered_map<Hash, u32, HashHasher> first_ids_;
-    std::vector<Symbol> symbols_;
-    std::vector<Rule> rules_;
-    std::vector<std::unique_ptr<u32[]>> row_blocks_;
-    std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
-    std::unordered_map<Id, u32> slack_memo_;
-    std::array<u8, 256> classes_{};
-    std::array<u8, 256> representatives_{};
-    u32 class_count_ = 0;
-    std::size_t classes_built_for_ = 0;
-    std::unordered_map<u64, Id> cap_memo_;
-    bool cap_hit_ = false;
-    bool frozen_ = false;
-    Id any_text_ = kUnknown;
-    u64 salt_;  // keeps rules of different arenas apart in structural hashes
+  Limits limits_;
+  std::unique_ptr<std::atomic<Node*>[]> chunks_;
+  u32 chunk_limit_ = 0;
+  u32 count_ = 0;
+  std::vector<Id> table_;  // heads of chains, a power of two
+  std::vector<u32> pool_;  // operand lists; read lock-free by nobody
+  std::vector<CharSet::Ptr> charsets_;
+  std::unordered_map<const CharSet*, u32> charset_ids_;
+  std::vector<ByteSet> byte_sets_;
+  std::unordered_map<Hash, u32, HashHasher> byte_set_ids_;
+  std::vector<ByteSet> firsts_;
+  std::unordered_map<Hash, u32, HashHasher> first_ids_;
+  std::vector<Symbol> symbols_;
+  std::vector<Rule> rules_;
+  std::vector<std::unique_ptr<u32[]>> row_blocks_;
+  std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
+  std::unordered_map<Id, u32> slack_memo_;
+  std::array<u8, 256> classes_{};
+  std::array<u8, 256> representatives_{};
+  u32 class_count_ = 0;
+  std::size_t classes_built_for_ = 0;
+  std::unordered_map<u64, Id> cap_memo_;
+  bool cap_hit_ = false;
+  bool frozen_ = false;
+  Id any_text_ = kUnknown;
+  u64 salt_;  // keeps rules of different arenas apart in structural hashes
 };
 
 }  // namespace guiderail

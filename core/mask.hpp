@@ -14,54 +14,54 @@
 namespace guiderail {
 
 class MaskBuilder {
-   public:
-    MaskBuilder(Arena& arena, Vocabulary& vocabulary);
+ public:
+  MaskBuilder(Arena& arena, Vocabulary& vocabulary);
 
-    // Needs the arena's mutex.
-    std::shared_ptr<const MaskEntry> build(Id state);
+  // Needs the arena's mutex.
+  std::shared_ptr<const MaskEntry> build(Id state);
 
-   private:
-    struct Loop {  // one alternative C{min,max} tail
-        u32 set, min, max;
-        Id tail;
-    };
-    struct SelfLoop {  // every character of `chars` leads from the state to `inside`, and from there back to it
-        CharSet::Ptr chars;
-        Id inside = kEmpty;
-    };
+ private:
+  struct Loop {  // one alternative C{min,max} tail
+    u32 set, min, max;
+    Id tail;
+  };
+  struct SelfLoop {  // every character of `chars` leads from the state to `inside`, and from there back to it
+    CharSet::Ptr chars;
+    Id inside = kEmpty;
+  };
 
-    void visit(Id e, u32 node);
-    void walk(Id e, u32 node);
-    void enter(Id e, u32 node);
-    void scan(Id e, u32 node);
-    bool structural(Id e, u32 node);
-    bool semantic(Id e, u32 node);
-    bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
-    bool starts_with_loop(Id e, int depth) const;
-    void run_loop(const Loop& loop, u32 node);
-    std::size_t exit_cost(const ClassMask& mask, Id tail);
-    bool counted(Id e, u32 node);
-    const SelfLoop& self_loop(Id e);
-    SelfLoop find_self_loop(Id e);
-    bool returns(Id from, Id to);
-    Id step(Id e, u8 byte) {
-        u32 c = arena_.byte_class(byte);
-        Id next = arena_.known_step(e, c);
-        return next != kUnknown ? next : arena_.step_slow(e, c);
-    }
-    void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
-    void add(ClassMask& mask, u32 most);
-    void add(const std::shared_ptr<const Words>& dense);
+  void visit(Id e, u32 node);
+  void walk(Id e, u32 node);
+  void enter(Id e, u32 node);
+  void scan(Id e, u32 node);
+  bool structural(Id e, u32 node);
+  bool semantic(Id e, u32 node);
+  bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
+  bool starts_with_loop(Id e, int depth) const;
+  void run_loop(const Loop& loop, u32 node);
+  std::size_t exit_cost(const ClassMask& mask, Id tail);
+  bool counted(Id e, u32 node);
+  const SelfLoop& self_loop(Id e);
+  SelfLoop find_self_loop(Id e);
+  bool returns(Id from, Id to);
+  Id step(Id e, u8 byte) {
+    u32 c = arena_.byte_class(byte);
+    Id next = arena_.known_step(e, c);
+    return next != kUnknown ? next : arena_.step_slow(e, c);
+  }
+  void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
+  void add(ClassMask& mask, u32 most);
+  void add(const std::shared_ptr<const Words>& dense);
 
-    Arena& arena_;
-    Vocabulary& vocabulary_;
-    const Trie& trie_;
-    Words words_;
-    std::shared_ptr<const Words> base_;
-    bool touched_ = false;
-    std::vector<Id> states_;  // by depth in the trie
-    std::vector<const u32*> rows_;
-    std::unordered_map<Id, SelfLoop> self_loops_;
+  Arena& arena_;
+  Vocabulary& vocabulary_;
+  const Trie& trie_;
+  Words words_;
+  std::shared_ptr<const Words> base_;
+  bool touched_ = false;
+  std::vector<Id> states_;  // by depth in the trie
+  std::vector<const u32*> rows_;
+  std::unordered_map<Id, SelfLoop> self_loops_;
 };
 
 }  // namespace guiderail

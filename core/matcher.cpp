@@ -5,378 +5,380 @@
 
 namespace guiderail {
 
-// -- Program -----------------------------------------------------------------------------------------------------------
+// -- Program
+// -----------------------------------------------------------------------------------------------------------
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
-    arena_->freeze(root_);
-    if (!arena_->live(root_)) root_ = kEmpty;
+  arena_->freeze(root_);
+  if (!arena_->live(root_)) root_ = kEmpty;
 }
 
 Id Program::advance(Id state, std::string_view bytes) {
-    std::size_t i = 0;
-    for (; i < bytes.size(); ++i) {  // without the lock as far as transitions are known
-        Id next = arena_->known_step(state, arena_->byte_class(static_cast<u8>(bytes[i])));
-        if (next == kUnknown) break;
-        if (next == kEmpty) return kEmpty;
-        state = next;
-    }
-    if (i == bytes.size()) return state;
-    std::lock_guard lock(arena_->mutex);
-    for (; i < bytes.size() && state != kEmpty; ++i)
-        state = arena_->step_slow(state, arena_->byte_class(static_cast<u8>(bytes[i])));
-    return state;
+  std::size_t i = 0;
+  for (; i < bytes.size(); ++i) {  // without the lock as far as transitions are known
+    Id next = arena_->known_step(state, arena_->byte_class(static_cast<u8>(bytes[i])));
+    if (next == kUnknown) break;
+    if (next == kEmpty) return kEmpty;
+    state = next;
+  }
+  if (i == bytes.size()) return state;
+  std::lock_guard lock(arena_->mutex);
+  for (; i < bytes.size() && state != kEmpty; ++i)
+    state = arena_->step_slow(state, arena_->byte_class(static_cast<u8>(bytes[i])));
+  return state;
 }
 
 Id Program::advance_symbol(Id state, u32 symbol) {
-    std::lock_guard lock(arena_->mutex);
-    Id next = arena_->derive_symbol(state, symbol);
-    return next != kEmpty && arena_->live(next) ? next : kEmpty;
+  std::lock_guard lock(arena_->mutex);
+  Id next = arena_->derive_symbol(state, symbol);
+  return next != kEmpty && arena_->live(next) ? next : kEmpty;
 }
 
 bool Program::live(Id state) {
-    std::lock_guard lock(arena_->mutex);
-    return arena_->live(state);
+  std::lock_guard lock(arena_->mutex);
+  return arena_->live(state);
 }
 
 ByteSet Program::next_bytes(Id state) {
-    ByteSet out;
-    if (state == kEmpty) return out;
-    std::lock_guard lock(arena_->mutex);
-    const ByteSet first = arena_->first(state);
-    for (unsigned b = 0; b < 256; ++b)
-        if (first.has(static_cast<u8>(b)) &&
-            arena_->step_slow(state, arena_->byte_class(static_cast<u8>(b))) != kEmpty)
-            out.add(static_cast<u8>(b));
-    return out;
+  ByteSet out;
+  if (state == kEmpty) return out;
+  std::lock_guard lock(arena_->mutex);
+  const ByteSet first = arena_->first(state);
+  for (unsigned b = 0; b < 256; ++b)
+    if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, arena_->byte_class(static_cast<u8>(b))) != kEmpty)
+      out.add(static_cast<u8>(b));
+  return out;
 }
 
 std::vector<u32> Program::next_symbols(Id state) {
-    std::lock_guard lock(arena_->mutex);
-    std::vector<u32> found;
-    arena_->first_symbols(state, found);
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    std::erase_if(found, [&](u32 s) { return !arena_->live(arena_->derive_symbol(state, s)); });
-    return found;
+  std::lock_guard lock(arena_->mutex);
+  std::vector<u32> found;
+  arena_->first_symbols(state, found);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [&](u32 s) { return !arena_->live(arena_->derive_symbol(state, s)); });
+  return found;
 }
 
 std::string Program::forced(Id state, std::size_t limit) {
-    std::string out;
-    std::lock_guard lock(arena_->mutex);
-    while (out.size() < limit && state != kEmpty && !arena_->nullable(state)) {
-        const ByteSet first = arena_->first(state);
-        if (arena_->has(state, kHasToken | kHasRef)) {
-            std::vector<u32> symbols;
-            arena_->first_symbols(state, symbols);
-            if (!symbols.empty()) break;
-        }
-        Id only = kEmpty;
-        int count = 0;
-        u8 byte = 0;
-        for (unsigned b = 0; b < 256 && count < 2; ++b) {
-            if (!first.has(static_cast<u8>(b))) continue;
-            if (Id next = arena_->step_slow(state, arena_->byte_class(static_cast<u8>(b))); next != kEmpty) {
-                only = next;
-                byte = static_cast<u8>(b);
-                ++count;
-            }
-        }
-        if (count != 1) break;
-        out.push_back(static_cast<char>(byte));
-        state = only;
+  std::string out;
+  std::lock_guard lock(arena_->mutex);
+  while (out.size() < limit && state != kEmpty && !arena_->nullable(state)) {
+    const ByteSet first = arena_->first(state);
+    if (arena_->has(state, kHasToken | kHasRef)) {
+      std::vector<u32> symbols;
+      arena_->first_symbols(state, symbols);
+      if (!symbols.empty()) break;
     }
-    return out;
+    Id only = kEmpty;
+    int count = 0;
+    u8 byte = 0;
+    for (unsigned b = 0; b < 256 && count < 2; ++b) {
+      if (!first.has(static_cast<u8>(b))) continue;
+      if (Id next = arena_->step_slow(state, arena_->byte_class(static_cast<u8>(b))); next != kEmpty) {
+        only = next;
+        byte = static_cast<u8>(b);
+        ++count;
+      }
+    }
+    if (count != 1) break;
+    out.push_back(static_cast<char>(byte));
+    state = only;
+  }
+  return out;
 }
 
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
-    if (start == kEmpty) return false;
-    std::lock_guard lock(arena_->mutex);
-    std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
-    std::queue<std::pair<Id, std::size_t>> queue;
-    queue.push({start, 0});
-    while (!queue.empty()) {
-        auto [state, depth] = queue.front();
-        queue.pop();
-        if (arena_->nullable(state)) {
-            out.clear();
-            for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
-            std::reverse(out.begin(), out.end());
-            return true;
-        }
-        if (depth == limit || from.size() > arena_->limits().fuel) continue;
-        for (u32 c = 0; c < arena_->byte_class_count(); ++c) {
-            Id next = arena_->step_slow(state, c);
-            if (next != kEmpty && from.try_emplace(next, state, arena_->representative(c)).second)
-                queue.push({next, depth + 1});
-        }
+  if (start == kEmpty) return false;
+  std::lock_guard lock(arena_->mutex);
+  std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
+  std::queue<std::pair<Id, std::size_t>> queue;
+  queue.push({start, 0});
+  while (!queue.empty()) {
+    auto [state, depth] = queue.front();
+    queue.pop();
+    if (arena_->nullable(state)) {
+      out.clear();
+      for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
+      std::reverse(out.begin(), out.end());
+      return true;
     }
-    return false;
+    if (depth == limit || from.size() > arena_->limits().fuel) continue;
+    for (u32 c = 0; c < arena_->byte_class_count(); ++c) {
+      Id next = arena_->step_slow(state, c);
+      if (next != kEmpty && from.try_emplace(next, state, arena_->representative(c)).second)
+        queue.push({next, depth + 1});
+    }
+  }
+  return false;
 }
 
 std::string Program::dump(Id state) {
-    std::lock_guard lock(arena_->mutex);
-    return arena_->dump(state);
+  std::lock_guard lock(arena_->mutex);
+  return arena_->dump(state);
 }
 
-// -- Guide ---------------------------------------------------------------------------------------------------------------
+// -- Guide
+// ---------------------------------------------------------------------------------------------------------------
 Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
              const std::unordered_map<std::string, u32>& symbols)
     : program_(std::move(program)), vocabulary_(std::move(vocabulary)) {
-    std::lock_guard lock(program_->arena_->mutex);
-    if (program_->vocabulary_ && program_->vocabulary_ != vocabulary_)
-        throw Error("program-bound", "this program serves another vocabulary; build a program for each");
-    if (program_->root() == kEmpty)
-        throw Error("unsatisfiable", "the constraint matches no text at all, so nothing could be generated");
-    for (const Symbol& symbol : program_->arena().symbols()) {
-        u32 token = 0;
-        if (const u32* id = std::get_if<u32>(&symbol)) {
-            token = *id;
-            if (token >= vocabulary_->size())
-                throw Error("unknown-token", "special token " + std::to_string(token) + " is not below the vocabulary's size, " +
-                                                 std::to_string(vocabulary_->size()));
-            if (vocabulary_->is_text(token))
-                throw Error("unknown-token", "token " + std::to_string(token) +
-                                                 " is ordinary text, not a special token; use a literal for it");
-        } else {
-            auto it = symbols.find(std::get<std::string>(symbol));
-            if (it == symbols.end())
-                throw Error("unknown-token", "the vocabulary has no special token '" + std::get<std::string>(symbol) +
-                                                 "'; its special_tokens lists those it has");
-            token = it->second;
-        }
-        symbol_of_token_[token] = static_cast<u32>(token_of_symbol_.size());
-        token_of_symbol_.push_back(token);
+  std::lock_guard lock(program_->arena_->mutex);
+  if (program_->vocabulary_ && program_->vocabulary_ != vocabulary_)
+    throw Error("program-bound", "this program serves another vocabulary; build a program for each");
+  if (program_->root() == kEmpty)
+    throw Error("unsatisfiable", "the constraint matches no text at all, so nothing could be generated");
+  for (const Symbol& symbol : program_->arena().symbols()) {
+    u32 token = 0;
+    if (const u32* id = std::get_if<u32>(&symbol)) {
+      token = *id;
+      if (token >= vocabulary_->size())
+        throw Error("unknown-token", "special token " + std::to_string(token) +
+                                         " is not below the vocabulary's size, " + std::to_string(vocabulary_->size()));
+      if (vocabulary_->is_text(token))
+        throw Error("unknown-token",
+                    "token " + std::to_string(token) + " is ordinary text, not a special token; use a literal for it");
+    } else {
+      auto it = symbols.find(std::get<std::string>(symbol));
+      if (it == symbols.end())
+        throw Error("unknown-token", "the vocabulary has no special token '" + std::get<std::string>(symbol) +
+                                         "'; its special_tokens lists those it has");
+      token = it->second;
     }
-    if (!program_->vocabulary_) {
-        program_->vocabulary_ = vocabulary_;
-        program_->builder_ = std::make_unique<MaskBuilder>(*program_->arena_, *vocabulary_);
-    }
+    symbol_of_token_[token] = static_cast<u32>(token_of_symbol_.size());
+    token_of_symbol_.push_back(token);
+  }
+  if (!program_->vocabulary_) {
+    program_->vocabulary_ = vocabulary_;
+    program_->builder_ = std::make_unique<MaskBuilder>(*program_->arena_, *vocabulary_);
+  }
 }
 
 const MaskEntry* Guide::mask(Id state) {
-    if (const MaskEntry* known = known_mask(state)) return known;
-    Arena& arena = *program_->arena_;
-    std::lock_guard lock(arena.mutex);
-    Node& node = arena.node(state);
-    if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
-    const Id canonical = arena.canonical(state, vocabulary_->longest());
-    Node& shared = arena.node(canonical);
-    const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
-    if (!entry) {
-        const bool portable = !arena.has(canonical, kHasRef | kHasToken);
-        std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
-        if (!made) {
-            made = build(canonical);
-            if (arena.has(canonical, kHasToken | kHasRef)) {
-                auto with = std::make_shared<MaskEntry>(*made);
-                std::vector<u32> symbols;
-                arena.first_symbols(canonical, symbols);
-                for (u32 s : symbols)
-                    if (arena.live(arena.derive_symbol(canonical, s)))
-                        with->specials.push_back(static_cast<int>(token_of_symbol_[s]));
-                made = with;
-            }
-            if (portable) vocabulary_->cache_mask(shared.hash, made);
-        }
-        program_->masks_.push_back(made);
-        entry = made.get();
-        shared.mask.store(entry, std::memory_order_release);
+  if (const MaskEntry* known = known_mask(state)) return known;
+  Arena& arena = *program_->arena_;
+  std::lock_guard lock(arena.mutex);
+  Node& node = arena.node(state);
+  if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
+  const Id canonical = arena.canonical(state, vocabulary_->longest());
+  Node& shared = arena.node(canonical);
+  const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
+  if (!entry) {
+    const bool portable = !arena.has(canonical, kHasRef | kHasToken);
+    std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
+    if (!made) {
+      made = build(canonical);
+      if (arena.has(canonical, kHasToken | kHasRef)) {
+        auto with = std::make_shared<MaskEntry>(*made);
+        std::vector<u32> symbols;
+        arena.first_symbols(canonical, symbols);
+        for (u32 s : symbols)
+          if (arena.live(arena.derive_symbol(canonical, s)))
+            with->specials.push_back(static_cast<int>(token_of_symbol_[s]));
+        made = with;
+      }
+      if (portable) vocabulary_->cache_mask(shared.hash, made);
     }
-    node.mask.store(entry, std::memory_order_release);
-    return entry;
+    program_->masks_.push_back(made);
+    entry = made.get();
+    shared.mask.store(entry, std::memory_order_release);
+  }
+  node.mask.store(entry, std::memory_order_release);
+  return entry;
 }
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
 std::shared_ptr<const MaskEntry> Guide::build(Id state) {
-    Arena& arena = program_->arena();
-    for (u32 most : {4u, 16u}) {
-        const Id capped = arena.cap_groups(state, most);
-        if (capped == state) break;
-        if (program_->short_caps_.contains(capped)) continue;
-        if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
-        arena.clear_cap_hit();
-        auto made = program_->builder_->build(capped);
-        const bool hit = arena.cap_hit();
-        arena.clear_cap_hit();
-        if (!hit) {
-            vocabulary_->cache_mask(arena.node(capped).hash, made);
-            return made;
-        }
-        program_->short_caps_.insert(capped);
+  Arena& arena = program_->arena();
+  for (u32 most : {4u, 16u}) {
+    const Id capped = arena.cap_groups(state, most);
+    if (capped == state) break;
+    if (program_->short_caps_.contains(capped)) continue;
+    if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
+    arena.clear_cap_hit();
+    auto made = program_->builder_->build(capped);
+    const bool hit = arena.cap_hit();
+    arena.clear_cap_hit();
+    if (!hit) {
+      vocabulary_->cache_mask(arena.node(capped).hash, made);
+      return made;
     }
-    return program_->builder_->build(state);
+    program_->short_caps_.insert(capped);
+  }
+  return program_->builder_->build(state);
 }
 
 bool Guide::fill(Id state, const std::vector<u32>& stops, u32* out) {
-    const MaskEntry* entry = mask(state);
-    const std::size_t words = vocabulary_->words();
-    if (entry->base)
-        std::memcpy(out, entry->base->data(), words * 4);
-    else
-        std::memset(out, 0, words * 4);
-    for (auto [word, value] : entry->diff) out[word] = value;
-    if (accepting(state))
-        for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
-    for (int s : entry->specials) out[s >> 5] |= 1u << (s & 31);
-    return !entry->full;
+  const MaskEntry* entry = mask(state);
+  const std::size_t words = vocabulary_->words();
+  if (entry->base)
+    std::memcpy(out, entry->base->data(), words * 4);
+  else
+    std::memset(out, 0, words * 4);
+  for (auto [word, value] : entry->diff) out[word] = value;
+  if (accepting(state))
+    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+  for (int s : entry->specials) out[s >> 5] |= 1u << (s & 31);
+  return !entry->full;
 }
 
 Id Guide::advance(Id state, u32 token) {
-    if (!symbol_of_token_.empty()) {
-        if (auto it = symbol_of_token_.find(token); it != symbol_of_token_.end())
-            return program_->advance_symbol(state, it->second);
-    }
-    if (!vocabulary_->is_text(token)) return kEmpty;
-    return program_->advance(state, vocabulary_->bytes(token));
+  if (!symbol_of_token_.empty()) {
+    if (auto it = symbol_of_token_.find(token); it != symbol_of_token_.end())
+      return program_->advance_symbol(state, it->second);
+  }
+  if (!vocabulary_->is_text(token)) return kEmpty;
+  return program_->advance(state, vocabulary_->bytes(token));
 }
 
 TokenTable Guide::token_table(std::size_t max_states) {
-    Arena& arena = *program_->arena_;
-    std::lock_guard lock(arena.mutex);
-    const Trie& trie = vocabulary_->trie();
-    TokenTable table;
-    std::unordered_map<Id, std::int32_t> number{{root(), 0}};
-    std::vector<Id> states{root()}, stack(vocabulary_->longest() + 2);
-    std::unordered_map<u32, std::vector<u32>> twins;
-    for (auto [one, other] : vocabulary_->twins()) twins[one].push_back(other);
-    table.indptr.push_back(0);
-    auto number_of = [&](Id id) {
-        auto [it, fresh] = number.try_emplace(id, static_cast<std::int32_t>(states.size()));
-        if (fresh) {
-            if (states.size() >= max_states)
-                throw Error("states", "the token automaton has more than " + std::to_string(max_states) +
-                                          " states; raise max_states or bound the constraint");
-            states.push_back(id);
-        }
-        return it->second;
-    };
-    for (std::size_t at = 0; at < states.size(); ++at) {
-        const Id state = states[at];
-        std::vector<std::pair<std::int32_t, std::int32_t>> row;
-        auto emit = [&](int token, Id next) {
-            std::int32_t to = number_of(next);
-            row.push_back({token, to});
-            if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
-                for (u32 other : it->second) row.push_back({static_cast<std::int32_t>(other), to});
-        };
-        stack[0] = state;
-        for (u32 n = 1; n < trie.nodes[0].end;) {
-            const TrieNode& node = trie.nodes[n];
-            const u32 depth = trie.depths[n];
-            Id next = arena.step_slow(stack[depth - 1], arena.byte_class(node.byte));
-            if (next == kEmpty) {
-                n = node.end;
-                continue;
-            }
-            arena.ensure_row(next);
-            stack[depth] = next;
-            if (node.token >= 0) emit(node.token, next);
-            ++n;
-        }
-        std::vector<u32> symbols;
-        arena.first_symbols(state, symbols);
-        for (u32 s : symbols)
-            if (Id next = arena.derive_symbol(state, s); arena.live(next))
-                emit(static_cast<int>(token_of_symbol_[s]), next);
-        std::sort(row.begin(), row.end());
-        row.erase(std::unique(row.begin(), row.end()), row.end());
-        if (table.token.size() + row.size() > 400'000'000)
-            throw Error("states", "the token automaton has more than 400,000,000 transitions; bound the constraint");
-        for (auto [token, next] : row) {
-            table.token.push_back(token);
-            table.next.push_back(next);
-        }
-        table.indptr.push_back(static_cast<std::int64_t>(table.token.size()));
-        table.accepting.push_back(arena.nullable(state));
+  Arena& arena = *program_->arena_;
+  std::lock_guard lock(arena.mutex);
+  const Trie& trie = vocabulary_->trie();
+  TokenTable table;
+  std::unordered_map<Id, std::int32_t> number{{root(), 0}};
+  std::vector<Id> states{root()}, stack(vocabulary_->longest() + 2);
+  std::unordered_map<u32, std::vector<u32>> twins;
+  for (auto [one, other] : vocabulary_->twins()) twins[one].push_back(other);
+  table.indptr.push_back(0);
+  auto number_of = [&](Id id) {
+    auto [it, fresh] = number.try_emplace(id, static_cast<std::int32_t>(states.size()));
+    if (fresh) {
+      if (states.size() >= max_states)
+        throw Error("states", "the token automaton has more than " + std::to_string(max_states) +
+                                  " states; raise max_states or bound the constraint");
+      states.push_back(id);
     }
-    return table;
+    return it->second;
+  };
+  for (std::size_t at = 0; at < states.size(); ++at) {
+    const Id state = states[at];
+    std::vector<std::pair<std::int32_t, std::int32_t>> row;
+    auto emit = [&](int token, Id next) {
+      std::int32_t to = number_of(next);
+      row.push_back({token, to});
+      if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
+        for (u32 other : it->second) row.push_back({static_cast<std::int32_t>(other), to});
+    };
+    stack[0] = state;
+    for (u32 n = 1; n < trie.nodes[0].end;) {
+      const TrieNode& node = trie.nodes[n];
+      const u32 depth = trie.depths[n];
+      Id next = arena.step_slow(stack[depth - 1], arena.byte_class(node.byte));
+      if (next == kEmpty) {
+        n = node.end;
+        continue;
+      }
+      arena.ensure_row(next);
+      stack[depth] = next;
+      if (node.token >= 0) emit(node.token, next);
+      ++n;
+    }
+    std::vector<u32> symbols;
+    arena.first_symbols(state, symbols);
+    for (u32 s : symbols)
+      if (Id next = arena.derive_symbol(state, s); arena.live(next)) emit(static_cast<int>(token_of_symbol_[s]), next);
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
+    if (table.token.size() + row.size() > 400'000'000)
+      throw Error("states", "the token automaton has more than 400,000,000 transitions; bound the constraint");
+    for (auto [token, next] : row) {
+      table.token.push_back(token);
+      table.next.push_back(next);
+    }
+    table.indptr.push_back(static_cast<std::int64_t>(table.token.size()));
+    table.accepting.push_back(arena.nullable(state));
+  }
+  return table;
 }
 
 std::size_t Guide::memory() const {
-    std::lock_guard lock(program_->arena_->mutex);
-    std::size_t bytes = program_->arena_->memory();
-    for (const auto& entry : program_->masks_) bytes += entry->memory();
-    return bytes;
+  std::lock_guard lock(program_->arena_->mutex);
+  std::size_t bytes = program_->arena_->memory();
+  for (const auto& entry : program_->masks_) bytes += entry->memory();
+  return bytes;
 }
 
-// -- Matcher ---------------------------------------------------------------------------------------------------------------
+// -- Matcher
+// ---------------------------------------------------------------------------------------------------------------
 Matcher::Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops)
     : guide_(std::move(guide)), stops_(std::move(stops)), state_(guide_->root()) {
-    std::sort(stops_.begin(), stops_.end());
-    stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
-    for (u32 s : stops_)
-        if (s >= guide_->vocabulary().size())
-            throw Error("matcher-token", "stop token " + std::to_string(s) + " is not below the vocabulary's size");
+  std::sort(stops_.begin(), stops_.end());
+  stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
+  for (u32 s : stops_)
+    if (s >= guide_->vocabulary().size())
+      throw Error("matcher-token", "stop token " + std::to_string(s) + " is not below the vocabulary's size");
 }
 
 void Matcher::check_running(const char* what) const {
-    if (terminated_)
-        throw Error("matcher-terminated", std::string(what) + " after a stop token was accepted; reset() or rollback() first");
+  if (terminated_)
+    throw Error("matcher-terminated",
+                std::string(what) + " after a stop token was accepted; reset() or rollback() first");
 }
 
 bool Matcher::accept_token(std::int64_t token) {
-    check_running("accept_token");
-    if (token < 0 || token >= guide_->vocabulary().size())
-        throw Error("matcher-token", "token id " + std::to_string(token) + " is not in 0.." +
-                                         std::to_string(guide_->vocabulary().size() - 1));
-    const u32 id = static_cast<u32>(token);
-    Id next = guide_->advance(state_, id);
-    if (next != kEmpty) {
-        steps_.push_back({state_, static_cast<std::int32_t>(id)});
-        state_ = next;
-        return true;
-    }
-    if (!std::binary_search(stops_.begin(), stops_.end(), id) || !guide_->accepting(state_)) return false;
+  check_running("accept_token");
+  if (token < 0 || token >= guide_->vocabulary().size())
+    throw Error("matcher-token", "token id " + std::to_string(token) + " is not in 0.." +
+                                     std::to_string(guide_->vocabulary().size() - 1));
+  const u32 id = static_cast<u32>(token);
+  Id next = guide_->advance(state_, id);
+  if (next != kEmpty) {
     steps_.push_back({state_, static_cast<std::int32_t>(id)});
-    terminated_ = true;
+    state_ = next;
     return true;
+  }
+  if (!std::binary_search(stops_.begin(), stops_.end(), id) || !guide_->accepting(state_)) return false;
+  steps_.push_back({state_, static_cast<std::int32_t>(id)});
+  terminated_ = true;
+  return true;
 }
 
 bool Matcher::accept_string(std::string_view bytes) {
-    check_running("accept_string");
-    Id next = guide_->program().advance(state_, bytes);
-    if (next == kEmpty) return false;
-    steps_.push_back({state_, -1});
-    state_ = next;
-    return true;
+  check_running("accept_string");
+  Id next = guide_->program().advance(state_, bytes);
+  if (next == kEmpty) return false;
+  steps_.push_back({state_, -1});
+  state_ = next;
+  return true;
 }
 
 bool Matcher::fill(u32* out) {
-    check_running("fill_next_token_bitmask");
-    return guide_->fill(state_, stops_, out);
+  check_running("fill_next_token_bitmask");
+  return guide_->fill(state_, stops_, out);
 }
 
 void Matcher::rollback(std::int64_t count) {
-    if (count < 0 || static_cast<std::size_t>(count) > steps_.size())
-        throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) + " steps: " +
-                                            std::to_string(steps_.size()) + " were accepted");
-    if (count == 0) return;
-    state_ = steps_[steps_.size() - static_cast<std::size_t>(count)].before;
-    steps_.resize(steps_.size() - static_cast<std::size_t>(count));
-    terminated_ = false;
+  if (count < 0 || static_cast<std::size_t>(count) > steps_.size())
+    throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) +
+                                        " steps: " + std::to_string(steps_.size()) + " were accepted");
+  if (count == 0) return;
+  state_ = steps_[steps_.size() - static_cast<std::size_t>(count)].before;
+  steps_.resize(steps_.size() - static_cast<std::size_t>(count));
+  terminated_ = false;
 }
 
 void Matcher::reset() {
-    state_ = guide_->root();
-    steps_.clear();
-    terminated_ = false;
+  state_ = guide_->root();
+  steps_.clear();
+  terminated_ = false;
 }
 
 std::string Matcher::forced(std::size_t limit) {
-    return terminated_ ? std::string() : guide_->program().forced(state_, limit);
+  return terminated_ ? std::string() : guide_->program().forced(state_, limit);
 }
 
 bool Matcher::complete() {
-    if (terminated_) return true;
-    if (!guide_->accepting(state_)) return false;
-    return !guide_->program().next_bytes(state_).any() && guide_->program().next_symbols(state_).empty();
+  if (terminated_) return true;
+  if (!guide_->accepting(state_)) return false;
+  return !guide_->program().next_bytes(state_).any() && guide_->program().next_symbols(state_).empty();
 }
 
 std::vector<std::int64_t> Matcher::history() const {
-    std::vector<std::int64_t> out;
-    out.reserve(steps_.size());
-    for (const Step& s : steps_) out.push_back(s.token);
-    return out;
+  std::vector<std::int64_t> out;
+  out.reserve(steps_.size());
+  for (const Step& s : steps_) out.push_back(s.token);
+  return out;
 }
 
 }  // namespace guiderail

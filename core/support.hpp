@@ -20,68 +20,68 @@ using u64 = std::uint64_t;
 
 // An error with a stable, machine-readable code; the Python layer maps codes to its classes.
 class Error : public std::runtime_error {
-   public:
-    Error(std::string code, const std::string& message) : std::runtime_error(message), code(std::move(code)) {}
-    std::string code;
+ public:
+  Error(std::string code, const std::string& message) : std::runtime_error(message), code(std::move(code)) {}
+  std::string code;
 };
 
 // A set of byte values, 256 bits.
 struct ByteSet {
-    std::array<u64, 4> words{};
+  std::array<u64, 4> words{};
 
-    bool has(u8 b) const { return (words[b >> 6] >> (b & 63)) & 1; }
-    void add(u8 b) { words[b >> 6] |= u64{1} << (b & 63); }
-    void add_range(unsigned lo, unsigned hi) {  // inclusive
-        for (unsigned b = lo; b <= hi; ++b) add(static_cast<u8>(b));
-    }
-    bool any() const { return (words[0] | words[1] | words[2] | words[3]) != 0; }
-    int count() const {
-        return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);
-    }
-    int lowest() const {  // -1: empty
-        for (int i = 0; i < 4; ++i)
-            if (words[i]) return i * 64 + std::countr_zero(words[i]);
-        return -1;
-    }
-    ByteSet& operator|=(const ByteSet& o) {
-        for (int i = 0; i < 4; ++i) words[i] |= o.words[i];
-        return *this;
-    }
-    ByteSet& operator&=(const ByteSet& o) {
-        for (int i = 0; i < 4; ++i) words[i] &= o.words[i];
-        return *this;
-    }
-    bool operator==(const ByteSet&) const = default;
-    static ByteSet all() {
-        ByteSet s;
-        s.words.fill(~u64{0});
-        return s;
-    }
+  bool has(u8 b) const { return (words[b >> 6] >> (b & 63)) & 1; }
+  void add(u8 b) { words[b >> 6] |= u64{1} << (b & 63); }
+  void add_range(unsigned lo, unsigned hi) {  // inclusive
+    for (unsigned b = lo; b <= hi; ++b) add(static_cast<u8>(b));
+  }
+  bool any() const { return (words[0] | words[1] | words[2] | words[3]) != 0; }
+  int count() const {
+    return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);
+  }
+  int lowest() const {  // -1: empty
+    for (int i = 0; i < 4; ++i)
+      if (words[i]) return i * 64 + std::countr_zero(words[i]);
+    return -1;
+  }
+  ByteSet& operator|=(const ByteSet& o) {
+    for (int i = 0; i < 4; ++i) words[i] |= o.words[i];
+    return *this;
+  }
+  ByteSet& operator&=(const ByteSet& o) {
+    for (int i = 0; i < 4; ++i) words[i] &= o.words[i];
+    return *this;
+  }
+  bool operator==(const ByteSet&) const = default;
+  static ByteSet all() {
+    ByteSet s;
+    s.words.fill(~u64{0});
+    return s;
+  }
 };
 
 // Structural hash: equal structures have equal hashes in every process, so that masks can be shared between
 // constraints by the hash alone (two independent 64-bit lanes: a collision is not expected in the age of the universe).
 struct Hash {
-    u64 lo = 0, hi = 0;
-    bool operator==(const Hash&) const = default;
+  u64 lo = 0, hi = 0;
+  bool operator==(const Hash&) const = default;
 };
 
 inline u64 mix64(u64 x) {
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ULL;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93ULL;
-    x ^= x >> 32;
-    return x;
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93ULL;
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93ULL;
+  x ^= x >> 32;
+  return x;
 }
 
 inline Hash hash_step(Hash h, u64 value) {
-    return {mix64(h.lo ^ value) + 0x9e3779b97f4a7c15ULL, mix64((h.hi + value) * 0xc2b2ae3d27d4eb4fULL) ^ h.lo};
+  return {mix64(h.lo ^ value) + 0x9e3779b97f4a7c15ULL, mix64((h.hi + value) * 0xc2b2ae3d27d4eb4fULL) ^ h.lo};
 }
 inline Hash hash_step(Hash h, Hash value) { return hash_step(hash_step(h, value.lo), value.hi); }
 
 struct HashHasher {
-    std::size_t operator()(const Hash& h) const { return static_cast<std::size_t>(h.lo ^ (h.hi << 1)); }
+  std::size_t operator()(const Hash& h) const { return static_cast<std::size_t>(h.lo ^ (h.hi << 1)); }
 };
 
 }  // namespace guiderail

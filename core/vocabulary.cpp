@@ -7,323 +7,327 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kFewTokens = 2048;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
-constexpr u32 kWideNode = 12;             // children from which on a node has a table of them
+constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
 
 std::size_t ClassMask::memory() const {
-    std::size_t words = dense ? dense->size() : 0;
-    for (const auto& [n, w] : bounded) words += w->size();
-    return sizeof(*this) + words * 4 + tokens.capacity() * 4 + upto.capacity() * 4 + alive.capacity() * 8 +
-           exits.capacity() * 4;
+  std::size_t words = dense ? dense->size() : 0;
+  for (const auto& [n, w] : bounded) words += w->size();
+  return sizeof(*this) + words * 4 + tokens.capacity() * 4 + upto.capacity() * 4 + alive.capacity() * 8 +
+         exits.capacity() * 4;
 }
 
 Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size,
                        std::vector<u32> stops)
-    : data_(std::move(data)), offsets_(std::move(offsets)), special_(std::move(special)), size_(size),
+    : data_(std::move(data)),
+      offsets_(std::move(offsets)),
+      special_(std::move(special)),
+      size_(size),
       stops_(std::move(stops)) {
-    if (offsets_.size() < 2) throw Error("vocabulary-empty", "a vocabulary needs at least one token");
-    if (special_.size() != offsets_.size() - 1)
-        throw Error("vocabulary-shape", "special must have one entry a token");
-    if (size_ < special_.size())
-        throw Error("vocabulary-size", "size " + std::to_string(size_) + " is below the number of tokens, " +
-                                           std::to_string(special_.size()));
-    if (size_ > (1u << 28)) throw Error("vocabulary-size", "size is above the largest supported, 268,435,456");
-    for (std::size_t i = 0; i + 1 < offsets_.size(); ++i)
-        if (offsets_[i] > offsets_[i + 1]) throw Error("vocabulary-shape", "offsets must not fall");
-    if (offsets_.front() != 0 || offsets_.back() != data_.size())
-        throw Error("vocabulary-shape", "offsets must run from 0 to the length of the data");
-    for (u32 s : stops_)
-        if (s >= size_) throw Error("vocabulary-stop", "stop token " + std::to_string(s) + " is not below size");
-    std::sort(stops_.begin(), stops_.end());
-    stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
-    for (std::size_t i = 0; i < special_.size(); ++i) {
-        auto text = bytes(static_cast<u32>(i));
-        if (text.empty() || text.size() > kLongestToken || std::binary_search(stops_.begin(), stops_.end(), i))
-            special_[i] = 1;
-        if (!special_[i]) {
-            ++text_tokens_;
-            longest_ = std::max(longest_, static_cast<u32>(text.size()));
-        }
+  if (offsets_.size() < 2) throw Error("vocabulary-empty", "a vocabulary needs at least one token");
+  if (special_.size() != offsets_.size() - 1) throw Error("vocabulary-shape", "special must have one entry a token");
+  if (size_ < special_.size())
+    throw Error("vocabulary-size",
+                "size " + std::to_string(size_) + " is below the number of tokens, " + std::to_string(special_.size()));
+  if (size_ > (1u << 28)) throw Error("vocabulary-size", "size is above the largest supported, 268,435,456");
+  for (std::size_t i = 0; i + 1 < offsets_.size(); ++i)
+    if (offsets_[i] > offsets_[i + 1]) throw Error("vocabulary-shape", "offsets must not fall");
+  if (offsets_.front() != 0 || offsets_.back() != data_.size())
+    throw Error("vocabulary-shape", "offsets must run from 0 to the length of the data");
+  for (u32 s : stops_)
+    if (s >= size_) throw Error("vocabulary-stop", "stop token " + std::to_string(s) + " is not below size");
+  std::sort(stops_.begin(), stops_.end());
+  stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
+  for (std::size_t i = 0; i < special_.size(); ++i) {
+    auto text = bytes(static_cast<u32>(i));
+    if (text.empty() || text.size() > kLongestToken || std::binary_search(stops_.begin(), stops_.end(), i))
+      special_[i] = 1;
+    if (!special_[i]) {
+      ++text_tokens_;
+      longest_ = std::max(longest_, static_cast<u32>(text.size()));
     }
-    build_trie();
-    if (trie_.nodes.size() > kWorthWarming) warm_common();
+  }
+  build_trie();
+  if (trie_.nodes.size() > kWorthWarming) warm_common();
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
 void Vocabulary::warm_common() {
-    const std::vector<CharSet::Range> digits{{'0', '9'}}, lower{{'a', 'z'}}, upper{{'A', 'Z'}},
-        letters{{'A', 'Z'}, {'a', 'z'}}, alphanumeric{{'0', '9'}, {'A', 'Z'}, {'a', 'z'}},
-        word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, line{{0, '\n' - 1}, {'\n' + 1, 0x10FFFF}},
-        quoted{{0, '"' - 1}, {'"' + 1, 0x10FFFF}}, string{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}},
-        everything{{0, 0x10FFFF}};
-    for (const auto& ranges : {digits, lower, upper, letters, alphanumeric, word, line, quoted, string, everything})
-        warm(CharSet::make(ranges));
+  const std::vector<CharSet::Range> digits{{'0', '9'}}, lower{{'a', 'z'}}, upper{{'A', 'Z'}},
+      letters{{'A', 'Z'}, {'a', 'z'}}, alphanumeric{{'0', '9'}, {'A', 'Z'}, {'a', 'z'}},
+      word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, line{{0, '\n' - 1}, {'\n' + 1, 0x10FFFF}},
+      quoted{{0, '"' - 1}, {'"' + 1, 0x10FFFF}}, string{{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0x10FFFF}},
+      everything{{0, 0x10FFFF}};
+  for (const auto& ranges : {digits, lower, upper, letters, alphanumeric, word, line, quoted, string, everything})
+    warm(CharSet::make(ranges));
 }
 
 void Vocabulary::build_trie() {
-    std::vector<std::pair<u64, u32>> order;  // first eight bytes, big-endian: most comparisons end there
-    order.reserve(text_tokens_);
-    for (u32 i = 0; i < special_.size(); ++i) {
-        if (special_[i]) continue;
-        auto text = bytes(i);
-        u64 key = 0;
-        for (std::size_t k = 0; k < 8; ++k) key = key << 8 | (k < text.size() ? static_cast<u8>(text[k]) : 0);
-        order.push_back({key, i});
+  std::vector<std::pair<u64, u32>> order;  // first eight bytes, big-endian: most comparisons end there
+  order.reserve(text_tokens_);
+  for (u32 i = 0; i < special_.size(); ++i) {
+    if (special_[i]) continue;
+    auto text = bytes(i);
+    u64 key = 0;
+    for (std::size_t k = 0; k < 8; ++k) key = key << 8 | (k < text.size() ? static_cast<u8>(text[k]) : 0);
+    order.push_back({key, i});
+  }
+  std::sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first < b.first;
+    int c = bytes(a.second).compare(bytes(b.second));
+    return c != 0 ? c < 0 : a.second < b.second;
+  });
+  auto& nodes = trie_.nodes;
+  nodes.reserve(order.size() * 2 + 1);
+  nodes.push_back({0, -1, kNoFan, 0, true, 0});
+  trie_.parents.push_back(0);
+  trie_.depths.push_back(0);
+  std::vector<u32> path{0};     // nodes from the root to the last token
+  std::vector<int> pending{0};  // continuation bytes still due at each of them; -1: not UTF-8
+  std::string_view last;
+  u32 last_token = 0;
+  for (auto [key, token] : order) {
+    auto text = bytes(token);
+    if (path.size() > 1 && text == last) {
+      twins_.push_back({last_token, token});
+      continue;
     }
-    std::sort(order.begin(), order.end(), [this](const auto& a, const auto& b) {
-        if (a.first != b.first) return a.first < b.first;
-        int c = bytes(a.second).compare(bytes(b.second));
-        return c != 0 ? c < 0 : a.second < b.second;
-    });
-    auto& nodes = trie_.nodes;
-    nodes.reserve(order.size() * 2 + 1);
-    nodes.push_back({0, -1, kNoFan, 0, true, 0});
-    trie_.parents.push_back(0);
-    trie_.depths.push_back(0);
-    std::vector<u32> path{0};     // nodes from the root to the last token
-    std::vector<int> pending{0};  // continuation bytes still due at each of them; -1: not UTF-8
-    std::string_view last;
-    u32 last_token = 0;
-    for (auto [key, token] : order) {
-        auto text = bytes(token);
-        if (path.size() > 1 && text == last) {
-            twins_.push_back({last_token, token});
-            continue;
-        }
-        std::size_t same = 0;
-        while (same < last.size() && same < text.size() && last[same] == text[same]) ++same;
-        while (path.size() > same + 1) {
-            nodes[path.back()].end = static_cast<u32>(nodes.size());
-            path.pop_back();
-            pending.pop_back();
-        }
-        for (std::size_t i = same; i < text.size(); ++i) {
-            const u8 b = static_cast<u8>(text[i]);
-            const bool middle = (b & 0xC0) == 0x80;
-            int due = pending.back();
-            if (due > 0)
-                due = middle ? due - 1 : -1;
-            else if (due == 0)
-                due = b < 0x80 ? 0 : b >= 0xC2 && b < 0xE0 ? 1 : b >= 0xE0 && b < 0xF0 ? 2 : b >= 0xF0 && b < 0xF5 ? 3 : -1;
-            const u32 id = static_cast<u32>(nodes.size());
-            const u16 chars = static_cast<u16>(nodes[path.back()].chars + (middle ? 0 : 1));
-            nodes.push_back({0, -1, kNoFan, b, due == 0, chars});
-            trie_.parents.push_back(path.back());
-            trie_.depths.push_back(static_cast<u16>(i + 1));
-            path.push_back(id);
-            pending.push_back(due);
-        }
-        nodes[path.back()].token = static_cast<int>(token);
-        last = text;
-        last_token = token;
+    std::size_t same = 0;
+    while (same < last.size() && same < text.size() && last[same] == text[same]) ++same;
+    while (path.size() > same + 1) {
+      nodes[path.back()].end = static_cast<u32>(nodes.size());
+      path.pop_back();
+      pending.pop_back();
     }
-    for (u32 id : path) nodes[id].end = static_cast<u32>(nodes.size());
-    for (u32 id = 0; id < nodes.size(); ++id) {
-        u32 count = 0;
-        for (u32 c = id + 1; c < nodes[id].end && count < kWideNode; c = nodes[c].end) ++count;
-        if (count < kWideNode && id != 0) continue;
-        Fan fan{static_cast<u32>(trie_.fan_nodes.size()), 0};
-        for (u32 c = id + 1; c < nodes[id].end; c = nodes[c].end) {
-            trie_.fan_bytes.push_back(nodes[c].byte);
-            trie_.fan_nodes.push_back(c);
-            ++fan.count;
-        }
-        nodes[id].fan = static_cast<u32>(trie_.fans.size());
-        trie_.fans.push_back(fan);
+    for (std::size_t i = same; i < text.size(); ++i) {
+      const u8 b = static_cast<u8>(text[i]);
+      const bool middle = (b & 0xC0) == 0x80;
+      int due = pending.back();
+      if (due > 0)
+        due = middle ? due - 1 : -1;
+      else if (due == 0)
+        due = b < 0x80 ? 0 : b >= 0xC2 && b < 0xE0 ? 1 : b >= 0xE0 && b < 0xF0 ? 2 : b >= 0xF0 && b < 0xF5 ? 3 : -1;
+      const u32 id = static_cast<u32>(nodes.size());
+      const u16 chars = static_cast<u16>(nodes[path.back()].chars + (middle ? 0 : 1));
+      nodes.push_back({0, -1, kNoFan, b, due == 0, chars});
+      trie_.parents.push_back(path.back());
+      trie_.depths.push_back(static_cast<u16>(i + 1));
+      path.push_back(id);
+      pending.push_back(due);
     }
+    nodes[path.back()].token = static_cast<int>(token);
+    last = text;
+    last_token = token;
+  }
+  for (u32 id : path) nodes[id].end = static_cast<u32>(nodes.size());
+  for (u32 id = 0; id < nodes.size(); ++id) {
+    u32 count = 0;
+    for (u32 c = id + 1; c < nodes[id].end && count < kWideNode; c = nodes[c].end) ++count;
+    if (count < kWideNode && id != 0) continue;
+    Fan fan{static_cast<u32>(trie_.fan_nodes.size()), 0};
+    for (u32 c = id + 1; c < nodes[id].end; c = nodes[c].end) {
+      trie_.fan_bytes.push_back(nodes[c].byte);
+      trie_.fan_nodes.push_back(c);
+      ++fan.count;
+    }
+    nodes[id].fan = static_cast<u32>(trie_.fans.size());
+    trie_.fans.push_back(fan);
+  }
 }
 
 u32 Vocabulary::find_node(std::string_view text) const {
-    u32 at = 0;
-    for (char ch : text) {
-        const u8 b = static_cast<u8>(ch);
-        u32 c = at + 1;
-        while (c < trie_.nodes[at].end && trie_.nodes[c].byte != b) c = trie_.nodes[c].end;
-        if (c >= trie_.nodes[at].end) return kNoFan;
-        at = c;
-    }
-    return at;
+  u32 at = 0;
+  for (char ch : text) {
+    const u8 b = static_cast<u8>(ch);
+    u32 c = at + 1;
+    while (c < trie_.nodes[at].end && trie_.nodes[c].byte != b) c = trie_.nodes[c].end;
+    if (c >= trie_.nodes[at].end) return kNoFan;
+    at = c;
+  }
+  return at;
 }
 
 int Vocabulary::find(std::string_view text) const {
-    u32 at = text.empty() ? kNoFan : find_node(text);
-    return at == kNoFan ? -1 : trie_.nodes[at].token;
+  u32 at = text.empty() ? kNoFan : find_node(text);
+  return at == kNoFan ? -1 : trie_.nodes[at].token;
 }
 
 std::vector<u32> Vocabulary::with_prefix(std::string_view prefix, std::size_t limit) const {
-    std::vector<u32> out;
-    u32 at = find_node(prefix);
-    if (at == kNoFan) return out;
-    for (u32 n = at; n < trie_.nodes[at].end && out.size() < limit; ++n)
-        if (trie_.nodes[n].token >= 0) out.push_back(static_cast<u32>(trie_.nodes[n].token));
-    return out;
+  std::vector<u32> out;
+  u32 at = find_node(prefix);
+  if (at == kNoFan) return out;
+  for (u32 n = at; n < trie_.nodes[at].end && out.size() < limit; ++n)
+    if (trie_.nodes[n].token >= 0) out.push_back(static_cast<u32>(trie_.nodes[n].token));
+  return out;
 }
 
-// -- class masks -------------------------------------------------------------------------------------------------------
+// -- class masks
+// -------------------------------------------------------------------------------------------------------
 std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32 root) const {
-    auto out = std::make_shared<ClassMask>();
-    out->chars = chars;
-    out->root = root;
-    const auto& automaton = chars->automaton();
-    const auto& nodes = trie_.nodes;
-    const u32 end = nodes[root].end, base_chars = nodes[root].chars, base_depth = trie_.depths[root];
-    out->alive.assign((end - root + 63) / 64, 0);
-    out->alive[0] |= 1;
-    std::vector<u16> state(longest_ + 2);
-    state[0] = CharSet::kStart;
-    std::vector<std::pair<u32, int>> found;  // characters, token
-    std::vector<u32> boundary;               // nodes at which the path leaves the set
-    for (u32 n = root + 1; n < end;) {
-        const TrieNode& node = nodes[n];
-        const u32 depth = trie_.depths[n] - base_depth;
-        u16 s = state[depth - 1];
-        s = automaton[s == CharSet::kDone ? CharSet::kStart : s][node.byte];
-        if (s == CharSet::kDead) {
-            boundary.push_back(n);
-            n = node.end;
-            continue;
-        }
-        state[depth] = s;
-        out->alive[(n - root) >> 6] |= u64{1} << ((n - root) & 63);
-        if (node.token >= 0) found.push_back({node.chars - base_chars, node.token});
-        ++n;
+  auto out = std::make_shared<ClassMask>();
+  out->chars = chars;
+  out->root = root;
+  const auto& automaton = chars->automaton();
+  const auto& nodes = trie_.nodes;
+  const u32 end = nodes[root].end, base_chars = nodes[root].chars, base_depth = trie_.depths[root];
+  out->alive.assign((end - root + 63) / 64, 0);
+  out->alive[0] |= 1;
+  std::vector<u16> state(longest_ + 2);
+  state[0] = CharSet::kStart;
+  std::vector<std::pair<u32, int>> found;  // characters, token
+  std::vector<u32> boundary;               // nodes at which the path leaves the set
+  for (u32 n = root + 1; n < end;) {
+    const TrieNode& node = nodes[n];
+    const u32 depth = trie_.depths[n] - base_depth;
+    u16 s = state[depth - 1];
+    s = automaton[s == CharSet::kDone ? CharSet::kStart : s][node.byte];
+    if (s == CharSet::kDead) {
+      boundary.push_back(n);
+      n = node.end;
+      continue;
     }
-    for (auto [count, token] : found) out->most = std::max(out->most, count);
-    out->upto.assign(out->most + 2, 0);
-    for (auto [count, token] : found) ++out->upto[count + 1];
-    for (u32 i = 1; i < out->upto.size(); ++i) out->upto[i] += out->upto[i - 1];
-    out->tokens.resize(found.size());  // sorted by counting
-    for (auto [count, token] : found) out->tokens[out->upto[count]++] = token;
-    out->upto.pop_back();
-    if (found.size() >= kFewTokens) {
-        auto dense = std::make_shared<Words>(words(), 0);
-        for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
-        out->dense = dense;
+    state[depth] = s;
+    out->alive[(n - root) >> 6] |= u64{1} << ((n - root) & 63);
+    if (node.token >= 0) found.push_back({node.chars - base_chars, node.token});
+    ++n;
+  }
+  for (auto [count, token] : found) out->most = std::max(out->most, count);
+  out->upto.assign(out->most + 2, 0);
+  for (auto [count, token] : found) ++out->upto[count + 1];
+  for (u32 i = 1; i < out->upto.size(); ++i) out->upto[i] += out->upto[i - 1];
+  out->tokens.resize(found.size());  // sorted by counting
+  for (auto [count, token] : found) out->tokens[out->upto[count]++] = token;
+  out->upto.pop_back();
+  if (found.size() >= kFewTokens) {
+    auto dense = std::make_shared<Words>(words(), 0);
+    for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
+    out->dense = dense;
+  }
+  // Exits: boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+  std::vector<u64> seen((end - root + 63) / 64, 0);
+  std::vector<u32> exits;
+  for (u32 n : boundary) {
+    u32 p = trie_.parents[n];
+    if (p != root && nodes[p].whole) exits.push_back(n);
+    for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
+      seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);
+      u32 above = trie_.parents[p];
+      if (above != root && nodes[above].whole) exits.push_back(p);
     }
-    // Exits: boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
-    std::vector<u64> seen((end - root + 63) / 64, 0);
-    std::vector<u32> exits;
-    for (u32 n : boundary) {
-        u32 p = trie_.parents[n];
-        if (p != root && nodes[p].whole) exits.push_back(n);
-        for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
-            seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);
-            u32 above = trie_.parents[p];
-            if (above != root && nodes[above].whole) exits.push_back(p);
-        }
-    }
-    for (u32 n : exits) ++out->exit_at[nodes[n].byte + 1];
-    for (unsigned b = 0; b < 256; ++b) out->exit_at[b + 1] += out->exit_at[b];
-    out->exits.resize(exits.size());
-    auto at = out->exit_at;
-    for (u32 n : exits) out->exits[at[nodes[n].byte]++] = n;
-    return out;
+  }
+  for (u32 n : exits) ++out->exit_at[nodes[n].byte + 1];
+  for (unsigned b = 0; b < 256; ++b) out->exit_at[b + 1] += out->exit_at[b];
+  out->exits.resize(exits.size());
+  auto at = out->exit_at;
+  for (u32 n : exits) out->exits[at[nodes[n].byte]++] = n;
+  return out;
 }
 
 std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32 root) {
-    const ClassKey key{chars.get(), root};
-    {
-        std::lock_guard lock(mutex_);
-        if (auto it = classes_.find(key); it != classes_.end()) {
-            recent_.splice(recent_.begin(), recent_, it->second);
-            return it->second->classes;
-        }
-    }
-    auto fresh = scan_class(chars, root);
+  const ClassKey key{chars.get(), root};
+  {
     std::lock_guard lock(mutex_);
-    if (auto it = classes_.find(key); it != classes_.end()) return it->second->classes;  // another thread was first
-    Cached entry;
-    entry.classes = fresh;
-    entry.class_key = key;
-    entry.bytes = fresh->memory();
-    cache_bytes_ += entry.bytes;
-    recent_.push_front(std::move(entry));
-    classes_[key] = recent_.begin();
-    evict();
-    return fresh;
+    if (auto it = classes_.find(key); it != classes_.end()) {
+      recent_.splice(recent_.begin(), recent_, it->second);
+      return it->second->classes;
+    }
+  }
+  auto fresh = scan_class(chars, root);
+  std::lock_guard lock(mutex_);
+  if (auto it = classes_.find(key); it != classes_.end()) return it->second->classes;  // another thread was first
+  Cached entry;
+  entry.classes = fresh;
+  entry.class_key = key;
+  entry.bytes = fresh->memory();
+  cache_bytes_ += entry.bytes;
+  recent_.push_front(std::move(entry));
+  classes_[key] = recent_.begin();
+  evict();
+  return fresh;
 }
 
 void Vocabulary::warm(const CharSet::Ptr& chars) {
-    class_mask(chars, 0);
-    const u32 space = find_node(" ");
-    if (space != kNoFan && trie_.nodes[space].end - space >= kHeavy) class_mask(chars, space);
+  class_mask(chars, 0);
+  const u32 space = find_node(" ");
+  if (space != kNoFan && trie_.nodes[space].end - space >= kHeavy) class_mask(chars, space);
 }
 
 std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
-    if (chars >= mask.most) return mask.dense;
-    const u32 count = mask.upto[chars];
-    if (!mask.dense || count < kFewTokens) return nullptr;
-    std::lock_guard lock(mutex_);
-    auto& slot = mask.bounded[chars];
-    if (!slot) {
-        std::shared_ptr<Words> made;
-        if (mask.tokens.size() - count < count) {
-            made = std::make_shared<Words>(*mask.dense);
-            for (std::size_t i = count; i < mask.tokens.size(); ++i)
-                (*made)[mask.tokens[i] >> 5] &= ~(1u << (mask.tokens[i] & 31));
-        } else {
-            made = std::make_shared<Words>(words(), 0);
-            for (u32 i = 0; i < count; ++i) (*made)[mask.tokens[i] >> 5] |= 1u << (mask.tokens[i] & 31);
-        }
-        slot = made;
-        if (auto it = classes_.find({mask.chars.get(), mask.root}); it != classes_.end()) {
-            it->second->bytes += made->size() * 4;
-            cache_bytes_ += made->size() * 4;
-        }
+  if (chars >= mask.most) return mask.dense;
+  const u32 count = mask.upto[chars];
+  if (!mask.dense || count < kFewTokens) return nullptr;
+  std::lock_guard lock(mutex_);
+  auto& slot = mask.bounded[chars];
+  if (!slot) {
+    std::shared_ptr<Words> made;
+    if (mask.tokens.size() - count < count) {
+      made = std::make_shared<Words>(*mask.dense);
+      for (std::size_t i = count; i < mask.tokens.size(); ++i)
+        (*made)[mask.tokens[i] >> 5] &= ~(1u << (mask.tokens[i] & 31));
+    } else {
+      made = std::make_shared<Words>(words(), 0);
+      for (u32 i = 0; i < count; ++i) (*made)[mask.tokens[i] >> 5] |= 1u << (mask.tokens[i] & 31);
     }
-    return slot;
+    slot = made;
+    if (auto it = classes_.find({mask.chars.get(), mask.root}); it != classes_.end()) {
+      it->second->bytes += made->size() * 4;
+      cache_bytes_ += made->size() * 4;
+    }
+  }
+  return slot;
 }
 
-// -- cache ---------------------------------------------------------------------------------------------------------------
+// -- cache
+// ---------------------------------------------------------------------------------------------------------------
 void Vocabulary::evict() {
-    while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
-        Cached& last = recent_.back();
-        cache_bytes_ -= last.bytes;
-        if (last.classes)
-            classes_.erase(last.class_key);
-        else
-            masks_.erase(last.mask_key);
-        recent_.pop_back();
-    }
+  while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
+    Cached& last = recent_.back();
+    cache_bytes_ -= last.bytes;
+    if (last.classes)
+      classes_.erase(last.class_key);
+    else
+      masks_.erase(last.mask_key);
+    recent_.pop_back();
+  }
 }
 
 std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
-    std::lock_guard lock(mutex_);
-    auto it = masks_.find(key);
-    if (it == masks_.end()) return nullptr;
-    recent_.splice(recent_.begin(), recent_, it->second);
-    return it->second->mask;
+  std::lock_guard lock(mutex_);
+  auto it = masks_.find(key);
+  if (it == masks_.end()) return nullptr;
+  recent_.splice(recent_.begin(), recent_, it->second);
+  return it->second->mask;
 }
 
 void Vocabulary::cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> mask) {
-    std::lock_guard lock(mutex_);
-    if (masks_.contains(key)) return;
-    Cached entry;
-    entry.mask = std::move(mask);
-    entry.mask_key = key;
-    entry.bytes = entry.mask->memory() + 128;
-    cache_bytes_ += entry.bytes;
-    recent_.push_front(std::move(entry));
-    masks_[key] = recent_.begin();
-    evict();
+  std::lock_guard lock(mutex_);
+  if (masks_.contains(key)) return;
+  Cached entry;
+  entry.mask = std::move(mask);
+  entry.mask_key = key;
+  entry.bytes = entry.mask->memory() + 128;
+  cache_bytes_ += entry.bytes;
+  recent_.push_front(std::move(entry));
+  masks_[key] = recent_.begin();
+  evict();
 }
 
 void Vocabulary::clear_cache() {
-    std::lock_guard lock(mutex_);
-    recent_.clear();
-    classes_.clear();
-    masks_.clear();
-    cache_bytes_ = 0;
+  std::lock_guard lock(mutex_);
+  recent_.clear();
+  classes_.clear();
+  masks_.clear();
+  cache_bytes_ = 0;
 }
 
 std::size_t Vocabulary::cache_memory() const {
-    std::lock_guard lock(mutex_);
-    return cache_bytes_;
+  std::lock_guard lock(mutex_);
+  return cache_bytes_;
 }
 
 std::size_t Vocabulary::memory() const {
-    return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
-           trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + cache_memory();
+  return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
+         trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + cache_memory();
 }
 
 }  // namespace guiderail

@@ -19,28 +19,28 @@
 namespace guiderail {
 
 struct TrieNode {
-    u32 end;     // one past the subtree
-    int token;   // -1: none ends here
-    u32 fan;     // index into Trie::fans where a node has many children, else kNoFan
-    u8 byte;     // on the edge from the parent
-    bool whole;  // the path is made of whole UTF-8 characters
-    u16 chars;   // bytes of the path that are not continuation bytes
+  u32 end;     // one past the subtree
+  int token;   // -1: none ends here
+  u32 fan;     // index into Trie::fans where a node has many children, else kNoFan
+  u8 byte;     // on the edge from the parent
+  bool whole;  // the path is made of whole UTF-8 characters
+  u16 chars;   // bytes of the path that are not continuation bytes
 };
 static_assert(sizeof(TrieNode) == 16);
 
 constexpr u32 kNoFan = 0xFFFFFFFF;
 
 struct Fan {  // children of a wide node, as ranges of Trie::fan_bytes / fan_nodes
-    u32 offset, count;
+  u32 offset, count;
 };
 
 struct Trie {
-    std::vector<TrieNode> nodes;
-    std::vector<u32> parents;
-    std::vector<u16> depths;
-    std::vector<Fan> fans;
-    std::vector<u8> fan_bytes;
-    std::vector<u32> fan_nodes;
+  std::vector<TrieNode> nodes;
+  std::vector<u32> parents;
+  std::vector<u16> depths;
+  std::vector<Fan> fans;
+  std::vector<u8> fan_bytes;
+  std::vector<u32> fan_nodes;
 };
 
 using Words = std::vector<u32>;
@@ -48,108 +48,108 @@ using Words = std::vector<u32>;
 // The tokens below one trie node that are made only of characters of one set (the last may be unfinished), and where
 // the others leave the set. Built once per vocabulary, in one scan that prunes.
 struct ClassMask {
-    CharSet::Ptr chars;
-    u32 root = 0;
-    u32 most = 0;                                // characters of the longest such token
-    std::vector<int> tokens;                     // by number of characters, an unfinished one counted
-    std::vector<u32> upto;                       // upto[n]: how many of them have at most n
-    std::shared_ptr<const Words> dense;          // all of them as a bitset; null where there are few
-    std::map<u32, std::shared_ptr<const Words>> bounded;  // the same for at most n characters, made on demand
-    std::vector<u64> alive;                      // nodes whose path from root stays in the set; bit node - root
-    // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
-    // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
-    std::vector<u32> exits;
-    std::array<u32, 257> exit_at{};
+  CharSet::Ptr chars;
+  u32 root = 0;
+  u32 most = 0;                                         // characters of the longest such token
+  std::vector<int> tokens;                              // by number of characters, an unfinished one counted
+  std::vector<u32> upto;                                // upto[n]: how many of them have at most n
+  std::shared_ptr<const Words> dense;                   // all of them as a bitset; null where there are few
+  std::map<u32, std::shared_ptr<const Words>> bounded;  // the same for at most n characters, made on demand
+  std::vector<u64> alive;                               // nodes whose path from root stays in the set; bit node - root
+  // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
+  // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
+  std::vector<u32> exits;
+  std::array<u32, 257> exit_at{};
 
-    bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
-    std::size_t memory() const;
+  bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
+  std::size_t memory() const;
 };
 
 // A mask, compressed: a shared base (null: nothing allowed) and the words in which it differs.
 struct MaskEntry {
-    std::shared_ptr<const Words> base;
-    std::vector<std::pair<u32, u32>> diff;  // word, value
-    std::vector<int> specials;              // special tokens that the state can read
-    bool full = false;                      // every token allowed: nothing to apply
-    bool owns_base = false;                 // the base is this mask's own, not shared with a class
-    std::size_t memory() const {
-        return sizeof(*this) + diff.capacity() * 8 + specials.capacity() * 4 + (owns_base ? base->size() * 4 : 0);
-    }
+  std::shared_ptr<const Words> base;
+  std::vector<std::pair<u32, u32>> diff;  // word, value
+  std::vector<int> specials;              // special tokens that the state can read
+  bool full = false;                      // every token allowed: nothing to apply
+  bool owns_base = false;                 // the base is this mask's own, not shared with a class
+  std::size_t memory() const {
+    return sizeof(*this) + diff.capacity() * 8 + specials.capacity() * 4 + (owns_base ? base->size() * 4 : 0);
+  }
 };
 
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
-   public:
-    static constexpr u32 kLongestToken = 4096;  // longer ones are never allowed as text
-    static constexpr u32 kHeavy = 1500;         // subtrees of so many nodes get class masks of their own
+ public:
+  static constexpr u32 kLongestToken = 4096;  // longer ones are never allowed as text
+  static constexpr u32 kHeavy = 1500;         // subtrees of so many nodes get class masks of their own
 
-    Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
+  Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
 
-    u32 size() const { return size_; }
-    u32 words() const { return (size_ + 31) / 32; }
-    u32 token_count() const { return static_cast<u32>(offsets_.size() - 1); }
-    u32 longest() const { return longest_; }
-    u32 text_tokens() const { return text_tokens_; }
-    const std::vector<u32>& stops() const { return stops_; }
-    const Trie& trie() const { return trie_; }
-    bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }
-    std::string_view bytes(u32 token) const {
-        return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
+  u32 size() const { return size_; }
+  u32 words() const { return (size_ + 31) / 32; }
+  u32 token_count() const { return static_cast<u32>(offsets_.size() - 1); }
+  u32 longest() const { return longest_; }
+  u32 text_tokens() const { return text_tokens_; }
+  const std::vector<u32>& stops() const { return stops_; }
+  const Trie& trie() const { return trie_; }
+  bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }
+  std::string_view bytes(u32 token) const {
+    return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
+  }
+  // Tokens spelled like another one: (the one in the trie, the other).
+  const std::vector<std::pair<u32, u32>>& twins() const { return twins_; }
+  int find(std::string_view text) const;  // -1: none
+  std::vector<u32> with_prefix(std::string_view prefix, std::size_t limit) const;
+  u32 find_node(std::string_view text) const;  // kNoFan: no such path
+
+  std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
+  // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
+  void warm(const CharSet::Ptr& chars);
+  // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
+  std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
+
+  std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
+  void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
+  void clear_cache();
+  std::size_t memory() const;
+  std::size_t cache_memory() const;
+
+ private:
+  void build_trie();
+  void warm_common();
+  void evict();  // under the mutex
+  std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
+
+  std::string data_;
+  std::vector<u32> offsets_;
+  std::vector<u8> special_;
+  u32 size_, longest_ = 0, text_tokens_ = 0;
+  std::vector<u32> stops_;
+  std::vector<std::pair<u32, u32>> twins_;
+  Trie trie_;
+
+  static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks and masks together
+  mutable std::mutex mutex_;
+  struct ClassKey {
+    const CharSet* chars;
+    u32 root;
+    bool operator==(const ClassKey&) const = default;
+  };
+  struct ClassKeyHash {
+    std::size_t operator()(const ClassKey& k) const {
+      return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(k.chars) * 31 + k.root));
     }
-    // Tokens spelled like another one: (the one in the trie, the other).
-    const std::vector<std::pair<u32, u32>>& twins() const { return twins_; }
-    int find(std::string_view text) const;  // -1: none
-    std::vector<u32> with_prefix(std::string_view prefix, std::size_t limit) const;
-    u32 find_node(std::string_view text) const;  // kNoFan: no such path
-
-    std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
-    // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
-    void warm(const CharSet::Ptr& chars);
-    // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
-    std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
-
-    std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
-    void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
-    void clear_cache();
-    std::size_t memory() const;
-    std::size_t cache_memory() const;
-
-   private:
-    void build_trie();
-    void warm_common();
-    void evict();  // under the mutex
-    std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
-
-    std::string data_;
-    std::vector<u32> offsets_;
-    std::vector<u8> special_;
-    u32 size_, longest_ = 0, text_tokens_ = 0;
-    std::vector<u32> stops_;
-    std::vector<std::pair<u32, u32>> twins_;
-    Trie trie_;
-
-    static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks and masks together
-    mutable std::mutex mutex_;
-    struct ClassKey {
-        const CharSet* chars;
-        u32 root;
-        bool operator==(const ClassKey&) const = default;
-    };
-    struct ClassKeyHash {
-        std::size_t operator()(const ClassKey& k) const {
-            return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(k.chars) * 31 + k.root));
-        }
-    };
-    struct Cached {
-        std::shared_ptr<ClassMask> classes;  // one of the two
-        std::shared_ptr<const MaskEntry> mask;
-        ClassKey class_key{};
-        Hash mask_key;
-        std::size_t bytes = 0;
-    };
-    std::list<Cached> recent_;  // most recently used first
-    std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
-    std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
-    std::size_t cache_bytes_ = 0;
+  };
+  struct Cached {
+    std::shared_ptr<ClassMask> classes;  // one of the two
+    std::shared_ptr<const MaskEntry> mask;
+    ClassKey class_key{};
+    Hash mask_key;
+    std::size_t bytes = 0;
+  };
+  std::list<Cached> recent_;  // most recently used first
+  std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
+  std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
+  std::size_t cache_bytes_ = 0;
 };
 
 }  // namespace guiderail

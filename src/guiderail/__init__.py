@@ -3,16 +3,16 @@
 The public names, all of them. ``import guiderail as gr`` is the convention.
 """
 
-from guiderail import _core, errors
-
-_core.set_error_factory(errors.from_core)
-
-from importlib.metadata import PackageNotFoundError as _PackageNotFoundError  # noqa: E402
-from importlib.metadata import version as _version  # noqa: E402
-from typing import TYPE_CHECKING as _TYPE_CHECKING  # noqa: E402
-
-from guiderail import patterns  # noqa: E402
-from guiderail.constraint import (  # noqa: E402
+from guiderail import patterns
+from guiderail.bitmask import (
+    allocate_token_bitmask,
+    apply_token_bitmask,
+    apply_token_bitmask_inplace,
+    bitmask_to_bool,
+    bool_to_bitmask,
+    reset_token_bitmask,
+)
+from guiderail.constraint import (
     Constraint,
     any_text,
     choice,
@@ -28,7 +28,7 @@ from guiderail.constraint import (  # noqa: E402
     substring_of,
     text_until,
 )
-from guiderail.errors import (  # noqa: E402
+from guiderail.errors import (
     BitmaskError,
     CompileError,
     GuiderailError,
@@ -38,29 +38,84 @@ from guiderail.errors import (  # noqa: E402
     PatternError,
     VocabularyError,
 )
-from guiderail.guide import Guide, clear_cache, compile  # noqa: E402
-from guiderail.matcher import Matcher, fill_next_token_bitmasks  # noqa: E402
-from guiderail.vocabulary import Vocabulary  # noqa: E402
+from guiderail.explain import Explanation
+from guiderail.extensions import (
+    delimited_subsequence_of,
+    image,
+    paragraph_token,
+    quoted_text,
+    text_token,
+    unquoted_text,
+)
+from guiderail.frontends.regex import regex
+from guiderail.generate import Generation, IncompleteError, Stream, generate, generations, stream
+from guiderail.guide import Guide, clear_cache, compile
+from guiderail.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.models import load_model
+from guiderail.token_automaton import TokenAutomaton
+from guiderail.vocabulary import Vocabulary
 
-try:  # noqa: SIM105  (temporary)
-    from guiderail.bitmask import (
-        allocate_token_bitmask,
-        apply_token_bitmask_inplace,
-        bitmask_to_bool,
-        bool_to_bitmask,
-        reset_token_bitmask,
-    )
-except ImportError:
-    pass
-try:
-    from guiderail.generate import generate, stream
-    from guiderail.models import load_model
-except ImportError:
-    pass
-from guiderail.frontends.regex import regex  # noqa: E402
-from guiderail.token_automaton import TokenAutomaton  # noqa: E402
+__all__ = [
+    "BitmaskError",
+    "CompileError",
+    "Constraint",
+    "Explanation",
+    "Generation",
+    "Guide",
+    "GuiderailError",
+    "IncompleteError",
+    "LimitError",
+    "Matcher",
+    "MatcherError",
+    "ModelError",
+    "PatternError",
+    "Stream",
+    "TokenAutomaton",
+    "Vocabulary",
+    "VocabularyError",
+    "allocate_token_bitmask",
+    "any_text",
+    "apply_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "bitmask_to_bool",
+    "bool_to_bitmask",
+    "choice",
+    "clear_cache",
+    "compile",
+    "delimited_list",
+    "delimited_subsequence_of",
+    "empty",
+    "fill_next_token_bitmasks",
+    "generate",
+    "generations",
+    "image",
+    "literal",
+    "load_model",
+    "nothing",
+    "optional",
+    "paragraph_token",
+    "patterns",
+    "quoted_text",
+    "regex",
+    "repeat",
+    "reset_token_bitmask",
+    "separated_by",
+    "sequence",
+    "special_token",
+    "stream",
+    "substring_of",
+    "text_token",
+    "text_until",
+    "unquoted_text",
+]
 
-try:
-    __version__ = _version("guiderail")
-except _PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0+unknown"
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # looked up when asked for: importlib.metadata costs more than all the rest
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("guiderail")
+        except PackageNotFoundError:  # run from a source tree that was never installed
+            return "0+unknown"
+    raise AttributeError(f"module 'guiderail' has no attribute {name!r}")

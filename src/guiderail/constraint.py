@@ -121,7 +121,9 @@ def _coerce(value: Constraint | str) -> Constraint:
     )
 
 
-def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:
+def _flat(
+    kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]
+) -> tuple[Constraint, ...]:
     """Parts of nested nodes of the same kind, so that ``a | b | c`` is one node."""
     flat: list[Constraint] = []
     for part in parts:
@@ -153,7 +155,9 @@ class Literal(Constraint):
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise CompileError(f"literal takes a string, not {type(self.text).__name__}", code="not-a-constraint")
+            raise CompileError(
+                f"literal takes a string, not {type(self.text).__name__}", code="not-a-constraint"
+            )
         _utf8(self.text)
 
     def _lower(self, b: _core.Builder) -> int:
@@ -185,7 +189,10 @@ class Sequence(Constraint):
         return b.concat([part._lower(b) for part in self.parts])
 
     def __repr__(self) -> str:
-        return " + ".join(f"({p!r})" if isinstance(p, AnyOf | AllOf) else repr(p) for p in self.parts) or "empty()"
+        return (
+            " + ".join(f"({p!r})" if isinstance(p, AnyOf | AllOf) else repr(p) for p in self.parts)
+            or "empty()"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +356,9 @@ def choice(options: Iterable[str]) -> Constraint:
     """
     items = tuple(options)
     if isinstance(options, str) or not all(isinstance(item, str) for item in items):
-        raise CompileError("choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice")
+        raise CompileError(
+            "choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice"
+        )
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")
     for item in items:

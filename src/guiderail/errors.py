@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from guiderail import _core
+
 __all__ = [
     "BitmaskError",
     "CompileError",
@@ -132,3 +134,6 @@ def from_core(code: str, message: str) -> GuiderailError:
     """The exception for an error of the core: its class follows from the first word of the code."""
     kind = _CORE_KINDS.get(code) or _CORE_KINDS.get(code.split("-")[0], CompileError)
     return kind(message, code=code)
+
+
+_core.set_error_factory(from_core)

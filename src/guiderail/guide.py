@@ -42,7 +42,11 @@ class Guide:
         self._limits = (max_nodes, fuel)
         self._program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
         named = self._program.symbols()
-        known = {n: vocabulary.special_tokens[n] for n in named if isinstance(n, str) and n in vocabulary.special_tokens}
+        known = {
+            n: vocabulary.special_tokens[n]
+            for n in named
+            if isinstance(n, str) and n in vocabulary.special_tokens
+        }
         self.core = _core.Guide(self._program, vocabulary.core, known)
 
     def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
@@ -129,13 +133,20 @@ def compile(
         LimitError: see ``max_nodes`` and ``fuel``.
     """
     if not isinstance(constraint, Constraint):
-        hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
+        hint = (
+            "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
+        )
         raise CompileError(
             f"compile takes a constraint, not {type(constraint).__name__}{hint}", code="not-a-constraint"
         )
     if not cache:
         return Guide(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel)
-    key = (id(vocabulary), constraint, max_nodes, fuel)  # the guide keeps its vocabulary, and so the id, alive
+    key = (
+        id(vocabulary),
+        constraint,
+        max_nodes,
+        fuel,
+    )  # the guide keeps its vocabulary, and so the id, alive
     with _lock:
         if (known := _cache.get(key)) is not None:
             _cache.move_to_end(key)

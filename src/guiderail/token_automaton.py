@@ -135,7 +135,9 @@ class TokenAutomaton:
         except (KeyError, ValueError, BadZipFile, EOFError) as error:
             if isinstance(error, VocabularyError):
                 raise
-            raise VocabularyError(f"{path} does not hold a token automaton: {error}", code="automaton-file") from None
+            raise VocabularyError(
+                f"{path} does not hold a token automaton: {error}", code="automaton-file"
+            ) from None
         made._validate(path)
         return made
 
@@ -149,9 +151,9 @@ class TokenAutomaton:
             and (
                 len(self.token) == 0
                 or (
-                    0 <= int(self.token.min())
+                    int(self.token.min()) >= 0
                     and int(self.token.max()) < self.vocabulary_size
-                    and 0 <= int(self.next_state.min())
+                    and int(self.next_state.min()) >= 0
                     and int(self.next_state.max()) < self.states
                 )
             )
@@ -166,7 +168,7 @@ class TokenAutomaton:
 
 
 class TorchTokenAutomaton:
-    """Pure tensor operations: nothing is copied to the host, so a generation loop can be compiled or captured."""
+    """Pure tensor operations: nothing is copied to the host, so a loop can be compiled or captured."""
 
     def __init__(self, automaton: TokenAutomaton, device: Any = "cpu") -> None:
         import torch
@@ -194,7 +196,7 @@ class TorchTokenAutomaton:
         return bits.flatten(1)[:, : self.size].bool()
 
     def step(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """The next states of a batch, -1 where a token is refused (or the state was -1). int64 (batch,) each."""
+        """The next states of a batch, -1 where a token is refused (or the state was -1). All int64 (batch,)."""
         import torch
 
         query = states * self.size + tokens
