@@ -154,8 +154,8 @@ def apply_token_bitmask_inplace(
         _apply_torch(logits, bitmask, indices, vocab_size)
     else:
         raise BitmaskError(
-            f"logits are a NumPy array or a torch tensor, not {type(logits).__name__}; for immutable arrays (JAX) use "
-            "apply_token_bitmask",
+            f"logits are a NumPy array or a torch tensor, not {type(logits).__name__}; for immutable arrays "
+            "(JAX) use apply_token_bitmask",
             code="bitmask-dtype",
         )
 

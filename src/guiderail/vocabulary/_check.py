@@ -44,9 +44,9 @@ class Mismatch:
 def in_context(anchor: int, tokens: Sequence[int], decode: DecodeBatch) -> list[str | bytes | None]:
     """What each token adds between two anchors; None where the anchors are not left as they are."""
     before, pair = decode([[anchor], [anchor, anchor]])
-    if not _starts(pair, before):
-        return [None] * len(tokens)
     after = pair[len(before) :]
+    if not _starts(pair, before) or not before.strip() or after.strip() != before.strip():
+        return [None] * len(tokens)  # a decoder that drops repetitions, or tidies even this
     found: list[str | bytes | None] = []
     for text in decode([[anchor, token, anchor] for token in tokens]):
         whole = len(text) >= len(pair) and _starts(text, before) and _ends(text, after)
@@ -54,25 +54,33 @@ def in_context(anchor: int, tokens: Sequence[int], decode: DecodeBatch) -> list[
     return found
 
 
-def find_anchor(table: TokenTable) -> int | None:
-    """A text token that spells one plain letter, if there is one."""
-    for token in np.flatnonzero((table.lengths() <= 2) & (table.special == 0)).tolist():
-        if table.bytes_of(token) in _ANCHORS:
-            return int(token)
-    return None
+def find_anchors(table: TokenTable) -> list[int]:
+    """Up to two text tokens that spell one plain letter, of different origin if possible.
+
+    A tokenizer with byte tokens spells ``a`` twice: as a piece, usually the later one, and as a byte, which runs
+    together with a byte token beside it.
+    """
+    plain = [
+        token
+        for token in np.flatnonzero((table.lengths() <= 2) & (table.special == 0)).tolist()
+        if table.bytes_of(token) in _ANCHORS
+    ]
+    return list(dict.fromkeys((plain[-1], plain[0]))) if plain else []
 
 
 def find_mismatches(table: TokenTable, tokens: Sequence[int], decode: DecodeBatch) -> list[Mismatch]:
     """The tokens whose bytes the tokenizer's ``decode`` denies; none where no anchor can be found."""
-    anchor = find_anchor(table)
-    if anchor is None or not tokens:
-        return []
-    mismatches = []
-    for token, decoded in zip(tokens, in_context(anchor, tokens, decode), strict=True):
-        expected = table.bytes_of(token)
-        agrees = decoded == (expected if isinstance(decoded, bytes) else expected.decode("utf-8", "replace"))
-        if not agrees:
-            mismatches.append(Mismatch(token, expected, decoded))
+    mismatches: list[Mismatch] = []
+    for anchor in find_anchors(table):
+        mismatches = []
+        for token, decoded in zip(tokens, in_context(anchor, tokens, decode), strict=True):
+            expected = table.bytes_of(token)
+            wanted = expected if isinstance(decoded, bytes) else expected.decode("utf-8", "replace")
+            if decoded != wanted:
+                mismatches.append(Mismatch(token, expected, decoded))
+        tokens = [mismatch.token for mismatch in mismatches]
+        if not tokens:
+            break
     return mismatches
 
 

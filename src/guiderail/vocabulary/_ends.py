@@ -47,9 +47,7 @@ END_TEXTS: frozenset[str] = frozenset(
 _SPECIAL_ONLY = frozenset({"</s>", "<eos>", "[EOS]", "[EOT]", "<EOT>", "_<EOT>"})
 
 
-def end_tokens(
-    declared: Iterable[int | None], special: Mapping[str, int], others: Mapping[str, int]
-) -> list[int]:
+def end_tokens(declared: Iterable[int | None], special: Mapping[str, int], others: Mapping[str, int]) -> list[int]:
     """The declared ends (``None`` is skipped) and the well-known ones, without repetition.
 
     Args:

@@ -53,9 +53,7 @@ def read_metadata(path: str, wanted: Callable[[str], bool]) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise VocabularyError(f"there is no file {path}", code="bad-tokenizer-file") from error
     except (OSError, ValueError, IndexError, struct.error) as error:
-        raise VocabularyError(
-            f"{path} cannot be read as a GGUF file: {error}", code="bad-tokenizer-file"
-        ) from error
+        raise VocabularyError(f"{path} cannot be read as a GGUF file: {error}", code="bad-tokenizer-file") from error
 
 
 class _Reader:

@@ -44,9 +44,7 @@ def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | i
     wanted = {prefix + key for key in (*_SCALARS, "tokens", "token_type")}
     metadata = {
         key.removeprefix(prefix): value
-        for key, value in read_metadata(
-            path, lambda key: key in wanted or key.endswith(".vocab_size")
-        ).items()
+        for key, value in read_metadata(path, lambda key: key in wanted or key.endswith(".vocab_size")).items()
     }
     tokens = metadata.get("tokens")
     kind = metadata.get("model")
@@ -71,9 +69,7 @@ def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | i
         special[f"<token {i}>" if text in special else text] = i
     others = {tokens[i].decode("utf-8", "replace"): i for i in np.flatnonzero(types == USER_DEFINED).tolist()}
     ends = [metadata.get(f"{name}_token_id") for name in ("eos", "eot", "eom")]
-    widths = [
-        value for key, value in metadata.items() if key.endswith(".vocab_size") and isinstance(value, int)
-    ]
+    widths = [value for key, value in metadata.items() if key.endswith(".vocab_size") and isinstance(value, int)]
     bos = metadata.get("bos_token_id")
     return Vocabulary._from_table(
         _table(kind, tokens, types),
@@ -97,9 +93,7 @@ def _table(kind: str, tokens: list[bytes], types: NDArray[Any]) -> TokenTable:
     else:
         space = "▁".encode()
         table = TokenTable.from_tokens([token.replace(space, b" ") for token in tokens])
-    changes = {
-        i: tokens[i] for i in np.flatnonzero(np.isin(types, (UNKNOWN, CONTROL, USER_DEFINED))).tolist()
-    }
+    changes = {i: tokens[i] for i in np.flatnonzero(np.isin(types, (UNKNOWN, CONTROL, USER_DEFINED))).tolist()}
     unplaced = {}
     for i in np.flatnonzero(types == BYTE).tolist():
         try:

@@ -54,9 +54,7 @@ def from_huggingface(
     oracle = FastDecoder(backend)
     table = _table(backend, spellings, oracle)
     # The text of a special token stands for it in messages; it is never matched.
-    table = table.replace(
-        {i: text.encode("utf-8", "replace") for text, i in special.items() if i < table.count}
-    )
+    table = table.replace({i: text.encode("utf-8", "replace") for text, i in special.items() if i < table.count})
     for token in special.values():
         table.unplaced.pop(token, None)
     config = _Configuration(folder)
@@ -171,9 +169,7 @@ class _Configuration:
         self.stops = [i for i in (ends if isinstance(ends, list) else [ends]) if isinstance(i, int)]
 
 
-def _declared(
-    source: Any, token_to_id: Callable[[str], int | None]
-) -> tuple[list[int | None], int | None, list[str]]:
+def _declared(source: Any, token_to_id: Callable[[str], int | None]) -> tuple[list[int | None], int | None, list[str]]:
     """The declared end and beginning of sequence, and the texts of all declared special tokens."""
     if source is None:
         return [], None, []
@@ -278,9 +274,8 @@ def _interpret(steps: list[dict[str, Any]], spellings: list[str | None]) -> Toke
 
 def _ask(spellings: list[str | None], oracle: FastDecoder) -> TokenTable:
     """The bytes of each token as the library's ``decode`` shows them in context."""
-    anchor = next(
-        (i for i, text in enumerate(spellings) if text in ("a", "x", "e", "A", "0", "Ġa", "▁a")), None
-    )
+    plain = ("a", "x", "e", "A", "0", "Ġa", "▁a")
+    anchor = next((i for i in range(len(spellings) - 1, -1, -1) if spellings[i] in plain), None)
     if anchor is None:
         raise VocabularyError(
             "the tokenizer's decoder works on whole texts and has no plain letter to try its tokens with; "
@@ -383,9 +378,7 @@ def _from_slow(
     assert table is not None, "these steps work token by token"
     # Added tokens are decoded as they are written.
     added = {int(i): token for i, token in getattr(tokenizer, "added_tokens_decoder", {}).items()}
-    special = {
-        str(t): int(i) for t, i in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=False)
-    }
+    special = {str(t): int(i) for t, i in zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=False)}
     special |= {token.content: i for i, token in added.items() if token.special}
     literal = {i: token.content for i, token in added.items()} | {i: text for text, i in special.items()}
     table = table.replace({i: t.encode("utf-8", "replace") for i, t in literal.items() if i < table.count})

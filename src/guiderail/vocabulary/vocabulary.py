@@ -303,6 +303,8 @@ class Vocabulary:
                 "this vocabulary has no encoder; pass encode=... where it is made or loaded",
                 code="no-encoder",
             )
+        if not text:
+            return []
         target = text.encode("utf-8", "surrogatepass")
         ids = [int(token) for token in self._encode(text)]
         if self._spells(ids, target):
@@ -545,7 +547,11 @@ class _Each:
 
 
 def _is_integer(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except TypeError:  # also an array of one number, which has __index__
+        return False
+    return not isinstance(value, bool)
 
 
 def _token_id(what: str, value: Any) -> int:
@@ -559,9 +565,7 @@ def _token_id(what: str, value: Any) -> int:
 
 def _count(size: Any) -> int:
     if not _is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
-        raise VocabularyError(
-            f"size is the width of the logits, a positive integer, not {size!r}", code="bad-size"
-        )
+        raise VocabularyError(f"size is the width of the logits, a positive integer, not {size!r}", code="bad-size")
     return operator.index(size)
 
 
