@@ -22,9 +22,7 @@ def once(code: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=11)
     parser.add_argument("--top", type=int, default=12, help="modules to show")
     options = parser.parse_args()
@@ -35,9 +33,7 @@ def main() -> None:
         for _ in range(options.runs):
             command = [sys.executable, "-c", code.format(module)]
             runs.append(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
-        print(
-            f"import {module}: median {statistics.median(runs) * 1e3:.1f} ms, least {min(runs) * 1e3:.1f} ms"
-        )
+        print(f"import {module}: median {statistics.median(runs) * 1e3:.1f} ms, least {min(runs) * 1e3:.1f} ms")
     bare = statistics.median(once("pass") for _ in range(options.runs))
     whole = statistics.median(once("import guiderail") for _ in range(options.runs))
     print(f"the whole process: {whole * 1e3:.1f} ms, of which Python itself {bare * 1e3:.1f} ms\n")

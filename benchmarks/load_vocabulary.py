@@ -54,9 +54,7 @@ def llama3_tiktoken() -> tuple[Any, Callable[[Any], gr.Vocabulary]]:
 
     ranks = load_tiktoken_bpe(str(packaged("llama-models", "llama3/tokenizer.model")))
     special = {name: len(ranks) + i for i, name in enumerate(LLAMA3_SPECIAL)}
-    encoding = tiktoken.Encoding(
-        "llama3", pat_str=LLAMA3_PATTERN, mergeable_ranks=ranks, special_tokens=special
-    )
+    encoding = tiktoken.Encoding("llama3", pat_str=LLAMA3_PATTERN, mergeable_ranks=ranks, special_tokens=special)
     stop = special["<|eot_id|>"]
     return encoding, lambda e: gr.Vocabulary.from_tiktoken(e, stop_token_ids=[stop])
 
@@ -91,9 +89,7 @@ def milliseconds(started: float) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     print("| tokenizer | tokens | own library ms | Vocabulary ms | trie ms | save ms | load ms | file MB |")

@@ -54,9 +54,7 @@ class Round:
     accept: list[int] = field(default_factory=list)
     repeated: int = 0  # a mask asked for again in the same state, median
     memory: int | None = None
-    refused: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # (position, token) that the engine did not allow
+    refused: list[tuple[int, int]] = field(default_factory=list)  # (position, token) that the engine did not allow
 
     error: str | None = None
 
@@ -173,9 +171,7 @@ def attempt(engine: Engine, pattern: str, texts: list[list[int]]) -> Round:
         return Round(error=" ".join(text.split())[:200])
 
 
-def differences(
-    engines: list[Engine], pattern: str, texts: list[list[int]], text_bits: Any
-) -> dict[str, Any]:
+def differences(engines: list[Engine], pattern: str, texts: list[list[int]], text_bits: Any) -> dict[str, Any]:
     """How many masks differ from the first engine's, text tokens only, and the first bit that does."""
     first, *others = engines
     found: dict[str, Any] = {}
@@ -197,9 +193,7 @@ def differences(
         for position, (a, b) in enumerate(zip(expected, masks(engine), strict=False)):
             bits = np.flatnonzero(np.unpackbits((a ^ b).view(np.uint8), bitorder="little"))
             if len(bits):
-                row = found.setdefault(
-                    engine.name, {"masks": 0, "bits": 0, "at": position, "token": int(bits[0])}
-                )
+                row = found.setdefault(engine.name, {"masks": 0, "bits": 0, "at": position, "token": int(bits[0])})
                 row["masks"] += 1
                 row["bits"] += len(bits)
     return found
@@ -219,10 +213,7 @@ def copy_unit(words: int) -> float:
 def import_seconds(package: str) -> float:
     """Of ``import package`` in a fresh process, without the start of Python; the median of five."""
     code = f"import time; t = time.perf_counter(); import {package}; print(time.perf_counter() - t)"
-    runs = [
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        for _ in range(5)
-    ]
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(5)]
     return statistics.median(float(run.stdout) for run in runs)
 
 
@@ -239,8 +230,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
         return (
             "| "
             + " | ".join(
-                c.ljust(w) if i == 0 else c.rjust(w)
-                for i, (c, w) in enumerate(zip(cells, widths, strict=True))
+                c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
             )
             + " |"
         )
@@ -271,9 +261,7 @@ def quantiles(values: list[int]) -> list[float]:
 
 def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: float) -> str:
     out = []
-    supported = {
-        n: [p for p, by in results.items() if by[n][0].error is None and not by[n][0].refused] for n in names
-    }
+    supported = {n: [p for p, by in results.items() if by[n][0].error is None and not by[n][0].refused] for n in names}
     for title, pick in (("first", lambda rounds: rounds[0]), ("again", again)):
         rows = []
         for n in names:
@@ -325,9 +313,7 @@ def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: 
                 "least",
                 "of sums",
             ]
-            out.append(
-                f"#### as multiples of {names[0]}, {title}, patterns that both support\n\n{table(head, rows)}"
-            )
+            out.append(f"#### as multiples of {names[0]}, {title}, patterns that both support\n\n{table(head, rows)}")
     rows = []
     for n in names:
         if supported[n]:
@@ -338,9 +324,7 @@ def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: 
                          f"{statistics.mean(known) / 1e6:.2f}" if known else "–",
                          f"{max(known) / 1e6:.2f}" if known else "–"])  # fmt: skip
     head = ["engine", "repeated state µs", "in copies of the mask", "guide MB, mean", "largest"]
-    out.append(
-        f"### a repeated state (one copy of the mask: {unit / 1e3:.2f} µs) and memory\n\n{table(head, rows)}"
-    )
+    out.append(f"### a repeated state (one copy of the mask: {unit / 1e3:.2f} µs) and memory\n\n{table(head, rows)}")
     return "\n\n".join(out)
 
 
@@ -367,21 +351,15 @@ def disagreements(results: dict[str, dict[str, list[Round]]], names: list[str], 
         for n in names:
             if by[n][0].refused:
                 position, token = by[n][0].refused[0]
-                lines.append(
-                    f"- {p}: {n} refuses {show(token)} at token {position}, one of {len(by[n][0].refused)}"
-                )
+                lines.append(f"- {p}: {n} refuses {show(token)} at token {position}, one of {len(by[n][0].refused)}")
             elif by[n][0].error is not None:
                 lines.append(f"- {p}: {n}: {by[n][0].error}")
     return "\n".join(lines) or "none"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--engines", default=",".join(ENGINES), help="comma-separated, the first is the unit of ratios"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--engines", default=",".join(ENGINES), help="comma-separated, the first is the unit of ratios")
     parser.add_argument(
         "--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's, from llama-models)"
     )
@@ -390,15 +368,9 @@ def main() -> None:
     )
     parser.add_argument("--tokens", type=int, default=200, help="to replay for each pattern")
     parser.add_argument("--rounds", type=int, default=3, help="compilations and replays of each pattern")
-    parser.add_argument(
-        "--limit", type=float, default=30, help="seconds for one pattern of an engine that runs apart"
-    )
-    parser.add_argument(
-        "--walk", action="store_true", help="walk at random even where there are sample texts"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="also compare every mask with the first engine's"
-    )
+    parser.add_argument("--limit", type=float, default=30, help="seconds for one pattern of an engine that runs apart")
+    parser.add_argument("--walk", action="store_true", help="walk at random even where there are sample texts")
+    parser.add_argument("--check", action="store_true", help="also compare every mask with the first engine's")
     parser.add_argument("--json", help="write every measurement to this file")
     options = parser.parse_args()
 
@@ -409,8 +381,7 @@ def main() -> None:
     walker = next((e for e in engines if not e.isolated), engines[0])
     special = set(tokenizer.all_special_ids) | set(tokenizer.added_tokens_decoder)
     lengths = [
-        0 if i in special else len(t)
-        for i, t in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
+        0 if i in special else len(t) for i, t in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))
     ]
     flags = np.zeros((size + 31) // 32 * 32, np.uint8)
     flags[: len(lengths)] = np.array(lengths) > 0
@@ -461,18 +432,14 @@ def main() -> None:
                 print(f"- {p}: {n}: {row['masks']} masks, {row['bits']} bits; first at token {row['at']}: "
                       f"{tokenizer.decode([row['token']])!r}")  # fmt: skip
     imports = {e.package.replace("-", "_"): import_seconds(e.package.replace("-", "_")) for e in engines}
-    print(
-        "\n### import\n\n" + ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in imports.items())
-    )
+    print("\n### import\n\n" + ", ".join(f"{name} {seconds * 1e3:.0f} ms" for name, seconds in imports.items()))
     if options.json:
         data = {
             "engines": {e.name: e.version for e in engines},
             "copy_ns": unit,
             "import_s": imports,
             "differences": masks,
-            "patterns": {
-                p: {n: [asdict(r) for r in rs] for n, rs in by.items()} for p, by in results.items()
-            },
+            "patterns": {p: {n: [asdict(r) for r in rs] for n, rs in by.items()} for p, by in results.items()},
         }
         Path(options.json).write_text(json.dumps(data))
 

@@ -44,9 +44,7 @@ def replay(guide: gr.Guide, max_tokens: int, size: int, seed: int) -> list[int]:
         started = time.perf_counter_ns()
         matcher.fill_next_token_bitmask(bitmask, 0)
         filled = time.perf_counter_ns()
-        allowed = [
-            int(i) for i in np.flatnonzero(gr.bitmask_to_bool(bitmask, size)[0]) if int(i) not in stops
-        ]
+        allowed = [int(i) for i in np.flatnonzero(gr.bitmask_to_bool(bitmask, size)[0]) if int(i) not in stops]
         if not allowed:
             matcher.reset()
             continue
@@ -58,9 +56,7 @@ def replay(guide: gr.Guide, max_tokens: int, size: int, seed: int) -> list[int]:
 
 
 def with_model(pattern: str, counts: list[int]) -> None:
-    print(
-        "\n| max_tokens | seconds, free | seconds, constrained | ms a token, free | ms a token, constrained |"
-    )
+    print("\n| max_tokens | seconds, free | seconds, constrained | ms a token, free | ms a token, constrained |")
     print("|---:|---:|---:|---:|---:|")
     prompt = "Write a long story about a lighthouse."
     for count in counts:
@@ -78,9 +74,7 @@ def with_model(pattern: str, counts: list[int]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--max-tokens", type=int, default=400)
     parser.add_argument(
         "--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's, from llama-models)"

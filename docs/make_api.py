@@ -54,9 +54,7 @@ def prose(doc: str | None) -> str:
             lines += ["", f"**{section}**", ""]
         elif section and line.startswith("    ") and not line.startswith("     "):
             item = re.match(r"    ([\w.*, ]+?)(?: \(.*?\))?: (.*)", line)
-            lines.append(
-                f"- `{item[1]}`: {item[2]}" if item else f"- {bare}" if section == "Raises" else bare
-            )
+            lines.append(f"- `{item[1]}`: {item[2]}" if item else f"- {bare}" if section == "Raises" else bare)
         else:
             if line and not line.startswith(" "):
                 section = ""

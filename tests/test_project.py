@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import types
 from importlib import metadata
 from pathlib import Path
 
@@ -15,6 +17,30 @@ import guiderail as gr
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "transformers", "tokenizers", "tiktoken", "sentencepiece", "gguf", "triton", "xllamacpp",
          "llama_cpp", "mistral_common", "typer", "rich", "pydantic")  # fmt: skip
+PROMISED = [
+    "Vocabulary",
+    "Constraint",
+    "Guide",
+    "Matcher",
+    "TokenAutomaton",
+    "GuiderailError",
+    "regex",
+    "choice",
+    "literal",
+    "sequence",
+    "optional",
+    "repeat",
+    "separated_by",
+    "text_until",
+    "substring_of",
+    "special_token",
+    "compile",
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "fill_next_token_bitmasks",
+    "generate",
+    "stream",
+]
 VERSION = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)
 
 
@@ -22,9 +48,7 @@ def fresh(code: str) -> str:
     """The output of a program in a fresh interpreter that finds guiderail where this one does."""
     path = str(Path(gr.__file__).parent.parent)
     code = f"import sys; sys.path.append({path!r})\n{code}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.strip()
 
 
@@ -48,8 +72,6 @@ print(int(bitmask[0, 0]), [m for m in {HEAVY!r} if m in sys.modules])
 def test_all_lists_the_public_names() -> None:
     assert len(gr.__all__) == len(set(gr.__all__))
     assert [name for name in gr.__all__ if not hasattr(gr, name)] == []
-    import types
-
     public = {
         name
         for name, value in vars(gr).items()
@@ -58,12 +80,7 @@ def test_all_lists_the_public_names() -> None:
     assert public - set(gr.__all__) == set()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["Vocabulary", "Constraint", "Guide", "Matcher", "TokenAutomaton", "GuiderailError", "regex", "choice", "literal",
-     "sequence", "optional", "repeat", "separated_by", "text_until", "substring_of", "special_token", "compile",
-     "allocate_token_bitmask", "apply_token_bitmask_inplace", "fill_next_token_bitmasks", "generate", "stream"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", PROMISED)
 def test_promised_names(name: str) -> None:
     assert name in gr.__all__
     assert getattr(gr, name).__doc__
@@ -118,8 +135,6 @@ def test_files_stay_readable() -> None:
 
 
 def test_scripts_can_be_run() -> None:
-    import os
-
     assert os.access(ROOT / ".ci/run", os.X_OK) or os.name == "nt"
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in ("demo", "test", "lint", "bench", "docs", "clean"):

@@ -113,8 +113,7 @@ def title(r: Random, low: int, high: int) -> str:
 
 def markdown(r: Random) -> str:
     return "".join(
-        f"- {r.choice(['', '**' + r.choice(NOUNS) + '**: '])}{prose(r, r.randint(20, 80))}\n"
-        for _ in range(6)
+        f"- {r.choice(['', '**' + r.choice(NOUNS) + '**: '])}{prose(r, r.randint(20, 80))}\n" for _ in range(6)
     )
 
 
@@ -169,9 +168,7 @@ def email(r: Random) -> str:
 
 def xml(r: Random) -> str:
     tag = r.choice(NOUNS)
-    return f'<{tag} id="{digits(r, 4)}" lang="en">{prose(r, r.randint(20, 60))}</item>'.replace(
-        f"<{tag} ", "<item "
-    )
+    return f'<{tag} id="{digits(r, 4)}" lang="en">{prose(r, r.randint(20, 60))}</item>'.replace(f"<{tag} ", "<item ")
 
 
 def hex_dump(r: Random) -> str:
@@ -351,9 +348,7 @@ TABLE: list[tuple[str, str, Recipe | None]] = [
         "base64",
         r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
         lambda r: "".join(
-            r.choices(
-                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", k=4 * r.randint(10, 30)
-            )
+            r.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", k=4 * r.randint(10, 30))
         ),
     ),
     ("unicode-words", r"(\w+[ ,]){1,30}\w+", lambda r: " ".join(r.choices(UNICODE, k=12))),

@@ -67,6 +67,7 @@ class Guiderail(Engine):
 
         self.gr = gr
         self.vocabulary = gr.Vocabulary.from_huggingface(tokenizer)
+        _ = self.vocabulary.core  # the native trie, otherwise built by the first compilation
         self.bits = np.zeros((1, (self.vocabulary.size + 31) // 32), np.int32)
 
     def compile(self, pattern: str) -> Any:
