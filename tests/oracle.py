@@ -140,9 +140,7 @@ class _Run:
         if kind == "char_class":
             after = [j for j in boundaries(text, i, high) if j > i][:1]
             return (
-                after
-                if after and is_utf8(text[i : after[0]]) and ord(text[i : after[0]].decode()) in args[0]
-                else ()
+                after if after and is_utf8(text[i : after[0]]) and ord(text[i : after[0]].decode()) in args[0] else ()
             )
         if kind == "byte_class":
             return {i + 1} if i < high and text[i] in args[0] else ()
@@ -154,9 +152,7 @@ class _Run:
         if kind == "union":
             return {j for part in args[0] for j in self.ends(part, i, low, high)}
         if kind == "intersection":
-            return frozenset(range(i, high + 1)).intersection(
-                *(self.ends(part, i, low, high) for part in args[0])
-            )
+            return frozenset(range(i, high + 1)).intersection(*(self.ends(part, i, low, high) for part in args[0]))
         if kind == "complement":
             return {j for j in range(i, high + 1) if is_utf8(text[i:j])} - self.ends(args[0], i, low, high)
         if kind == "repeat":
@@ -174,17 +170,11 @@ class _Run:
         if kind == "choice":
             return {i + len(s) for s in args[0] if text[i:high].startswith(s)}
         if kind == "substring_of":
-            return {
-                j for j in range(i, high + 1) if is_utf8(text[i:j]) and any(text[i:j] in t for t in args[0])
-            }
+            return {j for j in range(i, high + 1) if is_utf8(text[i:j]) and any(text[i:j] in t for t in args[0])}
         if kind == "look_ahead":
             return {i} if bool(self.ends(args[0], i, low, high)) != args[1] else ()
         if kind == "look_behind":
-            return (
-                {i}
-                if any(i in self.ends(args[0], j, low, high) for j in range(low, i + 1)) != args[1]
-                else ()
-            )
+            return {i} if any(i in self.ends(args[0], j, low, high) for j in range(low, i + 1)) != args[1] else ()
         if kind == "scope":
             return {j for j in range(i, high + 1) if j in self.ends(args[0], i, i, j)}
         if kind == "greedy":

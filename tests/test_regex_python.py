@@ -57,12 +57,8 @@ def patterns(atomic: bool):
             st.tuples(inner, inner).map(lambda p: f"(?:{p[0]}|{p[1]})"),
             st.tuples(inner, st.sampled_from(more)).map(lambda p: f"(?:{p[0]}){p[1]}"),
             st.tuples(st.sampled_from(["(?=", "(?!"]), inner).map(lambda p: f"{p[0]}{p[1]})"),
-            st.tuples(st.sampled_from(["(?<=", "(?<!"]), st.sampled_from(BEHIND)).map(
-                lambda p: f"{p[0]}{p[1]})"
-            ),
-            st.tuples(st.sampled_from(["(", "(?i:", "(?s-i:", "(?a:"]), inner).map(
-                lambda p: f"{p[0]}{p[1]})"
-            ),
+            st.tuples(st.sampled_from(["(?<=", "(?<!"]), st.sampled_from(BEHIND)).map(lambda p: f"{p[0]}{p[1]})"),
+            st.tuples(st.sampled_from(["(", "(?i:", "(?s-i:", "(?a:"]), inner).map(lambda p: f"{p[0]}{p[1]})"),
         ]
         return st.one_of(options + ([inner.map("(?>{})".format)] if atomic else []))
 
@@ -120,9 +116,7 @@ def test_the_core_agrees_with_the_oracle_on_generated_matches(data):
         return
     if "scope" in kinds(constraint):
         return  # the look-arounds of the core have tests of their own
-    text = data.draw(
-        st.from_regex(re.compile(pattern), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t))
-    )
+    text = data.draw(st.from_regex(re.compile(pattern), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t)))
     for candidate in (text, text[1:], text[:-1], text + "a"):
         assert constraint.matches(candidate) == program.matches(candidate.encode()), (pattern, candidate)
 

@@ -120,9 +120,7 @@ def small() -> str:
     word = runs(c for c in range(0x110000) if chr(c).isalnum() or c == 0x5F)
     digit = runs(c for c in range(0x110000) if chr(c).isdecimal())
     later = runs(
-        c
-        for c in range(0x110000)
-        if unicodedata.category(chr(c)) == "Cn" and regex.match(r"\p{Assigned}", chr(c))
+        c for c in range(0x110000) if unicodedata.category(chr(c)) == "Cn" and regex.match(r"\p{Assigned}", chr(c))
     )
     cased = found(r"[\p{CWCM}\p{CWCF}]")
     return HEAD + (
@@ -142,9 +140,7 @@ def large() -> str:
         names |= {plain(n): long for n in (long, short) if n}
     categories: dict[str, str] = {}
     for aliases in values("GC").values():
-        short = next(
-            (a for a in aliases if len(a) == 2 and a[0] in "LMNPSZC" and a[1].isalpha() and a != "LC"), None
-        )
+        short = next((a for a in aliases if len(a) == 2 and a[0] in "LMNPSZC" and a[1].isalpha() and a != "LC"), None)
         if short is not None and short != "CN":
             key = short[0] + short[1].lower()
             tables[key] = packed(found(rf"\p{{gc={key}}}"))

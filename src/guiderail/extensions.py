@@ -233,8 +233,7 @@ def delimited_subsequence_of(
     parts = tuple(map(_coerce, items))
     if not isinstance(min, int) or isinstance(min, bool) or not 0 <= min <= len(parts) or not parts:
         raise CompileError(
-            "delimited_subsequence_of needs items, and min between 0 and their number, "
-            f"not {len(parts)} and {min!r}",
+            f"delimited_subsequence_of needs items, and min between 0 and their number, not {len(parts)} and {min!r}",
             code="bad-items",
         )
     return DelimitedSubsequenceOf(parts, _coerce(delimiter), min)
@@ -249,9 +248,7 @@ class _Call:
         self.name, self.arguments, self.source, self.span = name, arguments, source, span
 
     def error(self, message: str) -> PatternError:
-        return PatternError(
-            f"{self.name}: {message}", code="regex-extension", source=self.source, span=self.span
-        )
+        return PatternError(f"{self.name}: {message}", code="regex-extension", source=self.source, span=self.span)
 
     def texts(self) -> list[str]:
         """The arguments as texts."""
@@ -262,8 +259,7 @@ class _Call:
             for part in parts:
                 if not isinstance(part, Lit):
                     raise self.error(
-                        "the argument must be a plain text; escape special characters, "
-                        "and do not ignore case here"
+                        "the argument must be a plain text; escape special characters, and do not ignore case here"
                     )
                 text += part.text
             out.append(text)

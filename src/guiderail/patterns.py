@@ -77,9 +77,7 @@ def _made(pattern: str, max_length: int | None = None) -> Constraint:
 
 def _offset(offset: str) -> str:
     if offset not in _SUFFIX:
-        raise CompileError(
-            f"offset is 'required', 'optional' or 'none', not {offset!r}", code="bad-pattern-option"
-        )
+        raise CompileError(f"offset is 'required', 'optional' or 'none', not {offset!r}", code="bad-pattern-option")
     return _SUFFIX[offset]
 
 
@@ -139,11 +137,7 @@ def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
     """
     import re
 
-    if (
-        isinstance(schemes, str)
-        or not schemes
-        or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes)
-    ):
+    if isinstance(schemes, str) or not schemes or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes):
         raise CompileError("schemes are names such as ('http', 'https')", code="bad-pattern-option")
     # sub-delims, unreserved and percent-encoded characters
     common = r"[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
@@ -228,9 +222,7 @@ def semver() -> Constraint:
     """A version of Semantic Versioning 2.0.0: ``major.minor.patch[-prerelease][+build]``."""
     number = "(?:0|[1-9][0-9]*)"
     pre = f"(?:{number}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-    return _made(
-        rf"{number}\.{number}\.{number}(?:-{pre}(?:\.{pre})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
-    )
+    return _made(rf"{number}\.{number}\.{number}(?:-{pre}(?:\.{pre})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?")
 
 
 def slug() -> Constraint:

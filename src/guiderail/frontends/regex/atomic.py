@@ -68,8 +68,7 @@ class _Expander:
 
     def refuse(self, why: str) -> PatternError:
         return PatternError(
-            f"{why}; rewrite the group without (?>…) or a possessive quantifier, with a look-ahead "
-            "if need be",
+            f"{why}; rewrite the group without (?>…) or a possessive quantifier, with a look-ahead if need be",
             code="regex-atomic",
             source=self.source,
             span=self.span,
@@ -178,9 +177,7 @@ class _Expander:
                 f"a bounded repetition of more than {_UNROLL} optional iterations stands before other text"
             )
         result = tail
-        for more in range(
-            1, high - low + 1
-        ):  # X (what more-1 further iterations give) | (?!X{1,more} K) first(K)
+        for more in range(1, high - low + 1):  # X (what more-1 further iterations give) | (?!X{1,more} K) first(K)
             self.budget -= 10
             result = Alt(
                 [

@@ -87,9 +87,7 @@ def _predicate(packed: str, test: str) -> CharSet:
     if tuple(map(int, unicodedata.unidata_version.split("."))) > table:
         later = [c for low, high in _unpack(_classes.LATER) for c in range(low, high + 1) if holds(chr(c))]
         return CharSet(_unpack(packed) + _runs(later))
-    return CharSet(
-        _runs([c for c in range(0x110000) if holds(chr(c))]) + ([(95, 95)] if test == "isalnum" else [])
-    )
+    return CharSet(_runs([c for c in range(0x110000) if holds(chr(c))]) + ([(95, 95)] if test == "isalnum" else []))
 
 
 @lru_cache(maxsize=1)
@@ -126,7 +124,7 @@ def space() -> CharSet:
 # -- case
 # ------------------------------------------------------------------------------------------------------
 def _lower(c: int) -> int:
-    """Lower case as Python's ``re`` uses it: of a mapping to several characters (U+0130 has the only one) the first."""
+    """Lower case as ``re`` uses it: of a mapping to several characters (U+0130 alone has one) the first."""
     return ord(chr(c).lower()[0])
 
 
@@ -134,8 +132,7 @@ class _Cases:
     """The tables of ``re.IGNORECASE`` for str patterns.
 
     A character c matches a set S when the lower case of c is in S', the lower cases of the members of S and
-    the characters that share an upper case with those. It is not symmetric (``ẞ`` matches ``ß``, not the
-    reverse).
+    the characters that share an upper case with those.
     """
 
     def __init__(self) -> None:
@@ -164,9 +161,7 @@ class _Cases:
                 lowered = self.lower[c]
                 folded.add(lowered)
                 folded.update(self.twins.get(lowered, ()))
-        others = (
-            chars - explicit
-        ) & self.cased_set  # from \w and the like: asked about the lower case itself
+        others = (chars - explicit) & self.cased_set  # from \w and the like: asked about the lower case itself
         matched = [c for low in folded for c in self.sources.get(low, (low,))]
         for low, high in others.ranges():
             for c in range(low, high + 1):
@@ -253,9 +248,7 @@ def fold_ecma(chars: CharSet) -> CharSet:
     classes, members = _ecma_classes()
     inside = (chars & members).ranges()
     return (
-        chars | CharSet([(d, d) for a, b in inside for c in range(a, b + 1) for d in classes[c]])
-        if inside
-        else chars
+        chars | CharSet([(d, d) for a, b in inside for c in range(a, b + 1) for d in classes[c]]) if inside else chars
     )
 
 

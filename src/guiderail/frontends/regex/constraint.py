@@ -59,9 +59,7 @@ class Regex(Constraint):
             for letter in self.flags:
                 bits |= _ECMA_FLAGS[letter]
             unicode = "u" in self.flags or "v" in self.flags
-            parsed = EcmaParser(
-                self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags
-            ).parse()
+            parsed = EcmaParser(self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags).parse()
         object.__setattr__(self, "_parsed", parsed)
 
     def _lower(self, b: _core.Builder) -> int:
@@ -124,17 +122,14 @@ def regex(
     if isinstance(pattern, re.Pattern):
         if dialect != "python" or flags:
             raise CompileError(
-                "a compiled pattern has its own flags and is of the Python dialect; "
-                "pass pattern.pattern instead",
+                "a compiled pattern has its own flags and is of the Python dialect; pass pattern.pattern instead",
                 code="regex-compiled",
             )
         flags = pattern.flags & ~re.UNICODE
         pattern = pattern.pattern
     if not isinstance(pattern, str):
         if isinstance(pattern, bytes):
-            raise PatternError(
-                "patterns of bytes are not read; decode the pattern to a string", code="regex-bytes"
-            )
+            raise PatternError("patterns of bytes are not read; decode the pattern to a string", code="regex-bytes")
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
     if dialect not in ("python", "ecma"):
         raise CompileError(f"the dialect is 'python' or 'ecma', not {dialect!r}", code="regex-dialect")
@@ -153,9 +148,7 @@ def _letters(flags: int | str, dialect: str) -> str:
         letters = "".join(sorted(set(flags)))
     else:
         if dialect != "python":
-            raise CompileError(
-                f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags"
-            )
+            raise CompileError(f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags")
         letters = "".join(letter for letter, bit in sorted(_RE_FLAGS.items()) if flags & bit)
         for bit in _RE_FLAGS.values():
             flags &= ~int(bit)

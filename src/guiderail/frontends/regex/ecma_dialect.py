@@ -111,8 +111,7 @@ class EcmaParser(Parser):
         if self.pattern.startswith("{", i + 2):
             found = self.property_escape(i)
             if found is not None:
-                negated = self.pattern[i + 1] == "P" and self.flags & IGNORECASE
-                return (found[0] if negated else self.fold(found[0], found[0])), found[1]
+                return self.fold(found[0], found[0]), found[1]
         if self.unicode:
             self.fail("unknown-property", "\\p needs a property in braces, e.g. \\p{Letter}", i, i + 2)
         return None, i + 2
@@ -144,9 +143,7 @@ class EcmaParser(Parser):
         if c in "0123456789":
             digit_next = pattern[i + 2 : i + 3].isdigit()
             if strict and (c != "0" or digit_next):
-                self.fail(
-                    "bad-escape", "an octal escape is not allowed with the u flag; use \\x or \\u", i, i + 2
-                )
+                self.fail("bad-escape", "an octal escape is not allowed with the u flag; use \\x or \\u", i, i + 2)
             match = _OCTAL.match(pattern, i + 1)
             return (c, i + 2) if match is None else (chr(int(match[0], 8)), match.end())
         if strict and c not in _SYNTAX and not (in_class and c == "-"):
@@ -196,9 +193,7 @@ class EcmaParser(Parser):
         chars = charsets.NONE
         while True:
             if i >= n:
-                self.fail(
-                    "unterminated-class", "this character class is never closed; add ']'", start, start + 1
-                )
+                self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
             if pattern[i] == "]":
                 break
             item_at = i
@@ -209,8 +204,7 @@ class EcmaParser(Parser):
                     if high < low:
                         self.fail(
                             "bad-range",
-                            "a range needs a lower and a higher character; "
-                            "escape the '-' to match it literally",
+                            "a range needs a lower and a higher character; escape the '-' to match it literally",
                             item_at,
                             end,
                         )
@@ -218,9 +212,7 @@ class EcmaParser(Parser):
                     i = end
                     continue
                 if self.unicode:
-                    self.fail(
-                        "bad-range", "a range cannot begin or end with a class; escape the '-'", item_at, end
-                    )
+                    self.fail("bad-range", "a range cannot begin or end with a class; escape the '-'", item_at, end)
                 ranges.append((45, 45))  # Annex B: the '-' is itself
                 for bound in (low, high):
                     if isinstance(bound, int):
@@ -244,8 +236,7 @@ class EcmaParser(Parser):
             if self.sets and (c in "()[{}/|" or pattern[i : i + 2] in _DOUBLES):
                 self.fail(
                     "set-notation",
-                    "the set notation of the v flag is not read; "
-                    "write the class out, or escape this character",
+                    "the set notation of the v flag is not read; write the class out, or escape this character",
                     i,
                     i + 1,
                 )
@@ -263,9 +254,7 @@ class EcmaParser(Parser):
                 return found, end
         if self.sets:
             if c == "q":
-                self.fail(
-                    "set-notation", "strings in classes (\\q{…}) are not read; use alternatives", i, i + 2
-                )
+                self.fail("set-notation", "strings in classes (\\q{…}) are not read; use alternatives", i, i + 2)
             if c in "&-!#%,:;<=>@`~":
                 return ord(c), i + 2
         char, end = self.character(i, in_class=True)
@@ -324,9 +313,7 @@ class EcmaParser(Parser):
                 seen.add(c)
                 flags = flags & ~_MODIFIERS[c] if off else flags | _MODIFIERS[c]
             else:
-                self.fail(
-                    "flags", "modifiers are any of i, m, s, once each, as in (?i:…) or (?i-s:…)", start, i + 1
-                )
+                self.fail("flags", "modifiers are any of i, m, s, once each, as in (?i:…) or (?i-s:…)", start, i + 1)
             i += 1
         if not seen:
             self.fail("flags", "a modifier is missing", start, i + 1)

@@ -120,9 +120,7 @@ class _Eliminator:
             if isinstance(item, Rep) and item.max == 1:
                 item = Alt([item.item, nothing(item)] if item.min == 0 else [item.item], item.start, item.end)
             if isinstance(item, Alt):
-                branches: list[Node] = [
-                    Cat(flat([x, *rest] if ahead else [*rest, x]), *span) for x in item.items
-                ]
+                branches: list[Node] = [Cat(flat([x, *rest] if ahead else [*rest, x]), *span) for x in item.items]
                 done = yield self.visit(Alt(branches, *span), ahead, side)
                 return Cat([*left, done] if ahead else [done, *right], *span)
         return Cat(items, *span) if len(items) != 1 else items[0]

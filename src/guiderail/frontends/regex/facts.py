@@ -106,11 +106,7 @@ class Facts:
         if isinstance(node, Rep):
             item = self(node.item)
             most = (
-                0
-                if node.max == 0 or item.most == 0
-                else -1
-                if node.max < 0 or item.most < 0
-                else node.max * item.most
+                0 if node.max == 0 or item.most == 0 else -1 if node.max < 0 or item.most < 0 else node.max * item.most
             )
             unique = node.mode == "possessive" or (item.unique and node.min == node.max)
             unique = unique or most == 0 or item.least * node.min == most
@@ -143,8 +139,7 @@ class Facts:
         most = -1 if any(f.most < 0 for f in facts) else sum(f.most for f in facts)
         least = sum(f.least for f in facts)
         unique = least == most or all(
-            f.unique or self.stops(item, facts[k + 1 :])
-            for k, (item, f) in enumerate(zip(items, facts, strict=True))
+            f.unique or self.stops(item, facts[k + 1 :]) for k, (item, f) in enumerate(zip(items, facts, strict=True))
         )
         return Fact(least, most, first, last, any(f.special for f in facts), unique)
 

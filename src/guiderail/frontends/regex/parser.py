@@ -105,9 +105,7 @@ class Parser:
             c = pattern[i]
             if c == "\\":
                 if i + 1 == n:
-                    self.fail(
-                        "bad-escape", "the pattern ends in a lone backslash; double it to match one", i, n
-                    )
+                    self.fail("bad-escape", "the pattern ends in a lone backslash; double it to match one", i, n)
                 i = self.escape(i)
             elif c == "[":
                 i = self.char_class(i)
@@ -203,8 +201,7 @@ class Parser:
                 where = (start + k, start + k + 1) if len(text) == end - start else (start, end)
                 self.fail_code(
                     "lone-surrogate",
-                    f"a lone surrogate U+{ord(char):04X} is not a character and can never be matched; "
-                    "remove it",
+                    f"a lone surrogate U+{ord(char):04X} is not a character and can never be matched; remove it",
                     *where,
                 )
 
@@ -225,9 +222,7 @@ class Parser:
             low, high, end = counted
         if self.last == NOTHING or self.last == ANCHOR:
             what = "an anchor cannot be repeated" if self.last == ANCHOR else "there is nothing to repeat"
-            self.fail(
-                "nothing-to-repeat", f"{what} before this quantifier; escape it to match it literally", i, end
-            )
+            self.fail("nothing-to-repeat", f"{what} before this quantifier; escape it to match it literally", i, end)
         if self.last == REPEATED:
             self.fail(
                 "multiple-repeat",
@@ -260,19 +255,13 @@ class Parser:
         low_text, comma, high_text = match.groups()
         start, end = match.span()
         if len(low_text) > 10 or len(high_text or "") > 10:
-            self.fail(
-                "repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end
-            )
+            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
         low = int(low_text or 0)
         high = (int(high_text) if high_text else -1) if comma else low
         if max(low, high) > _MAX_REPEAT:
-            self.fail(
-                "repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end
-            )
+            self.fail("repeat-too-large", f"a repetition may count to {_MAX_REPEAT} at most; use + or *", start, end)
         if 0 <= high < low:
-            self.fail(
-                "bad-quantifier", f"the most ({high}) is below the least ({low}); swap them", start, end
-            )
+            self.fail("bad-quantifier", f"the most ({high}) is below the least ({low}); swap them", start, end)
         return low, high, end
 
     # -- groups
@@ -329,9 +318,7 @@ class Parser:
         if name in GROUP_NAMES:
             return self.push(start, "extension", name, body, self.flags)
         if name in self.names:
-            self.fail(
-                "duplicate-group", f"the group name {name!r} is taken; choose another", name_at, body - 1
-            )
+            self.fail("duplicate-group", f"the group name {name!r} is taken; choose another", name_at, body - 1)
         self.names.add(name)
         self.groups += 1
         return self.push(start, "group", name, body, self.flags)

@@ -159,9 +159,7 @@ class PythonParser(Parser):
         sets: list[CharSet] = []
         while True:
             if i >= n:
-                self.fail(
-                    "unterminated-class", "this character class is never closed; add ']'", start, start + 1
-                )
+                self.fail("unterminated-class", "this character class is never closed; add ']'", start, start + 1)
             c = pattern[i]
             if c == "]" and i > first:
                 break

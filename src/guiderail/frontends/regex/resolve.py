@@ -139,9 +139,7 @@ class _Resolver:
         known = left if left is not None else right
         wanted = bool(known) == node.negated  # whether the other neighbour must be a word character
         chars = node.chars if wanted else ~node.chars
-        return self.edge(
-            Edge(left is None, chars, not wanted, node.start, node.end), before if left is None else after
-        )
+        return self.edge(Edge(left is None, chars, not wanted, node.start, node.end), before if left is None else after)
 
     def look(self, node: Look, before: Side, after: Side) -> Steps:
         item: Node
@@ -240,12 +238,7 @@ class _Resolver:
                     outer = before if item.behind else after
                     at_rim = j == 0 if item.behind else j == len(out) - 1
                     replaced = self.join(item, out[j], outer if at_rim else None)
-            elif (
-                isinstance(item, EndNl)
-                and k + 2 == len(out)
-                and isinstance(out[-1], Any)
-                and not len(after[0])
-            ):
+            elif isinstance(item, EndNl) and k + 2 == len(out) and isinstance(out[-1], Any) and not len(after[0]):
                 j = k + 1
                 replaced = [Rep(Lit("\n", item.start, item.end), 0, 1, "greedy", item.start, item.end)]
             elif isinstance(item, Any) and not (k == 0 and len(before[0])) and k + 1 < len(out):
@@ -273,9 +266,7 @@ class _Resolver:
         span = (edge.start, edge.end)
         if isinstance(other, Set):
             return [Set(other.chars & edge.chars, other.start, other.end)]
-        if (
-            isinstance(other, Any) and outer is not None and not len(outer[0])
-        ):  # Any reaches the edge of the text
+        if isinstance(other, Any) and outer is not None and not len(outer[0]):  # Any reaches the edge of the text
             one = Set(edge.chars, *span)
             some: Node = Cat([other, one] if edge.behind else [one, other], *span)
             if not len(edge.chars):
