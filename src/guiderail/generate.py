@@ -388,21 +388,35 @@ def generate(
     prompt: str,
     constraint: Constraint | Guide,
     *,
+    max_tokens: int = ...,
+    temperature: float = ...,
+    top_p: float = ...,
+    top_k: int | None = ...,
+    seed: int | None = ...,
+    system: str | None = ...,
+    chat: bool = ...,
+    jump_forward: bool = ...,
     on_incomplete: OnIncomplete = ...,
-    **options: Any,
 ) -> str: ...
 @overload
 def generate(
     model: Any,
-    prompt: Sequence[str],
+    prompt: list[str] | tuple[str, ...],
     constraint: Constraint | Guide | Sequence[Constraint | Guide],
     *,
+    max_tokens: int = ...,
+    temperature: float = ...,
+    top_p: float = ...,
+    top_k: int | None = ...,
+    seed: int | None = ...,
+    system: str | None = ...,
+    chat: bool = ...,
+    jump_forward: bool = ...,
     on_incomplete: OnIncomplete = ...,
-    **options: Any,
 ) -> list[str]: ...
 def generate(
     model: Any,
-    prompt: str | Sequence[str],
+    prompt: str | list[str] | tuple[str, ...],
     constraint: Constraint | Guide | Sequence[Constraint | Guide],
     *,
     max_tokens: int = DEFAULT_MAX_TOKENS,
@@ -504,8 +518,7 @@ def _guide(constraint: Any, model: Model) -> Guide:
     if isinstance(constraint, Guide):
         if constraint.vocabulary is not model.vocabulary and constraint.vocabulary != model.vocabulary:
             raise CompileError(
-                f"the guide was compiled for {constraint.vocabulary!r}, not for {model.vocabulary!r} of "
-                f"the model",
+                f"the guide was compiled for {constraint.vocabulary!r}, not for {model.vocabulary!r} of the model",
                 code="other-vocabulary",
             )
         return constraint

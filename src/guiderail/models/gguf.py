@@ -79,8 +79,7 @@ class GGUFModel:
         if context_length is not None and not 1 <= context_length <= trained:
             self.close()
             raise ModelError(
-                f"context_length must lie between 1 and the {trained} tokens of {self.path.name}, "
-                f"not {context_length}",
+                f"context_length must lie between 1 and the {trained} tokens of {self.path.name}, not {context_length}",
                 code="bad-option",
             )
         self.context_length: int = context_length or trained
@@ -125,7 +124,8 @@ class GGUFModel:
         # Some text spells a special token: it must stay text, so only what the template adds is read as
         # special.
         marks = dict(zip(texts, _MARKS, strict=False))
-        rest, ids = self._render(marks), []
+        rest = self._render(marks)
+        ids: list[int] = []
         for role, text in texts.items():
             before, _, rest = rest.partition(marks[role])
             ids += self.tokenize(before, special=True, start=not ids) + self.tokenize(text)
@@ -235,9 +235,7 @@ class GGUFSession:
                 raise context_full(self._model.name, self._used[row] + len(tokens), self.length)
             for i, token in enumerate(tokens):
                 if not 0 <= token < self._model.logits_size:
-                    raise ModelError(
-                        f"the token id {token} is not one of {self._model.name}", code="bad-token"
-                    )
+                    raise ModelError(f"the token id {token} is not one of {self._model.name}", code="bad-token")
                 items.append((token, self._used[row] + i, row, i == len(tokens) - 1))
         if not items:
             raise ModelError("nothing to compute: every row of the call is empty", code="bad-batch")
@@ -294,9 +292,7 @@ class _Tokenizer:
     def tokenize(self, text: bytes, add_bos: bool = False, special: bool = False) -> list[int]:
         model = self._model()
         if model is None or not model._finalizer.alive:
-            raise VocabularyError(
-                "the model whose tokenizer this vocabulary uses was closed", code="no-encoder"
-            )
+            raise VocabularyError("the model whose tokenizer this vocabulary uses was closed", code="no-encoder")
         return model.tokenize(text.decode(), special=special, start=add_bos)
 
 
@@ -336,6 +332,4 @@ class EmbeddedModel(GGUFModel):
 
     def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
         # the model's own template says this when no one else does
-        return super().encode(
-            prompt, chat=chat, system=self.DEFAULT_SYSTEM if chat and system is None else system
-        )
+        return super().encode(prompt, chat=chat, system=self.DEFAULT_SYSTEM if chat and system is None else system)

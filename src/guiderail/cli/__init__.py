@@ -1,0 +1,62 @@
+"""The ``guiderail`` command: ``generate``, ``match``, ``explain`` and ``bench``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from guiderail.cli import _bench, _explain, _generate, _match
+from guiderail.errors import GuiderailError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="guiderail",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Make a language model write text that provably fits a constraint.",
+    epilog="Exit status: 0 done; 1 `match` found a text that does not match; 2 an error, explained on stderr.",
+)
+app.command("generate")(_generate.generate_command)
+app.command("match")(_match.match_command)
+app.command("explain")(_explain.explain_command)
+app.command("bench")(_bench.bench_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from guiderail import __version__
+
+        print(f"guiderail {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    return
+
+
+def main() -> None:
+    """Runs the command line. What a user can get wrong ends as one paragraph on stderr, with exit status 2."""
+    for stream in (sys.stdout, sys.stderr):  # a character that the terminal cannot show is not a reason to stop
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except GuiderailError as error:
+        sys.stdout.flush()
+        print(f"error: {error.render()}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader, say `head`, has gone: nothing is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
