@@ -596,6 +596,36 @@ bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
   return true;
 }
 
+// e with every character class cut down to a set: the same texts over that set.
+Id Arena::narrow(Id e, u32 set) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Class) {
+    if (n.a == set || charsets_[set]->covers(*charsets_[n.a])) return e;
+    return char_class(CharSet::intersect(*charsets_[n.a], *charsets_[set]));
+  }
+  if ((n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) || has(e, kSearch | kHasLook))
+    return e;
+  const u64 key = u64{e} << 32 | set;
+  if (auto it = narrow_memo_.find(key); it != narrow_memo_.end()) return it->second;
+  Id out = e;
+  if (n.kind == Kind::Concat) {
+    std::vector<Id> heads;
+    Id cur = e;
+    for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
+    out = narrow(cur, set);
+    for (std::size_t i = heads.size(); i-- > 0;) out = concat(narrow(heads[i], set), out);
+  } else if (n.kind == Kind::Union) {
+    std::vector<Id> members(operands(e).begin(), operands(e).end());
+    for (Id& m : members) m = narrow(m, set);
+    out = unite(std::move(members));
+  } else if (!n.b) {
+    out = repeat(narrow(n.a, set), n.min, n.max);
+  }
+  narrow_memo_.emplace(key, out);
+  narrow_memo_.emplace(u64{out} << 32 | set, out);
+  return out;
+}
+
 Id Arena::intersect(std::vector<Id> input) {
   std::vector<Id> parts;
   while (!input.empty()) {
@@ -618,26 +648,39 @@ Id Arena::intersect(std::vector<Id> input) {
                   "tokens; move the recursive part out of the & or ~");
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
-  // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}
+  // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
   CharSet::Ptr chars;
   u32 lo = 0, hi = kInf;
-  std::vector<Id> rest;
-  bool positive = false;
-  for (Id e : parts) {
-    u32 set = 0, min = 0, max = 0;
-    if (char_repeat(e, set, min, max)) {
+  std::vector<Id> rest = std::move(parts);
+  for (bool narrowed = true; narrowed;) {
+    narrowed = false;
+    std::vector<Id> others;
+    for (Id e : rest) {
+      u32 set = 0, min = 0, max = 0;
+      if (!char_repeat(e, set, min, max)) {
+        others.push_back(e);
+        continue;
+      }
       chars = chars ? CharSet::intersect(*chars, *charsets_[set]) : charsets_[set];
       lo = std::max(lo, min);
       hi = std::min(hi, max);
-    } else {
-      rest.push_back(e);
-      positive = positive || node(e).kind != Kind::Not;
+    }
+    rest = std::move(others);
+    if (!chars || chars == CharSet::any()) break;
+    const u32 set = charset_index(chars);
+    for (Id& e : rest) {
+      const Id small = narrow(e, set);
+      narrowed = narrowed || small != e;
+      e = small;
+      if (e == kEmpty) return kEmpty;
     }
   }
   if (chars) {
     if (lo > hi) return kEmpty;
     Id joined = repeat(char_class(chars), lo, hi);
     if (joined == kEmpty) return kEmpty;
+    bool positive = false;
+    for (Id e : rest) positive = positive || node(e).kind != Kind::Not;
     // any text & X = X: every other positive operand is UTF-8 already
     if (joined != any_text_ || !positive) rest.push_back(joined);
   }

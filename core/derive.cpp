@@ -6,6 +6,7 @@
 // been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
 #include <algorithm>
+#include <deque>
 #include <queue>
 #include <unordered_set>
 
@@ -318,6 +319,71 @@ bool Arena::live(Id e) {
   }
 }
 
+// The length in characters of a shortest match of e, and whether matches of every greater length exist too (some state
+// on the way reads a character and stays). kInf: none within the fuel.
+Arena::Reach Arena::reach(Id start) {
+  if (auto it = reach_memo_.find(start); it != reach_memo_.end()) return it->second;
+  ensure_classes();
+  std::unordered_map<Id, std::pair<u32, Id>> best{{start, {0, kEmpty}}};  // characters, where from
+  std::deque<Id> queue{start};
+  std::unordered_set<Id> done;
+  Reach out{kInf, false};
+  while (!queue.empty() && best.size() < limits_.fuel) {
+    const Id state = queue.front();
+    queue.pop_front();
+    if (!done.insert(state).second) continue;
+    const u32 cost = best[state].first;
+    if (nullable(state)) {
+      out.shortest = cost;
+      for (Id s = state; s != kEmpty && !out.longer; s = best[s].second)
+        for (u32 c = 0; c < class_count_ && !out.longer; ++c)
+          out.longer = representatives_[c] < 0x80 && derive(s, representatives_[c]) == s;
+      break;
+    }
+    const ByteSet possible = first(state);
+    for (u32 c = 0; c < class_count_; ++c) {
+      const u8 byte = representatives_[c];
+      if (!possible.has(byte)) continue;
+      const Id next = derive(state, byte);
+      if (next == kEmpty || has(next, kDead)) continue;
+      const bool middle = (byte & 0xC0) == 0x80;
+      const u32 total = cost + (middle ? 0 : 1);
+      auto [it, fresh] = best.try_emplace(next, total, state);
+      if (!fresh && it->second.first <= total) continue;
+      it->second = {total, state};
+      if (middle)
+        queue.push_front(next);
+      else
+        queue.push_back(next);
+    }
+  }
+  reach_memo_.emplace(start, out);
+  return out;
+}
+
+// R & C{m,n}: what R & C* can reach tells most of it, and is the same for all counts.
+std::optional<bool> Arena::live_by_length(Id e) {
+  if (node(e).kind != Kind::And || has(e, kHasLook)) return std::nullopt;
+  std::vector<Id> members(operands(e).begin(), operands(e).end());
+  u32 min = 0, max = kInf;
+  for (Id& m : members) {
+    const Node& n = node(m);
+    if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
+    min = n.min;
+    max = n.max;
+    m = repeat(n.a, 0, kInf);
+    break;
+  }
+  if (min == 0 && max == kInf) return std::nullopt;
+  const Id free = intersect(std::move(members));
+  if (free == kEmpty) return false;
+  const Reach r = has(free, kSearch) ? reach(free) : Reach{node(free).shortest, false};
+  if (r.shortest == kInf) return std::nullopt;
+  if (r.shortest > max) return false;
+  if (r.shortest >= min || r.longer) return true;
+  return std::nullopt;
+}
+
 // Searches the derivatives of e, those that promise a short match first, for a nullable one.
 bool Arena::live_search(Id start) {
   auto settle = [this](Id e, bool is_live) {
@@ -327,18 +393,9 @@ bool Arena::live_search(Id start) {
     settle(start, true);
     return true;
   }
-  // An upper bound on the length beside something whose shortest match is known exactly: no search.
-  if (node(start).kind == Kind::And && node(start).b == 2) {
-    auto list = operands(start);
-    for (int i = 0; i < 2; ++i) {
-      const Node& bound = node(list[i]);
-      if (bound.kind == Kind::Repeat && bound.min == 0 && node(bound.a).kind == Kind::Class &&
-          charsets_[node(bound.a).a] == CharSet::any() && !has(list[1 - i], kSearch | kHasLook)) {
-        bool ok = node(list[1 - i]).shortest <= bound.max;
-        settle(start, ok);
-        return ok;
-      }
-    }
+  if (auto quick = live_by_length(start)) {
+    settle(start, *quick);
+    return *quick;
   }
   ensure_classes();
   struct Item {

@@ -24,6 +24,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <variant>
@@ -218,11 +219,18 @@ class Arena {
   u32 charset_index(const CharSet::Ptr& set);
   bool merge_repeat(Id head, Id tail, Id& out);
   bool factor(std::vector<Id>& parts);
+  Id narrow(Id e, u32 set);
   bool is_any_text(Id e) const { return e == any_text_; }
   bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
   Id derive_in_scope(Id e, u8 byte, u32 depth);
   Id shift(Id e, u8 byte);  // tells the look-behinds of an unread part about a byte
   bool live_search(Id e);
+  struct Reach {
+    u32 shortest;
+    bool longer;
+  };
+  Reach reach(Id e);
+  std::optional<bool> live_by_length(Id e);
   u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
   void ensure_classes();
   void check_rules(Id root);
@@ -249,7 +257,8 @@ class Arena {
   std::array<u8, 256> representatives_{};
   u32 class_count_ = 0;
   std::size_t classes_built_for_ = 0;
-  std::unordered_map<u64, Id> cap_memo_;
+  std::unordered_map<Id, Reach> reach_memo_;
+  std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   bool cap_hit_ = false;
   bool frozen_ = false;
   Id any_text_ = kUnknown;
