@@ -59,8 +59,7 @@ def check(kernel: Any) -> int:
     dtypes = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
     widths = ((1, 1), (33, 33), (128256, 128256), (128256, 128000), (151936, 151669))
     layouts = ("plain", "rows apart", "columns apart", "transposed")
-    for dtype, (columns, covered), layout, rows in itertools.product(dtypes, widths, layouts, (None, [6, 1,
-    3])):
+    for dtype, (columns, covered), layout, rows in itertools.product(dtypes, widths, layouts, (None, [6, 1, 3])):
         bits = rng.random((7, covered)) < rng.choice([0.001, 0.5, 0.999])
         bits[2] = True
         mask = packed(bits)
@@ -140,7 +139,9 @@ def measure(kernel: Any, vocabulary: int, repeats: int) -> list[dict[str, Any]]:
         mask = packed(bits)
         copies = max(2, min(64, ROTATION // (batch * vocabulary * itemsize) + 1))
         buffers = [torch.zeros(batch, vocabulary, device="cuda", dtype=dtype) for _ in range(copies)]
-        ours = median_us([lambda b=b: kernel.apply_rows(b, mask, None, vocabulary) for b in buffers], repeats)
+        ours = median_us(
+            [lambda b=b, mask=mask: kernel.apply_rows(b, mask, None, vocabulary) for b in buffers], repeats
+        )
         moved = moved_bytes(bits, batch, itemsize)
         row = {
             "dtype": str(dtype).removeprefix("torch."),
@@ -151,7 +152,7 @@ def measure(kernel: Any, vocabulary: int, repeats: int) -> list[dict[str, Any]]:
         }
         row["fill_us"] = round(median_us([lambda b=b: b.fill_(0) for b in buffers], repeats), 2)
         if rival is not None:
-            row["xgrammar_us"] = round(median_us([lambda b=b: rival(b, mask) for b in buffers], repeats), 2)
+            row["xgrammar_us"] = round(median_us([lambda b=b, mask=mask: rival(b, mask) for b in buffers], repeats), 2)
         results.append(row)
         print(json.dumps(row), flush=True)
     return results
@@ -164,8 +165,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        raise SystemExit("no CUDA device: the kernel's results are checked in Triton's interpreter by the
-        tests")
+        raise SystemExit("no CUDA device; the tests check the kernel in Triton's interpreter")
     kernel = load_kernel()
     report: dict[str, Any] = {
         "device": torch.cuda.get_device_name(),
