@@ -82,7 +82,9 @@ def bench_command(
 
     draw = random.Random(seed)
     stops = list(words.stop_token_ids)
-    fresh, again, accepts = [], [], []
+    fresh: list[int] = []
+    again: list[int] = []
+    accepts: list[int] = []
     met = {matcher.state}
     texts = 1
     for _ in range(tokens):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ from guiderail.cli._options import (
     build_constraint,
 )
 from guiderail.errors import ModelError
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 
 def generate_command(
@@ -122,7 +125,7 @@ class _Display:
     def __init__(self) -> None:
         self._out, self._line = sys.stdout.isatty(), sys.stderr.isatty()
         self._text = ""
-        self._live = self._shown = None
+        self._live: Live | None = None
         if self._line:
             from rich.console import Console
 

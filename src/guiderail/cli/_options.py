@@ -89,7 +89,7 @@ def build_constraint(
     if dialect != "python" or flags or search:
         raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {given[0]}", code="bad-option")
     constraint = choice(choices) if choices else _named(pattern or "")
-    return constraint if max_length is None else constraint.max_length(max_length)
+    return constraint if max_length is None else constraint.limited_to(max_length)
 
 
 def _named(name: str) -> Constraint:

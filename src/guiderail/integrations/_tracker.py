@@ -7,15 +7,17 @@ function of what was generated in it, so that is what is kept: a table from gene
 row is looked up by its suffix, or made from the entry of its parent (one token less) by a fork, which is
 cheap because a state is one integer. Reordering, rejecting and repeating then need no code at all.
 
-A call begins a new prompt when some row descends from no known row: its prompt differs, its parent was never
-seen, or every row had ended. One case cannot be told from outside: a prompt that consists of the last prompt
-and all that was generated after it counts as a continuation. ``reset`` says otherwise.
+A call begins a new prompt when it descends from no known rows: the prompt differs, a parent was never seen, every row
+had ended, or none of the new tokens is one that the constraint allows. The last few prompts are kept, because
+speculative decoding also shows rows that were never drawn, and then goes back. One case cannot be told from outside: a
+prompt that is the last prompt and an allowed text after it counts as a continuation. ``reset`` says otherwise.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,16 @@ from guiderail.vocabulary import Vocabulary
 __all__ = ["StateTracker", "as_guides"]
 
 _KEPT_STEPS = 64  # histories kept a row: more than speculative decoding ever goes back
+_KEPT_PROMPTS = 4
 _Key = tuple[int, tuple[int, ...]]
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One prompt and what is known of the texts after it. None: the row has left the constraint."""
+
+    prompt: NDArray[np.int64]
+    known: OrderedDict[_Key, Matcher | None] = field(default_factory=OrderedDict)
 
 
 class StateTracker:
@@ -47,12 +58,11 @@ class StateTracker:
         self.vocabulary = self.guides[0].vocabulary
         self._starts = [guide.matcher(stop_token_ids) for guide in self.guides]
         self.stop_token_ids: list[int] = self._starts[0].stop_token_ids()
-        self._prompt: NDArray[np.int64] | None = None
-        self._known: OrderedDict[_Key, Matcher | None] = OrderedDict()  # None: the row left the constraint
+        self._runs: list[_Run] = []  # the one used last is last
 
     def reset(self) -> None:
         """The next call begins a new prompt."""
-        self._prompt = None
+        self._runs.clear()
 
     def fill(self, ids: NDArray[np.int64], bitmask: NDArray[np.int32]) -> None:
         """Writes the masks of the next token.
@@ -70,59 +80,74 @@ class StateTracker:
         rows = len(ids)
         if rows == 0 or rows % len(self.guides):
             raise MatcherError(
-                f"{rows} rows cannot be shared out among {len(self.guides)} constraints; give one "
-                f"constraint, or "
+                f"{rows} rows cannot be shared out among {len(self.guides)} constraints; give one constraint, or "
                 "one for each prompt of the batch",
                 code="bad-batch",
             )
         share = rows // len(self.guides)
-        keys = self._continued(ids, share)
-        if keys is None:
-            self._prompt = ids.copy()
-            self._known.clear()
-            keys = [(row // share, ()) for row in range(rows)]
-        matchers = [self._state(key) for key in keys]
+        for run in reversed(self._runs):
+            found = self._continued(run, ids, share)
+            if found is not None:
+                self._runs.remove(run)
+                break
+        else:
+            run = _Run(ids.copy())
+            keys: list[_Key] = [(row // share, ()) for row in range(rows)]
+            found = keys, [self._state(run, key) for key in keys]
+        self._runs = [*self._runs[1 - _KEPT_PROMPTS :], run]
+        keys, matchers = found
         open_rows = [row for row, m in enumerate(matchers) if m is not None and not m.is_terminated()]
         if open_rows:
             running: list[Any] = [matchers[row] for row in open_rows]
             fill_next_token_bitmasks(running, bitmask, open_rows)
         for row in set(range(rows)).difference(open_rows):
             used = set(keys[row][1])
-            self._only(bitmask[row], [t for t in self.stop_token_ids if t not in used] or self.stop_token_ids)
-        while len(self._known) > _KEPT_STEPS * rows:
-            self._known.popitem(last=False)
+            left = [token for token in self.stop_token_ids if token not in used]
+            self._only(bitmask[row], left or self.stop_token_ids)
+        while len(run.known) > _KEPT_STEPS * rows:
+            run.known.popitem(last=False)
 
-    def _continued(self, ids: NDArray[np.int64], share: int) -> list[_Key] | None:
-        """The rows as continuations of known ones, or None if they are a new prompt."""
-        prompt = self._prompt
-        if prompt is None or len(ids) != len(prompt):
-            return None
-        width = prompt.shape[1]
-        if ids.shape[1] <= width or not np.array_equal(ids[:, :width], prompt):
+    def _continued(
+        self, run: _Run, ids: NDArray[np.int64], share: int
+    ) -> tuple[list[_Key], list[Matcher | None]] | None:
+        """The rows as continuations of known ones, or None if they are not."""
+        width = run.prompt.shape[1]
+        if len(ids) != len(run.prompt) or ids.shape[1] <= width or not np.array_equal(ids[:, :width], run.prompt):
             return None
         keys: list[_Key] = [(row // share, tuple(t)) for row, t in enumerate(ids[:, width:].tolist())]
-        parents = [(guide, suffix[:-1]) for guide, suffix in keys]
-        if not all(k in self._known or p in self._known for k, p in zip(keys, parents, strict=True)):
+        parents: list[_Key] = [(guide, suffix[:-1]) for guide, suffix in keys]
+        if not all(parent in run.known for parent in parents):
             return None
-        ended = [m is not None and m.is_terminated() for m in map(self._known.get, parents)]
-        return None if all(ended) else keys
+        before = [run.known[parent] for parent in parents]
+        running = [m is not None and not m.is_terminated() for m in before]
+        if not any(running):
+            return None
+        fresh = [key for key in keys if key not in run.known]
+        states = [self._state(run, key) for key in keys]
+        for guide in range(len(self.guides)):
+            rows = [row for row in range(guide * share, (guide + 1) * share) if running[row]]
+            if rows and all(states[row] is None for row in rows):
+                for key in fresh:  # drawn tokens are allowed ones: these were not drawn
+                    run.known.pop(key, None)
+                return None
+        return keys, states
 
-    def _state(self, key: _Key) -> Matcher | None:
-        if key in self._known:
-            self._known.move_to_end(key)
-            return self._known[key]
+    def _state(self, run: _Run, key: _Key) -> Matcher | None:
+        if key in run.known:
+            run.known.move_to_end(key)
+            return run.known[key]
         guide, suffix = key
         if not suffix:
             state: Matcher | None = self._starts[guide].fork()
         else:
-            parent = self._known[guide, suffix[:-1]]
+            parent = run.known[guide, suffix[:-1]]
             if parent is None or parent.is_terminated():
                 state = parent  # what follows an end is padding
             else:
                 child = parent.fork()
                 known_token = 0 <= suffix[-1] < self.vocabulary.size
                 state = child if known_token and child.accept_token(suffix[-1]) else None
-        self._known[key] = state
+        run.known[key] = state
         return state
 
     @staticmethod

@@ -49,9 +49,7 @@ def load_model(source: Any = None, *, threads: int | None = None) -> Model:
         install.
     """
     if threads is not None and not (source is None or _is_gguf(source)):
-        raise ModelError(
-            "threads is an option of GGUF models and of the embedded one only", code="bad-option"
-        )
+        raise ModelError("threads is an option of GGUF models and of the embedded one only", code="bad-option")
     if source is None:
         return EmbeddedModel(threads=threads)
     if isinstance(source, str | os.PathLike):

@@ -224,9 +224,7 @@ def _find() -> Path:
         for name in ("xllamacpp*.so", "xllamacpp*.pyd", "xllamacpp*.dylib"):
             for path in sorted(Path(folder).glob(name)):
                 return path
-    raise ModelError(
-        f"the installed xllamacpp holds no library; reinstall it: {_HOW}", code="missing-package"
-    )
+    raise ModelError(f"the installed xllamacpp holds no library; reinstall it: {_HOW}", code="missing-package")
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,7 @@
-"""A ``llama_cpp.Llama`` object of llama-cpp-python."""
+"""A ``llama_cpp.Llama`` object of llama-cpp-python.
+
+The tests drive it with a stand-in of the same interface: the package itself must be compiled where it is installed.
+"""
 
 from __future__ import annotations
 

@@ -33,9 +33,7 @@ class TransformersModel:
     def __init__(self, model: Any, tokenizer: Any = None) -> None:
         config = getattr(model, "config", None)
         if config is None or not callable(getattr(model, "forward", None)):
-            raise ModelError(
-                f"a transformers model was expected, not {type(model).__name__}", code="bad-model"
-            )
+            raise ModelError(f"a transformers model was expected, not {type(model).__name__}", code="bad-model")
         if getattr(config, "is_encoder_decoder", False):
             raise ModelError(
                 "encoder-decoder models are not run by guiderail.generate; use GuiderailLogitsProcessor with "
@@ -45,9 +43,7 @@ class TransformersModel:
         if tokenizer is None:
             place = getattr(config, "_name_or_path", "")
             if not place:
-                raise ModelError(
-                    "pass the tokenizer too: load_model((model, tokenizer))", code="no-tokenizer"
-                )
+                raise ModelError("pass the tokenizer too: load_model((model, tokenizer))", code="no-tokenizer")
             from transformers import AutoTokenizer
 
             try:
@@ -138,9 +134,7 @@ class TransformersSession:
             if not tokens:
                 continue
             if not 0 <= min(tokens) <= max(tokens) < size:
-                raise ModelError(
-                    f"a token id of row {row} is not one of {self._model.name}", code="bad-token"
-                )
+                raise ModelError(f"a token id of row {row} is not one of {self._model.name}", code="bad-token")
             ids[row, -len(tokens) :] = tokens
             mask[row, -len(tokens) :] = 1
             positions[row, -len(tokens) :] = np.arange(used, used + len(tokens))

