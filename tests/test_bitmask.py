@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import guiderail.bitmask as module
@@ -72,6 +72,7 @@ def test_booleans_and_back(seed: int, batch: int, vocabulary: int) -> None:
         assert (bitmask_to_bool(mask[0], vocabulary) == allowed[0]).all()
 
 
+@settings(deadline=None, max_examples=200)
 @given(
     seed=st.integers(0, 2**31),
     batch=st.integers(1, 3),

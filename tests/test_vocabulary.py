@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from guiderail import Vocabulary, VocabularyError
@@ -149,6 +149,7 @@ def test_check_names_the_tokens_that_decode_to_something_else() -> None:
 tokens = st.lists(st.none() | st.binary(max_size=6), max_size=40).map(lambda t: [b"x", *t, b"</s>"])
 
 
+@settings(deadline=None)
 @given(tokens=tokens, extra=st.integers(0, 70))
 def test_save_and_load(tmp_path_factory: pytest.TempPathFactory, tokens: list, extra: int) -> None:
     v = Vocabulary(tokens, stop_token_ids=len(tokens) - 1, size=len(tokens) + extra, bos_token_id=0)

@@ -411,3 +411,21 @@ def test_real_vocabularies_survive_saving(name: str, request: pytest.FixtureRequ
         assert core.token_bytes(token) == v.token_bytes(token)
         if v.is_text(token):
             assert core.token_bytes(core.find(v.token_bytes(token))) == v.token_bytes(token)
+
+
+def test_a_transformers_tokenizer(llama3: Vocabulary, llama3_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    v = Vocabulary.from_huggingface(transformers.AutoTokenizer.from_pretrained(llama3_path))
+    assert v == llama3 and v.stop_token_ids == llama3.stop_token_ids and v.bos_token_id == 128000
+
+
+@pytest.mark.parametrize("file", ["tokenizer.model.v1", "tekken_240718.json"])
+def test_mistral_common_objects(file: str, tekken_path: Path) -> None:
+    library = pytest.importorskip("mistral_common.tokens.tokenizers.mistral")
+    path = tekken_path.with_name(file)
+    v = Vocabulary.from_tekken(library.MistralTokenizer.from_file(str(path)))
+    direct = Vocabulary.from_tekken if file.endswith("json") else Vocabulary.from_sentencepiece
+    assert v == direct(path) and not v.unplaced
+    again = pickle.loads(pickle.dumps(v))
+    assert again == v and again.encode("hello") == v.encode("hello")
+    assert b"".join(map(v.token_bytes, v.encode("hello"))) == b"hello"
