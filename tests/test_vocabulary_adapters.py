@@ -354,6 +354,8 @@ def test_tekken(tekken: Vocabulary, tekken_path: Path) -> None:
     library = pytest.importorskip("mistral_common.tokens.tokenizers.tekken")
     other = Vocabulary.from_tekken(library.Tekkenizer.from_file(tekken_path))
     assert other == tekken and other.check() == []
+    for text in ("hello world", "漢 déjà vu\n", " \t 12345 🙂"):
+        assert other.encode(text) == tekken.encode(text) == pickle.loads(pickle.dumps(tekken)).encode(text)
     assert b"".join(map(other.token_bytes, other.encode("漢 déjà vu\n"))) == "漢 déjà vu\n".encode()
 
 

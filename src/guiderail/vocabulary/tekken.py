@@ -7,12 +7,14 @@ used as fit into ``default_vocab_size``.
 from __future__ import annotations
 
 import binascii
+import importlib.util
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from guiderail.errors import VocabularyError
-from guiderail.vocabulary._library import choose_stops, is_path, read_json
+from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
 from guiderail.vocabulary._table import TokenTable
 from guiderail.vocabulary.vocabulary import Vocabulary
 
@@ -100,9 +102,17 @@ def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | i
         special,
         choose_stops(stop_token_ids, [special.get("</s>")], special),
         size=size,
+        encode=_file_encoder(config.get("pattern"), spelled, special_count),
         bos_token_id=special.get("<s>"),
         name=os.path.basename(path),
     )
+
+
+def _file_encoder(pattern: Any, spelled: list[bytes], special_count: int) -> TekkenFileEncoder | None:
+    """An encoder over a file alone, where tiktoken, which runs its byte-pair encoding, is installed."""
+    if not isinstance(pattern, str) or importlib.util.find_spec("tiktoken") is None:
+        return None
+    return TekkenFileEncoder(pattern, spelled, special_count)
 
 
 def _from_tekkenizer(
@@ -133,6 +143,27 @@ def _from_tekkenizer(
 def _table(special: dict[str, int], special_count: int, spelled: list[bytes]) -> TokenTable:
     texts = {token: text.encode() for text, token in special.items()}
     return TokenTable.from_tokens([*(texts.get(token) for token in range(special_count)), *spelled])
+
+
+class TekkenFileEncoder:
+    """A tekken file → ids of a text; tiktoken's encoding is built when the first text is spelled."""
+
+    def __init__(self, pattern: str, spelled: list[bytes], special_count: int) -> None:
+        self.pattern = pattern
+        self.spelled = spelled
+        self.special_count = special_count
+
+    @cached_property
+    def encoding(self) -> Any:
+        ranks = {token: rank for rank, token in enumerate(self.spelled)}
+        library = require("tiktoken", "tiktoken")
+        return library.Encoding("tekken", pat_str=self.pattern, mergeable_ranks=ranks, special_tokens={})
+
+    def __call__(self, text: str) -> list[int]:
+        return [rank + self.special_count for rank in self.encoding.encode_ordinary(text)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key != "encoding"}
 
 
 class TekkenEncoder:
