@@ -36,7 +36,6 @@ namespace guiderail {
 using Id = u32;
 constexpr Id kEmpty = 0, kEpsilon = 1;
 constexpr Id kUnknown = 0xFFFFFFFF;
-constexpr u32 kInf = 0xFFFFFFFF;  // no upper bound
 
 enum class Kind : u8 {
   Empty,
@@ -108,7 +107,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // -- construction (smart constructors: results are in normal form) ------------------------------------------
+  // -- construction (smart constructors: results are in normal form) --
   Id literal(std::string_view bytes);
   Id char_class(CharSet::Ptr set);
   Id bytes(const ByteSet& set);
@@ -136,7 +135,7 @@ class Arena {
   // outside afterwards.
   void freeze(Id root);
 
-  // -- reading -------------------------------------------------------------------------------------------------
+  // -- reading --
   // All but the lock-free ones need the mutex.
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
   Id derive_symbol(Id e, u32 symbol);  // by a special token (index into symbols())

@@ -137,8 +137,7 @@ void MaskBuilder::scan(Id e, u32 node) {
   touched_ = true;
 }
 
-// -- structural: C{m,M} t
-// -----------------------------------------------------------------------------------------------
+// -- structural: C{m,M} t --
 bool MaskBuilder::starts_with_loop(Id e, int depth) const {
   if (depth > 12) return false;
   for (;;) {
@@ -293,9 +292,8 @@ void MaskBuilder::run_loop(const Loop& loop, u32 node) {
   }
 }
 
-// -- semantic: a state that characters lead back to
-// -------------------------------------------------------------------------- Does every character beyond ASCII lead
-// from `from` to `to`?
+// -- semantic: a state that characters lead back to --
+// Does every character beyond ASCII lead from `from` to `to`?
 bool MaskBuilder::returns(Id from, Id to) {
   const auto& any = CharSet::any()->automaton();
   std::vector<std::pair<u16, Id>> work{{CharSet::kStart, from}}, seen;

@@ -5,8 +5,7 @@
 
 namespace guiderail {
 
-// -- Program
-// -----------------------------------------------------------------------------------------------------------
+// -- Program --
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
   arena_->freeze(root_);
   if (!arena_->live(root_)) root_ = kEmpty;
@@ -117,8 +116,7 @@ std::string Program::dump(Id state) {
   return arena_->dump(state);
 }
 
-// -- Guide
-// ---------------------------------------------------------------------------------------------------------------
+// -- Guide --
 Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
              const std::unordered_map<std::string, u32>& symbols)
     : program_(std::move(program)), vocabulary_(std::move(vocabulary)) {
@@ -299,8 +297,7 @@ std::size_t Guide::memory() const {
   return bytes;
 }
 
-// -- Matcher
-// ---------------------------------------------------------------------------------------------------------------
+// -- Matcher --
 Matcher::Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops)
     : guide_(std::move(guide)), stops_(std::move(stops)), state_(guide_->root()) {
   std::sort(stops_.begin(), stops_.end());

@@ -25,6 +25,16 @@ class Error : public std::runtime_error {
   std::string code;
 };
 
+constexpr u32 kInf = 0xFFFFFFFF;  // no upper bound
+
+// Sums and products of counts that stick at "no bound".
+inline u32 add_sat(u32 a, u32 b) { return a == kInf || b == kInf || a > kInf - 1 - b ? kInf : a + b; }
+inline u32 mul_sat(u32 a, u32 b) {
+  if (a == 0 || b == 0) return 0;
+  const u64 product = u64{a} * b;
+  return a == kInf || b == kInf || product >= kInf ? kInf : static_cast<u32>(product);
+}
+
 // A set of byte values, 256 bits.
 struct ByteSet {
   std::array<u64, 4> words{};

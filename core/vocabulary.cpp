@@ -161,8 +161,7 @@ std::vector<u32> Vocabulary::with_prefix(std::string_view prefix, std::size_t li
   return out;
 }
 
-// -- class masks
-// -------------------------------------------------------------------------------------------------------
+// -- class masks --
 std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32 root) const {
   auto out = std::make_shared<ClassMask>();
   out->chars = chars;
@@ -277,8 +276,7 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
   return slot;
 }
 
-// -- cache
-// ---------------------------------------------------------------------------------------------------------------
+// -- cache --
 void Vocabulary::evict() {
   while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
     Cached& last = recent_.back();

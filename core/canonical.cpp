@@ -1,0 +1,121 @@
+// Expressions that a token cannot tell apart: counters far from their bounds are cut, so that `.{0,4000}` has a handful
+// of masks and not 4,000.
+#include <algorithm>
+
+#include "expression.hpp"
+
+namespace guiderail {
+
+u32 Arena::slack(Id e) {
+  const Node& n = node(e);
+  if (n.longest != kInf) return n.longest;
+  if (auto it = slack_memo_.find(e); it != slack_memo_.end()) return it->second;
+  u32 s = kInf;
+  switch (n.kind) {
+    case Kind::Concat: {
+      s = 0;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && s != kInf; cur = node(cur).b)
+        s = std::max(s, add_sat(slack(node(cur).a), node(node(cur).b).shortest));
+      if (s != kInf) s = std::max(s, slack(cur));
+      break;
+    }
+    case Kind::Union: {
+      s = 0;
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id m : members) s = std::max(s, slack(m));
+      break;
+    }
+    case Kind::Repeat: s = add_sat(slack(n.a), mul_sat(n.min, node(n.a).shortest)); break;
+    default: break;
+  }
+  slack_memo_.emplace(e, s);
+  return s;
+}
+
+Id Arena::canonical(Id e, u32 horizon) {
+  Node& n = node(e);
+  if (!has(e, kBigRepeat)) return e;
+  if (n.canonical != kUnknown) return n.canonical;
+  Id out = e;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      // every iteration but empty ones reads a byte: bounds past the horizon cannot be felt
+      u32 min = n.min > horizon ? horizon + 1 : n.min;
+      u32 max = n.max > horizon ? kInf : n.max;
+      if (!has(e, kSearch)) out = repeat(canonical(n.a, horizon), min, max);
+      break;
+    }
+    case Kind::Concat: {
+      std::vector<Id> heads;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat); cur = node(cur).b) heads.push_back(node(cur).a);
+      out = has(cur, kBigRepeat) ? canonical(cur, horizon) : cur;
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(canonical(heads[i], horizon), out);
+      break;
+    }
+    case Kind::Union: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = canonical(m, horizon);
+      out = unite(std::move(members));
+      break;
+    }
+    case Kind::And: {
+      // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
+      if (n.b != 2) break;
+      for (int i = 0; i < 2; ++i) {
+        const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
+        const Node& bound = node(bound_id);
+        if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.a).kind != Kind::Class ||
+            charsets_[node(bound.a).a] != CharSet::any() || has(other, kSearch | kHasLook))
+          continue;
+        if (add_sat(slack(other), horizon) <= bound.max) {
+          out = canonical(other, horizon);
+          break;
+        }
+      }
+      break;
+    }
+    default: break;  // under And, Not and Scope a bound can be felt from afar
+  }
+  n.canonical = out;
+  return out;
+}
+
+Id Arena::cap_groups(Id e, u32 most) {
+  if (!has(e, kBigGroup) || has(e, kSearch | kHasRef)) return e;
+  const u64 key = u64{e} << 32 | most;
+  if (auto it = cap_memo_.find(key); it != cap_memo_.end()) return it->second;
+  const Node& n = node(e);
+  Id out = e;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      Id body = cap_groups(n.a, most);
+      bool group = node(n.a).kind != Kind::Class;
+      if (group && ((n.max != kInf && n.max > most) || n.min > most))
+        out = capped_repeat(body, std::min(n.min, most), most);
+      else
+        out = repeat(body, n.min, n.max);
+      break;
+    }
+    case Kind::Concat: {
+      std::vector<Id> heads;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigGroup); cur = node(cur).b) heads.push_back(node(cur).a);
+      out = has(cur, kBigGroup) ? cap_groups(cur, most) : cur;
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(cap_groups(heads[i], most), out);
+      break;
+    }
+    case Kind::Union: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = cap_groups(m, most);
+      out = unite(std::move(members));
+      break;
+    }
+    default: break;
+  }
+  cap_memo_.emplace(key, out);
+  return out;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,163 @@
+// The end of construction: byte classes, and what must hold of the rules of a grammar.
+#include "expression.hpp"
+
+namespace guiderail {
+
+// Bytes that every set in the arena treats alike share a class. Derivatives introduce no finer sets.
+void Arena::ensure_classes() {
+  if (frozen_) return;
+  std::size_t version = charsets_.size() + byte_sets_.size() + count_;
+  if (classes_built_for_ == version) return;
+  classes_built_for_ = version;
+  std::array<u32, 256> cls{};
+  u32 n = 1;
+  auto refine = [&](auto value) {
+    static thread_local std::vector<u16> seen(1 << 16, 0);  // (class, value) -> new class + 1; cleared after use
+    std::array<u32, 256> next{};
+    n = 0;
+    for (unsigned b = 0; b < 256; ++b) {
+      u16& slot = seen[cls[b] << 8 | value(b)];
+      if (!slot) slot = static_cast<u16>(++n);
+      next[b] = slot - 1u;
+    }
+    for (unsigned b = 0; b < 256; ++b) seen[cls[b] << 8 | value(b)] = 0;
+    cls = next;
+  };
+  ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
+  for (Id id = 2; id < count_; ++id) {
+    const Node& node_ = node(id);
+    if (node_.kind != Kind::Switch) continue;
+    for (u32 i = 0; i < node_.b; i += 2) {
+      starts.add(static_cast<u8>(pool_[node_.a + i] & 0xFF));
+      if ((pool_[node_.a + i] >> 8) < 255) starts.add(static_cast<u8>((pool_[node_.a + i] >> 8) + 1));
+    }
+  }
+  std::array<u32, 256> run{};
+  for (unsigned b = 1; b < 256; ++b) run[b] = run[b - 1] + starts.has(static_cast<u8>(b));
+  refine([&](unsigned b) { return run[b]; });
+  for (const auto& set : charsets_) {
+    if (n == 256) break;
+    const auto& of = set->byte_classes();
+    refine([&](unsigned b) { return of[b]; });
+  }
+  for (const auto& set : byte_sets_) refine([&](unsigned b) { return static_cast<u32>(set.has(static_cast<u8>(b))); });
+  for (unsigned b = 256; b-- > 0;) {
+    classes_[b] = static_cast<u8>(cls[b]);
+    representatives_[cls[b]] = static_cast<u8>(b);
+  }
+  class_count_ = n;
+}
+
+void Arena::left_edges(Id e, std::vector<u32>& rules) const {
+  for (;;) {
+    if (!has(e, kHasRef)) return;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Ref: rules.push_back(n.a); return;
+      case Kind::Concat:
+        left_edges(n.a, rules);
+        if (!nullable(n.a)) return;
+        e = n.b;
+        continue;
+      case Kind::Union: {
+        for (Id m : operands(e)) left_edges(m, rules);
+        return;
+      }
+      case Kind::Repeat:
+      case Kind::Greedy: e = n.a; continue;
+      default: return;
+    }
+  }
+}
+
+void Arena::check_rules(Id root) {
+  if (rules_.empty()) return;
+  for (const Rule& r : rules_)
+    if (r.body == kUnknown) throw Error("undefined-rule", "rule '" + r.name + "' is used but never defined");
+  // Nullable and productive, as least fixpoints over all nodes made so far (ids rise from operands to operators,
+  // except through rules).
+  std::vector<char> productive(count_, 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Id id = 0; id < count_; ++id) {
+      Node& n = node(id);
+      bool null = has(id, kNullable), prod = productive[id];
+      if (null && prod) continue;
+      bool was_null = null, was_prod = prod;
+      switch (n.kind) {
+        case Kind::Empty: break;
+        case Kind::Ref:
+          null = null || has(rules_[n.a].body, kNullable);
+          prod = productive[rules_[n.a].body];
+          break;
+        case Kind::Concat:
+          null = null || (has(n.a, kNullable) && has(n.b, kNullable));
+          prod = productive[n.a] && productive[n.b];
+          break;
+        case Kind::Union:
+          for (Id m : operands(id)) {
+            null = null || has(m, kNullable);
+            prod = prod || productive[m];
+          }
+          break;
+        case Kind::Repeat:
+          null = null || n.min == 0 || has(n.a, kNullable);
+          prod = n.min == 0 || productive[n.a];
+          break;
+        case Kind::Greedy:
+          null = null || has(n.a, kNullable);
+          prod = productive[n.a];
+          break;
+        default: prod = true; break;
+      }
+      if (null != was_null) n.flags.fetch_or(kNullable);
+      if (prod != was_prod) productive[id] = 1;
+      changed = changed || null != was_null || prod != was_prod;
+    }
+  }
+  for (Rule& r : rules_)
+    if (!productive[r.body])
+      throw Error(
+          "unproductive-rule",
+          "rule '" + r.name + "' can never finish: each of its alternatives needs itself; add one that does not");
+  std::vector<char> colour(rules_.size(), 0);  // 1: on the path, 2: done
+  std::vector<std::pair<u32, std::vector<u32>>> path;
+  for (u32 start = 0; start < rules_.size(); ++start) {
+    if (colour[start]) continue;
+    auto enter = [&](u32 r) {
+      colour[r] = 1;
+      std::vector<u32> next;
+      left_edges(rules_[r].body, next);
+      path.push_back({r, std::move(next)});
+    };
+    enter(start);
+    while (!path.empty()) {
+      auto& [r, next] = path.back();
+      if (next.empty()) {
+        colour[r] = 2;
+        path.pop_back();
+        continue;
+      }
+      u32 to = next.back();
+      next.pop_back();
+      if (colour[to] == 1)
+        throw Error("left-recursion", "rule '" + rules_[to].name +
+                                          "' begins with itself (left recursion); put the recursion at the right");
+      if (colour[to] == 0) enter(to);
+    }
+  }
+  (void)root;
+}
+
+void Arena::freeze(Id root) {
+  if (root >= count_) throw Error("bad-handle", "no such expression in this builder");
+  if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
+  check_rules(root);
+  ensure_classes();
+  // first sets were computed with what was known of the rules so far
+  if (!rules_.empty())
+    for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
+  frozen_ = true;
+}
+
+}  // namespace guiderail

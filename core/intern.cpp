@@ -1,0 +1,274 @@
+// The arena: interning, and the leaves of the algebra.
+#include <algorithm>
+
+#include "expression.hpp"
+
+namespace guiderail {
+namespace {
+
+std::atomic<u64> next_salt{1};
+
+bool is_continuation(unsigned b) { return b >= 0x80 && b < 0xC0; }
+
+Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) + 1), static_cast<u64>(kind)}; }
+
+}  // namespace
+
+Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_salt.fetch_add(1)) {
+  chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
+  chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
+  chunks_[0].store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)));
+  new (&node(kEmpty)) Node;
+  new (&node(kEpsilon)) Node;
+  Node& none = node(kEmpty);
+  none.kind = Kind::Empty;
+  none.hash = seed(Kind::Empty);
+  none.shortest = kInf;
+  Node& eps = node(kEpsilon);
+  eps.kind = Kind::Epsilon;
+  eps.hash = seed(Kind::Epsilon);
+  eps.flags = kNullable;
+  count_ = 2;
+  any_text_ = repeat(char_class(CharSet::any()), 0, kInf);
+}
+
+Arena::~Arena() {
+  static_assert(std::is_trivially_destructible_v<Node>);
+  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) ::operator delete(chunks_[i].load());
+}
+
+std::size_t Arena::memory() const {
+  std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
+         chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
+         (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24;
+}
+
+Arena::Draft Arena::draft(Kind kind) const {
+  Draft d{};
+  d.kind = kind;
+  d.hash = seed(kind);
+  return d;
+}
+
+void Arena::absorb(Draft& d, Id operand, bool nests) const {
+  const Node& n = node(operand);
+  d.flags |= n.flags.load(std::memory_order_relaxed) &
+             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit);
+  d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
+}
+
+Id Arena::intern(Draft& d) {
+  if (d.depth > limits_.max_depth)
+    throw Error("depth",
+                "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+  const std::size_t mask = table_.size() - 1;
+  for (Id id = table_[d.hash.lo & mask]; id != kEmpty; id = node(id).chain) {
+    const Node& n = node(id);
+    if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
+    if (d.has_list) {
+      if (n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.begin() + n.a)) return id;
+    } else if (n.a == d.a && n.b == d.b) {
+      return id;
+    }
+  }
+  if (count_ >= limits_.max_nodes)
+    throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
+                             " expressions; simplify it or raise max_nodes");
+  if ((count_ & kChunkMask) == 0) {
+    auto& slot = chunks_[count_ >> kChunkBits];
+    if (!slot.load(std::memory_order_relaxed))
+      slot.store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)), std::memory_order_release);
+  }
+  const Id id = count_;
+  Node& n = *new (&node(id)) Node;
+  n.kind = d.kind;
+  n.flags.store(d.flags, std::memory_order_relaxed);
+  n.depth = static_cast<u16>(d.depth);
+  if (d.has_list) {
+    n.a = static_cast<u32>(pool_.size());
+    n.b = static_cast<u32>(d.list.size());
+    pool_.insert(pool_.end(), d.list.begin(), d.list.end());
+  } else {
+    n.a = d.a;
+    n.b = d.b;
+  }
+  n.min = d.min;
+  n.max = d.max;
+  n.shortest = d.shortest;
+  n.longest = d.longest;
+  n.hash = d.hash;
+  Id& head = table_[d.hash.lo & mask];
+  n.chain = head;
+  head = id;
+  ++count_;
+  if (count_ > table_.size()) grow_table();
+  return id;
+}
+
+void Arena::grow_table() {
+  table_.assign(table_.size() * 4, kEmpty);
+  const std::size_t mask = table_.size() - 1;
+  for (Id id = 2; id < count_; ++id) {
+    Node& n = node(id);
+    n.chain = table_[n.hash.lo & mask];
+    table_[n.hash.lo & mask] = id;
+  }
+}
+
+// -- leaves --
+u32 Arena::charset_index(const CharSet::Ptr& set) {
+  auto [it, fresh] = charset_ids_.try_emplace(set.get(), static_cast<u32>(charsets_.size()));
+  if (fresh) charsets_.push_back(set);
+  return it->second;
+}
+
+Id Arena::char_class(CharSet::Ptr set) {
+  if (set->ranges().empty()) return kEmpty;
+  Draft d = draft(Kind::Class);
+  d.a = charset_index(set);
+  d.shortest = d.longest = 1;
+  d.hash = hash_step(d.hash, set->hash());
+  return intern(d);
+}
+
+Id Arena::class_tail(u32 set, u16 state) {
+  if (state == CharSet::kDead) return kEmpty;
+  if (state == CharSet::kDone) return kEpsilon;
+  Draft d = draft(Kind::ClassTail);
+  d.a = set;
+  d.b = state;
+  d.hash = hash_step(hash_step(d.hash, charsets_[set]->hash()), state);
+  return intern(d);
+}
+
+Id Arena::bytes(const ByteSet& set) {
+  if (!set.any()) return kEmpty;
+  if (!(set.words[2] | set.words[3])) {  // ASCII: a class of characters
+    std::vector<CharSet::Range> ranges;
+    for (u32 b = 0; b < 128; ++b)
+      if (set.has(static_cast<u8>(b))) ranges.push_back({b, b});
+    return char_class(CharSet::make(std::move(ranges)));
+  }
+  Draft d = draft(Kind::Bytes);
+  Hash h = d.hash;
+  for (u64 w : set.words) h = hash_step(h, w);
+  auto [it, fresh] = byte_set_ids_.try_emplace(h, static_cast<u32>(byte_sets_.size()));
+  if (fresh) byte_sets_.push_back(set);
+  d.a = it->second;
+  d.hash = h;
+  d.longest = 1;
+  d.shortest = 1;
+  for (unsigned b = 0x80; b < 0xC0; ++b)
+    if (set.has(static_cast<u8>(b))) d.shortest = 0;
+  return intern(d);
+}
+
+Id Arena::literal(std::string_view text) {
+  Id e = kEpsilon;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    u32 b = static_cast<u8>(text[i]);
+    e = make_switch({{b | b << 8, e}}, false);
+  }
+  return e;
+}
+
+// Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.
+Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
+  std::erase_if(edges, [](const auto& e) { return e.second == kEmpty; });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i) {  // join neighbours with one target
+    if (kept && edges[kept - 1].second == edges[i].second &&
+        (edges[kept - 1].first >> 8) + 1 == (edges[i].first & 0xFF))
+      edges[kept - 1].first = (edges[kept - 1].first & 0xFF) | (edges[i].first & 0xFF00);
+    else
+      edges[kept++] = edges[i];
+  }
+  edges.resize(kept);
+  if (edges.empty()) return accept ? kEpsilon : kEmpty;
+  bool plain = !accept;
+  for (auto [range, target] : edges) plain = plain && target == kEpsilon && (range >> 8) < 0x80;
+  if (plain) {
+    std::vector<CharSet::Range> ranges;
+    for (auto [range, target] : edges) ranges.push_back({range & 0xFF, range >> 8});
+    return char_class(CharSet::make(std::move(ranges)));
+  }
+  Draft d = draft(Kind::Switch);
+  std::vector<u32> list;
+  list.reserve(edges.size() * 2);
+  d.shortest = accept ? 0 : kInf;
+  d.hash = hash_step(d.hash, accept);
+  for (auto [range, target] : edges) {
+    const Node& t = node(target);
+    absorb(d, target, false);
+    bool middle = is_continuation(range & 0xFF);
+    d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
+    d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
+    d.hash = hash_step(hash_step(d.hash, range), t.hash);
+    list.push_back(range);
+    list.push_back(target);
+  }
+  d.depth = 0;  // nothing recurs into the targets of a Switch
+  if (accept) d.flags |= kNullable;
+  d.list = list;
+  d.has_list = true;
+  return intern(d);
+}
+
+bool Arena::is_literal(Id e, std::string* out) const {
+  for (;;) {
+    const Node& n = node(e);
+    if (n.kind == Kind::Epsilon) return true;
+    if (n.kind == Kind::Class) {
+      const auto& ranges = charsets_[n.a]->ranges();
+      if (ranges.size() != 1 || ranges[0].first != ranges[0].second || ranges[0].first >= 0x80) return false;
+      if (out) out->push_back(static_cast<char>(ranges[0].first));
+      return true;
+    }
+    if (n.kind != Kind::Switch || n.b != 2 || (n.flags.load(std::memory_order_relaxed) & kNullable)) return false;
+    u32 range = pool_[n.a];
+    if ((range & 0xFF) != range >> 8) return false;
+    if (out) out->push_back(static_cast<char>(range & 0xFF));
+    e = pool_[n.a + 1];
+  }
+}
+
+Id Arena::any_text() { return any_text_; }
+
+Id Arena::token(const std::vector<Symbol>& symbols) {
+  std::vector<u32> list;
+  Draft d = draft(Kind::Token);
+  for (const Symbol& s : symbols) {
+    auto it = std::find(symbols_.begin(), symbols_.end(), s);
+    if (it == symbols_.end()) it = symbols_.insert(symbols_.end(), s);
+    list.push_back(static_cast<u32>(it - symbols_.begin()));
+  }
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  if (list.empty()) return kEmpty;
+  d.hash = hash_step(hash_step(d.hash, salt_), list.size());
+  for (u32 s : list) d.hash = hash_step(d.hash, s);
+  d.flags = kHasToken;
+  d.list = list;
+  d.has_list = true;
+  return intern(d);
+}
+
+Id Arena::rule(std::string name) {
+  Draft d = draft(Kind::Ref);
+  d.a = static_cast<u32>(rules_.size());
+  d.longest = kInf;
+  d.flags = kHasRef;
+  d.hash = hash_step(hash_step(d.hash, salt_), d.a);
+  rules_.push_back({std::move(name)});
+  return intern(d);
+}
+
+void Arena::define(Id ref, Id body) {
+  if (ref >= count_ || node(ref).kind != Kind::Ref || body >= count_)
+    throw Error("bad-handle", "define takes a rule made by rule() and an expression of the same builder");
+  if (has(body, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one rule");
+  rules_[node(ref).a].body = body;
+}
+
+}  // namespace guiderail

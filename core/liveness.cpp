@@ -1,0 +1,163 @@
+// Emptiness: does any string match? Structural for most expressions; for intersections, complements, look-arounds and
+// maximal munch a search among derivatives, memoised, with fuel: it ends in an error, never in a guess.
+#include <algorithm>
+#include <deque>
+#include <queue>
+#include <unordered_set>
+
+#include "expression.hpp"
+
+namespace guiderail {
+
+bool Arena::live(Id e) {
+  for (;;) {
+    if (e == kEmpty) return false;
+    if (!has(e, kSearch)) return true;
+    const Node& n = node(e);
+    if (has(e, kLiveKnown)) return !has(e, kDead);
+    switch (n.kind) {
+      case Kind::Concat:
+        if (node(n.a).kind == Kind::Greedy && !has(e, kHasRef)) return live_search(e);
+        if (!live(n.a)) return false;
+        e = n.b;
+        continue;
+      case Kind::Union: {
+        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        for (Id m : members)
+          if (live(m)) return true;
+        return false;
+      }
+      case Kind::Repeat:
+        if (n.min == 0) return true;
+        e = n.a;
+        continue;
+      case Kind::Greedy: e = n.a; continue;
+      case Kind::Switch: return true;  // targets are literals
+      default: return live_search(e);
+    }
+  }
+}
+
+// The length in characters of a shortest match of e, and whether matches of every greater length exist too (some state
+// on the way reads a character and stays). kInf: none within the fuel.
+Arena::Reach Arena::reach(Id start) {
+  if (auto it = reach_memo_.find(start); it != reach_memo_.end()) return it->second;
+  ensure_classes();
+  std::unordered_map<Id, std::pair<u32, Id>> best{{start, {0, kEmpty}}};  // characters, where from
+  std::deque<Id> queue{start};
+  std::unordered_set<Id> done;
+  Reach out{kInf, false};
+  while (!queue.empty() && best.size() < limits_.fuel) {
+    const Id state = queue.front();
+    queue.pop_front();
+    if (!done.insert(state).second) continue;
+    const u32 cost = best[state].first;
+    if (nullable(state)) {
+      out.shortest = cost;
+      for (Id s = state; s != kEmpty && !out.longer; s = best[s].second)
+        for (u32 c = 0; c < class_count_ && !out.longer; ++c)
+          out.longer = representatives_[c] < 0x80 && derive(s, representatives_[c]) == s;
+      break;
+    }
+    const ByteSet possible = first(state);
+    for (u32 c = 0; c < class_count_; ++c) {
+      const u8 byte = representatives_[c];
+      if (!possible.has(byte)) continue;
+      const Id next = derive(state, byte);
+      if (next == kEmpty || has(next, kDead)) continue;
+      const bool middle = (byte & 0xC0) == 0x80;
+      const u32 total = cost + (middle ? 0 : 1);
+      auto [it, fresh] = best.try_emplace(next, total, state);
+      if (!fresh && it->second.first <= total) continue;
+      it->second = {total, state};
+      if (middle)
+        queue.push_front(next);
+      else
+        queue.push_back(next);
+    }
+  }
+  reach_memo_.emplace(start, out);
+  return out;
+}
+
+// R & C{m,n}: what R & C* can reach tells most of it, and is the same for all counts.
+std::optional<bool> Arena::live_by_length(Id e) {
+  if (node(e).kind != Kind::And || has(e, kHasLook)) return std::nullopt;
+  std::vector<Id> members(operands(e).begin(), operands(e).end());
+  u32 min = 0, max = kInf;
+  for (Id& m : members) {
+    const Node& n = node(m);
+    if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
+    min = n.min;
+    max = n.max;
+    m = repeat(n.a, 0, kInf);
+    break;
+  }
+  if (min == 0 && max == kInf) return std::nullopt;
+  const Id free = intersect(std::move(members));
+  if (free == kEmpty) return false;
+  const Reach r = has(free, kSearch) ? reach(free) : Reach{node(free).shortest, false};
+  if (r.shortest == kInf) return std::nullopt;
+  if (r.shortest > max) return false;
+  if (r.shortest >= min || r.longer) return true;
+  return std::nullopt;
+}
+
+// Searches the derivatives of e, those that promise a short match first, for a nullable one.
+bool Arena::live_search(Id start) {
+  auto settle = [this](Id e, bool is_live) {
+    node(e).flags.fetch_or(static_cast<u16>(kLiveKnown | (is_live ? 0 : kDead)), std::memory_order_relaxed);
+  };
+  if (nullable(start)) {
+    settle(start, true);
+    return true;
+  }
+  if (auto quick = live_by_length(start)) {
+    settle(start, *quick);
+    return *quick;
+  }
+  ensure_classes();
+  struct Item {
+    u32 shortest;
+    u32 order;
+    Id id;
+    bool operator<(const Item& o) const { return shortest != o.shortest ? shortest > o.shortest : order > o.order; }
+  };
+  std::priority_queue<Item> queue;
+  std::unordered_map<Id, Id> parent;
+  u32 order = 0;
+  queue.push({node(start).shortest, order++, start});
+  parent.emplace(start, start);
+  Id found = kEmpty;
+  while (!queue.empty() && found == kEmpty) {
+    Id state = queue.top().id;
+    queue.pop();
+    if (parent.size() > limits_.fuel)
+      throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
+                              std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
+    const ByteSet possible = first(state);
+    for (u32 c = 0; c < class_count_; ++c) {
+      if (!possible.has(representatives_[c])) continue;
+      Id next = derive(state, representatives_[c]);
+      if (next == kEmpty || parent.contains(next)) continue;
+      bool known = !has(next, kSearch) || has(next, kLiveKnown);
+      if (known && has(next, kDead)) continue;
+      parent.emplace(next, state);
+      if (known || nullable(next)) {
+        found = next;
+        break;
+      }
+      queue.push({node(next).shortest, order++, next});
+    }
+  }
+  if (found == kEmpty) {
+    for (auto& [id, from] : parent) settle(id, false);
+    return false;
+  }
+  for (Id id = found;; id = parent[id]) {
+    settle(id, true);
+    if (id == start) return true;
+  }
+}
+
+}  // namespace guiderail
