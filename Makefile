@@ -81,7 +81,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/guiderail generate --prompt '$(DEMO_PROMPT)' --regex '$(DEMO_REGEX)'
 
 test: $(VENV)/.test
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 lint: $(VENV)/.lint
 	@$(BIN)/ruff check .
