@@ -142,9 +142,7 @@ def apply_token_bitmask_inplace(
     """
     if isinstance(logits, np.ndarray):
         if logits.dtype.name not in _INFINITY:
-            raise BitmaskError(
-                f"logits are float16, float32 or float64, not {logits.dtype}", code="bitmask-dtype"
-            )
+            raise BitmaskError(f"logits are float16, float32 or float64, not {logits.dtype}", code="bitmask-dtype")
         if not logits.flags.writeable:
             raise BitmaskError("the logits are read-only; copy them first", code="bitmask-readonly")
         name = logits.dtype.name
@@ -262,9 +260,7 @@ def _host(bitmask: Any) -> NDArray[np.int32]:
 
 
 # -- torch ---------------------------------------------------------------------------------------------------
-def _apply_torch(
-    logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | None, vocab_size: int | None
-) -> None:
+def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | None, vocab_size: int | None) -> None:
     import torch
 
     names = {
@@ -292,9 +288,7 @@ def _apply_torch(
     if not rows or not columns:
         return
     # Blocking on purpose: a pinned mask may be refilled as soon as this returns.
-    words = (bitmask if _is_torch(bitmask) else torch.from_numpy(np.ascontiguousarray(bitmask))).to(
-        data.device
-    )
+    words = (bitmask if _is_torch(bitmask) else torch.from_numpy(np.ascontiguousarray(bitmask))).to(data.device)
     data = data.unsqueeze(0) if data.ndim == 1 else data
     words = words.unsqueeze(0) if words.ndim == 1 else words
     if data.device.type == "cuda" and _has_triton():
