@@ -368,7 +368,7 @@ def main() -> None:
     )
     parser.add_argument("--tokens", type=int, default=200, help="to replay for each pattern")
     parser.add_argument("--rounds", type=int, default=3, help="compilations and replays of each pattern")
-    parser.add_argument("--limit", type=float, default=30, help="seconds for one pattern of an engine that runs apart")
+    parser.add_argument("--limit", type=float, default=10, help="seconds for one pattern of an engine that runs apart")
     parser.add_argument("--walk", action="store_true", help="walk at random even where there are sample texts")
     parser.add_argument("--check", action="store_true", help="also compare every mask with the first engine's")
     parser.add_argument("--json", help="write every measurement to this file")
