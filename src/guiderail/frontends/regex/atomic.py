@@ -25,7 +25,7 @@ from guiderail.frontends.regex.trampoline import run
 
 __all__ = ["expand"]
 
-_BUDGET = 4000  # nodes that may be written out for one pattern
+_BUDGET = 1000  # nodes that may be written out for one pattern
 _UNROLL = 12  # bounded repetitions inside a group are written out up to this many optional iterations
 
 Steps = Generator[Anything, Anything, Node]

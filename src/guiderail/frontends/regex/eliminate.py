@@ -13,7 +13,7 @@ from typing import Any as Anything
 
 from guiderail.frontends.regex.charsets import NONE
 from guiderail.frontends.regex.facts import Facts
-from guiderail.frontends.regex.resolve import Side, beside, flat, nothing, resolve
+from guiderail.frontends.regex.resolve import WORK, Side, beside, flat, nothing, resolve
 from guiderail.frontends.regex.syntax import (
     Alt,
     And,
@@ -67,7 +67,7 @@ class _Eliminator:
         one that begins at its start; ``outer`` is what stands at the node's other side."""
         done: Node
         self.budget -= 1
-        if self.budget < 0:
+        if self.budget < 0 or self.facts.work > WORK:
             raise _OverBudget
         if not self.facts(node).special:
             return node

@@ -70,6 +70,7 @@ class Facts:
 
     def __init__(self) -> None:
         self.known: dict[int, tuple[Node, Fact]] = {}  # the node is kept so that its id stays its own
+        self.work = 0  # steps that the rewriting of this pattern has taken
 
     def __call__(self, node: Node) -> Fact:
         found = self.known.get(id(node))

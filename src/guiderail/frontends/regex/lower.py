@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.errors import LimitError, PatternError
+from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.atomic import expand
 from guiderail.frontends.regex.eliminate import eliminate
@@ -111,7 +111,7 @@ def _quick(parsed: Parsed, emitter: _Emitter, search: bool) -> int | None:
 
 
 def _check_loops(tree: Node, facts: Facts, source: str) -> None:
-    stack = [tree]
+    stack, seen = [tree], {id(tree)}
     while stack:
         node = stack.pop()
         if isinstance(node, Rep) and facts(node.item).special and not facts(node.item).least:
@@ -122,7 +122,10 @@ def _check_loops(tree: Node, facts: Facts, source: str) -> None:
                 source=source,
                 span=(node.start, node.end),
             )
-        stack.extend(children(node))
+        for child in children(node):
+            if id(child) not in seen:  # written-out repetitions share their nodes
+                seen.add(id(child))
+                stack.append(child)
 
 
 class _Emitter:
@@ -186,7 +189,15 @@ class _Emitter:
         if isinstance(node, Ext):
             return node.build(b, handles)
         if isinstance(node, Look):
-            return (b.look_behind if node.behind else b.look_ahead)(handles[0], node.negative)
+            try:
+                return (b.look_behind if node.behind else b.look_ahead)(handles[0], node.negative)
+            except CompileError as error:
+                raise PatternError(
+                    error.message,
+                    code="regex-" + error.code,
+                    source=self.source,
+                    span=(node.start, node.end),
+                ) from None
         if isinstance(node, Edge):
             return self.edge(node.behind, node.chars, node.edge)
         if isinstance(node, EndNl):

@@ -3,12 +3,12 @@ neighbour."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any as Anything
 
 from guiderail._core import CharSet
 from guiderail.frontends.regex.charsets import ANY, NONE
-from guiderail.frontends.regex.facts import Fact, Facts
+from guiderail.frontends.regex.facts import Fact, Facts, one
 from guiderail.frontends.regex.syntax import (
     Alt,
     And,
@@ -26,12 +26,15 @@ from guiderail.frontends.regex.syntax import (
 )
 from guiderail.frontends.regex.trampoline import run
 
-__all__ = ["Side", "beside", "fail", "flat", "nothing", "resolve"]
+__all__ = ["WORK", "Side", "beside", "fail", "flat", "nothing", "resolve"]
 
 Side = tuple[CharSet, bool]  # characters that may stand there, and whether the edge of the text may
 Steps = Generator[Anything, Anything, Node]
 
 _UNKNOWN: Side = (ANY, True)
+_UNROLL = 4  # counted repetitions of assertions are written out up to this many iterations
+_UNROLLED = 64  # and so many in all
+WORK = 4000  # steps of rewriting for one pattern; beyond, assertions stay as they are
 
 
 def nothing(node: Node) -> Lit:
@@ -51,11 +54,16 @@ def resolve(tree: Node, facts: Facts, before: Side, after: Side) -> Node:
     return result
 
 
+def same(items: list[Node], others: list[Node]) -> bool:
+    """Whether nothing has changed: a pass that changes nothing is the last."""
+    return len(items) == len(others) and all(a is b for a, b in zip(items, others, strict=True))
+
+
 def is_fail(node: Node) -> bool:
     return isinstance(node, Alt) and not node.items
 
 
-def beside(facts: list[Fact], outer: Side, first: bool) -> Side:
+def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
     """What stands before (after) a place, given the nodes there, nearest first, and what stands beyond
     them."""
     chars, edge = NONE, False
@@ -66,9 +74,29 @@ def beside(facts: list[Fact], outer: Side, first: bool) -> Side:
     return chars | outer[0], edge | outer[1]
 
 
+def as_edge(node: Node, behind: bool) -> tuple[CharSet, bool] | None:
+    """A look-around's contents that only ask about the neighbour: its characters, and whether the edge will do."""
+    if isinstance(node, Set):
+        return node.chars, False
+    if isinstance(node, Lit) and len(node.text) == 1:
+        return one(node.text), False
+    if isinstance(node, Edge) and node.behind == behind:
+        return node.chars, node.edge
+    if not isinstance(node, Alt) or len(node.items) > 64:
+        return None
+    chars, edge = NONE, False
+    for item in node.items:
+        found = None if isinstance(item, Alt) else as_edge(item, behind)
+        if found is None:
+            return None
+        chars, edge = chars | found[0], edge or found[1]
+    return chars, edge
+
+
 class _Resolver:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.unrolled = 0
 
     def visit(self, node: Node, before: Side, after: Side) -> Steps:
         done: Node
@@ -80,6 +108,9 @@ class _Resolver:
             return self.boundary(node, before, after)
         if not self.facts(node).special and not isinstance(node, Look):
             return node
+        self.facts.work += 1
+        if self.facts.work > WORK:
+            return node
         if isinstance(node, Cat):
             done = yield self.cat(node, before, after)
             return done
@@ -89,7 +120,9 @@ class _Resolver:
                 done = yield self.visit(item, before, after)
                 if not is_fail(done):
                     items.append(done)
-            return items[0] if len(items) == 1 else Alt(items, node.start, node.end)
+            if len(items) == 1:
+                return items[0]
+            return node if same(items, node.items) else Alt(items, node.start, node.end)
         if isinstance(node, Rep):
             done = yield self.rep(node, before, after)
             return done
@@ -101,10 +134,10 @@ class _Resolver:
             for item in node.items:
                 done = yield self.visit(item, before, after)
                 items.append(done)
-            return And(items, node.start, node.end)
+            return node if same(items, node.items) else And(items, node.start, node.end)
         assert isinstance(node, Not)
         item = yield self.visit(node.item, before, after)
-        return Not(item, node.start, node.end)
+        return node if item is node.item else Not(item, node.start, node.end)
 
     # -- zero width
     # ----------------------------------------------------------------------------------------------
@@ -143,6 +176,7 @@ class _Resolver:
 
     def look(self, node: Look, before: Side, after: Side) -> Steps:
         item: Node
+        span = (node.start, node.end)
         inner = (_UNKNOWN, after) if node.behind else (before, _UNKNOWN)
         item = yield self.visit(node.item, *inner)
         fact = self.facts(item)
@@ -150,21 +184,31 @@ class _Resolver:
             return nothing(node) if node.negative else fail(node)
         if not fact.special and not fact.least and fact.most == 0:
             return fail(node) if node.negative else nothing(node)
-        if fact.most == 0 and not node.negative:
-            return item  # only assertions inside
-        if isinstance(item, Lit | Set) and fact.most == 1 and fact.least == 1:
-            chars = fact.first
-            edge = Edge(node.behind, ~chars if node.negative else chars, node.negative, node.start, node.end)
-            return self.edge(edge, before if node.behind else after)
-        if isinstance(item, Edge) and item.behind == node.behind:
-            return Edge(
-                item.behind,
-                ~item.chars if node.negative else item.chars,
-                item.edge != node.negative,
-                node.start,
-                node.end,
-            )
-        return node if item is node.item else Look(item, node.behind, node.negative, node.start, node.end)
+        if fact.most == 0:  # only assertions inside: the direction does not matter
+            return item if not node.negative else self.negated(item, node)
+        neighbour = as_edge(item, node.behind)
+        if neighbour is not None:
+            chars, edge = neighbour
+            if node.negative:
+                chars, edge = ~chars, not edge
+            return self.edge(Edge(node.behind, chars, edge, *span), before if node.behind else after)
+        parts = item.items if isinstance(item, Cat) else [item]
+        rim = parts[-1] if node.behind else parts[0]
+        if len(parts) > 1 and isinstance(rim, Edge | EndNl | Boundary) and not self.facts(rim).most:
+            # an assertion at the place of the look-around itself stands as well beside it
+            rest = Look(Cat(parts[:-1] if node.behind else parts[1:], *span), node.behind, node.negative, *span)
+            if node.negative:
+                return Alt([rest, self.negated(rim, node)], *span)
+            return Cat([rest, rim], *span)
+        return node if item is node.item else Look(item, node.behind, node.negative, *span)
+
+    def negated(self, item: Node, node: Look) -> Node:
+        """Where the assertion ``item`` does not hold."""
+        if isinstance(item, Edge):
+            return Edge(item.behind, ~item.chars, not item.edge, node.start, node.end)
+        if isinstance(item, Boundary):
+            return Boundary(item.chars, not item.negated, node.start, node.end)
+        return Look(item, False, True, node.start, node.end)
 
     # -- composite
     # -----------------------------------------------------------------------------------------------
@@ -178,6 +222,13 @@ class _Resolver:
             if node.min == 0:
                 return nothing(node)
             done = yield self.visit(node.item, before, after)
+            return done
+        if 1 < node.max <= _UNROLL and self.unrolled < _UNROLLED:  # written out, each iteration has its own neighbours
+            self.unrolled += node.max
+            tail: Node = nothing(node)
+            for _ in range(node.max - node.min):
+                tail = Alt([Cat([node.item, tail], node.start, node.end), nothing(node)], node.start, node.end)
+            done = yield self.visit(Cat([*[node.item] * node.min, tail], node.start, node.end), before, after)
             return done
         if node.max != 1:
             before = (before[0] | fact.last, before[1])
@@ -201,8 +252,8 @@ class _Resolver:
             while k < len(items):
                 item = items[k]
                 if self.facts(item).special:
-                    left = beside([self.facts(x) for x in reversed(items[:k])], before, first=False)
-                    right = beside([self.facts(x) for x in items[k + 1 :]], after, first=True)
+                    left = beside((self.facts(items[j]) for j in range(k - 1, -1, -1)), before, first=False)
+                    right = beside((self.facts(items[j]) for j in range(k + 1, len(items))), after, first=True)
                     done = yield self.visit(item, left, right)
                     if is_fail(done):
                         return fail(node)
@@ -213,6 +264,7 @@ class _Resolver:
                         k = continue_at
                         continue
                 k += 1
+            self.facts.work += len(items)
             melted = self.melt(items, before, after)
             if melted is None:
                 return fail(node)
@@ -221,6 +273,8 @@ class _Resolver:
                 break
         if len(items) == 1:
             return items[0]
+        if same(items, node.items):
+            return node
         return Cat(items, node.start, node.end) if items else nothing(node)
 
     def melt(self, items: list[Node], before: Side, after: Side) -> tuple[list[Node], bool] | None:
