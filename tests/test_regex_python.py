@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import CompileError, GuiderailError, LimitError, PatternError, _core
+from guiderail.frontends.regex import charsets
 from oracle import OracleBuilder
 
 RELAXED = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -91,20 +92,20 @@ def check_against_re(pattern, flags, mode, texts):
     return constraint
 
 
-@settings(RELAXED, max_examples=1500)
+@settings(RELAXED, max_examples=700)
 @given(patterns(atomic=False), FLAGS, st.sampled_from(["match", "search"]), TEXTS)
 def test_generated_patterns_match_as_re_does(pattern, flags, mode, texts):
     check_against_re(pattern, flags, mode, texts)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="re knows no atomic groups")
-@settings(RELAXED, max_examples=700)
+@settings(RELAXED, max_examples=350)
 @given(patterns(atomic=True), FLAGS, st.sampled_from(["match", "search"]), TEXTS)
 def test_generated_atomic_patterns_match_as_re_does(pattern, flags, mode, texts):
     check_against_re(pattern, flags, mode, texts)
 
 
-@settings(RELAXED, max_examples=500)
+@settings(RELAXED, max_examples=200)
 @given(st.data())
 def test_the_core_agrees_with_the_oracle_on_generated_matches(data):
     """Strings made to match, and their neighbours with one character less."""
@@ -189,7 +190,7 @@ PIECES = st.sampled_from(
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the syntax is that of Python 3.11")
-@settings(RELAXED, max_examples=4000)
+@settings(RELAXED, max_examples=2500)
 @given(st.lists(PIECES, max_size=9).map("".join), st.sampled_from([0, re.X]))
 def test_errors_are_those_of_re(pattern, flags):
     try:
@@ -474,6 +475,50 @@ def test_assertions_repeated_in_a_group_that_can_be_empty_are_refused():
         gr.regex("x(?:a?(?!b))*[bc]")._lower(_core.Builder())
     assert (caught.value.code, caught.value.span) == ("regex-empty-lookaround-loop", (1, 13))
     assert both(gr.regex("(?:(?=a))*a"), "a") and both(gr.regex("(?:^)+a"), "a")
+
+
+HOSTILE = [
+    "(?:" * 200 + r"a|\bb\B" + "|c)d" * 200,
+    "(?:" * 200 + r"\b.\B" + "){4}" * 200,
+    "(?:" * 40 + r"\b.\B" + "){1,2}+" * 40,
+    "(?>" * 200 + "a|ab" + "|c)d?" * 200,
+    "(?=a" * 200 + ")" * 200,
+    "(?:a(?!b)|c)?" * 200,
+    r"\b.*" * 60,
+    "(?=.*a)" * 200,
+]
+
+
+@pytest.mark.parametrize("mode", ["match", "search"])
+@pytest.mark.parametrize("pattern", HOSTILE, ids=[pattern[-12:] for pattern in HOSTILE])
+def test_rewriting_assertions_stays_small(pattern, mode):
+    builder = OracleBuilder()
+    gr.regex(pattern, mode=mode)._lower(builder)
+    assert len(builder.nodes) < 8000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"(?:(?<=^|,)\w,?)+", ["a,b", "a"], ["ab", ""]),
+        (r"a(?<!\b)b", ["ab"], []),
+        (r"(?:.(?<=a\b)-?)+", ["a-a"], ["aa", "b"]),
+        (r"(?:(?:\D\Z){1,2})*+", ["", "a"], ["aa", "1"]),
+        (r"(?:(?=\ba)[ab] ?)+", ["a a", "a"], ["ab", "aa"]),
+    ],
+)
+def test_assertions_inside_look_arounds(pattern, yes, no):
+    compiled = re.compile(pattern) if "<=^|," not in pattern and sys.version_info >= (3, 11) else None
+    for text in yes + no:
+        assert both(gr.regex(pattern), text) == (text in yes), text
+        assert compiled is None or bool(compiled.fullmatch(text)) == (text in yes), text
+
+
+@pytest.mark.parametrize("version", ["13.0.0", "15.1.0"])
+def test_other_unicode_versions_ask_the_running_python(monkeypatch, version):
+    expected = charsets.word(), charsets.digit()
+    monkeypatch.setattr(charsets.unicodedata, "unidata_version", version)
+    assert (charsets.word.__wrapped__(), charsets.digit.__wrapped__()) == expected
 
 
 @pytest.mark.parametrize("pattern", ["a{0,100000}", "(a{0,50}){0,50}", "(?:(?:ab?){3,1000}c){2,1000}"])
