@@ -3,6 +3,7 @@
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of guiderail.";
+  nanobind::set_leak_warnings(false);  // guides that live until the interpreter ends are no leak
   guiderail::bind_errors(m);
   guiderail::bind_expressions(m);
   guiderail::bind_vocabulary(m);
