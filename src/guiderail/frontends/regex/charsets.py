@@ -26,11 +26,15 @@ __all__ = [
     "ECMA_SPACE",
     "NEWLINE",
     "NONE",
+    "common",
     "digit",
+    "either",
     "fold_ascii",
     "fold_ecma",
     "fold_unicode",
     "letter_fold",
+    "minus",
+    "others",
     "property_set",
     "space",
     "word",
@@ -121,6 +125,31 @@ def space() -> CharSet:
     )
 
 
+# Sets such as \w have hundreds of ranges, and patterns ask the same few questions of them again and again.
+@lru_cache(maxsize=512)
+def common(a: CharSet, b: CharSet) -> CharSet:
+    """``a & b``, remembered."""
+    return a & b
+
+
+@lru_cache(maxsize=512)
+def minus(a: CharSet, b: CharSet) -> CharSet:
+    """``a - b``, remembered."""
+    return a - b
+
+
+@lru_cache(maxsize=512)
+def either(a: CharSet, b: CharSet) -> CharSet:
+    """``a | b``, remembered."""
+    return a | b
+
+
+@lru_cache(maxsize=256)
+def others(a: CharSet) -> CharSet:
+    """``~a``, remembered."""
+    return ~a
+
+
 # -- case
 # ------------------------------------------------------------------------------------------------------
 def _lower(c: int) -> int:
@@ -161,9 +190,9 @@ class _Cases:
                 lowered = self.lower[c]
                 folded.add(lowered)
                 folded.update(self.twins.get(lowered, ()))
-        others = (chars - explicit) & self.cased_set  # from \w and the like: asked about the lower case itself
+        beside = (chars - explicit) & self.cased_set  # from \w and the like: asked about the lower case itself
         matched = [c for low in folded for c in self.sources.get(low, (low,))]
-        for low, high in others.ranges():
+        for low, high in beside.ranges():
             for c in range(low, high + 1):
                 if self.lower[c] == c:
                     matched.extend(self.sources[c])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any as Anything
 
-from guiderail.frontends.regex.charsets import NONE
+from guiderail.frontends.regex.charsets import NONE, others
 from guiderail.frontends.regex.facts import Facts
 from guiderail.frontends.regex.resolve import WORK, Side, beside, flat, nothing, resolve
 from guiderail.frontends.regex.syntax import (
@@ -161,12 +161,12 @@ class _Eliminator:
         done: Node
         self.budget -= 20
         place = (item.start, item.end)
-        words, others = item.chars, ~item.chars
+        words, not_words = item.chars, others(item.chars)
         branches = []
         for before_is_word in (True, False):
             after_is_word = before_is_word == item.negated
-            before = Edge(True, words if before_is_word else others, not before_is_word, *place)
-            after = Edge(False, words if after_is_word else others, not after_is_word, *place)
+            before = Edge(True, words if before_is_word else not_words, not before_is_word, *place)
+            after = Edge(False, words if after_is_word else not_words, not after_is_word, *place)
             case = Cat([*left, before, after, *right], *span)
             done = resolve(case, self.facts, *((outer, _EDGE) if ahead else (_EDGE, outer)))
             done = yield self.visit(done, ahead, outer)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from guiderail._core import CharSet
-from guiderail.frontends.regex.charsets import ANY, NONE
+from guiderail.frontends.regex.charsets import ANY, NONE, common, either
 from guiderail.frontends.regex.syntax import (
     Alt,
     And,
@@ -130,11 +130,11 @@ class Facts:
         facts = [self(item) for item in items]
         first, last = NONE, NONE
         for fact in facts:
-            first = first | fact.first
+            first = either(first, fact.first)
             if fact.least:
                 break
         for fact in reversed(facts):
-            last = last | fact.last
+            last = either(last, fact.last)
             if fact.least:
                 break
         most = -1 if any(f.most < 0 for f in facts) else sum(f.most for f in facts)
@@ -151,11 +151,11 @@ class Facts:
             return False
         first, least = NONE, 0
         for fact in following:
-            first = first | fact.first
+            first = either(first, fact.first)
             least = fact.least
             if least:
                 break
-        return least > 0 and not len(first & self(item.item).first)
+        return least > 0 and not len(common(first, self(item.item).first))
 
     def of_alt(self, items: list[Node]) -> Fact:
         if not items:
@@ -164,8 +164,8 @@ class Facts:
         first, last = NONE, NONE
         apart = True
         for fact in facts:
-            apart = apart and fact.least > 0 and fact.unique and not len(first & fact.first)
-            first, last = first | fact.first, last | fact.last
+            apart = apart and fact.least > 0 and fact.unique and not len(common(first, fact.first))
+            first, last = either(first, fact.first), either(last, fact.last)
         most = -1 if any(f.most < 0 for f in facts) else max(f.most for f in facts)
         least = min(f.least for f in facts)
         return Fact(least, most, first, last, any(f.special for f in facts), apart or least == most)

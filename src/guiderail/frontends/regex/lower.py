@@ -204,7 +204,7 @@ class _Emitter:
             end = self.edge(False, charsets.NONE, True)
             return b.union([end, b.look_ahead(b.concat([b.literal(b"\n"), end]), False)])
         assert isinstance(node, Boundary)
-        words, others = node.chars, ~node.chars
+        words, others = node.chars, charsets.others(node.chars)
         cases = [(words, False, words, False), (others, True, others, True)]
         if not node.negated:
             cases = [(words, False, others, True), (others, True, words, False)]
@@ -213,4 +213,4 @@ class _Emitter:
     def edge(self, behind: bool, chars: CharSet, edge: bool) -> int:
         """The neighbour is one of ``chars``, or the edge: then, said negatively, none of the others."""
         look = self.b.look_behind if behind else self.b.look_ahead
-        return look(self.b.char_class(~chars if edge else chars), edge)
+        return look(self.b.char_class(charsets.others(chars) if edge else chars), edge)

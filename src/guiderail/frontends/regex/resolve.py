@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from typing import Any as Anything
 
 from guiderail._core import CharSet
-from guiderail.frontends.regex.charsets import ANY, NONE
+from guiderail.frontends.regex.charsets import ANY, NONE, common, either, minus, others
 from guiderail.frontends.regex.facts import Fact, Facts, one
 from guiderail.frontends.regex.syntax import (
     Alt,
@@ -68,10 +68,10 @@ def beside(facts: Iterable[Fact], outer: Side, first: bool) -> Side:
     them."""
     chars, edge = NONE, False
     for fact in facts:
-        chars = chars | (fact.first if first else fact.last)
+        chars = either(chars, fact.first if first else fact.last)
         if fact.least:
             return chars, edge
-    return chars | outer[0], edge | outer[1]
+    return either(chars, outer[0]), edge | outer[1]
 
 
 def as_edge(node: Node, behind: bool) -> tuple[CharSet, bool] | None:
@@ -89,7 +89,7 @@ def as_edge(node: Node, behind: bool) -> tuple[CharSet, bool] | None:
         found = None if isinstance(item, Alt) else as_edge(item, behind)
         if found is None:
             return None
-        chars, edge = chars | found[0], edge or found[1]
+        chars, edge = either(chars, found[0]), edge or found[1]
     return chars, edge
 
 
@@ -143,9 +143,9 @@ class _Resolver:
     # ----------------------------------------------------------------------------------------------
     def edge(self, node: Edge, side: Side) -> Node:
         chars, edge = side
-        if (node.edge or not edge) and not len(chars - node.chars):
+        if (node.edge or not edge) and not len(minus(chars, node.chars)):
             return nothing(node)
-        if not (node.edge and edge) and not len(chars & node.chars):
+        if not (node.edge and edge) and not len(common(chars, node.chars)):
             return fail(node)
         return node
 
@@ -160,9 +160,9 @@ class _Resolver:
     def boundary(self, node: Boundary, before: Side, after: Side) -> Node:
         def is_word(side: Side) -> bool | None:
             chars, edge = side
-            if not len(chars & node.chars):
+            if not len(common(chars, node.chars)):
                 return False
-            return True if not edge and not len(chars - node.chars) else None
+            return True if not edge and not len(minus(chars, node.chars)) else None
 
         left, right = is_word(before), is_word(after)
         if left is not None and right is not None:
@@ -171,7 +171,7 @@ class _Resolver:
             return node
         known = left if left is not None else right
         wanted = bool(known) == node.negated  # whether the other neighbour must be a word character
-        chars = node.chars if wanted else ~node.chars
+        chars = node.chars if wanted else others(node.chars)
         return self.edge(Edge(left is None, chars, not wanted, node.start, node.end), before if left is None else after)
 
     def look(self, node: Look, before: Side, after: Side) -> Steps:
@@ -190,7 +190,7 @@ class _Resolver:
         if neighbour is not None:
             chars, edge = neighbour
             if node.negative:
-                chars, edge = ~chars, not edge
+                chars, edge = others(chars), not edge
             return self.edge(Edge(node.behind, chars, edge, *span), before if node.behind else after)
         parts = item.items if isinstance(item, Cat) else [item]
         rim = parts[-1] if node.behind else parts[0]
@@ -205,7 +205,7 @@ class _Resolver:
     def negated(self, item: Node, node: Look) -> Node:
         """Where the assertion ``item`` does not hold."""
         if isinstance(item, Edge):
-            return Edge(item.behind, ~item.chars, not item.edge, node.start, node.end)
+            return Edge(item.behind, others(item.chars), not item.edge, node.start, node.end)
         if isinstance(item, Boundary):
             return Boundary(item.chars, not item.negated, node.start, node.end)
         return Look(item, False, True, node.start, node.end)
@@ -231,8 +231,8 @@ class _Resolver:
             done = yield self.visit(Cat([*[node.item] * node.min, tail], node.start, node.end), before, after)
             return done
         if node.max != 1:
-            before = (before[0] | fact.last, before[1])
-            after = (after[0] | fact.first, after[1])
+            before = (either(before[0], fact.last), before[1])
+            after = (either(after[0], fact.first), after[1])
         item = yield self.visit(node.item, before, after)
         if is_fail(item):
             return fail(node) if node.min else nothing(node)
@@ -319,7 +319,7 @@ class _Resolver:
         ``other``."""
         span = (edge.start, edge.end)
         if isinstance(other, Set):
-            return [Set(other.chars & edge.chars, other.start, other.end)]
+            return [Set(common(other.chars, edge.chars), other.start, other.end)]
         if isinstance(other, Any) and outer is not None and not len(outer[0]):  # Any reaches the edge of the text
             one = Set(edge.chars, *span)
             some: Node = Cat([other, one] if edge.behind else [one, other], *span)
@@ -327,7 +327,7 @@ class _Resolver:
                 return [nothing(edge)] if edge.edge else [fail(edge)]
             return [Alt([nothing(edge), some], *span)] if edge.edge else [some]
         if isinstance(other, Rep) and isinstance(other.item, Set) and other.min > 0:
-            one = Set(other.item.chars & edge.chars, *span)
+            one = Set(common(other.item.chars, edge.chars), *span)
             rest = Rep(
                 other.item,
                 other.min - 1,
