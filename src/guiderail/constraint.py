@@ -121,9 +121,7 @@ def _coerce(value: Constraint | str) -> Constraint:
     )
 
 
-def _flat(
-    kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]
-) -> tuple[Constraint, ...]:
+def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """Parts of nested nodes of the same kind, so that ``a | b | c`` is one node."""
     flat: list[Constraint] = []
     for part in parts:
@@ -155,9 +153,7 @@ class Literal(Constraint):
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise CompileError(
-                f"literal takes a string, not {type(self.text).__name__}", code="not-a-constraint"
-            )
+            raise CompileError(f"literal takes a string, not {type(self.text).__name__}", code="not-a-constraint")
         _utf8(self.text)
 
     def _lower(self, b: _core.Builder) -> int:
@@ -189,10 +185,7 @@ class Sequence(Constraint):
         return b.concat([part._lower(b) for part in self.parts])
 
     def __repr__(self) -> str:
-        return (
-            " + ".join(f"({p!r})" if isinstance(p, AnyOf | AllOf) else repr(p) for p in self.parts)
-            or "empty()"
-        )
+        return " + ".join(f"({p!r})" if isinstance(p, AnyOf | AllOf) else repr(p) for p in self.parts) or "empty()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,9 +246,7 @@ class SeparatedBy(Constraint):
         if self.max == 0:
             return b.EPSILON
         item, separator = self.item._lower(b), self.separator._lower(b)
-        more = b.repeat(
-            b.concat([separator, item]), max(self.min - 1, 0), -1 if self.max is None else self.max - 1
-        )
+        more = b.repeat(b.concat([separator, item]), max(self.min - 1, 0), -1 if self.max is None else self.max - 1)
         end = b.repeat(separator, 0, 1) if self.trailing else b.EPSILON
         some = b.concat([item, more, end])
         return b.union([b.EPSILON, some]) if self.min == 0 else some
@@ -356,9 +347,7 @@ def choice(options: Iterable[str]) -> Constraint:
     """
     items = tuple(options)
     if isinstance(options, str) or not all(isinstance(item, str) for item in items):
-        raise CompileError(
-            "choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice"
-        )
+        raise CompileError("choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice")
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")
     for item in items:

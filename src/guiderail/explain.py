@@ -41,9 +41,7 @@ class Explanation:
         lines = []
         if self.failed_at is not None:
             found = repr(self.prefix[self.failed_at]) if self.failed_at < len(self.prefix) else "the end"
-            lines.append(
-                f"{self.prefix!r} is not allowed: {found} at position {self.failed_at} does not fit."
-            )
+            lines.append(f"{self.prefix!r} is not allowed: {found} at position {self.failed_at} does not fit.")
             lines.append(f"There, after {self.prefix[: self.failed_at][-40:]!r}, could come:")
         elif self.complete:
             lines.append(f"After {self.prefix[-40:]!r} the text is complete: nothing may follow.")

@@ -43,9 +43,7 @@ class Guide:
         self._program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
         named = self._program.symbols()
         known = {
-            n: vocabulary.special_tokens[n]
-            for n in named
-            if isinstance(n, str) and n in vocabulary.special_tokens
+            n: vocabulary.special_tokens[n] for n in named if isinstance(n, str) and n in vocabulary.special_tokens
         }
         self.core = _core.Guide(self._program, vocabulary.core, known)
 
@@ -133,9 +131,7 @@ def compile(
         LimitError: see ``max_nodes`` and ``fuel``.
     """
     if not isinstance(constraint, Constraint):
-        hint = (
-            "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
-        )
+        hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
         raise CompileError(
             f"compile takes a constraint, not {type(constraint).__name__}{hint}", code="not-a-constraint"
         )

@@ -135,9 +135,7 @@ class TokenAutomaton:
         except (KeyError, ValueError, BadZipFile, EOFError) as error:
             if isinstance(error, VocabularyError):
                 raise
-            raise VocabularyError(
-                f"{path} does not hold a token automaton: {error}", code="automaton-file"
-            ) from None
+            raise VocabularyError(f"{path} does not hold a token automaton: {error}", code="automaton-file") from None
         made._validate(path)
         return made
 
