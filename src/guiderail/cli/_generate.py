@@ -47,7 +47,9 @@ def generate_command(
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Makes sampling repeatable.")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="By default the physical cores.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
+    ] = None,
 ) -> None:
     r"""Write a text that fits a constraint.
 

@@ -42,7 +42,7 @@ def load_model(source: Any = None, *, threads: int | None = None) -> Model:
         source: None for the embedded model, a path (``*.gguf``, or a folder or hub name of a transformers
         model),
             a transformers model, a pair ``(model, tokenizer)``, a ``llama_cpp.Llama``, or a model already.
-        threads: threads for models run by llama.cpp (GGUF files, the embedded one).
+        threads: threads for models run by llama.cpp (GGUF files: the idle cores by default; the embedded one: 1).
 
     Raises:
         ModelError: it is none of these, cannot be read, or a package is missing; the message says what to

