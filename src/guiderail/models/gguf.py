@@ -322,8 +322,8 @@ class EmbeddedModel(GGUFModel):
     """SmolLM2-135M-Instruct (Apache-2.0), 4 bits a weight: a first try without a download of its own.
 
     It computes with one thread unless told otherwise. llama.cpp's threads wait for each other by spinning, several
-    times a layer: on a machine that is busy with something else, two of them were 60 times slower than one, while on
-    an idle one a model as small as this gains less than half.
+    times a layer: two of them were 1.8 times as fast as one on an idle machine of two cores, and more than 10 times
+    slower on the same machine when it had something else to do.
     """
 
     DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
