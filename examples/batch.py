@@ -11,7 +11,7 @@ model = gr.load_model(sys.argv[1] if len(sys.argv) > 1 else None)
 questions = {
     "What colour is the sky on a clear day?": gr.choice(["red", "green", "blue"]),
     "When did Apollo 11 land on the Moon?": gr.patterns.date(),
-    "Name a famous physicist.": gr.regex("[A-Z][a-z]{2,12} [A-Z][a-z]{2,12}"),
+    "Is a tomato a fruit? Yes or no?": gr.choice(["yes", "no"]),
 }
 answers = gr.generate(model, list(questions), list(questions.values()))
 for (question, constraint), answer in zip(questions.items(), answers, strict=True):
