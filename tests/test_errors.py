@@ -1,0 +1,139 @@
+"""Errors: the base class, codes, the caret, and which class an error of the core becomes."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import guiderail as gr
+from guiderail import errors
+
+CLASSES = [getattr(errors, name) for name in errors.__all__]
+
+# Every code that the core raises, and its class: users match on both.
+CORE_CODES = {
+    "bad-bound": gr.CompileError,
+    "bad-handle": gr.CompileError,
+    "bad-range": gr.CompileError,
+    "bitmask-array": gr.BitmaskError,
+    "bitmask-device": gr.BitmaskError,
+    "bitmask-dtype": gr.BitmaskError,
+    "bitmask-row": gr.BitmaskError,
+    "bitmask-shape": gr.BitmaskError,
+    "builder-finished": gr.CompileError,
+    "depth": gr.LimitError,
+    "fuel": gr.LimitError,
+    "left-recursion": gr.CompileError,
+    "look-nesting": gr.CompileError,
+    "look-outside-scope": gr.CompileError,
+    "matcher-none": gr.MatcherError,
+    "matcher-rollback": gr.MatcherError,
+    "matcher-terminated": gr.MatcherError,
+    "matcher-token": gr.MatcherError,
+    "memory": gr.LimitError,
+    "nodes": gr.LimitError,
+    "not-regular": gr.CompileError,
+    "program-bound": gr.CompileError,
+    "states": gr.LimitError,
+    "undefined-rule": gr.CompileError,
+    "unknown-token": gr.CompileError,
+    "unproductive-rule": gr.CompileError,
+    "unsatisfiable": gr.CompileError,
+    "vocabulary-empty": gr.VocabularyError,
+    "vocabulary-shape": gr.VocabularyError,
+    "vocabulary-size": gr.VocabularyError,
+    "vocabulary-stop": gr.VocabularyError,
+    "vocabulary-token": gr.VocabularyError,
+}
+
+
+@pytest.mark.parametrize("code", CORE_CODES)
+def test_codes_of_the_core_have_their_class(code: str) -> None:
+    made = errors.from_core(code, "what to do")
+    assert type(made) is CORE_CODES[code]
+    assert (made.code, made.message) == (code, "what to do")
+
+
+def test_the_list_of_codes_is_complete() -> None:
+    """Reads the sources of the core, where they are at hand: every code there is in the table above."""
+    core = Path(__file__).parent.parent / "core"
+    if not core.is_dir():
+        pytest.skip("the sources of the core are not here")
+    sources = "\n".join(path.read_text() for path in core.glob("*.?pp"))
+    raised = set(re.findall(r'(?:Error|fail)\(\s*"([a-z-]+)"', sources))
+    assert raised == set(CORE_CODES)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_is_a_guiderail_error_and_survives_pickling(kind: type[gr.GuiderailError]) -> None:
+    assert issubclass(kind, gr.GuiderailError)
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", kind.code)
+    made = kind("too bad", code="some-code", source="abc", span=(1, 2))
+    again = pickle.loads(pickle.dumps(made))
+    assert type(again) is kind
+    assert (again.message, again.code, again.source, again.span) == ("too bad", "some-code", "abc", (1, 2))
+    assert str(again) == str(made)
+    assert kind("too bad").code == kind.code
+
+
+def test_value_errors_where_a_value_is_at_fault() -> None:
+    for kind in (gr.PatternError, gr.CompileError, gr.VocabularyError, gr.MatcherError, gr.BitmaskError):
+        assert issubclass(kind, ValueError)
+    for kind in (gr.LimitError, gr.ModelError):
+        assert not issubclass(kind, ValueError)
+
+
+def caret(source: str, span: tuple[int, int]) -> tuple[str, str, str]:
+    """The place, the line shown, and what the carets mark of it."""
+    text = gr.PatternError("wrong", code="x", source=source, span=span).render()
+    first, place, line, marks = text.split("\n")
+    assert first == "wrong [x]"
+    at = marks.index("^")
+    assert set(marks[at:]) == {"^"} and not marks[:at].strip()
+    return place.strip(), line[4:], line[at : at + len(marks[at:])]
+
+
+@pytest.mark.parametrize(
+    ("source", "span", "place", "shown", "marked"),
+    [
+        ("a(b", (1, 2), "at position 1:", "a(b", "("),
+        ("a(b", (0, 3), "at position 0:", "a(b", "a(b"),
+        ("ab", (2, 2), "at position 2:", "ab", ""),
+        ("", (0, 0), "at position 0:", "", ""),
+        ("é€😀x", (2, 3), "at position 2:", "é€😀x", "😀"),
+        ("one\ntwo three\nfour", (8, 13), "at line 2, column 5:", "two three", "three"),
+        ("one\ntwo\nfour", (4, 12), "at line 2, column 1:", "two", "two"),
+        ("a\tb\x00c", (2, 3), "at position 2:", "a�b�c", "b"),
+    ],
+)
+def test_the_caret_stands_under_the_fault(
+    source: str, span: tuple[int, int], place: str, shown: str, marked: str
+) -> None:
+    assert caret(source, span) == (place, shown, marked)
+
+
+def test_long_lines_are_cut_around_the_fault() -> None:
+    source = "x" * 500 + "FAULT" + "y" * 500
+    _, line, marked = caret(source, (500, 505))
+    assert len(line) <= 100
+    assert marked == "FAULT"
+    _, line, marked = caret(source, (500, 1005))
+    assert len(line) <= 100 and marked.startswith("FAULT")
+
+
+def test_without_a_place_there_is_no_caret() -> None:
+    assert str(gr.CompileError("wrong")) == "wrong [compile]"
+    assert str(gr.CompileError("wrong", code="a-b", source="text")) == "wrong [a-b]"
+
+
+def test_errors_of_the_core_arrive_as_ours() -> None:
+    builder = gr._core.Builder()
+    with pytest.raises(gr.CompileError) as caught:
+        builder.repeat(builder.EPSILON, 2, 1)
+    assert caught.value.code == "bad-bound"
+    assert caught.value.__cause__ is None
