@@ -202,7 +202,21 @@ bool Arena::factor(std::vector<Id>& parts) {
   return changed;
 }
 
+// x | (x & y) = x, and x & (x | y) = x.
+void Arena::absorb_members(std::vector<Id>& sorted, Kind inner) const {
+  if (sorted.size() < 2) return;
+  std::vector<Id> kept;
+  for (Id e : sorted) {
+    bool needless = false;
+    if (node(e).kind == inner)
+      for (Id m : operands(e)) needless = needless || std::binary_search(sorted.begin(), sorted.end(), m);
+    if (!needless) kept.push_back(e);
+  }
+  if (kept.size() < sorted.size()) sorted = std::move(kept);
+}
+
 Id Arena::unite(std::vector<Id> input) {
+  work_ += input.size();
   // Flatten; X{0,1} contributes X and the empty string.
   bool epsilon = false;
   std::vector<Id> parts;
@@ -229,8 +243,8 @@ Id Arena::unite(std::vector<Id> input) {
     if (parts.size() < 2) break;
     if (std::find(parts.begin(), parts.end(), any_text_) != parts.end()) {
       bool text_only = true;
-      for (Id e : parts) text_only = text_only && !has(e, kHasLook | kHasRef | kHasToken | kSearch);
-      if (text_only) return any_text_;
+      for (Id e : parts) text_only = text_only && !has(e, kHasRef | kHasToken) && node(e).kind != Kind::Not;
+      if (text_only && !has_raw_bytes()) return any_text_;
     }
     // single characters become one class, single bytes one set
     CharSet::Ptr chars;
@@ -305,6 +319,7 @@ Id Arena::unite(std::vector<Id> input) {
   }
   std::sort(parts.begin(), parts.end());
   parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  absorb_members(parts, Kind::And);
   if (parts.empty()) return epsilon ? kEpsilon : kEmpty;
   Id e = parts.size() == 1 ? parts[0] : make_list(Kind::Union, parts);
   if (!epsilon || (has(e, kNullable) && !has(e, kHasLook))) return e;
@@ -357,6 +372,7 @@ Id Arena::narrow(Id e, u32 set) {
 }
 
 Id Arena::intersect(std::vector<Id> input) {
+  work_ += input.size();
   std::vector<Id> parts;
   while (!input.empty()) {
     Id e = input.back();
@@ -416,11 +432,13 @@ Id Arena::intersect(std::vector<Id> input) {
   }
   std::sort(rest.begin(), rest.end());
   rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
+  absorb_members(rest, Kind::Union);
   u32 shortest = 0, longest = kInf;
   bool epsilon = false, all_nullable = true;
   for (Id e : rest) {
     const Node& n = node(e);
     if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.a)) return kEmpty;
+    if (n.kind == Kind::Not && n.a == any_text_ && !has_raw_bytes()) return kEmpty;  // beside it stands some text
     if (e == kEpsilon) epsilon = true;
     all_nullable = all_nullable && has(e, kNullable);
     shortest = std::max(shortest, n.shortest);

@@ -10,7 +10,23 @@
 #include "expression.hpp"
 
 namespace guiderail {
+namespace {
+constexpr std::size_t kMemoLimit = 1u << 18;
+}  // namespace
+// Boolean combinations share their parts: without a memo the walk over a formula would be exponential in its depth.
 Id Arena::derive(Id e, u8 byte) {
+  const Node& n = node(e);
+  const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
+  if (!formula) return derive_fresh(e, byte);
+  const u64 key = u64{e} << 9 | byte;
+  if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
+  const Id out = derive_fresh(e, byte);
+  if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
+  derive_memo_.emplace(key, out);
+  return out;
+}
+
+Id Arena::derive_fresh(Id e, u8 byte) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Class: return class_tail(n.a, charsets_[n.a]->automaton()[CharSet::kStart][byte]);
@@ -115,6 +131,15 @@ Id Arena::shift(Id e, u8 byte) {
 // The derivative of e where everything up to the end of the scope is in e.
 Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
   if (!has(e, kHasLook)) return derive(e, byte);
+  const u64 key = u64{e} << 9 | 256 | byte;
+  if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
+  const Id out = derive_in_scope_fresh(e, byte, depth);
+  if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
+  derive_memo_.emplace(key, out);
+  return out;
+}
+
+Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
   if (depth > 4 * limits_.max_depth)
     throw Error("depth", "look-arounds inside a loop that may read nothing; rewrite the loop to read a character");
   const Node& n = node(e);

@@ -94,7 +94,7 @@ struct Node {
 
 struct Limits {
   u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
-  u32 fuel = 200'000;         // states one emptiness test may visit
+  u32 fuel = 200'000;         // states one emptiness test may visit; each pays for 20 operands handled
   u32 max_depth = 1'500;      // nesting of operators
 };
 
@@ -219,6 +219,9 @@ class Arena {
   bool merge_repeat(Id head, Id tail, Id& out);
   bool factor(std::vector<Id>& parts);
   Id narrow(Id e, u32 set);
+  void absorb_members(std::vector<Id>& sorted, Kind inner) const;
+  Id derive_fresh(Id e, u8 byte);
+  Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
   bool is_any_text(Id e) const { return e == any_text_; }
   bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
   Id derive_in_scope(Id e, u8 byte, u32 depth);
@@ -257,8 +260,10 @@ class Arena {
   u32 class_count_ = 0;
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
+  std::unordered_map<u64, Id> derive_memo_;  // of boolean combinations, whose parts are shared; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   bool cap_hit_ = false;
+  u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;
   Id any_text_ = kUnknown;
   u64 salt_;  // keeps rules of different arenas apart in structural hashes

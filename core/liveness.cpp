@@ -8,6 +8,9 @@
 #include "expression.hpp"
 
 namespace guiderail {
+namespace {
+constexpr u64 kWorkPerState = 20;
+}  // namespace
 
 bool Arena::live(Id e) {
   for (;;) {
@@ -47,7 +50,8 @@ Arena::Reach Arena::reach(Id start) {
   std::deque<Id> queue{start};
   std::unordered_set<Id> done;
   Reach out{kInf, false};
-  while (!queue.empty() && best.size() < limits_.fuel) {
+  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
+  while (!queue.empty() && best.size() < limits_.fuel && work_ < work_limit) {
     const Id state = queue.front();
     queue.pop_front();
     if (!done.insert(state).second) continue;
@@ -117,6 +121,7 @@ bool Arena::live_search(Id start) {
     return *quick;
   }
   ensure_classes();
+  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
   struct Item {
     u32 shortest;
     u32 order;
@@ -132,7 +137,7 @@ bool Arena::live_search(Id start) {
   while (!queue.empty() && found == kEmpty) {
     Id state = queue.top().id;
     queue.pop();
-    if (parent.size() > limits_.fuel)
+    if (parent.size() > limits_.fuel || work_ > work_limit)
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
     const ByteSet possible = first(state);
