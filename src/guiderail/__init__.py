@@ -1,59 +1,64 @@
 """Constrained decoding: make a language model write text that provably fits a constraint.
 
-The public names, all of them. ``import guiderail as gr`` is the convention.
+The public names, all of them. ``import guiderail as gr`` is the convention. A name is loaded when it is first used,
+so that importing the package costs little.
 """
 
-from guiderail import patterns
-from guiderail.bitmask import (
-    allocate_token_bitmask,
-    apply_token_bitmask,
-    apply_token_bitmask_inplace,
-    bitmask_to_bool,
-    bool_to_bitmask,
-    reset_token_bitmask,
-)
-from guiderail.constraint import (
-    Constraint,
-    any_text,
-    choice,
-    delimited_list,
-    empty,
-    literal,
-    nothing,
-    optional,
-    repeat,
-    separated_by,
-    sequence,
-    special_token,
-    substring_of,
-    text_until,
-)
-from guiderail.errors import (
-    BitmaskError,
-    CompileError,
-    GuiderailError,
-    LimitError,
-    MatcherError,
-    ModelError,
-    PatternError,
-    VocabularyError,
-)
-from guiderail.explain import Explanation
-from guiderail.extensions import (
-    delimited_subsequence_of,
-    image,
-    paragraph_token,
-    quoted_text,
-    text_token,
-    unquoted_text,
-)
-from guiderail.frontends.regex import regex
-from guiderail.generate import Generation, IncompleteError, Stream, generate, generations, stream
-from guiderail.guide import Guide, clear_cache, compile
-from guiderail.matcher import Matcher, fill_next_token_bitmasks
-from guiderail.models import load_model
-from guiderail.token_automaton import TokenAutomaton
-from guiderail.vocabulary import Vocabulary
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from guiderail import patterns
+    from guiderail.bitmask import (
+        allocate_token_bitmask,
+        apply_token_bitmask,
+        apply_token_bitmask_inplace,
+        bitmask_to_bool,
+        bool_to_bitmask,
+        reset_token_bitmask,
+    )
+    from guiderail.constraint import (
+        Constraint,
+        any_text,
+        choice,
+        delimited_list,
+        empty,
+        literal,
+        nothing,
+        optional,
+        repeat,
+        separated_by,
+        sequence,
+        special_token,
+        substring_of,
+        text_until,
+    )
+    from guiderail.errors import (
+        BitmaskError,
+        CompileError,
+        GuiderailError,
+        LimitError,
+        MatcherError,
+        ModelError,
+        PatternError,
+        VocabularyError,
+    )
+    from guiderail.explain import Explanation
+    from guiderail.extensions import (
+        delimited_subsequence_of,
+        image,
+        paragraph_token,
+        quoted_text,
+        text_token,
+        unquoted_text,
+    )
+    from guiderail.frontends.regex import regex
+    from guiderail.generation import Generation, IncompleteError, Stream, generate, generations, stream
+    from guiderail.guide import Guide, clear_cache, compile
+    from guiderail.matcher import Matcher, fill_next_token_bitmasks
+    from guiderail.models import load_model
+    from guiderail.token_automaton import TokenAutomaton
+    from guiderail.vocabulary import Vocabulary
 
 __all__ = [
     "BitmaskError",
@@ -109,9 +114,83 @@ __all__ = [
     "unquoted_text",
 ]
 
+# Where the public names live.
+_HOME = {
+    "guiderail.bitmask": (
+        "allocate_token_bitmask",
+        "apply_token_bitmask",
+        "apply_token_bitmask_inplace",
+        "bitmask_to_bool",
+        "bool_to_bitmask",
+        "reset_token_bitmask",
+    ),
+    "guiderail.constraint": (
+        "Constraint",
+        "any_text",
+        "choice",
+        "delimited_list",
+        "empty",
+        "literal",
+        "nothing",
+        "optional",
+        "repeat",
+        "separated_by",
+        "sequence",
+        "special_token",
+        "substring_of",
+        "text_until",
+    ),
+    "guiderail.errors": (
+        "BitmaskError",
+        "CompileError",
+        "GuiderailError",
+        "LimitError",
+        "MatcherError",
+        "ModelError",
+        "PatternError",
+        "VocabularyError",
+    ),
+    "guiderail.explain": ("Explanation",),
+    "guiderail.extensions": (
+        "delimited_subsequence_of",
+        "image",
+        "paragraph_token",
+        "quoted_text",
+        "text_token",
+        "unquoted_text",
+    ),
+    "guiderail.frontends.regex": ("regex",),
+    "guiderail.generation": (
+        "Generation",
+        "IncompleteError",
+        "Stream",
+        "generate",
+        "generations",
+        "stream",
+    ),
+    "guiderail.guide": (
+        "Guide",
+        "clear_cache",
+        "compile",
+    ),
+    "guiderail.matcher": (
+        "Matcher",
+        "fill_next_token_bitmasks",
+    ),
+    "guiderail.models": ("load_model",),
+    "guiderail.token_automaton": ("TokenAutomaton",),
+    "guiderail.vocabulary": ("Vocabulary",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-def __getattr__(name: str) -> str:
-    if name == "__version__":  # looked up when asked for: importlib.metadata costs more than all the rest
+
+def __getattr__(name: str) -> object:
+    if name == "patterns":
+        return _import_module("guiderail.patterns")
+    if name in _MODULE_OF:
+        value = globals()[name] = getattr(_import_module(_MODULE_OF[name]), name)
+        return value
+    if name == "__version__":
         from importlib.metadata import PackageNotFoundError, version
 
         try:
@@ -119,3 +198,7 @@ def __getattr__(name: str) -> str:
         except PackageNotFoundError:  # run from a source tree that was never installed
             return "0+unknown"
     raise AttributeError(f"module 'guiderail' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

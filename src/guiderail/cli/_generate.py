@@ -72,7 +72,7 @@ def generate_command(
         prompt = sys.stdin.read().strip()
     constraint.program()
 
-    from guiderail.generate import stream
+    from guiderail.generation import stream
     from guiderail.models import load_model
 
     show = _Display()

@@ -11,7 +11,7 @@ import pytest
 import guiderail as gr
 from guiderail.errors import CompileError, ModelError
 from guiderail.frontends.regex import regex
-from guiderail.generate import IncompleteError, generate, generations, stream
+from guiderail.generation import IncompleteError, generate, generations, stream
 from guiderail.sampling import Sampler, Sampling, probabilities
 
 EURO = "€".encode()
