@@ -30,6 +30,7 @@ Id Arena::choice(std::vector<std::string> strings) {
   };
   const std::string* last = nullptr;
   for (const std::string& text : strings) {
+    raw_bytes_ = raw_bytes_ || !is_utf8(text);
     if (last) {
       std::size_t same = 0;
       while (same < last->size() && same < text.size() && (*last)[same] == text[same]) ++same;

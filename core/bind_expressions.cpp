@@ -165,7 +165,7 @@ void bind_expressions(nb::module_& m) {
            [](Program& p, Id s, const Symbol& symbol) {
              const auto& symbols = p.arena().symbols();
              for (u32 i = 0; i < symbols.size(); ++i)
-               if (symbols[i] == symbol) return p.advance_symbol(check_state(p, s), i);
+               if (symbols[i] == symbol) return p.advance_symbols(check_state(p, s), {i});
              return kEmpty;
            })
       .def("is_nullable", [](Program& p, Id s) { return p.arena().nullable(check_state(p, s)); })

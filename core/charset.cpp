@@ -122,6 +122,15 @@ Registry& registry() {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  const auto& any = CharSet::any()->automaton();
+  u16 state = CharSet::kDone;
+  for (char c : text)
+    if ((state = any[state == CharSet::kDone ? CharSet::kStart : state][static_cast<u8>(c)]) == CharSet::kDead)
+      return false;
+  return state == CharSet::kDone;
+}
+
 CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
   hash_ = {0x63686172, ranges_.size()};
   for (auto [lo, hi] : ranges_) {

@@ -12,6 +12,8 @@
 
 namespace guiderail {
 
+bool is_utf8(std::string_view text);
+
 class CharSet : public std::enable_shared_from_this<CharSet> {
  public:
   using Range = std::pair<u32, u32>;  // inclusive

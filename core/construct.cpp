@@ -428,7 +428,7 @@ Id Arena::intersect(std::vector<Id> input) {
     bool positive = false;
     for (Id e : rest) positive = positive || node(e).kind != Kind::Not;
     // any text & X = X: every other positive operand is UTF-8 already
-    if (joined != any_text_ || !positive) rest.push_back(joined);
+    if (joined != any_text_ || !positive || has_raw_bytes()) rest.push_back(joined);
   }
   std::sort(rest.begin(), rest.end());
   rest.erase(std::unique(rest.begin(), rest.end()), rest.end());

@@ -67,9 +67,11 @@ std::string Arena::dump(Id root) const {
     std::string literal;
     if (item.id > kEpsilon && n.kind == Kind::Switch && is_literal(item.id, &literal)) {
       out += '"';
+      const bool readable = is_utf8(literal);  // the rest of a character is not
       for (char c : literal) {
-        u8 b = static_cast<u8>(c);
-        out += b < 0x20 || b == '"' || b == '\\' ? show_char(b) : std::string(1, c);
+        const u8 b = static_cast<u8>(c);
+        const bool plain = b >= 0x80 ? readable : b >= 0x20 && b != 0x7F && b != '"' && b != '\\';
+        out += plain ? std::string(1, c) : show_char(b);
       }
       out += '"';
       continue;

@@ -180,7 +180,7 @@ class Arena {
   u8 representative(u32 byte_class) const { return representatives_[byte_class]; }
   u32 byte_class_count() const { return class_count_; }
   const std::vector<Symbol>& symbols() const { return symbols_; }
-  bool has_raw_bytes() const { return !byte_sets_.empty(); }  // something may not be UTF-8
+  bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 node_count() const { return count_; }
   std::size_t memory() const;
@@ -262,7 +262,7 @@ class Arena {
   std::unordered_map<Id, Reach> reach_memo_;
   std::unordered_map<u64, Id> derive_memo_;  // of boolean combinations, whose parts are shared; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
-  bool cap_hit_ = false;
+  bool cap_hit_ = false, raw_bytes_ = false;
   u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;
   Id any_text_ = kUnknown;

@@ -150,6 +150,7 @@ Id Arena::bytes(const ByteSet& set) {
       if (set.has(static_cast<u8>(b))) ranges.push_back({b, b});
     return char_class(CharSet::make(std::move(ranges)));
   }
+  raw_bytes_ = true;
   Draft d = draft(Kind::Bytes);
   Hash h = d.hash;
   for (u64 w : set.words) h = hash_step(h, w);
@@ -165,6 +166,7 @@ Id Arena::bytes(const ByteSet& set) {
 }
 
 Id Arena::literal(std::string_view text) {
+  raw_bytes_ = raw_bytes_ || !is_utf8(text);
   Id e = kEpsilon;
   for (std::size_t i = text.size(); i-- > 0;) {
     u32 b = static_cast<u8>(text[i]);

@@ -376,7 +376,10 @@ bool MaskBuilder::counted(Id e, u32 node) {
   auto mask = vocabulary_.class_mask(loop.chars, node);
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
-  while (chain.size() <= mask->most && chain.back() != kEmpty) chain.push_back(step(chain.back(), sample));
+  u32 longest = mask->most;  // characters of the loop that any token reads, on its way out too
+  for (u32 at : mask->exits)
+    longest = std::max<u32>(longest, trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars);
+  while (chain.size() <= longest && chain.back() != kEmpty) chain.push_back(step(chain.back(), sample));
   u32 reach = static_cast<u32>(chain.size()) - 1;
   if (chain.back() == kEmpty) --reach;
   add(*mask, reach);

@@ -26,9 +26,10 @@ Id Program::advance(Id state, std::string_view bytes) {
   return state;
 }
 
-Id Program::advance_symbol(Id state, u32 symbol) {
+Id Program::advance_symbols(Id state, const std::vector<u32>& symbols) {
   std::lock_guard lock(arena_->mutex);
-  Id next = arena_->derive_symbol(state, symbol);
+  Id next = kEmpty;
+  for (u32 symbol : symbols) next = arena_->unite(next, arena_->derive_symbol(state, symbol));
   return next != kEmpty && arena_->live(next) ? next : kEmpty;
 }
 
@@ -142,7 +143,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
                                          "'; its special_tokens lists those it has");
       token = it->second;
     }
-    symbol_of_token_[token] = static_cast<u32>(token_of_symbol_.size());
+    symbols_of_token_[token].push_back(static_cast<u32>(token_of_symbol_.size()));
     token_of_symbol_.push_back(token);
   }
   if (!program_->vocabulary_) {
@@ -221,9 +222,9 @@ bool Guide::fill(Id state, const std::vector<u32>& stops, u32* out) {
 }
 
 Id Guide::advance(Id state, u32 token) {
-  if (!symbol_of_token_.empty()) {
-    if (auto it = symbol_of_token_.find(token); it != symbol_of_token_.end())
-      return program_->advance_symbol(state, it->second);
+  if (!symbols_of_token_.empty()) {
+    if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end())
+      return program_->advance_symbols(state, it->second);
   }
   if (!vocabulary_->is_text(token)) return kEmpty;
   return program_->advance(state, vocabulary_->bytes(token));
@@ -272,12 +273,12 @@ TokenTable Guide::token_table(std::size_t max_states) {
       if (node.token >= 0) emit(node.token, next);
       ++n;
     }
-    std::vector<u32> symbols;
-    arena.first_symbols(state, symbols);
-    for (u32 s : symbols)
-      if (Id next = arena.derive_symbol(state, s); arena.live(next)) emit(static_cast<int>(token_of_symbol_[s]), next);
+    for (const auto& [token, symbols] : symbols_of_token_) {
+      Id next = kEmpty;
+      for (u32 symbol : symbols) next = arena.unite(next, arena.derive_symbol(state, symbol));
+      if (next != kEmpty && arena.live(next)) emit(static_cast<int>(token), next);
+    }
     std::sort(row.begin(), row.end());
-    row.erase(std::unique(row.begin(), row.end()), row.end());
     if (table.token.size() + row.size() > 400'000'000)
       throw Error("states", "the token automaton has more than 400,000,000 transitions; bound the constraint");
     for (auto [token, next] : row) {

@@ -17,8 +17,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
-  Id advance(Id state, std::string_view bytes);  // kEmpty: refused
-  Id advance_symbol(Id state, u32 symbol);
+  Id advance(Id state, std::string_view bytes);                   // kEmpty: refused
+  Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
   bool live(Id state);
   ByteSet next_bytes(Id state);  // exactly those that keep a match possible
   std::vector<u32> next_symbols(Id state);
@@ -69,7 +69,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
 
   std::shared_ptr<Program> program_;
   std::shared_ptr<Vocabulary> vocabulary_;
-  std::unordered_map<u32, u32> symbol_of_token_;
+  std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
   std::vector<u32> token_of_symbol_;
 };
 

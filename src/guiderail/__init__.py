@@ -4,10 +4,10 @@ The public names, all of them. ``import guiderail as gr`` is the convention. A n
 so that importing the package costs little.
 """
 
+import typing as _typing
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from guiderail import patterns
     from guiderail.bitmask import (
         allocate_token_bitmask,

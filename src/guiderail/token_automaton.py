@@ -120,7 +120,10 @@ class TokenAutomaton:
     def load(path: str | Path) -> TokenAutomaton:
         """Reads what :meth:`save` wrote. Raises VocabularyError if the file is something else."""
         try:
-            with np.load(path, allow_pickle=False) as data:
+            opened = np.load(path, allow_pickle=False)
+            if not isinstance(opened, np.lib.npyio.NpzFile):
+                raise VocabularyError(f"{path} holds one array, no token automaton", code="automaton-file")
+            with opened as data:
                 version, size = (int(v) for v in data["format"])
                 if version != _FORMAT:
                     raise VocabularyError(f"unknown format {version} in {path}", code="automaton-file")
