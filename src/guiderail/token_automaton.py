@@ -88,6 +88,12 @@ class TokenAutomaton:
         bitmask[row] = np.packbits(bits, bitorder="little").view(np.int32)
 
     @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """``state * vocabulary_size + token`` of every transition, rising: one search finds a transition."""
+        state = np.repeat(np.arange(self.states, dtype=np.int64), np.diff(self.indptr))
+        return state * self.vocabulary_size + self.token
+
+    @cached_property
     def mask_table(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Distinct masks, int32 (masks, words), and the mask of each state, int32 (states,)."""
         seen: dict[bytes, int] = {}
@@ -156,6 +162,7 @@ class TokenAutomaton:
                     and int(self.token.max()) < self.vocabulary_size
                     and int(self.next_state.min()) >= 0
                     and int(self.next_state.max()) < self.states
+                    and bool(np.all(np.diff(self.keys) > 0))
                 )
             )
             and all(0 <= stop < self.vocabulary_size for stop in self.stop_token_ids)
@@ -175,12 +182,10 @@ class TorchTokenAutomaton:
         import torch
 
         size = automaton.vocabulary_size
-        state = np.repeat(np.arange(automaton.states, dtype=np.int64), np.diff(automaton.indptr))
-        keys = state * size + automaton.token.astype(np.int64)
         table, index = automaton.mask_table
         self.size = size
         # a last key that no query reaches keeps every search inside the arrays
-        self.keys = torch.from_numpy(np.append(keys, np.iinfo(np.int64).max)).to(device)
+        self.keys = torch.from_numpy(np.append(automaton.keys, np.iinfo(np.int64).max)).to(device)
         self.targets = torch.from_numpy(np.append(automaton.next_state, -1).astype(np.int64)).to(device)
         self.masks = torch.from_numpy(table).to(device)
         self.mask_of = torch.from_numpy(index.astype(np.int64)).to(device)
