@@ -130,9 +130,12 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
 
 
 def _count(name: str, value: int | None) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise CompileError(f"{name} must be a whole number, 0 or more, not {value!r}", code="bad-bound")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+        raise CompileError(f"{name} must be a whole number from 0 to {_MOST - 1:,}, not {value!r}", code="bad-bound")
     return value
+
+
+_MOST = 2**32 - 1  # counts are 32 bits wide in the core, the last value stands for "without bound"
 
 
 def _utf8(text: str) -> bytes:
@@ -345,7 +348,7 @@ def choice(options: Iterable[str]) -> Constraint:
     Raises:
         CompileError: there is no option, or one is not a string.
     """
-    items = tuple(options)
+    items = tuple(options) if isinstance(options, Iterable) else (None,)
     if isinstance(options, str) or not all(isinstance(item, str) for item in items):
         raise CompileError("choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice")
     if not items:
@@ -393,7 +396,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
 
     With ``include_stop=False`` the text may end anywhere but never contains ``stop``.
     """
-    if not stop:
+    if not isinstance(stop, str) or not stop:
         raise CompileError("text_until needs a stop text of at least one character", code="bad-stop")
     _utf8(stop)
     return TextUntil(stop, include_stop)
@@ -415,8 +418,9 @@ def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Con
 
 def special_token(*names: str | int) -> Constraint:
     """One of these special tokens of the vocabulary (by text or id), as a unit: it is never spelled out as text."""
-    if not names:
-        raise CompileError("special_token needs the text or the id of at least one token", code="bad-token")
+    good = [isinstance(n, str) or (isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31) for n in names]
+    if not names or not all(good):
+        raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")
     return SpecialToken(names)
 
 

@@ -36,21 +36,15 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not (
-            isinstance(self.temperature, int | float)
-            and math.isfinite(self.temperature)
-            and self.temperature >= 0
+            isinstance(self.temperature, int | float) and math.isfinite(self.temperature) and self.temperature >= 0
         ):
             raise ModelError(f"temperature must be 0 or more, not {self.temperature!r}", code="bad-option")
         if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):
             raise ModelError(f"top_p must be above 0 and at most 1, not {self.top_p!r}", code="bad-option")
         if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
-            raise ModelError(
-                f"top_k must be a whole number from 1, or None, not {self.top_k!r}", code="bad-option"
-            )
+            raise ModelError(f"top_k must be a whole number from 1, or None, not {self.top_k!r}", code="bad-option")
         if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
-            raise ModelError(
-                f"seed must be a whole number, 0 or more, or None, not {self.seed!r}", code="bad-option"
-            )
+            raise ModelError(f"seed must be a whole number, 0 or more, or None, not {self.seed!r}", code="bad-option")
 
 
 def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDArray[np.float64]:
@@ -65,16 +59,10 @@ def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDAr
     """
     top = float(np.max(logits, initial=-np.inf))
     if not math.isfinite(top):
-        what = (
-            "no token is allowed"
-            if top == -math.inf
-            else "the model's logits are not numbers (NaN or infinity)"
-        )
+        what = "no token is allowed" if top == -math.inf else "the model's logits are not numbers (NaN or infinity)"
         raise ModelError(what, code="bad-logits")
     # Subtracting the greatest before dividing keeps a tiny temperature from overflowing.
-    with np.errstate(
-        over="ignore", under="ignore"
-    ):  # (x - top) / tiny may reach -inf: exp makes it 0, as it should
+    with np.errstate(over="ignore", under="ignore"):  # (x - top) / tiny may reach -inf: exp makes it 0, as it should
         weights: NDArray[np.float64] = np.exp((logits.astype(np.float64) - top) / temperature)
     weights /= weights.sum()
     return weights
