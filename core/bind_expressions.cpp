@@ -107,9 +107,9 @@ void bind_expressions(nb::module_& m) {
       .def(
           "repeat",
           [](Builder& b, Id e, std::int64_t min, std::int64_t max) {
-            if (min < 0 || min >= kInf || (max >= 0 && max < min))
-              throw Error("bad-bound", "repeat needs 0 <= min <= max (max < 0: no upper bound)");
-            u32 most = max < 0 || max >= kInf ? kInf : static_cast<u32>(max);
+            if (min < 0 || min >= kInf || max >= kInf || (max >= 0 && max < min))
+              throw Error("bad-bound", "repeat needs 0 <= min <= max < 4294967295 (max < 0: no upper bound)");
+            u32 most = max < 0 ? kInf : static_cast<u32>(max);
             return b.arena().repeat(b.check(e), static_cast<u32>(min), most);
           },
           nb::arg(), nb::arg(), nb::arg() = -1)

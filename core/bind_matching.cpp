@@ -83,10 +83,15 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row) {
   Rows rows(bitmask);
   const std::size_t words = const_cast<Guide&>(m.guide()).vocabulary().words();
   u32* out = rows.row(row, words);
+  bool restricts;
+  if (m.ready()) {
+    restricts = m.fill(out);
+  } else {
+    nb::gil_scoped_release release;
+    restricts = m.fill(out);
+  }
   rows.pad(out, words);
-  if (m.ready()) return m.fill(out);
-  nb::gil_scoped_release release;
-  return m.fill(out);
+  return restricts;
 }
 
 void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
@@ -103,12 +108,14 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
     if (matchers[i]->terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
     all_ready = all_ready && matchers[i]->ready();
-    rows.pad(out[i], words);
   }
   nb::gil_scoped_release release;
   // Known masks are copies of microseconds: threads pay only for many of them.
   if (all_ready && matchers.size() < 64) threads = 1;
-  parallel(matchers.size(), threads, [&](std::size_t i) { matchers[i]->fill(out[i]); });
+  parallel(matchers.size(), threads, [&](std::size_t i) {
+    matchers[i]->fill(out[i]);
+    rows.pad(out[i], const_cast<Guide&>(matchers[i]->guide()).vocabulary().words());
+  });
 }
 
 template <typename T>

@@ -58,6 +58,11 @@ Id Arena::concat(Id head, Id tail) {
   if (head == kEmpty || tail == kEmpty) return kEmpty;
   if (head == kEpsilon) return tail;
   if (tail == kEpsilon) return head;
+  if (node(head).kind == Kind::Union && has(head, kHasGreedy)) {  // each alternative guards its own way out
+    std::vector<Id> members(operands(head).begin(), operands(head).end());
+    for (Id& m : members) m = concat(m, tail);
+    return unite(std::move(members));
+  }
   if (node(head).kind != Kind::Concat) {
     Id merged;
     return merge_repeat(head, tail, merged) ? merged : raw_concat(head, tail);
@@ -179,8 +184,10 @@ bool Arena::factor(std::vector<Id>& parts) {
     for (std::size_t i = 0; i < keyed.size();) {
       std::size_t j = i + 1;
       while (j < keyed.size() && keyed[j].first == keyed[i].first) ++j;
-      if (j - i == 1) {
-        next.push_back(keyed[i].second);
+      bool apart = j - i == 1;
+      for (std::size_t k = i; side == 1 && k < j && !apart; ++k) apart = has(keyed[k].second, kHasGreedy);
+      if (apart) {
+        for (std::size_t k = i; k < j; ++k) next.push_back(keyed[k].second);
       } else {
         grouped = true;
         std::vector<Id> others;
@@ -522,6 +529,7 @@ Id Arena::greedy(Id e) {
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;
   d.hash = hash_step(d.hash, node(e).hash);
+  d.flags |= kHasGreedy;
   return intern(d);
 }
 

@@ -67,8 +67,9 @@ enum Flag : u16 {
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
-  kBigGroup = 512,  // repeats something longer than a character more than a few times
-  kCapHit = 1024,   // the cap of a capped Repeat was reached: what lies behind it is unknown
+  kBigGroup = 512,    // repeats something longer than a character more than a few times
+  kHasGreedy = 2048,  // holds a Greedy: what may follow it depends on what it could still read
+  kCapHit = 1024,     // the cap of a capped Repeat was reached: what lies behind it is unknown
 };
 
 class Program;

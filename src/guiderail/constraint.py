@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Constraint",
+    "any_character",
     "any_text",
     "choice",
     "delimited_list",
@@ -340,6 +341,11 @@ def nothing() -> Constraint:
 def any_text() -> Constraint:
     """Any text, newlines included."""
     return AnyText()
+
+
+def any_character() -> Constraint:
+    """Any one character (code point), a line break too."""
+    return AnyText(characters=True)
 
 
 def choice(options: Iterable[str]) -> Constraint:
