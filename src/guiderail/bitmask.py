@@ -212,7 +212,7 @@ def _floors(name: str) -> NDArray[Any]:
     """
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     kind = {"float16": np.uint16, "bfloat16": np.uint16, "float32": np.uint32, "float64": np.uint64}[name]
-    floors = np.where(bits == 0, kind(_INFINITY[name]), kind(0))
+    floors: NDArray[Any] = np.where(bits == 0, kind(_INFINITY[name]), kind(0))
     floors.setflags(write=False)
     return floors
 

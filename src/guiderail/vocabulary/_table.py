@@ -74,7 +74,8 @@ class TokenTable:
         return self.data[int(self.offsets[token]) : int(self.offsets[token + 1])]
 
     def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.offsets.astype(np.int64))
+        ends = self.offsets.astype(np.int64)
+        return ends[1:] - ends[:-1]
 
     def replace(self, changes: Mapping[int, bytes]) -> TokenTable:
         """The same table with other bytes for some tokens."""
