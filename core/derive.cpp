@@ -11,7 +11,7 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMemoLimit = 1u << 18;
+constexpr std::size_t kMemoLimit = 1u << 16;  // entries of some 40 bytes
 }  // namespace
 // Boolean combinations share their parts: without a memo the walk over a formula would be exponential in its depth.
 Id Arena::derive(Id e, u8 byte) {

@@ -236,7 +236,7 @@ class Arena {
   std::optional<bool> live_by_length(Id e);
   u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
   void ensure_classes();
-  void check_rules(Id root);
+  void check_rules();
   void left_edges(Id e, std::vector<u32>& rules) const;
 
   Limits limits_;

@@ -70,7 +70,7 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
   }
 }
 
-void Arena::check_rules(Id root) {
+void Arena::check_rules() {
   if (rules_.empty()) return;
   for (const Rule& r : rules_)
     if (r.body == kUnknown) throw Error("undefined-rule", "rule '" + r.name + "' is used but never defined");
@@ -146,13 +146,12 @@ void Arena::check_rules(Id root) {
       if (colour[to] == 0) enter(to);
     }
   }
-  (void)root;
 }
 
 void Arena::freeze(Id root) {
   if (root >= count_) throw Error("bad-handle", "no such expression in this builder");
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
-  check_rules(root);
+  check_rules();
   ensure_classes();
   // first sets were computed with what was known of the rules so far
   if (!rules_.empty())

@@ -41,7 +41,8 @@ std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
   return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
-         (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24;
+         (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24 +
+         (derive_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40;
 }
 
 Arena::Draft Arena::draft(Kind kind) const {

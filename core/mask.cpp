@@ -362,6 +362,14 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   return {CharSet::make(std::move(ranges)), inside};
 }
 
+// The children of `node` that begin outside the class.
+void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
+  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
+    if (mask.is_alive(c)) continue;
+    if (Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
+  }
+}
+
 // An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
 // characters of D), the states after 1, 2, 3 … characters of D are a single chain.
 bool MaskBuilder::counted(Id e, u32 node) {
@@ -398,10 +406,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
       if (read > reach) continue;
       if (Id next = step(chain[read], static_cast<u8>(b)); next != kEmpty) enter(next, at);
     }
-  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
-    if (mask->is_alive(c)) continue;
-    if (Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
-  }
+  enter_outside(*mask, e, node);
   return true;
 }
 
@@ -417,10 +422,7 @@ bool MaskBuilder::semantic(Id e, u32 node) {
     for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i)
       if (!mask->is_alive(mask->exits[i])) enter(next, mask->exits[i]);
   }
-  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
-    if (mask->is_alive(c)) continue;
-    if (Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
-  }
+  enter_outside(*mask, e, node);
   return true;
 }
 

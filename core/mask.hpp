@@ -41,6 +41,7 @@ class MaskBuilder {
   void run_loop(const Loop& loop, u32 node);
   std::size_t exit_cost(const ClassMask& mask, Id tail);
   bool counted(Id e, u32 node);
+  void enter_outside(const ClassMask& mask, Id e, u32 node);
   const SelfLoop& self_loop(Id e);
   SelfLoop find_self_loop(Id e);
   bool returns(Id from, Id to);

@@ -13,7 +13,7 @@ constraint is expected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -428,6 +428,3 @@ def special_token(*names: str | int) -> Constraint:
     if not names or not all(good):
         raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")
     return SpecialToken(names)
-
-
-Lowering = Callable[[_core.Builder], int]

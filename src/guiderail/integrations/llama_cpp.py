@@ -5,9 +5,7 @@
     >>> llama(prompt, logits_processor=llama_cpp.LogitsProcessorList([only_dates]))
 
 It follows the documented signature of ``llama_cpp.LogitsProcessor``: ``f(input_ids, scores) -> scores``, one
-row. To run a ``Llama`` object by guiderail's own loop instead, pass it to :func:`guiderail.generate`. The
-tests make that call around a model run by llama.cpp; the llama-cpp-python package itself, which must be
-compiled, is not among them.
+row. To run a ``Llama`` object by guiderail's own loop instead, pass it to :func:`guiderail.generate`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A ``llama_cpp.Llama`` object of llama-cpp-python.
-
-The tests drive it with a stand-in of the same interface: the package itself must be compiled where it is installed.
-"""
+"""A ``llama_cpp.Llama`` object of llama-cpp-python."""
 
 from __future__ import annotations
 
