@@ -475,32 +475,25 @@ Id Arena::negate(Id e) {
 
 Id Arena::complement_text(Id e) { return intersect({negate(e), any_text_}); }
 
-Id Arena::ahead(Id e, bool negative) {
-  Draft d = draft(Kind::Ahead);
+Id Arena::look(Kind kind, Id e, bool negative) {
+  Draft d = draft(kind);
   d.a = e;
   d.b = negative;
   absorb(d, e, true);
   if (d.flags & (kHasRef | kHasToken))
     throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
-  d.flags |= kHasLook | kSearch;
+  d.flags |= kHasLook | kSearch | (kind == Kind::Behind ? kHasBehind : 0);
   if (has(e, kNullable) != negative) d.flags |= kNullable;
   d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
   return intern(d);
 }
 
+Id Arena::ahead(Id e, bool negative) { return look(Kind::Ahead, e, negative); }
+
 Id Arena::behind(Id e, bool negative) {
-  Draft d = draft(Kind::Behind);
-  d.a = e;
-  d.b = negative;
-  absorb(d, e, true);
-  if (d.flags & (kHasRef | kHasToken))
-    throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
-  if (d.flags & kHasLook)
+  if (has(e, kHasLook))
     throw Error("look-nesting", "a look-around inside a look-behind is not supported; take the inner one out");
-  d.flags |= kHasLook | kHasBehind | kSearch;
-  if (has(e, kNullable) != negative) d.flags |= kNullable;
-  d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
-  return intern(d);
+  return look(Kind::Behind, e, negative);
 }
 
 Id Arena::scope(Id e) {

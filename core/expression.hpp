@@ -220,10 +220,10 @@ class Arena {
   bool merge_repeat(Id head, Id tail, Id& out);
   bool factor(std::vector<Id>& parts);
   Id narrow(Id e, u32 set);
+  Id look(Kind kind, Id e, bool negative);
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   Id derive_fresh(Id e, u8 byte);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
-  bool is_any_text(Id e) const { return e == any_text_; }
   bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
   Id derive_in_scope(Id e, u8 byte, u32 depth);
   Id shift(Id e, u8 byte);  // tells the look-behinds of an unread part about a byte

@@ -225,42 +225,27 @@ bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<Id> rest;
   if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
   std::size_t cost = 0;
-  std::vector<std::shared_ptr<ClassMask>> masks;
-  for (std::size_t i = 0; i < loops.size();) {
-    Loop& loop = loops[i];
-    if (node != 0 && loop.max < kShortLoop) {  // inside the trie a walk is cheaper than a class mask for it
-      rest.push_back(
-          arena_.concat(arena_.repeat(arena_.char_class(arena_.charset_ptr(loop.set)), loop.min, loop.max), loop.tail));
-      loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
-      continue;
-    }
-    auto mask = vocabulary_.class_mask(arena_.charset_ptr(loop.set), node);
-    bool awkward = false;
-    if (loop.max < mask->most) {  // may a token go on in the tail where the count is used up?
-      ByteSet both = arena_.first(loop.tail);
-      both &= mask->chars->first();
-      awkward = both.any() && mask->tokens.size() - mask->upto[loop.max] > kManyLong;
-    }
-    if (awkward) {
-      rest.push_back(
-          arena_.concat(arena_.repeat(arena_.char_class(arena_.charset_ptr(loop.set)), loop.min, loop.max), loop.tail));
-      loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
+  std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
+  for (const Loop& loop : loops) {
+    // inside the trie a walk is cheaper than a class mask for a short loop
+    auto mask =
+        node != 0 && loop.max < kShortLoop ? nullptr : vocabulary_.class_mask(arena_.charset_ptr(loop.set), node);
+    if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
+      rest.push_back(whole(loop));
       continue;
     }
     cost += exit_cost(*mask, loop.tail);
-    masks.push_back(std::move(mask));
-    ++i;
+    taken.push_back({loop, std::move(mask)});
   }
-  if (loops.empty()) return false;
+  if (taken.empty()) return false;
   if (cost > kManyExits && self_loop(e).chars) return false;
   // the largest class first: its bitset becomes the base that the cached mask is stored against
-  std::vector<std::size_t> order(loops.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return masks[a]->tokens.size() > masks[b]->tokens.size(); });
-  for (std::size_t i : order) run_loop(loops[i], node);
-  for (std::size_t i : order)
-    if (loops[i].min == 0 && loops[i].tail != kEpsilon) rest.push_back(loops[i].tail);
+  std::sort(taken.begin(), taken.end(),
+            [](const auto& a, const auto& b) { return a.second->tokens.size() > b.second->tokens.size(); });
+  for (const auto& [loop, mask] : taken) {
+    run_loop(loop, *mask, node);
+    if (loop.min == 0 && loop.tail != kEpsilon) rest.push_back(loop.tail);
+  }
   Id other = arena_.unite(std::move(rest));
   if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
     if (!semantic(other, node)) walk(other, node);
@@ -268,34 +253,40 @@ bool MaskBuilder::structural(Id e, u32 node) {
   return true;
 }
 
-void MaskBuilder::run_loop(const Loop& loop, u32 node) {
-  auto mask = vocabulary_.class_mask(arena_.charset_ptr(loop.set), node);
-  add(*mask, loop.max);
+Id MaskBuilder::whole(const Loop& loop) {
+  return arena_.concat(arena_.repeat(arena_.char_class(arena_.charset_ptr(loop.set)), loop.min, loop.max), loop.tail);
+}
+
+// May a token made of the class alone be longer than the count and go on in the tail?
+bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
+  if (loop.max >= mask.most) return false;
+  ByteSet both = arena_.first(loop.tail);
+  both &= mask.chars->first();
+  return both.any();
+}
+
+void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
+  add(mask, loop.max);
   if (loop.tail == kEpsilon) return;
   const ByteSet first = arena_.first(loop.tail);
   const u32 base = trie_.nodes[node].chars;
   for (unsigned b = 0; b < 256; ++b) {
-    if (!first.has(static_cast<u8>(b)) || mask->exit_at[b] == mask->exit_at[b + 1]) continue;
+    if (!first.has(static_cast<u8>(b)) || mask.exit_at[b] == mask.exit_at[b + 1]) continue;
     Id next = step(loop.tail, static_cast<u8>(b));
     if (next == kEmpty) continue;
-    for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i) {
-      const u32 at = mask->exits[i];
+    for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+      const u32 at = mask.exits[i];
       const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
       if (read >= loop.min && read <= loop.max) enter(next, at);
     }
   }
-  if (loop.max >= mask->most) return;
-  ByteSet both = first;
-  both &= mask->chars->first();
-  if (!both.any()) return;
-  // Tokens of the class that are longer than the count may go on in the tail: trace them one by one.
-  Id whole =
-      arena_.concat(arena_.repeat(arena_.char_class(arena_.charset_ptr(loop.set)), loop.min, loop.max), loop.tail);
-  for (std::size_t i = mask->upto[loop.max]; i < mask->tokens.size(); ++i) {
-    auto text = vocabulary_.bytes(static_cast<u32>(mask->tokens[i]));
-    Id s = whole;
+  if (!goes_on(loop, mask)) return;
+  const Id start = whole(loop);  // few such tokens: traced one by one
+  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {
+    auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
+    Id s = start;
     for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
-    if (s != kEmpty) set(mask->tokens[i]);
+    if (s != kEmpty) set(mask.tokens[i]);
   }
 }
 

@@ -38,7 +38,9 @@ class MaskBuilder {
   bool semantic(Id e, u32 node);
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
   bool starts_with_loop(Id e, int depth) const;
-  void run_loop(const Loop& loop, u32 node);
+  Id whole(const Loop& loop);
+  bool goes_on(const Loop& loop, const ClassMask& mask);
+  void run_loop(const Loop& loop, ClassMask& mask, u32 node);
   std::size_t exit_cost(const ClassMask& mask, Id tail);
   bool counted(Id e, u32 node);
   void enter_outside(const ClassMask& mask, Id e, u32 node);

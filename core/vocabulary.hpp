@@ -88,7 +88,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   u32 words() const { return (size_ + 31) / 32; }
   u32 token_count() const { return static_cast<u32>(offsets_.size() - 1); }
   u32 longest() const { return longest_; }
-  u32 text_tokens() const { return text_tokens_; }
   const std::vector<u32>& stops() const { return stops_; }
   const Trie& trie() const { return trie_; }
   bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }

@@ -161,7 +161,6 @@ def _subsequence(b: _core.Builder, items: list[int], delimiter: int, least: int)
 
 
 # -- constructors
-# ------------------------------------------------------------------------------------------------
 def quoted_text(quote: str = '"') -> Constraint:
     """A quoted text with backslash escapes (Koo et al., QUOTED_TEXT).
 
@@ -240,7 +239,6 @@ def delimited_subsequence_of(
 
 
 # -- groups of patterns
-# --------------------------------------------------------------------------------------------
 class _Call:
     """One extension group in a pattern: its arguments, and errors that point at it."""
 

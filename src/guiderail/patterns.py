@@ -82,7 +82,6 @@ def _offset(offset: str) -> str:
 
 
 # -- networks
-# ----------------------------------------------------------------------------------------------------
 def ipv4() -> Constraint:
     """An IPv4 address: four numbers from 0 to 255 without leading zeros (what ``ipaddress.IPv4Address``
     reads)."""
@@ -161,7 +160,6 @@ def phone_e164() -> Constraint:
 
 
 # -- time
-# --------------------------------------------------------------------------------------------------------
 def date() -> Constraint:
     """A date ``YYYY-MM-DD`` that exists in the Gregorian calendar (leap years included), years 0001 to
     9999."""
@@ -199,7 +197,6 @@ def duration() -> Constraint:
 
 
 # -- identifiers
-# -------------------------------------------------------------------------------------------------
 def uuid(version: int | None = None) -> Constraint:
     """A UUID as 8-4-4-4-12 hexadecimal digits of either case (RFC 9562).
 
@@ -236,7 +233,6 @@ def identifier() -> Constraint:
 
 
 # -- values
-# ------------------------------------------------------------------------------------------------------
 def integer() -> Constraint:
     """A whole number in decimal: an optional ``-``, no leading zeros (``-0`` is one, as in JSON)."""
     return _made("-?(?:0|[1-9][0-9]*)")

@@ -151,7 +151,6 @@ def others(a: CharSet) -> CharSet:
 
 
 # -- case
-# ------------------------------------------------------------------------------------------------------
 def _lower(c: int) -> int:
     """Lower case as ``re`` uses it: of a mapping to several characters (U+0130 alone has one) the first."""
     return ord(chr(c).lower()[0])
@@ -282,7 +281,6 @@ def fold_ecma(chars: CharSet) -> CharSet:
 
 
 # -- properties
-# ------------------------------------------------------------------------------------------------
 _GROUPS = {
     "L": ("Lu", "Ll", "Lt", "Lm", "Lo"),
     "LC": ("Lu", "Ll", "Lt"),

@@ -75,7 +75,6 @@ class EcmaParser(Parser):
         self.fail("lone-bracket", f"with the u flag a lone {c!r} must be escaped", i, i + 1)
 
     # -- escapes
-    # -------------------------------------------------------------------------------------------------
     def category(self, c: str) -> CharSet:
         kind = c.lower()
         found = charsets.ASCII_DIGIT if kind == "d" else charsets.ECMA_SPACE if kind == "s" else self.words()
@@ -183,7 +182,6 @@ class EcmaParser(Parser):
         return _NAMED.search(_NOT_GROUPS.sub("", self.pattern)) is not None
 
     # -- classes
-    # -------------------------------------------------------------------------------------------------
     def char_class(self, i: int) -> int:
         pattern, n, start = self.pattern, len(self.pattern), i
         i += 1
@@ -261,7 +259,6 @@ class EcmaParser(Parser):
         return ord(char), end
 
     # -- groups
-    # --------------------------------------------------------------------------------------------------
     def open_group(self, i: int) -> int:
         pattern = self.pattern
         if not pattern.startswith("?", i + 1):

@@ -67,7 +67,6 @@ class Parser:
         self.stack: list[tuple[list[Node], list[Node], int, int, str, str, int]] = []
 
     # -- dialects
-    # ------------------------------------------------------------------------------------------------
     def escape(self, i: int) -> int:
         """Reads the escape at ``i``, adds what it means, returns where it ends."""
         raise NotImplementedError
@@ -92,7 +91,6 @@ class Parser:
         raise NotImplementedError
 
     # -- the loop
-    # ------------------------------------------------------------------------------------------------
     def parse(self) -> Parsed:
         pattern, n, i = self.pattern, len(self.pattern), 0
         plain, plain_verbose = self.plain, self.plain_verbose
@@ -155,7 +153,6 @@ class Parser:
         return Alt(self.alts, start, end)
 
     # -- adding to the open sequence
-    # ---------------------------------------------------------------------------------
     def atom(self, node: Node) -> None:
         self.items.append(node)
         self.last = ATOM
@@ -206,7 +203,6 @@ class Parser:
                 )
 
     # -- quantifiers
-    # -------------------------------------------------------------------------------------------------
     def quantifier(self, i: int, c: str) -> int:
         if c == "*":
             low, high, end = 0, -1, i + 1
@@ -265,7 +261,6 @@ class Parser:
         return low, high, end
 
     # -- groups
-    # ------------------------------------------------------------------------------------------------------
     def push(self, start: int, kind: str, name: str, body: int, flags: int) -> int:
         """Opens a group of ``kind`` whose contents begin at ``body`` and are read with ``flags``."""
         if len(self.stack) >= self.max_nesting:
@@ -324,7 +319,6 @@ class Parser:
         return self.push(start, "group", name, body, self.flags)
 
     # -- pieces of escapes
-    # -------------------------------------------------------------------------------------------
     def property_escape(self, i: int) -> tuple[CharSet, int] | None:
         """``\\p{…}``, ``\\P{…}`` or ``\\pL`` at ``i``; None where there is no brace and no category
         letter."""
@@ -363,7 +357,6 @@ class Parser:
         return charsets.fold_unicode(chars, explicit)
 
     # -- errors
-    # ------------------------------------------------------------------------------------------------------
     def fail(self, code: str, message: str, start: int, end: int) -> NoReturn:
         self.fail_code("regex-" + code, message, start, end)
 

@@ -60,7 +60,6 @@ class PythonParser(Parser):
         return None if match is None or match.end() == i + 2 else self.bounds(match)
 
     # -- escapes
-    # -------------------------------------------------------------------------------------------------
     def category(self, c: str) -> CharSet | None:
         """``\\d``, ``\\w``, ``\\s`` and their complements."""
         kind = c.lower()
@@ -148,7 +147,6 @@ class PythonParser(Parser):
         return c, i + 2
 
     # -- classes
-    # -------------------------------------------------------------------------------------------------
     def char_class(self, i: int) -> int:
         pattern, n, start = self.pattern, len(self.pattern), i
         i += 1
@@ -215,7 +213,6 @@ class PythonParser(Parser):
         return ord(char), end
 
     # -- groups
-    # --------------------------------------------------------------------------------------------------
     def open_group(self, i: int) -> int:
         pattern = self.pattern
         if not pattern.startswith("?", i + 1):

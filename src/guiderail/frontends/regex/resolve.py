@@ -140,7 +140,6 @@ class _Resolver:
         return node if item is node.item else Not(item, node.start, node.end)
 
     # -- zero width
-    # ----------------------------------------------------------------------------------------------
     def edge(self, node: Edge, side: Side) -> Node:
         chars, edge = side
         if (node.edge or not edge) and not len(minus(chars, node.chars)):
@@ -211,7 +210,6 @@ class _Resolver:
         return Look(item, False, True, node.start, node.end)
 
     # -- composite
-    # -----------------------------------------------------------------------------------------------
     def rep(self, node: Rep, before: Side, after: Side) -> Steps:
         done: Node
         item: Node
