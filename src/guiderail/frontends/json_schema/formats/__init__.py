@@ -1,0 +1,90 @@
+"""The formats that JSON Schema asserts, by name, as constraints on the decoded text.
+
+A format that is a regular language of a bearable size has one constraint. The others have two: ``narrow`` holds only
+texts that are of the format, ``wide`` holds all of them. Where a text is asked to be of the format, the narrow one
+stands for it; where it is asked *not* to be, the complement of the wide one. So no answer is ever wrong in the
+direction that lets a bad text through.
+
+Each builder parses once per process; a constraint is lowered anew for each program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.frontends.json_schema.formats import dates, identifiers, internet, uris
+
+__all__ = ["FORMATS", "Format", "FormatTexts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format.
+
+    Attributes:
+        name: as a schema writes it.
+        narrow: makes the constraint whose texts are all of the format.
+        wide: makes the constraint that no text of the format escapes; None: the narrow one is exact.
+        missing: what the narrow one leaves out, for people; empty where it is exact.
+    """
+
+    name: str
+    narrow: Callable[[], Constraint]
+    wide: Callable[[], Constraint] | None = None
+    missing: str = ""
+
+    @property
+    def is_exact(self) -> bool:
+        return self.wide is None
+
+
+FORMATS: dict[str, Format] = {
+    f.name: f
+    for f in (
+        Format("date", dates.date),
+        Format("time", dates.time),
+        Format("date-time", dates.date_time),
+        Format("duration", dates.duration),
+        Format("email", internet.email),
+        Format("hostname", internet.hostname, internet.hostname_wide, "labels in Punycode (xn--…)"),
+        Format("ipv4", internet.ipv4),
+        Format("ipv6", internet.ipv6),
+        Format("uri", uris.uri),
+        Format("uri-reference", uris.uri_reference),
+        Format("iri", uris.iri),
+        Format("iri-reference", uris.iri_reference),
+        Format("uri-template", uris.uri_template, uris.uri_template_reserved, "the reserved operators = , ! @ |"),
+        Format("uuid", identifiers.uuid),
+        Format("json-pointer", identifiers.json_pointer),
+        Format(
+            "relative-json-pointer",
+            identifiers.relative_json_pointer,
+            identifiers.relative_json_pointer_shifted,
+            "shifts of an array index (0-1/name)",
+        ),
+    )
+}
+"""Format name -> :class:`Format`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTexts(Constraint):
+    """The texts of a format, by name: short to print, to compare and to pickle.
+
+    Attributes:
+        name: a key of :data:`FORMATS`.
+        wide: whether the constraint above the format is meant, not the one below.
+    """
+
+    name: str
+    wide: bool = False
+
+    def _lower(self, b: _core.Builder) -> int:
+        found = FORMATS[self.name]
+        return (found.wide if self.wide and found.wide is not None else found.narrow)()._lower(b)
+
+    def __repr__(self) -> str:
+        return f"format({self.name!r}{', wide=True' if self.wide else ''})"

@@ -1,0 +1,66 @@
+r"""Which dialect a schema's ``pattern`` is read in.
+
+JSON Schema names ECMA-262; schemas in the wild are written for whatever their validator used. A pattern is read by the
+first of these readings that applies, as a search without flags:
+
+1. ``ecma-unicode``: ECMA-262 with the flag ``u``, as the specification asks;
+2. ``python``: where the pattern has an escape ``\A``, ``\Z`` or ``\z`` (an anchor in Python, Perl and Rust, never a
+   letter that anybody escaped): Python's ``re``, ``\d \w \s`` and case in ASCII as in ECMA-262; ``\z`` means ``\Z``;
+3. ``ecma``: ECMA-262 without ``u``, with the leniency of its Annex B (``\-``, ``\_``, a lone ``]`` or ``}``);
+4. ``python``: what is left if it is valid there: ``(?i)`` at the front, ``(?P<name>…)``, ``(?#…)``, possessive
+   quantifiers, atomic groups.
+
+A pattern that is well-formed but beyond any automaton (a backreference) is refused by the reading that understood it.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from functools import lru_cache
+
+from guiderail.errors import PatternError
+from guiderail.frontends.regex import Regex, regex
+
+__all__ = ["read_pattern"]
+
+_ANCHOR = re.compile(r"\\(?:([AZz])|.)|\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_BEYOND = {
+    "regex-backreference",
+    "regex-recursion",
+    "regex-conditional",
+    "regex-empty-lookaround-loop",
+}  # understood, but no automaton does it: another reading would mean something else
+
+
+@lru_cache(maxsize=8192)
+def read_pattern(pattern: str) -> Regex:
+    """The search for a pattern of JSON Schema; ``dialect`` and ``flags`` of the result say how it was read.
+
+    Raises:
+        PatternError: no reading understands the pattern, or no automaton can do it; ``span`` says where.
+        LimitError: groups nest deeper than 250.
+    """
+    try:
+        return regex(pattern, dialect="ecma", flags="u", mode="search")
+    except PatternError as error:
+        if error.code in _BEYOND and "\\k" not in pattern:
+            raise
+        first = error
+    if any(match[1] for match in _ANCHOR.finditer(pattern)):
+        with suppress(PatternError):  # if it is none of Python's, the letters are letters: the next reading
+            return _python(pattern)
+    try:
+        return regex(pattern, dialect="ecma", mode="search")
+    except PatternError as error:
+        if error.code in _BEYOND:
+            raise
+    try:
+        return _python(pattern)
+    except PatternError as error:
+        raise (error if error.code in _BEYOND else first) from None
+
+
+def _python(pattern: str) -> Regex:
+    plain = _ANCHOR.sub(lambda match: "\\Z" if match[1] == "z" else match[0], pattern)
+    return regex(plain, dialect="python", flags="a", mode="search")

@@ -1,0 +1,446 @@
+"""Sets of texts, closed under and / or / not: what a schema says of strings.
+
+A :class:`Strings` is a small term over atoms: finite sets of texts, lengths in code points, and constraints such as a
+pattern's search or a format. It is kept normalised, so that the common questions need no automaton: complements stand
+at atoms only, lengths are merged into intervals, a finite set under an intersection is filtered by membership. What
+is left is lowered into an expression of the core, where intersection and complement are primitive.
+
+All is about *decoded* texts (sequences of Unicode scalar values); how JSON spells them is another layer's business.
+
+Some formats are no regular language of a bearable size. Their atoms carry two constraints, one below and one above the
+exact set (see :mod:`guiderail.frontends.json_schema.formats`). Since complements stand at atoms, each one's sign is
+known: a positive one is lowered by its narrow side, a negated one by the complement of its wide side. The whole is then
+always a subset of the exact set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError, PatternError
+from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
+from guiderail.frontends.json_schema.patterns import read_pattern
+from guiderail.frontends.regex import charsets
+from guiderail.program import Program, build_program
+
+__all__ = ["Strings"]
+
+_MOST = 2**32 - 2  # the longest length that the core can count
+
+
+class Strings:
+    """An immutable, hashable set of texts. Equal values are equal sets; equal sets may be different values.
+
+    Combined by ``&``, ``|`` and ``~`` (relative to all texts); ``text in strings`` asks for membership.
+    """
+
+    __slots__ = ("_hash", "_kind", "_parts")
+
+    ALL: ClassVar[Strings]
+    NONE: ClassVar[Strings]
+
+    def __init__(self, kind: str, parts: tuple[Any, ...]) -> None:
+        """For this module only: the constructors below normalise."""
+        self._kind = kind
+        self._parts = parts
+        self._hash = hash((kind, frozenset(parts) if kind in ("and", "or") else parts))
+
+    # -- constructors
+    @staticmethod
+    def texts(texts: Iterable[str]) -> Strings:
+        """Exactly these texts.
+
+        Raises:
+            PatternError: a text holds a lone surrogate, which no UTF-8 text can (``lone-surrogate``).
+        """
+        found = frozenset(texts)
+        for text in found:
+            _check_text(text)
+        return Strings("texts", (found,)) if found else Strings.NONE
+
+    @staticmethod
+    def pattern(pattern: str) -> Strings:
+        """The texts in which a pattern of JSON Schema is found; see :func:`.patterns.read_pattern`.
+
+        Raises:
+            PatternError: the pattern is malformed in every dialect, or no automaton can do it; with its span.
+            LimitError: groups nest too deep.
+        """
+        return Strings.constraint(read_pattern(pattern))
+
+    @staticmethod
+    def length(min: int = 0, max: int | None = None) -> Strings:
+        """The texts of ``min`` to ``max`` code points (None: without bound); none at all if ``max < min``."""
+        min = 0 if min < 0 else min
+        if max is not None and max < min:
+            return Strings.NONE
+        for bound in (min, max or 0):
+            if bound > _MOST:
+                raise CompileError(
+                    f"a length of {bound:,} characters is beyond what can be counted ({_MOST:,})", code="bad-bound"
+                )
+        return Strings.ALL if min == 0 and max is None else Strings("length", (min, max))
+
+    @staticmethod
+    def constraint(constraint: Constraint, wide: Constraint | None = None) -> Strings:
+        """The texts of a constraint.
+
+        Args:
+            constraint: the texts; if ``wide`` is given, a set below the one meant.
+            wide: a set above the one meant.
+        """
+        return Strings("atom", (constraint, constraint if wide is None else wide, True))
+
+    @staticmethod
+    def format(name: str) -> Strings | None:
+        """The texts of a format, or None if it is unknown."""
+        return _format(name)
+
+    # -- algebra
+    def __and__(self, other: Strings) -> Strings:
+        return _all_of((self, other)) if isinstance(other, Strings) else NotImplemented
+
+    def __or__(self, other: Strings) -> Strings:
+        return _any_of((self, other)) if isinstance(other, Strings) else NotImplemented
+
+    def __invert__(self) -> Strings:
+        return _complement(self)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Strings):
+            return NotImplemented
+        if self._hash != other._hash or self._kind != other._kind:
+            return False
+        if self._kind in ("and", "or"):  # in whatever order they came together
+            return frozenset(self._parts) == frozenset(other._parts)
+        return self._parts == other._parts
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Strings, (self._kind, self._parts)
+
+    # -- questions
+    def is_all(self) -> bool:
+        """Whether this is known to be every text; False may also mean that nobody asked an automaton."""
+        return self._kind == "all"
+
+    def is_empty(self) -> bool:
+        """Whether no text is left (of the narrow side, where formats have two); decided exactly and remembered.
+
+        Raises:
+            LimitError: deciding would visit too many states (``fuel``).
+        """
+        kind = self._kind
+        if kind == "none":
+            return True
+        if kind in ("all", "length", "texts", "but"):
+            return False
+        return _is_empty(self)
+
+    def is_exact(self) -> bool:
+        """Whether no format stands in it whose automaton is only narrower than the format."""
+        if self._kind == "atom":
+            return self._parts[0] is self._parts[1]
+        if self._kind in ("and", "or"):
+            return all(part.is_exact() for part in self._parts)
+        return True
+
+    def finite_texts(self) -> frozenset[str] | None:
+        """The texts, where the structure says that they are finitely many; None: nobody knows."""
+        kind, parts = self._kind, self._parts
+        if kind == "texts":
+            return frozenset(parts[0])
+        if kind == "none":
+            return frozenset()
+        if kind == "or":
+            found: set[str] = set()
+            for part in parts:
+                texts = part.finite_texts()
+                if texts is None:
+                    return None
+                found |= texts
+            return frozenset(found)
+        if kind == "and" and any(part._kind == "texts" for part in parts):
+            return frozenset()  # only texts that the narrow side of a format leaves out are kept so
+        return None
+
+    def __contains__(self, text: object) -> bool:
+        return isinstance(text, str) and not _has_surrogate(text) and self._decide(text) is True
+
+    def _decide(self, text: str) -> bool | None:
+        """Membership; None between the narrow and the wide side of a format."""
+        kind, parts = self._kind, self._parts
+        if kind == "all":
+            return True
+        if kind == "none":
+            return False
+        if kind == "texts":
+            return bool(text in parts[0])
+        if kind == "but":
+            return bool(text not in parts[0])
+        if kind == "length":
+            return _fits(text, parts)
+        if kind == "atom":
+            narrow, wide, positive = parts
+            if _program(narrow).matches(text):
+                return bool(positive)
+            if wide is not narrow and _program(wide).matches(text):
+                return None
+            return not positive
+        decisive: bool = kind == "or"
+        undecided: bool = False
+        for part in parts:
+            answer: bool | None = part._decide(text)
+            if answer is decisive:
+                return decisive
+            undecided = undecided or answer is None
+        return None if undecided else not decisive
+
+    # -- lowering
+    def lower(self, builder: _core.Builder, memo: dict[Strings, int] | None = None) -> int:
+        """The expression of the decoded texts.
+
+        Args:
+            builder: where the expression is made.
+            memo: handles already made with this builder, filled on the way; keep one for each builder.
+
+        Raises:
+            PatternError: a pattern asks for what no automaton can do.
+            LimitError: an expression grows too large.
+        """
+        if memo is None:
+            memo = {}
+        handle = memo.get(self)
+        if handle is None:
+            handle = memo[self] = self._build(builder, memo)
+        return handle
+
+    def _build(self, b: _core.Builder, memo: dict[Strings, int]) -> int:
+        kind, parts = self._kind, self._parts
+        if kind == "all":
+            return b.repeat(b.char_class(charsets.ANY), 0)
+        if kind == "none":
+            return b.EMPTY
+        if kind == "texts":
+            return b.choice([text.encode() for text in sorted(parts[0])])
+        if kind == "but":
+            return b.complement(Strings("texts", parts).lower(b, memo))
+        if kind == "length":
+            low, high = parts
+            return b.repeat(b.char_class(charsets.ANY), low, -1 if high is None else high)
+        if kind == "atom":
+            narrow, wide, positive = parts
+            if positive:
+                return int(narrow._lower(b))
+            if wide is narrow:
+                return b.complement(Strings("atom", (narrow, wide, True)).lower(b, memo))
+            return b.complement(wide._lower(b))
+        handles = [part.lower(b, memo) for part in parts]
+        return b.intersection(handles) if kind == "and" else b.union(handles)
+
+    def __repr__(self) -> str:
+        kind, parts = self._kind, self._parts
+        if kind in ("all", "none"):
+            return f"Strings.{kind.upper()}"
+        if kind in ("texts", "but"):
+            shown = sorted(parts[0])
+            names = ", ".join(map(repr, shown[:6])) + (f", … {len(shown)} in all" if len(shown) > 6 else "")
+            return f"{'~' if kind == 'but' else ''}Strings.texts([{names}])"
+        if kind == "length":
+            return f"Strings.length({parts[0]}, {parts[1]})"
+        if kind == "atom":
+            return f"{'' if parts[2] else '~'}Strings.constraint({parts[0]!r})"
+        return "(" + (" & " if kind == "and" else " | ").join(map(repr, parts)) + ")"
+
+
+Strings.ALL = Strings("all", ())
+Strings.NONE = Strings("none", ())
+
+
+def _has_surrogate(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _fits(text: str, bounds: tuple[Any, ...]) -> bool:
+    low, high = bounds
+    return bool(low <= len(text) and (high is None or len(text) <= high))
+
+
+def _check_text(text: str) -> None:
+    if _has_surrogate(text):
+        at = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
+        raise PatternError(
+            f"a lone surrogate U+{ord(text[at]):04X} is not a character and has no UTF-8 form; remove it",
+            code="lone-surrogate",
+            source=text,
+            span=(at, at + 1),
+        )
+
+
+@lru_cache(maxsize=64)
+def _format(name: str) -> Strings | None:
+    found = FORMATS.get(name)
+    if found is None:
+        return None
+    return Strings.constraint(FormatTexts(name), None if found.is_exact else FormatTexts(name, wide=True))
+
+
+@lru_cache(maxsize=512)
+def _program(constraint: Constraint) -> Program:
+    return Program(build_program(constraint))
+
+
+@lru_cache(maxsize=2048)
+def _is_empty(strings: Strings) -> bool:
+    if strings._kind == "or":
+        return all(part.is_empty() for part in strings._parts)
+    builder = _core.Builder()
+    return builder.is_empty(strings.lower(builder))
+
+
+# -- normal form -------------------------------------------------------------------------------------------------
+def _complement(strings: Strings) -> Strings:
+    kind, parts = strings._kind, strings._parts
+    if kind == "all":
+        return Strings.NONE
+    if kind == "none":
+        return Strings.ALL
+    if kind in ("texts", "but"):
+        return Strings("but" if kind == "texts" else "texts", parts)
+    if kind == "length":
+        low, high = parts
+        below = Strings.length(0, low - 1)
+        return below if high is None else _any_of((below, Strings.length(high + 1)))
+    if kind == "atom":
+        return Strings("atom", (parts[0], parts[1], not parts[2]))
+    inner = tuple(_complement(part) for part in parts)
+    return _any_of(inner) if kind == "and" else _all_of(inner)
+
+
+def _flat(kind: str, items: Iterable[Strings]) -> list[Strings]:
+    flat: list[Strings] = []
+    for item in items:
+        flat.extend(item._parts if item._kind == kind else (item,))
+    return flat
+
+
+_Bounds = tuple[int, "int | None"]
+_Sorted = tuple["list[frozenset[str]]", "list[frozenset[str]]", "list[_Bounds]", "list[Strings]"]
+
+
+def _sorted_out(items: list[Strings]) -> _Sorted:
+    """Finite sets, complements of finite sets, lengths, and the rest without repetitions."""
+    texts: list[frozenset[str]] = []
+    buts: list[frozenset[str]] = []
+    lengths: list[tuple[int, int | None]] = []
+    rest: dict[Strings, None] = {}
+    for item in items:
+        kind = item._kind
+        if kind == "texts":
+            texts.append(item._parts[0])
+        elif kind == "but":
+            buts.append(item._parts[0])
+        elif kind == "length":
+            lengths.append(item._parts)
+        else:
+            rest[item] = None
+    return texts, buts, lengths, list(rest)
+
+
+def _opposed(rest: list[Strings]) -> bool:
+    """Whether an atom stands beside its complement."""
+    seen = set(rest)
+    return any(item._kind == "atom" and item._parts[2] and _complement(item) in seen for item in rest)
+
+
+def _all_of(items: Iterable[Strings]) -> Strings:
+    flat = [item for item in _flat("and", items) if item._kind != "all"]
+    if not flat:
+        return Strings.ALL
+    if any(item._kind == "none" for item in flat):
+        return Strings.NONE
+    if len(flat) == 1:
+        return flat[0]
+    texts, buts, lengths, rest = _sorted_out(flat)
+    if _opposed(rest):
+        return Strings.NONE
+    if texts:
+        left = frozenset.intersection(*texts).difference(*buts)
+        left = frozenset(t for t in left if all(_fits(t, bounds) for bounds in lengths))
+        sure: set[str] = set()
+        unsure: set[str] = set()
+        for text in left:
+            answers = [item._decide(text) for item in rest]
+            if False not in answers:
+                (unsure if None in answers else sure).add(text)
+        certain = Strings("texts", (frozenset(sure),)) if sure else Strings.NONE
+        if not unsure:
+            return certain
+        kept = Strings("and", (Strings("texts", (frozenset(unsure),)), *rest))
+        return kept if certain is Strings.NONE else Strings("or", (certain, kept))
+    parts = list(rest)
+    low: int = 0
+    high: int | None = None
+    for least, most in lengths:
+        low = max(low, least)
+        high = most if high is None else high if most is None else min(high, most)
+    length = Strings.length(low, high)
+    if length._kind == "none":
+        return Strings.NONE
+    if length._kind == "length":
+        parts.append(length)
+    if buts:
+        excluded = frozenset(t for t in frozenset.union(*buts) if _fits(t, (low, high)))
+        if excluded:
+            parts.append(Strings("but", (excluded,)))
+    return _node("and", parts, Strings.ALL)
+
+
+def _any_of(items: Iterable[Strings]) -> Strings:
+    flat = [item for item in _flat("or", items) if item._kind != "none"]
+    if not flat:
+        return Strings.NONE
+    if any(item._kind == "all" for item in flat):
+        return Strings.ALL
+    if len(flat) == 1:
+        return flat[0]
+    texts, buts, lengths, rest = _sorted_out(flat)
+    if _opposed(rest):
+        return Strings.ALL
+    parts = list(rest)
+    merged: list[tuple[int, int | None]] = []
+    for low, high in sorted(lengths, key=lambda bounds: bounds[0]):
+        if merged and (merged[-1][1] is None or low <= merged[-1][1] + 1):
+            last = merged[-1]
+            merged[-1] = (last[0], None if last[1] is None or high is None else max(last[1], high))
+        else:
+            merged.append((low, high))
+    if merged == [(0, None)]:
+        return Strings.ALL
+    parts.extend(Strings("length", bounds) for bounds in merged)
+    listed = frozenset[str]().union(*texts)
+    if buts:
+        excluded = frozenset.intersection(*buts) - listed
+        excluded = frozenset(t for t in excluded if not any(_fits(t, bounds) for bounds in merged))
+        if not excluded:
+            return Strings.ALL
+        parts.append(Strings("but", (excluded,)))
+    elif listed:
+        listed = frozenset(t for t in listed if not any(_fits(t, bounds) for bounds in merged))
+        if listed:
+            parts.append(Strings("texts", (listed,)))
+    return _node("or", parts, Strings.NONE)
+
+
+def _node(kind: str, parts: list[Strings], neutral: Strings) -> Strings:
+    if len(parts) < 2:
+        return parts[0] if parts else neutral
+    return Strings(kind, tuple(parts))

@@ -1,0 +1,169 @@
+"""Sets of texts: their algebra, their normal form, and that lowering agrees with membership."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from guiderail import _core
+from guiderail.errors import PatternError
+from guiderail.frontends.json_schema.patterns import read_pattern
+from guiderail.frontends.json_schema.strings import Strings
+
+ALPHABET = "ab1-"
+TEXTS = ["".join(t) for n in range(5) for t in itertools.product(ALPHABET, repeat=n)]
+ATOMS = [
+    Strings.ALL,
+    Strings.NONE,
+    Strings.texts(["a", "ab", "b1"]),
+    Strings.texts(["a", "", "1111"]),
+    Strings.pattern("^a"),
+    Strings.pattern("b1?$"),
+    Strings.pattern("^[ab]*$"),
+    Strings.length(1, 2),
+    Strings.length(2),
+    Strings.length(0, 3),
+    Strings.format("uri-reference"),
+]
+
+
+def matcher(strings):
+    builder = _core.Builder()
+    program = builder.finish(strings.lower(builder))
+    return lambda text: program.is_nullable(program.derivative(program.root, text.encode()))
+
+
+def terms(depth):
+    leaf = st.sampled_from(ATOMS)
+    return st.recursive(
+        leaf,
+        lambda inner: st.one_of(
+            st.tuples(st.just("&"), inner, inner), st.tuples(st.just("|"), inner, inner), st.tuples(st.just("~"), inner)
+        ),
+        max_leaves=depth,
+    )
+
+
+def value(term):
+    if isinstance(term, Strings):
+        return term
+    if term[0] == "~":
+        return ~value(term[1])
+    return value(term[1]) & value(term[2]) if term[0] == "&" else value(term[1]) | value(term[2])
+
+
+def meant(term, text):
+    if isinstance(term, Strings):
+        return text in term
+    if term[0] == "~":
+        return not meant(term[1], text)
+    both = meant(term[1], text), meant(term[2], text)
+    return all(both) if term[0] == "&" else any(both)
+
+
+@settings(max_examples=150, deadline=None)
+@given(terms(8))
+def test_algebra_means_what_it_says(term):
+    strings = value(term)
+    accepts = matcher(strings)
+    expected = [text for text in TEXTS if meant(term, text)]
+    assert [text for text in TEXTS if text in strings] == expected
+    assert [text for text in TEXTS if accepts(text)] == expected
+    finite = strings.finite_texts()
+    if finite is not None:
+        assert {text for text in TEXTS if text in strings} == {t for t in finite if set(t) <= set(ALPHABET)}
+    if strings.is_empty():
+        assert not expected
+    if strings.is_all():
+        assert len(expected) == len(TEXTS)
+    assert pickle.loads(pickle.dumps(strings)) == strings
+
+
+def test_formats_between_two_sides_never_let_a_bad_text_through():
+    pointers = Strings.format("relative-json-pointer")
+    assert not pointers.is_exact() and Strings.format("date").is_exact()
+    for text, inside, outside in (("1/a", True, False), ("x", False, True), ("1-1", False, False)):
+        assert (text in pointers) is inside and (text in ~pointers) is outside
+        assert matcher(pointers)(text) is inside and matcher(~pointers)(text) is outside
+        assert (text in Strings.texts([text]) & ~(pointers & Strings.texts([text]))) is outside
+    assert (Strings.texts(["1-1"]) & pointers).is_empty() and (Strings.texts(["1-1"]) & ~pointers).is_empty()
+    assert (Strings.texts(["1-1", "1"]) & pointers).finite_texts() == {"1"}
+
+
+def test_normal_form():
+    a, b = Strings.pattern("^a"), Strings.pattern("b$")
+    assert a & b == b & a and hash(a & b) == hash(b & a)
+    assert a & ~a == Strings.NONE and (a | ~a).is_all()
+    assert ~~(a & b) == a & b
+    assert Strings.length(2) & Strings.length(0, 1) == Strings.NONE
+    assert Strings.length(0, 4) | Strings.length(5) == Strings.ALL
+    assert Strings.length(0, 2) | Strings.length(3, 6) == Strings.length(0, 6)
+    assert Strings.length(3, 2) == Strings.NONE
+    assert a & Strings.texts(["ab", "ba"]) == Strings.texts(["ab"])
+    assert ~Strings.texts(["x"]) & Strings.texts(["x", "y"]) == Strings.texts(["y"])
+    assert (~Strings.texts(["x"]) | Strings.texts(["x"])).is_all()
+    assert Strings.texts([]) == Strings.NONE
+    assert Strings.format("no such format") is None
+
+
+def test_emptiness_is_decided():
+    assert (Strings.pattern("^a{3}$") & Strings.length(0, 2)).is_empty()
+    assert not (Strings.pattern("^a{3}$") & Strings.length(0, 3)).is_empty()
+    assert (Strings.pattern("^a$") & Strings.pattern("b")).is_empty()
+    assert Strings.pattern("(?=a)b").is_empty()
+
+
+def test_length_counts_code_points():
+    assert "é€𝕏" in Strings.length(3, 3)
+    assert matcher(Strings.length(3, 3))("é€𝕏")
+
+
+def test_lone_surrogates_are_no_texts():
+    with pytest.raises(PatternError) as caught:
+        Strings.texts(["fine", "a\ud800"])
+    assert caught.value.code == "lone-surrogate" and caught.value.span == (1, 2)
+    assert "\ud800" not in Strings.ALL
+
+
+@pytest.mark.parametrize(
+    ("pattern", "dialect", "flags", "good", "bad"),
+    [
+        (r"^\d+$", "ecma", "u", ["12"], ["٣"]),
+        (r"^\p{Lu}$", "ecma", "u", ["É"], ["é"]),
+        (r"^a\-b$", "ecma", "", ["a-b"], ["a\\-b"]),
+        (r"^[\w\-\_]+}]$", "ecma", "", ["a_-}]"], ["a"]),
+        (r"\Aab\Z", "python", "a", ["ab"], ["abZ", "xab"]),
+        (r"^ab\z", "python", "a", ["ab"], ["abz", "ab\n"]),
+        (r"(?i)^ab$", "python", "a", ["aB"], ["a"]),
+        (r"^(?P<x>a)\d$", "python", "a", ["a1"], ["a٣"]),
+        (r"^[\A]$", "ecma", "", ["A"], ["a"]),
+    ],
+)
+def test_dialects(pattern, dialect, flags, good, bad):
+    found = read_pattern(pattern)
+    assert (found.dialect, found.flags) == (dialect, flags)
+    strings = Strings.pattern(pattern)
+    assert all(text in strings for text in good) and not any(text in strings for text in bad)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "code", "span"),
+    [
+        (r"(a)\1", "regex-backreference", (3, 5)),
+        (r"(?<x>a)\k<x>", "regex-backreference", (7, 12)),
+        ("a**", "regex-multiple-repeat", (2, 3)),
+        ("(a", "regex-unterminated-group", None),
+        (r"\p{Foo}", "regex-unknown-property", None),
+    ],
+)
+def test_refused_patterns(pattern, code, span):
+    with pytest.raises(PatternError) as caught:
+        Strings.pattern(pattern)
+    assert caught.value.code == code
+    assert caught.value.source == pattern
+    if span is not None:
+        assert caught.value.span == span
