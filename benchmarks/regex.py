@@ -39,6 +39,7 @@ import numpy as np
 # This folder must not be searched for modules: transformers imports a package called regex.
 sys.path[0] = str(Path(__file__).parent / "support")
 from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
+from report import mean_and_quantiles, micro, table  # noqa: E402
 
 DATA = Path(__file__).with_name("data") / "regex_patterns.json"
 now = time.perf_counter_ns
@@ -218,27 +219,6 @@ def import_seconds(package: str) -> float:
 
 
 # -- the report ---------------------------------------------------------------------------------
-def micro(nanoseconds: float) -> str:
-    value = nanoseconds / 1e3
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-
-    def line(cells: list[str]) -> str:
-        return (
-            "| "
-            + " | ".join(
-                c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True))
-            )
-            + " |"
-        )
-
-    rule = "|" + "|".join("-" * (w + 1) + (":" if i else "-") for i, w in enumerate(widths)) + "|"
-    return "\n".join([line(head), rule, *map(line, rows)])
-
-
 def step(row: Round) -> list[int]:
     return [m + a for m, a in zip(row.mask, row.accept, strict=True)]
 
@@ -254,11 +234,6 @@ def again(rounds: list[Round]) -> Round:
     )
 
 
-def quantiles(values: list[int]) -> list[float]:
-    a = np.array(values, float)
-    return [float(a.mean()), *(float(q) for q in np.percentile(a, [50, 90, 99]))]
-
-
 def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: float) -> str:
     out = []
     supported = {n: [p for p, by in results.items() if by[n][0].error is None and not by[n][0].refused] for n in names}
@@ -269,10 +244,10 @@ def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: 
             if not data:
                 rows.append([n, "0", *["–"] * 8])
                 continue
-            steps = quantiles([v for r in data.values() for v in step(r)])
+            steps = mean_and_quantiles([v for r in data.values() for v in step(r)])
             masks = statistics.mean(v for r in data.values() for v in r.mask)
             accepts = statistics.mean(v for r in data.values() for v in r.accept)
-            compiles = quantiles([r.compile for r in data.values()])
+            compiles = mean_and_quantiles([r.compile for r in data.values()])
             rows.append([n, str(len(data)), *map(micro, steps), micro(masks), micro(accepts),
                          f"{compiles[1] / 1e6:.2f}", f"{compiles[0] / 1e6:.2f}"])  # fmt: skip
         head = [
@@ -295,8 +270,8 @@ def summary(results: dict[str, dict[str, list[Round]]], names: list[str], unit: 
                 continue
             mine = [pick(results[p][names[0]]) for p in common]
             theirs = [pick(results[p][n]) for p in common]
-            a = quantiles([v for r in mine for v in step(r)])
-            b = quantiles([v for r in theirs for v in step(r)])
+            a = mean_and_quantiles([v for r in mine for v in step(r)])
+            b = mean_and_quantiles([v for r in theirs for v in step(r)])
             ratios = sorted(t.compile / m.compile for m, t in zip(mine, theirs, strict=True))
             total = sum(t.compile for t in theirs) / sum(m.compile for m in mine)
             rows.append([n, str(len(common)), *(f"{y / x:.1f}" for x, y in zip(a, b, strict=True)),
@@ -337,7 +312,7 @@ def details(results: dict[str, dict[str, list[Round]]], names: list[str]) -> str
             if r.error is not None or r.refused:
                 cells += ["refuses a token" if r.error is None else r.error[:28], "", ""]
             else:
-                mean, _, _, p99 = quantiles(step(r))
+                mean, _, _, p99 = mean_and_quantiles(step(r))
                 cells += [micro(mean), micro(p99), f"{r.compile / 1e6:.2f}"]
         size = by[names[0]][0].memory
         rows.append([*cells, "–" if size is None else f"{size / 1e6:.2f}"])

@@ -69,7 +69,11 @@ class Guiderail(Engine):
         self.vocabulary = gr.Vocabulary.from_huggingface(tokenizer)
         _ = self.vocabulary.core  # the native trie, otherwise built by the first compilation
         self.bits = np.zeros((1, (self.vocabulary.size + 31) // 32), np.int32)
-        self.compile("")  # loads the modules; the time to import is measured apart
+        self.warm_up()
+
+    def warm_up(self) -> None:
+        """Loads the modules: the time to import is measured apart."""
+        self.compile("")
 
     def compile(self, pattern: str) -> Any:
         return self.gr.compile(self.gr.regex(pattern), self.vocabulary, cache=False)

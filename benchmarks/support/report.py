@@ -1,0 +1,35 @@
+"""What the benchmarks print with: Markdown tables, quantiles, microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table: the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(cells: list[str]) -> str:
+        padded = (c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(cells, widths, strict=True)))
+        return f"| {' | '.join(padded)} |"
+
+    rule = "|" + "|".join("-" * (w + 1) + (":" if i else "-") for i, w in enumerate(widths)) + "|"
+    return "\n".join([line(head), rule, *map(line, rows)])
+
+
+def micro(nanoseconds: float) -> str:
+    """Nanoseconds as microseconds with three significant digits; what is not a number is a dash."""
+    if not np.isfinite(nanoseconds):
+        return "–"
+    value = nanoseconds / 1e3
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def mean_and_quantiles(values: Sequence[float], percents: Sequence[float] = (50, 90, 99)) -> list[float]:
+    """The mean, then these percentiles; not a number where there are no values."""
+    if not len(values):
+        return [float("nan")] * (1 + len(percents))
+    a = np.asarray(values, float)
+    return [float(a.mean()), *(float(q) for q in np.percentile(a, percents))]

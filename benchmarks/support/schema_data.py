@@ -1,0 +1,43 @@
+"""Schemas with instances, from a file of lines or a folder: what ``schemas.py`` measures on.
+
+Each document is ``{"id": …, "schema": …, "tests": [{"data": …, "valid": true}, …]}``. A ``.jsonl`` or
+``.jsonl.gz`` holds one a line; a folder holds one a file, whose name is the id if it has none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+
+def load(path: Path) -> dict[str, dict[str, Any]]:
+    """All documents by id, in order of id."""
+    if path.is_dir():
+        rows = [{"id": file.name, **json.loads(file.read_text(encoding="utf-8"))} for file in path.glob("*.json")]
+    else:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+            rows = [json.loads(line) for line in lines if line.strip()]
+    return {row["id"]: row for row in sorted(rows, key=lambda row: row["id"])}
+
+
+def family(name: str) -> str:
+    """The collection a schema comes from: what stands before ``---``, or else before the first ``_``, in its id."""
+    return name.split("---" if "---" in name else "_")[0]
+
+
+def choose(names: list[str], sample: int, seed: int) -> list[str]:
+    """A seeded sample with a share of every family; all of them for ``sample`` 0."""
+    if not 0 < sample < len(names):
+        return names
+    families: dict[str, list[str]] = {}
+    for name in names:
+        families.setdefault(family(name), []).append(name)
+    chance = random.Random(seed)
+    chosen: list[str] = []
+    for members in (families[key] for key in sorted(families)):
+        count = max(1, round(sample * len(members) / len(names)))
+        chosen += chance.sample(members, min(count, len(members)))
+    return sorted(chosen)
