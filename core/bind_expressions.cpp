@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "members.hpp"
 
 namespace guiderail {
 namespace {
@@ -54,6 +55,41 @@ Id unite_with_choice(Arena& arena, const std::vector<Id>& parts) {
   else
     others = parts;
   return arena.unite(std::move(others));
+}
+
+using Values = std::vector<std::variant<Id, std::vector<std::pair<Id, u32>>>>;
+
+Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
+                const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma, Id colon, bool ordered,
+                std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+  if (values.size() != names.size() || required.size() != names.size())
+    throw Error("bad-shape", "members: names, values and required must have equal lengths");
+  if (min < 0 || min >= kInf || max >= kInf || escapes > 1)
+    throw Error("bad-bound", "members needs 0 <= min < 4294967295, max below that, escapes 0 or 1");
+  MemberTable table;
+  for (const auto& name : names) {
+    table.names.emplace_back(view(name));
+    if (!is_utf8(table.names.back())) throw Error("not-utf8", "members: a name is not UTF-8");
+  }
+  for (const auto& value : values) {
+    auto& list = table.values.emplace_back();
+    if (const Id* one = std::get_if<Id>(&value)) {
+      list.push_back({b.check(*one), 0});
+    } else {
+      for (auto [e, discharges] : std::get<1>(value)) list.push_back({b.check(e), discharges});
+    }
+  }
+  for (bool r : required) table.required.push_back(r);
+  for (auto [key, value, dense, discharges] : others)
+    table.others.push_back({b.check(key), b.check(value), dense, discharges});
+  table.comma = b.check(comma);
+  table.colon = b.check(colon);
+  table.ordered = ordered;
+  table.min = static_cast<u32>(min);
+  table.max = max < 0 ? kInf : static_cast<u32>(max);
+  table.escapes = static_cast<Escapes>(escapes);
+  table.pending = pending;
+  return b.arena().members(std::move(table));
 }
 
 Id check_state(Program& p, Id e) {
@@ -139,7 +175,24 @@ void bind_expressions(nb::module_& m) {
       .def("scope", [](Builder& b, Id e) { return b.arena().scope(b.check(e)); })
       .def("greedy", [](Builder& b, Id e) { return b.arena().greedy(b.check(e)); })
       .def("token", [](Builder& b, const std::vector<Symbol>& symbols) { return b.arena().token(symbols); })
-      .def("rule", [](Builder& b, std::string name) { return b.arena().rule(std::move(name)); })
+      .def(
+          "rule",
+          [](Builder& b, std::string name, bool holds_items) { return b.arena().rule(std::move(name), holds_items); },
+          nb::arg(), nb::arg("holds_items") = false)
+      .def(
+          "escaped",
+          [](Builder& b, Id e, u32 mode) {
+            if (mode > 1) throw Error("bad-mode", "escaped takes mode 0 (canonical) or 1 (all spellings)");
+            return b.arena().escaped(b.check(e), static_cast<Escapes>(mode));
+          },
+          nb::arg(), nb::arg("mode") = 0)
+      .def("members", &make_members, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
+           nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered") = false, nb::arg("min") = 0,
+           nb::arg("max") = -1, nb::arg("escapes") = 0, nb::arg("pending") = 0)
+      .def(
+          "item", [](Builder& b, Id e, bool infinite) { return b.arena().item(b.check(e), infinite); }, nb::arg(),
+          nb::arg("infinite") = false)
+      .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
       .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
       .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })
       .def("is_empty",

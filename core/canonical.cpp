@@ -35,7 +35,7 @@ u32 Arena::slack(Id e) {
 
 Id Arena::canonical(Id e, u32 horizon) {
   Node& n = node(e);
-  if (!has(e, kBigRepeat)) return e;
+  if (!has(e, kBigRepeat | kExactKey)) return e;
   if (n.canonical != kUnknown) return n.canonical;
   Id out = e;
   switch (n.kind) {
@@ -46,12 +46,17 @@ Id Arena::canonical(Id e, u32 horizon) {
       if (!has(e, kSearch)) out = repeat(canonical(n.a, horizon), min, max);
       break;
     }
-    case Kind::Concat: {
-      std::vector<Id> heads;
+    case Kind::Concat: {  // down the stack to the first part that is known or plain
+      std::vector<Id> parts;
       Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat); cur = node(cur).b) heads.push_back(node(cur).a);
-      out = has(cur, kBigRepeat) ? canonical(cur, horizon) : cur;
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(canonical(heads[i], horizon), out);
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kExactKey) && node(cur).canonical == kUnknown;
+           cur = node(cur).b)
+        parts.push_back(cur);
+      out = canonical(cur, horizon);
+      for (std::size_t i = parts.size(); i-- > 0;) {
+        out = concat(canonical(node(parts[i]).a, horizon), out);
+        node(parts[i]).canonical = out;
+      }
       break;
     }
     case Kind::Union: {
@@ -60,6 +65,10 @@ Id Arena::canonical(Id e, u32 horizon) {
       out = unite(std::move(members));
       break;
     }
+    case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
+    case Kind::Key: out = without_text(e); break;
+    case Kind::Item: out = has(e, kExactKey) ? without_text(e) : e; break;
+    case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
       if (n.b != 2) break;
@@ -112,6 +121,7 @@ Id Arena::cap_groups(Id e, u32 most) {
       out = unite(std::move(members));
       break;
     }
+    case Kind::Escaped: out = escaped_at(cap_groups(n.a, most), n.b, static_cast<Escapes>(n.min)); break;
     default: break;
   }
   cap_memo_.emplace(key, out);

@@ -222,6 +222,27 @@ void Arena::absorb_members(std::vector<Id>& sorted, Kind inner) const {
   if (kept.size() < sorted.size()) sorted = std::move(kept);
 }
 
+// Spellings of X | spellings of Y = spellings of (X | Y).
+bool Arena::join_escaped(std::vector<Id>& parts) {
+  bool joined = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Node& n = node(parts[i]);
+    if (n.kind != Kind::Escaped) continue;
+    std::vector<Id> inner{n.a};
+    const u32 at = n.b, mode = n.min;
+    for (std::size_t k = parts.size(); --k > i;) {
+      const Node& o = node(parts[k]);
+      if (o.kind != Kind::Escaped || o.b != at || o.min != mode) continue;
+      inner.push_back(o.a);
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(k));
+    }
+    if (inner.size() == 1) continue;
+    parts[i] = escaped_at(unite(std::move(inner)), at, static_cast<Escapes>(mode));
+    joined = true;
+  }
+  return joined;
+}
+
 Id Arena::unite(std::vector<Id> input) {
   work_ += input.size();
   // Flatten; X{0,1} contributes X and the empty string.
@@ -268,7 +289,7 @@ Id Arena::unite(std::vector<Id> input) {
         ++byte_sets;
       }
     }
-    bool changed = false;
+    bool changed = join_escaped(parts);
     if (classes > 1 || byte_sets > 1) {
       std::erase_if(parts, [&](Id e) {
         Kind k = node(e).kind;
@@ -378,7 +399,7 @@ Id Arena::narrow(Id e, u32 set) {
   return out;
 }
 
-Id Arena::intersect(std::vector<Id> input) {
+Id Arena::intersect(std::vector<Id> input, bool allow_rules) {
   work_ += input.size();
   std::vector<Id> parts;
   while (!input.empty()) {
@@ -395,7 +416,7 @@ Id Arena::intersect(std::vector<Id> input) {
   }
   if (parts.empty()) return negate(kEmpty);
   for (Id e : parts)
-    if (has(e, kHasRef | kHasToken))
+    if (has(e, allow_rules ? kHasItem : kHasRef | kHasToken | kHasItem))
       throw Error("not-regular",
                   "intersection and complement work on regular constraints without recursive rules and special "
                   "tokens; move the recursive part out of the & or ~");
@@ -461,7 +482,7 @@ Id Arena::intersect(std::vector<Id> input) {
 Id Arena::negate(Id e) {
   const Node& n = node(e);
   if (n.kind == Kind::Not) return n.a;
-  if (has(e, kHasRef | kHasToken))
+  if (has(e, kHasRef | kHasToken | kHasItem))
     throw Error("not-regular", "the complement of a constraint with recursive rules or special tokens is not regular");
   Draft d = draft(Kind::Not);
   d.a = e;

@@ -86,9 +86,13 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       std::vector<Id> members(operands(e).begin(), operands(e).end());
       for (Id& m : members)
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
-      return intersect(std::move(members));
+      return intersect(std::move(members), has(e, kHasRef));
     }
     case Kind::Not: return negate(derive(n.a, byte));
+    case Kind::Escaped: return derive_escaped(e, byte);
+    case Kind::Members: return derive_members(e, byte);
+    case Kind::Key: return derive_key(e, byte);
+    case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
     case Kind::Ref: return derive(rules_[n.a].body, byte);
     case Kind::Greedy: return greedy(derive(n.a, byte));
     case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
@@ -97,6 +101,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Token:
     case Kind::Ahead:
     case Kind::Behind: return kEmpty;
+    case Kind::Item: throw Error("item-outside", "an item must stand inside a distinct");
   }
   return kEmpty;
 }
@@ -289,6 +294,11 @@ const ByteSet& Arena::first(Id e) {
     case Kind::Greedy:
     case Kind::Scope: set = first(n.a); break;
     case Kind::Ref: set = first(rules_[n.a].body); break;
+    case Kind::Item:
+    case Kind::Distinct: set = first(n.a); break;
+    case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
+    case Kind::Members:
+    case Kind::Key: set = first_member(e); break;
     default: break;
   }
   Hash h;

@@ -1,5 +1,5 @@
 // Expressions in words, for people and for golden tests.
-#include "expression.hpp"
+#include "members.hpp"
 
 namespace guiderail {
 namespace {
@@ -151,6 +151,32 @@ std::string Arena::dump(Id root) const {
       }
       case Kind::Ahead: push({text(n.b ? "(?!" : "(?="), {"", n.a, false}, text(")")}); break;
       case Kind::Behind: push({text(n.b ? "(?<!" : "(?<="), {"", n.a, false}, text(")")}); break;
+      case Kind::Escaped:
+        push({text(n.b == kBetween ? "escaped(" : "escaped(\\...: "), {"", n.a, false}, text(")")});
+        break;
+      case Kind::Item: push({text("item("), {"", n.a, false}, text(")")}); break;
+      case Kind::Distinct: push({text("distinct("), {"", n.a, false}, text(")")}); break;
+      case Kind::Members:
+      case Kind::Key: {
+        const bool in_key = n.kind == Kind::Key;
+        const MemberState& state = json_->members.values[in_key ? json_->keys.values[n.a].members : n.a];
+        const MemberTable& table = json_->tables[state.table];
+        out += in_key ? "key{" : "members{";
+        int shown = 0;
+        auto name = [&](u32 i) {
+          if (bit(state.gone, i) || table.values[i].empty()) return;
+          if (++shown <= 12) out += (shown > 1 ? ", " : "") + table.names[i] + (table.required[i] ? "!" : "");
+        };
+        if (in_key) {
+          const KeyState& key = json_->keys.values[n.a];
+          for (u32 k = key.lo; k < key.hi; ++k) name(table.order[k]);
+        } else {
+          for (u32 i = 0; i < table.names.size(); ++i) name(i);
+        }
+        if (shown > 12) out += ", ... " + std::to_string(shown) + " in all";
+        out += table.others.empty() ? "}" : shown ? ", *}" : "*}";
+        break;
+      }
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
     }
   }

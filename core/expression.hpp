@@ -19,6 +19,9 @@
 //   Token(symbols)     one special token as a unit; not made of bytes
 //   Ahead, Behind      zero-width look-arounds; live inside a Scope only
 //   Scope(e)           the text that the look-arounds of e can see begins and ends with e
+//   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
+//   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
+//   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
 #pragma once
 
 #include <atomic>
@@ -30,6 +33,7 @@
 #include <variant>
 
 #include "charset.hpp"
+#include "escape.hpp"
 
 namespace guiderail {
 
@@ -54,7 +58,12 @@ enum class Kind : u8 {
   Token,
   Ahead,
   Behind,
-  Scope
+  Scope,
+  Escaped,
+  Members,
+  Key,
+  Distinct,
+  Item
 };
 
 enum Flag : u16 {
@@ -70,6 +79,9 @@ enum Flag : u16 {
   kBigGroup = 512,    // repeats something longer than a character more than a few times
   kHasGreedy = 2048,  // holds a Greedy: what may follow it depends on what it could still read
   kCapHit = 1024,     // the cap of a capped Repeat was reached: what lies behind it is unknown
+  kHasItem = 4096,    // holds an Item outside any inner Distinct
+  kFiniteItem = 16384,  // holds an Item outside any inner Distinct that may have only finitely many values
+  kExactKey = 8192,   // begins with a key or item whose text so far is remembered (see canonical)
 };
 
 class Program;
@@ -99,6 +111,11 @@ struct Limits {
   u32 max_depth = 1'500;      // nesting of operators
 };
 
+struct MemberTable;
+struct MemberState;
+struct KeyState;
+struct JsonParts;
+
 using Symbol = std::variant<std::string, u32>;  // a special token by its text or its id
 
 class Arena {
@@ -116,7 +133,7 @@ class Arena {
   Id concat_all(std::span<const Id> parts);
   Id unite(std::vector<Id> parts);
   Id unite(Id a, Id b) { return unite(std::vector<Id>{a, b}); }
-  Id intersect(std::vector<Id> parts);
+  Id intersect(std::vector<Id> parts, bool allow_rules = false);
   Id negate(Id e);           // over all byte strings
   Id complement_text(Id e);  // over all UTF-8 texts
   Id repeat(Id e, u32 min, u32 max);
@@ -127,7 +144,11 @@ class Arena {
   Id scope(Id e);
   Id greedy(Id e);
   Id token(const std::vector<Symbol>& symbols);
-  Id rule(std::string name);
+  Id escaped(Id e, Escapes mode);
+  Id members(MemberTable table);
+  Id item(Id e, bool infinite);
+  Id distinct(Id body);
+  Id rule(std::string name, bool holds_items = false);
   void define(Id rule_ref, Id body);
   Id any_text();
   bool is_literal(Id e, std::string* out) const;  // a chain of single bytes
@@ -152,6 +173,11 @@ class Arena {
   void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
   bool cap_hit() const { return cap_hit_; }
   Id repeat_less(Id repeat_node);  // the Repeat after one iteration
+  // A Key of which nothing is known but that it differs from all names, and that any text may follow; or kEmpty.
+  bool free_key(Id e) const;
+  // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
+  // them. False where the difference is not that simple.
+  bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
   u32* ensure_row(Id e);
   std::string dump(Id e) const;
 
@@ -220,7 +246,35 @@ class Arena {
   bool merge_repeat(Id head, Id tail, Id& out);
   bool factor(std::vector<Id>& parts);
   Id narrow(Id e, u32 set);
+  bool join_escaped(std::vector<Id>& parts);
   Id look(Kind kind, Id e, bool negative);
+  Id escaped_at(Id e, u32 at, Escapes mode);
+  Id derive_escaped(Id e, u8 byte);
+  bool live_escaped(Id e, u32 at, Escapes mode);
+  Id members_node(MemberState state);
+  Id key_node(KeyState key);
+  Id derive_members(Id e, u8 byte);
+  Id derive_key(Id e, u8 byte);
+  Id close_key(const KeyState& key);
+  ByteSet first_member(Id e);
+  bool feed_key(KeyState& key, u8 byte);
+  bool allowed(const MemberState& state, u32 field) const;
+  bool others_allowed(const MemberState& state) const;
+  bool feasible(const MemberState& state) const;
+  MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
+  MemberState with_other(const MemberState& state, u32 key_text, u32 discharges);
+  Id item_at(Id e, u32 text, u32 facts);
+  Id distinct_node(Id body, u32 seen);
+  Id derive_distinct(Id body, u32 seen, u8 byte);
+  Id other_than(Id e, u32 seen);
+  Id equal_values(u32 text);
+  Id equal_value(const std::string& text, std::size_t& at, int depth);
+  Id equal_number(std::string_view text);
+  u32 with_seen(u32 seen, u32 text);
+  bool item_is_dense(Id e) const;
+  Id without_text(Id e);
+  // What follows depends on a text that was forgotten (canonical): the mask must be built from the exact state.
+  Id unknown() { return capped_repeat(char_class(CharSet::any()), 0, 0); }
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   Id derive_fresh(Id e, u8 byte);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
@@ -267,6 +321,7 @@ class Arena {
   u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;
   Id any_text_ = kUnknown;
+  std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   u64 salt_;  // keeps rules of different arenas apart in structural hashes
 };
 

@@ -1,5 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
-#include "expression.hpp"
+#include "members.hpp"
 
 namespace guiderail {
 
@@ -23,14 +23,34 @@ void Arena::ensure_classes() {
     for (unsigned b = 0; b < 256; ++b) seen[cls[b] << 8 | value(b)] = 0;
     cls = next;
   };
+  if (json_ && json_->exact_bytes) {  // texts are remembered byte by byte
+    for (unsigned b = 0; b < 256; ++b) classes_[b] = representatives_[b] = static_cast<u8>(b);
+    class_count_ = 256;
+    return;
+  }
   ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
+  auto alone = [&](u8 b) {
+    starts.add(b);
+    if (b < 255) starts.add(b + 1u);
+  };
+  bool spelled = false;
+  if (json_)
+    for (const MemberTable& table : json_->tables)
+      for (const std::string& name : table.names)
+        for (char c : name) alone(static_cast<u8>(c));
   for (Id id = 2; id < count_; ++id) {
     const Node& node_ = node(id);
+    spelled = spelled || node_.kind == Kind::Escaped || node_.kind == Kind::Members;
     if (node_.kind != Kind::Switch) continue;
     for (u32 i = 0; i < node_.b; i += 2) {
       starts.add(static_cast<u8>(pool_[node_.a + i] & 0xFF));
       if ((pool_[node_.a + i] >> 8) < 255) starts.add(static_cast<u8>((pool_[node_.a + i] >> 8) + 1));
     }
+  }
+  if (spelled) {
+    for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(static_cast<u8>(c));
+    starts.add(0x20);
+    starts.add(0x80);
   }
   std::array<u32, 256> run{};
   for (unsigned b = 1; b < 256; ++b) run[b] = run[b - 1] + starts.has(static_cast<u8>(b));

@@ -1,7 +1,7 @@
 // The arena: interning, and the leaves of the algebra.
 #include <algorithm>
 
-#include "expression.hpp"
+#include "members.hpp"
 
 namespace guiderail {
 namespace {
@@ -42,7 +42,8 @@ std::size_t Arena::memory() const {
   return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24 +
-         (derive_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40;
+         (derive_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 +
+         (json_ ? json_->memory() : 0);
 }
 
 Arena::Draft Arena::draft(Kind kind) const {
@@ -55,7 +56,8 @@ Arena::Draft Arena::draft(Kind kind) const {
 void Arena::absorb(Draft& d, Id operand, bool nests) const {
   const Node& n = node(operand);
   d.flags |= n.flags.load(std::memory_order_relaxed) &
-             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasGreedy);
+             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasGreedy | kHasItem |
+              kFiniteItem | kExactKey);
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
@@ -257,11 +259,11 @@ Id Arena::token(const std::vector<Symbol>& symbols) {
   return intern(d);
 }
 
-Id Arena::rule(std::string name) {
+Id Arena::rule(std::string name, bool holds_items) {
   Draft d = draft(Kind::Ref);
   d.a = static_cast<u32>(rules_.size());
   d.longest = kInf;
-  d.flags = kHasRef;
+  d.flags = kHasRef | (holds_items ? kHasItem | kFiniteItem : 0);
   d.hash = hash_step(hash_step(d.hash, salt_), d.a);
   rules_.push_back({std::move(name)});
   return intern(d);

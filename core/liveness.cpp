@@ -36,6 +36,16 @@ bool Arena::live(Id e) {
         continue;
       case Kind::Greedy: e = n.a; continue;
       case Kind::Switch: return true;  // targets are literals
+      case Kind::Item: e = n.a; continue;
+      case Kind::Distinct:
+        if (has(n.a, kFiniteItem)) return live_search(e);
+        e = n.a;  // there is always another value
+        continue;
+      case Kind::Escaped: {
+        const bool alive = live_escaped(n.a, n.b, static_cast<Escapes>(n.min));
+        node(e).flags.fetch_or(static_cast<u16>(kLiveKnown | (alive ? 0 : kDead)), std::memory_order_relaxed);
+        return alive;
+      }
       default: return live_search(e);
     }
   }

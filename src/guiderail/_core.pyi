@@ -49,7 +49,25 @@ class Builder:
     def scope(self, e: int, /) -> int: ...  # where the text seen by look-arounds begins and ends
     def greedy(self, e: int, /) -> int: ...  # maximal munch
     def token(self, symbols: Sequence[str | int], /) -> int: ...  # one special token, by text or id
-    def rule(self, name: str, /) -> int: ...  # a reference to a rule, defined later
+    def rule(self, name: str, /, holds_items: bool = False) -> int: ...  # a reference to a rule, defined later
+    def escaped(self, e: int, /, mode: int = 0) -> int: ...  # inside of a JSON string; 0: canonical, 1: all spellings
+    def members(  # what stands between the braces of a JSON object
+        self,
+        names: Sequence[bytes],  # decoded, distinct
+        values: Sequence[int | Sequence[tuple[int, int]]],  # EMPTY forbids; or (value, obligations it discharges)
+        required: Sequence[bool],
+        others: Sequence[tuple[int, int, bool, int]],  # (decoded key text, value, dense, obligations)
+        comma: int,
+        colon: int,
+        *,
+        ordered: bool = False,
+        min: int = 0,
+        max: int = -1,
+        escapes: int = 0,
+        pending: int = 0,  # obligations to be discharged
+    ) -> int: ...
+    def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
+    def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def define(self, rule: int, body: int, /) -> None: ...
     def is_nullable(self, e: int, /) -> bool: ...
     def is_empty(self, e: int, /) -> bool: ...  # decided exactly; may run out of fuel (CoreError "fuel")

@@ -1,0 +1,446 @@
+// JSON objects as automata over their members.
+//
+// Members(s) is what is left of an object between its braces in the state s: which names may still come, which other
+// keys were written (keys are unique), how many members, which obligations are open. Key(k) is the same while a key is
+// being read. Both are made only if they can be completed, so they are never dead. All that would be a product of
+// unions (which names in which order, which of them excluded from the other keys) is a table and a few integers here:
+// an object of a thousand properties costs what its text costs.
+#include "members.hpp"
+
+#include <algorithm>
+
+namespace guiderail {
+namespace {
+
+constexpr std::size_t kMostObligations = 10;
+
+u64 hash_bits(const Bits& bits) {
+  Hash h;
+  for (u64 w : bits) h = hash_step(h, w);
+  return h.lo;
+}
+
+u64 hash_text(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+Hash hash_state(const MemberState& s, const MemberTable& table, Texts& texts) {
+  Hash h = hash_step(table.hash, u64{s.count} << 32 | s.pending);
+  h = hash_step(h, hash_bits(s.gone));
+  for (u32 text : s.seen) h = hash_step(h, hash_text(texts.whole(text)));
+  return hash_step(h, s.some);
+}
+
+// One character of UTF-8 text.
+u32 character_at(std::string_view text) {
+  const u8 b = static_cast<u8>(text[0]);
+  const u32 more = b < 0x80 ? 0 : b < 0xE0 ? 1 : b < 0xF0 ? 2 : 3;
+  u32 c = more == 0 ? b : b & (0x3F >> more);
+  for (u32 i = 1; i <= more; ++i) c = c << 6 | (static_cast<u8>(text[i]) & 0x3F);
+  return c;
+}
+
+// The part of a sorted range whose texts go on with a byte. `at(k)` is the k-th text.
+template <class At>
+void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
+  auto below = [&](u32 k, unsigned limit) {  // texts that end here come first
+    const std::string& text = at(k);
+    return text.size() <= depth || static_cast<u8>(text[depth]) < limit;
+  };
+  auto first_not_below = [&](u32 from, u32 to, unsigned limit) {
+    while (from < to) {
+      const u32 middle = (from + to) / 2;
+      if (below(middle, limit))
+        from = middle + 1;
+      else
+        to = middle;
+    }
+    return from;
+  };
+  const u32 end = hi;
+  lo = first_not_below(lo, end, byte);
+  hi = first_not_below(lo, end, byte + 1u);
+}
+
+}  // namespace
+
+Id Arena::members(MemberTable table) {
+  if (!json_) json_ = std::make_unique<JsonParts>();
+  const u32 count = static_cast<u32>(table.names.size());
+  table.order.resize(count);
+  table.needed.assign(count / 64 + 1, 0);
+  for (u32 i = 0; i < count; ++i) table.order[i] = i;
+  std::sort(table.order.begin(), table.order.end(), [&](u32 a, u32 b) { return table.names[a] < table.names[b]; });
+  for (u32 i = 1; i < count; ++i)
+    if (table.names[table.order[i - 1]] == table.names[table.order[i]])
+      throw Error("duplicate-name", "members: the name '" + table.names[table.order[i]] + "' is given twice");
+  if (std::popcount(table.pending) > static_cast<int>(kMostObligations))
+    throw Error("obligations", "members: more than " + std::to_string(kMostObligations) + " obligations");
+  Hash h = hash_step(draft(Kind::Members).hash, u64{table.ordered} << 1 | static_cast<u64>(table.escapes));
+  h = hash_step(hash_step(h, u64{table.min} << 32 | table.max), table.pending);
+  h = hash_step(hash_step(h, node(table.comma).hash), node(table.colon).hash);
+  auto take = [&](Id e) {
+    if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
+    table.flags |= node(e).flags.load(std::memory_order_relaxed) & (kHasRef | kHasToken);
+    h = hash_step(h, node(e).hash);
+  };
+  for (u32 i = 0; i < count; ++i) {
+    std::erase_if(table.values[i], [](const Alternative& a) { return a.value == kEmpty; });
+    h = hash_step(hash_step(h, hash_text(table.names[i])), table.values[i].size() * 2 + table.required[i]);
+    if (table.required[i]) {
+      if (table.values[i].empty()) return kEmpty;
+      set_bit(table.needed, i);
+    }
+    for (const Alternative& a : table.values[i]) {
+      take(a.value);
+      h = hash_step(h, a.discharges);
+    }
+  }
+  std::erase_if(table.others, [](const OtherKeys& o) { return o.value == kEmpty || o.key == kEmpty; });
+  for (const OtherKeys& o : table.others) {
+    if (has(o.key, kHasRef | kHasToken | kHasLook))
+      throw Error("not-regular", "the text of a key must be a regular expression");
+    take(o.key);
+    take(o.value);
+    h = hash_step(h, u64{o.discharges} << 1 | o.dense);
+  }
+  json_->exact_bytes = json_->exact_bytes || !table.others.empty();
+  table.dense = table.others.size() == 1 && table.others[0].dense && table.others[0].key == any_text_;
+  table.hash = h;
+  MemberState start;
+  start.table = static_cast<u32>(json_->tables.size());
+  start.gone.assign(table.needed.size(), 0);
+  start.pending = table.pending;
+  json_->tables.push_back(std::move(table));
+  return feasible(start) ? members_node(std::move(start)) : kEmpty;
+}
+
+MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharges) const {
+  const MemberTable& table = json_->tables[state.table];
+  MemberState next = state;
+  if (table.ordered)
+    for (u32 i = 0; i <= field; ++i) set_bit(next.gone, i);
+  else
+    set_bit(next.gone, field);
+  if (table.max != kInf || next.count < std::max(table.min, 1u)) ++next.count;
+  next.pending &= ~discharges;
+  return next;
+}
+
+MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges) {
+  const MemberTable& table = json_->tables[state.table];
+  MemberState next = state;
+  if (table.ordered)
+    for (u32 i = 0; i < table.names.size(); ++i) set_bit(next.gone, i);
+  if (text == kSomeText) {
+    next.some = true;
+  } else {
+    Texts& texts = json_->texts;
+    auto at = std::lower_bound(next.seen.begin(), next.seen.end(), text,
+                               [&](u32 a, u32 b) { return texts.whole(a) < texts.whole(b); });
+    next.seen.insert(at, text);
+  }
+  if (table.max != kInf || next.count < std::max(table.min, 1u)) ++next.count;
+  next.pending &= ~discharges;
+  return next;
+}
+
+// Can the object be completed, as far as counts and obligations go? The fewest members that fulfil the obligations are
+// found exactly, over sets of obligations: names that are required come first, then any others.
+bool Arena::feasible(const MemberState& state) const {
+  const MemberTable& table = json_->tables[state.table];
+  if (table.max == kInf && state.pending == 0 && (state.count >= table.min || !table.others.empty())) return true;
+  u32 available = 0;
+  std::vector<u32> fewest(std::size_t{1} << kMostObligations, kInf);  // by set of obligations fulfilled
+  // compress the pending obligations into consecutive bits
+  std::vector<u32> bits;
+  for (u32 i = 0; i < 32; ++i)
+    if (state.pending >> i & 1) bits.push_back(1u << i);
+  const u32 sets = 1u << bits.size(), all = sets - 1;
+  auto squeeze = [&](u32 mask) {
+    u32 out = 0;
+    for (std::size_t i = 0; i < bits.size(); ++i)
+      if (mask & bits[i]) out |= 1u << i;
+    return out;
+  };
+  fewest[0] = 0;
+  auto choose = [&](const std::vector<Alternative>& values, bool must) {
+    std::vector<u32> next(fewest.begin(), fewest.begin() + sets);
+    if (must) next.assign(sets, kInf);
+    for (const Alternative& a : values) {
+      const u32 gain = squeeze(a.discharges);
+      if (gain == 0 && !must) continue;
+      for (u32 s = 0; s < sets; ++s)
+        if (fewest[s] != kInf) next[s | gain] = std::min(next[s | gain], fewest[s] + 1);
+    }
+    std::copy(next.begin(), next.end(), fewest.begin());
+  };
+  for (u32 i = 0; i < table.names.size(); ++i) {
+    if (bit(state.gone, i) || table.values[i].empty()) {
+      if (bit(table.needed, i) && !bit(state.gone, i)) return false;
+      continue;
+    }
+    ++available;
+    if (table.required[i]) choose(table.values[i], true);
+  }
+  for (u32 i = 0; i < table.names.size(); ++i)
+    if (!bit(state.gone, i) && !table.values[i].empty() && !table.required[i]) choose(table.values[i], false);
+  for (const OtherKeys& o : table.others)
+    for (std::size_t k = 0; k < bits.size(); ++k) choose({{o.value, o.discharges}}, false);
+  if (fewest[all] == kInf) return false;
+  if (table.max != kInf && (state.count > table.max || fewest[all] > table.max - state.count)) return false;
+  return state.count >= table.min || !table.others.empty() || available >= table.min - state.count;
+}
+
+bool Arena::allowed(const MemberState& state, u32 field) const {
+  const MemberTable& table = json_->tables[state.table];
+  if (bit(state.gone, field) || table.values[field].empty()) return false;
+  if (table.ordered)  // none that is required may be passed over
+    for (u32 i = 0; i < field; i += 64) {
+      u64 left = table.needed[i >> 6] & ~state.gone[i >> 6];
+      if (field - i < 64) left &= (u64{1} << (field - i)) - 1;
+      if (left) return false;
+    }
+  if (table.max == kInf && table.pending == 0 && (table.min == 0 || !table.others.empty())) return true;
+  for (const Alternative& a : table.values[field])
+    if (feasible(with_field(state, field, a.discharges))) return true;
+  return false;
+}
+
+bool Arena::others_allowed(const MemberState& state) const {
+  const MemberTable& table = json_->tables[state.table];
+  if (table.others.empty()) return false;
+  if (table.ordered)
+    for (std::size_t i = 0; i < state.gone.size(); ++i)
+      if (table.needed[i] & ~state.gone[i]) return false;
+  if (table.max == kInf && table.pending == 0) return true;
+  MemberState after = state;
+  if (table.ordered)
+    for (u32 i = 0; i < table.names.size(); ++i) set_bit(after.gone, i);
+  if (table.max != kInf) ++after.count;
+  for (const OtherKeys& o : table.others) {
+    after.pending = state.pending & ~o.discharges;
+    if (feasible(after)) return true;
+  }
+  return false;
+}
+
+Id Arena::members_node(MemberState state) {
+  const MemberTable& table = json_->tables[state.table];
+  bool can_end = state.pending == 0 && state.count >= table.min;
+  for (std::size_t i = 0; i < state.gone.size(); ++i) can_end = can_end && !(table.needed[i] & ~state.gone[i]);
+  bool can_go_on = others_allowed(state);
+  for (u32 i = 0; i < table.names.size() && !can_go_on; ++i) can_go_on = allowed(state, i);
+  if (!can_go_on) return can_end ? kEpsilon : kEmpty;
+  Draft d = draft(Kind::Members);
+  d.hash = hash_step(d.hash, hash_state(state, table, json_->texts));
+  d.flags = table.flags;
+  if (can_end) d.flags |= kNullable;
+  d.shortest = can_end ? 0 : 2;
+  d.longest = kInf;
+  const u64 key = d.hash.lo;
+  d.a = json_->members.id(std::move(state), key);
+  return intern(d);
+}
+
+// The state after a comma (none before the first member), or the comma itself being read.
+Id Arena::derive_members(Id e, u8 byte) {
+  const MemberState& state = json_->members.values[node(e).a];
+  const MemberTable& table = json_->tables[state.table];
+  KeyState key;
+  key.members = node(e).a;
+  key.hi = static_cast<u32>(table.order.size());
+  key.seen_hi = static_cast<u32>(state.seen.size());
+  key.text = table.others.empty() ? kSomeText : 0;
+  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+  const bool first = state.count == 0;
+  const Id start = key_node(std::move(key));
+  if (first) return derive(start, byte);
+  return derive(concat(table.comma, start), byte);
+}
+
+Id Arena::key_node(KeyState key) {
+  const MemberState& state = json_->members.values[key.members];
+  const MemberTable& table = json_->tables[state.table];
+  if (!others_allowed(state)) key.others.assign(key.others.size(), kEmpty);
+  bool live_now = false;
+  for (u32 k = key.lo; k < key.hi && !live_now; ++k) {
+    const u32 field = table.order[k];
+    if (!allowed(state, field)) continue;
+    const std::string& name = table.names[field];
+    live_now = key.at == kBetween ||
+               (name.size() > key.depth && escape_range(key.at, table.escapes)
+                                               ->contains(character_at(std::string_view(name).substr(key.depth))));
+  }
+  for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
+    Id rest = key.others[r];
+    if (rest == kEmpty) continue;
+    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi)) {
+      std::vector<std::string> taken;
+      for (u32 k = key.lo; k < key.hi; ++k) taken.push_back(table.names[table.order[k]].substr(key.depth));
+      for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
+        taken.push_back(json_->texts.whole(state.seen[k]).substr(key.depth));
+      rest = intersect({rest, negate(choice(std::move(taken)))});
+    }
+    live_now = live_escaped(rest, key.at, table.escapes);
+  }
+  if (!live_now) return kEmpty;
+  Draft d = draft(Kind::Key);
+  Hash h = hash_step(d.hash, hash_state(state, table, json_->texts));
+  h = hash_step(hash_step(h, u64{key.quoted} << 32 | key.at), u64{key.depth} << 32 | (key.hi - key.lo));
+  h = hash_step(h, u64{key.lo} << 32 | key.seen_lo);
+  h = hash_step(h, u64{key.text == kSomeText} << 32 | key.seen_hi);
+  if (key.text != 0 && key.text != kSomeText) h = hash_step(hash_step(h, salt_), key.text);  // this arena's own
+  for (Id o : key.others) h = hash_step(h, node(o).hash);
+  d.hash = h;
+  d.flags = table.flags;
+  if (key.text != 0 && key.text != kSomeText) d.flags |= kExactKey;
+  d.shortest = 1;
+  d.longest = kInf;
+  const u64 hash = h.lo;
+  d.a = json_->keys.id(std::move(key), hash);
+  return intern(d);
+}
+
+bool Arena::feed_key(KeyState& key, u8 byte) {
+  const MemberState& state = json_->members.values[key.members];
+  const MemberTable& table = json_->tables[state.table];
+  narrow_range(key.lo, key.hi, key.depth, byte,
+               [&](u32 k) -> const std::string& { return table.names[table.order[k]]; });
+  narrow_range(key.seen_lo, key.seen_hi, key.depth, byte,
+               [&](u32 k) -> const std::string& { return json_->texts.whole(state.seen[k]); });
+  bool any = key.lo < key.hi;
+  for (Id& o : key.others) {
+    if (o != kEmpty) o = derive(o, byte);
+    if (o != kEmpty && !live(o)) o = kEmpty;
+    any = any || o != kEmpty;
+  }
+  if (key.text != kSomeText) key.text = json_->texts.grow(key.text, byte);
+  ++key.depth;
+  // ranges that are empty say nothing more: one representation for all of them
+  if (key.lo == key.hi) key.lo = key.hi = 0;
+  if (key.seen_lo == key.seen_hi) key.seen_lo = key.seen_hi = 0;
+  if (key.lo == key.hi && key.seen_lo == key.seen_hi) key.depth = 0;
+  return any;
+}
+
+Id Arena::derive_key(Id e, u8 byte) {
+  KeyState key = json_->keys.values[node(e).a];
+  const MemberTable& table = json_->tables[json_->members.values[key.members].table];
+  if (!key.quoted) {
+    if (byte != '"') return kEmpty;
+    key.quoted = true;
+    return key_node(std::move(key));
+  }
+  if (key.at == kBetween && byte == '"') return close_key(key);
+  const Unescaped read = unescape(key.at, byte, table.escapes);
+  switch (read.what) {
+    case Unescaped::Refused: return kEmpty;
+    case Unescaped::Inside: key.at = read.at; break;
+    case Unescaped::Raw:
+      if (!feed_key(key, byte)) return kEmpty;
+      break;
+    case Unescaped::Character:
+      key.at = kBetween;
+      for (char c : utf8(read.character))
+        if (!feed_key(key, static_cast<u8>(c))) return kEmpty;
+      break;
+  }
+  return key_node(std::move(key));
+}
+
+ByteSet Arena::first_member(Id e) {
+  ByteSet out;
+  if (node(e).kind == Kind::Members) {
+    const MemberState& state = json_->members.values[node(e).a];
+    if (state.count > 0) return first(json_->tables[state.table].comma);
+    out.add('"');
+    return out;
+  }
+  const KeyState& key = json_->keys.values[node(e).a];
+  if (!key.quoted) {
+    out.add('"');
+    return out;
+  }
+  const MemberState& state = json_->members.values[key.members];
+  const MemberTable& table = json_->tables[state.table];
+  bool can_close = false;
+  for (u32 k = key.lo; k < key.hi; ++k) {
+    const std::string& name = table.names[table.order[k]];
+    if (name.size() > key.depth)
+      out.add(static_cast<u8>(name[key.depth]));
+    else
+      can_close = true;
+  }
+  for (Id o : key.others) {
+    out |= first(o);
+    can_close = can_close || nullable(o);
+  }
+  out = first_escaped(out, key.at, table.escapes);
+  if (can_close && key.at == kBetween) out.add('"');
+  return out;
+}
+
+// The key is complete: its value, and what is left of the object.
+Id Arena::close_key(const KeyState& key) {
+  const MemberState state = json_->members.values[key.members];
+  const MemberTable& table = json_->tables[state.table];
+  std::vector<Id> ways;
+  auto follow = [&](Id value, MemberState next) {
+    if (feasible(next)) ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
+  };
+  if (key.lo < key.hi && table.names[table.order[key.lo]].size() == key.depth) {
+    const u32 field = table.order[key.lo];
+    if (allowed(state, field))
+      for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
+    return unite(std::move(ways));
+  }
+  if (key.seen_lo < key.seen_hi && json_->texts.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
+  if (!others_allowed(state)) return kEmpty;
+  for (std::size_t r = 0; r < key.others.size(); ++r) {
+    if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
+    // whether this key was written before is not known: see canonical()
+    if (state.some) return unknown();
+    follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
+  }
+  return unite(std::move(ways));
+}
+
+bool Arena::free_key(Id e) const {
+  const Node& n = node(e);
+  if (n.kind != Kind::Key) return false;
+  const KeyState& key = json_->keys.values[n.a];
+  const MemberTable& table = json_->tables[json_->members.values[key.members].table];
+  return table.dense && key.quoted && key.at == kBetween && key.lo == key.hi && key.seen_lo == key.seen_hi &&
+         (key.text == kSomeText || key.text == 0) && key.others[0] == any_text_;
+}
+
+bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
+  if (node(e).kind != Kind::Key) return false;
+  const KeyState key = json_->keys.values[node(e).a];
+  const MemberState& state = json_->members.values[key.members];
+  const MemberTable& table = json_->tables[state.table];
+  if (!table.dense || table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween ||
+      (key.text != kSomeText && key.text != 0) || key.others[0] != any_text_ || (key.lo == key.hi && key.seen_lo == key.seen_hi))
+    return false;
+  for (u32 k = key.lo; k < key.hi; ++k)
+    rests.push_back(canonical_spelling(std::string_view(table.names[table.order[k]]).substr(key.depth)) + '"');
+  for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
+    rests.push_back(canonical_spelling(std::string_view(json_->texts.whole(state.seen[k])).substr(key.depth)) + '"');
+  KeyState bare = key;
+  bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
+  bare.text = kSomeText;
+  free = key_node(std::move(bare));
+  return free != kEmpty;
+}
+
+// The same Key or Item with its text so far forgotten: masks of keys that no name begins with are one mask.
+Id Arena::without_text(Id e) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Item) return n.min & 1 ? item_at(n.a, kSomeText, n.min) : e;
+  KeyState key = json_->keys.values[n.a];
+  const MemberTable& table = json_->tables[json_->members.values[key.members].table];
+  if (!table.dense) return e;
+  key.text = kSomeText;
+  return key_node(std::move(key));
+}
+
+}  // namespace guiderail

@@ -1,0 +1,131 @@
+// What is left of a JSON object between its braces (see members.cpp).
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "expression.hpp"
+
+namespace guiderail {
+
+struct Alternative {
+  Id value;
+  u32 discharges;  // obligations that choosing it fulfils
+};
+
+struct OtherKeys {
+  Id key;  // their decoded text
+  Id value;
+  bool dense;  // every prefix of such a key can become infinitely many keys
+  u32 discharges;
+};
+
+struct MemberTable {
+  std::vector<std::string> names;                 // decoded, distinct
+  std::vector<std::vector<Alternative>> values;   // none: the name is forbidden
+  std::vector<u8> required;                       // by name
+  std::vector<OtherKeys> others;                  // keys that are none of the names
+  Id comma = kEmpty, colon = kEmpty;
+  bool ordered = false;
+  u32 min = 0, max = kInf;  // members
+  Escapes escapes = Escapes::Canonical;
+  u32 pending = 0;          // obligations to be fulfilled
+  // Derived from the above.
+  std::vector<u32> order;   // names sorted
+  std::vector<u64> needed;  // bits of `required`
+  bool dense = false;       // one kind of other keys, dense: any text
+  u16 flags = 0;
+  Hash hash;
+};
+
+using Bits = std::vector<u64>;
+inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
+inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
+
+// The text of a key or item of which masks need not know more than that it is some text (see Arena::canonical).
+constexpr u32 kSomeText = 0xFFFFFFFF;
+
+struct MemberState {
+  u32 table = 0;
+  Bits gone;              // names that may not come any more: written, or (ordered) passed over
+  std::vector<u32> seen;  // other keys written, text ids, sorted by text
+  bool some = false;      // and one that is not known
+  u32 count = 0;          // members written, as far as it matters
+  u32 pending = 0;
+  bool operator==(const MemberState&) const = default;
+};
+
+struct KeyState {
+  u32 members = 0;           // id of the MemberState before this member
+  bool quoted = false;       // past the opening quote
+  EscapeAt at = kBetween;
+  u32 depth = 0;             // bytes of decoded text read
+  u32 lo = 0, hi = 0;        // names with that prefix: a range of MemberTable::order
+  u32 seen_lo = 0, seen_hi = 0;  // other keys written with that prefix: a range of MemberState::seen
+  u32 text = 0;              // id of the decoded text so far; kSomeText
+  std::vector<Id> others;    // what is left of each kind of other keys
+  bool operator==(const KeyState&) const = default;
+};
+
+struct SeenState {  // items of a Distinct
+  std::vector<u32> texts;  // sorted ids
+  bool some = false;
+  bool operator==(const SeenState&) const = default;
+};
+
+template <class T>
+struct Interned {  // values by small ids; a deque, so that references stay valid
+  std::deque<T> values;
+  std::unordered_multimap<u64, u32> ids;
+  u32 id(T value, u64 hash) {
+    auto [from, to] = ids.equal_range(hash);
+    for (auto it = from; it != to; ++it)
+      if (values[it->second] == value) return it->second;
+    const u32 id = static_cast<u32>(values.size());
+    values.push_back(std::move(value));
+    ids.emplace(hash, id);
+    return id;
+  }
+};
+
+// Byte strings that grow by one byte at a time, by id (0: the empty one): a trie of links to what they grew from.
+class Texts {
+ public:
+  Texts() { links_.push_back({0, 0}); }
+  u32 grow(u32 text, u8 byte) {
+    auto [it, fresh] = children_.try_emplace(u64{text} << 8 | byte, static_cast<u32>(links_.size()));
+    if (fresh) links_.push_back({text, byte});
+    return it->second;
+  }
+  const std::string& whole(u32 text) {  // for finished ones: kept
+    auto [it, fresh] = whole_.try_emplace(text);
+    if (fresh) {
+      for (u32 t = text; t != 0; t = links_[t].first) it->second.push_back(static_cast<char>(links_[t].second));
+      std::reverse(it->second.begin(), it->second.end());
+    }
+    return it->second;
+  }
+  std::size_t memory() const { return links_.capacity() * 8 + children_.size() * 40 + whole_.size() * 80; }
+
+ private:
+  std::vector<std::pair<u32, u8>> links_;
+  std::unordered_map<u64, u32> children_;
+  std::unordered_map<u32, std::string> whole_;
+};
+
+struct JsonParts {
+  bool exact_bytes = false;  // some key or item must be remembered
+  std::deque<MemberTable> tables;
+  Interned<MemberState> members;
+  Interned<KeyState> keys;
+  Interned<SeenState> seen;
+  Texts texts;
+  std::unordered_map<u32, Id> equal;   // text id -> Arena::equal_values
+  std::unordered_map<u32, Id> others;  // id of a SeenState -> everything but its values
+  std::size_t memory() const {
+    return texts.memory() + members.values.size() * 160 + keys.values.size() * 160 + seen.values.size() * 120;
+  }
+};
+
+}  // namespace guiderail
