@@ -1,0 +1,442 @@
+"""*And*, *or* and *not* of terms, shapes and cells.
+
+Cells are conjunctions, a shape's arrays and objects are unions of them: a disjunctive normal form. The negation of a
+cell is the union of its negated conditions: a required name is missing, a bound is exceeded, a named member is there
+and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `Contains`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from guiderail.frontends.json_schema.errors import SchemaLimitError
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.shape import (
+    ANY_ARRAY,
+    ANY_OBJECT,
+    FALSE,
+    NOTHING,
+    TRUE,
+    ArrayCell,
+    Contains,
+    KeyRules,
+    ObjectCell,
+    Obligation,
+    Shape,
+    Term,
+)
+from guiderail.frontends.json_schema.strings import Strings
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.satisfiable import Emptiness
+
+__all__ = ["Algebra", "And", "Not", "Or"]
+
+_Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
+
+
+class And(Term):
+    """The intersection of terms."""
+
+    __slots__ = ("algebra", "parts")
+
+    def __init__(self, algebra: Algebra, parts: tuple[Term, ...]) -> None:
+        self.known = None
+        self.algebra = algebra
+        self.parts = parts
+
+    def _evaluate(self) -> Shape:
+        shape = self.parts[0].shape()
+        for part in self.parts[1:]:
+            shape = self.algebra.and_shapes(shape, part.shape())
+        return shape
+
+
+class Or(Term):
+    """The union of terms."""
+
+    __slots__ = ("algebra", "parts")
+
+    def __init__(self, algebra: Algebra, parts: tuple[Term, ...]) -> None:
+        self.known = None
+        self.algebra = algebra
+        self.parts = parts
+
+    def _evaluate(self) -> Shape:
+        return self.algebra.union(part.shape() for part in self.parts)
+
+
+class Not(Term):
+    """The complement of a term."""
+
+    __slots__ = ("algebra", "operand")
+
+    def __init__(self, algebra: Algebra, operand: Term) -> None:
+        self.known = None
+        self.algebra = algebra
+        self.operand = operand
+
+    def _evaluate(self) -> Shape:
+        return self.algebra.not_shape(self.operand.shape())
+
+
+class Algebra:
+    """The operations, with the terms made so far (so that equal combinations are one term) and the limit.
+
+    Args:
+        max_branches: the most cells that one shape may have.
+        where: says which schema is being evaluated, for error messages.
+    """
+
+    def __init__(self, max_branches: int, where: Callable[[], str | None]) -> None:
+        self.max_branches = max_branches
+        self.where = where
+        self._ands: dict[frozenset[Term], Term] = {}
+        self._ors: dict[frozenset[Term], Term] = {}
+        self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
+        self._emptiness: Emptiness | None = None
+
+    @property
+    def emptiness(self) -> Emptiness:
+        """What is known of which terms have a value."""
+        if self._emptiness is None:
+            from guiderail.frontends.json_schema.satisfiable import Emptiness
+
+            self._emptiness = Emptiness(self)
+        return self._emptiness
+
+    def pruned(self, shape: Shape) -> Shape:
+        """A shape without cells that are certainly empty."""
+        from guiderail.frontends.json_schema.satisfiable import prune
+
+        return prune(self, shape) if len(shape.objects) > 1 or len(shape.arrays) > 1 else shape
+
+    # -- terms ---------------------------------------------------------------------------------------------------
+    def and_terms(self, terms: Iterable[Term]) -> Term:
+        parts: dict[Term, None] = {}
+        for term in terms:
+            if term is FALSE:
+                return FALSE
+            if type(term) is And:
+                for part in term.parts:
+                    parts[part] = None
+            elif term is not TRUE:
+                parts[term] = None
+        if len(parts) < 2:
+            return next(iter(parts), TRUE)
+        key = frozenset(parts)
+        known = self._ands.get(key)
+        if known is None:
+            clash = any(type(part) is Not and part.operand in parts for part in parts)
+            known = self._ands[key] = FALSE if clash else And(self, tuple(parts))
+        return known
+
+    def or_terms(self, terms: Iterable[Term]) -> Term:
+        parts: dict[Term, None] = {}
+        for term in terms:
+            if term is TRUE:
+                return TRUE
+            if type(term) is Or:
+                for part in term.parts:
+                    parts[part] = None
+            elif term is not FALSE:
+                parts[term] = None
+        if len(parts) < 2:
+            return next(iter(parts), FALSE)
+        key = frozenset(parts)
+        known = self._ors.get(key)
+        if known is None:
+            covers = any(type(part) is Not and part.operand in parts for part in parts)
+            known = self._ors[key] = TRUE if covers else Or(self, tuple(parts))
+        return known
+
+    def not_term(self, term: Term) -> Term:
+        if type(term) is Not:
+            return term.operand
+        known = self._nots.get(term)
+        if known is None:
+            known = self._nots[term] = Not(self, term)
+        return known
+
+    # -- shapes --------------------------------------------------------------------------------------------------
+    def and_shapes(self, a: Shape, b: Shape) -> Shape:
+        anything = TRUE.known
+        if a is anything or a is b:
+            return b
+        if b is anything:
+            return a
+        if a is NOTHING or b is NOTHING:
+            return NOTHING
+        return Shape(
+            a.null and b.null,
+            a.booleans & b.booleans,
+            a.numbers if a.numbers is b.numbers else a.numbers & b.numbers,
+            a.strings if a.strings is b.strings else a.strings & b.strings,
+            self.and_arrays(a.arrays, b.arrays),
+            self.and_objects(a.objects, b.objects),
+        )
+
+    def union(self, shapes: Iterable[Shape]) -> Shape:
+        null, booleans, numbers, strings = False, 0, Numbers.NONE, Strings.NONE
+        arrays: list[ArrayCell] = []
+        objects: list[ObjectCell] = []
+        for shape in shapes:
+            null = null or shape.null
+            booleans |= shape.booleans
+            if shape.numbers is not Numbers.NONE:
+                numbers = shape.numbers if numbers is Numbers.NONE else numbers | shape.numbers
+            if shape.strings is not Strings.NONE:
+                strings = shape.strings if strings is Strings.NONE else strings | shape.strings
+            arrays += shape.arrays
+            objects += shape.objects
+        return Shape(null, booleans, numbers, strings, self._distinct(arrays), self._distinct(objects))
+
+    def not_shape(self, a: Shape) -> Shape:
+        arrays: tuple[ArrayCell, ...] = (ANY_ARRAY,)
+        for array in a.arrays:
+            arrays = self.and_arrays(arrays, self._not_array(array))
+        objects: tuple[ObjectCell, ...] = (ANY_OBJECT,)
+        for cell in a.objects:
+            objects = self.and_objects(objects, self._not_object(cell))
+        return Shape(not a.null, a.booleans ^ 3, ~a.numbers, ~a.strings, arrays, objects)
+
+    def and_arrays(self, a: tuple[ArrayCell, ...], b: tuple[ArrayCell, ...]) -> tuple[ArrayCell, ...]:
+        if a is b or (len(b) == 1 and b[0] is ANY_ARRAY):
+            return a
+        if len(a) == 1 and a[0] is ANY_ARRAY:
+            return b
+        self._limit(len(a) * len(b))
+        cells = [cell for x in a for y in b if (cell := self._and_array(x, y)) is not None]
+        return self._distinct(cells)
+
+    def and_objects(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
+        if a is b or (len(b) == 1 and b[0] is ANY_OBJECT):
+            return a
+        if len(a) == 1 and a[0] is ANY_OBJECT:
+            return b
+        self._limit(len(a) * len(b))
+        cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
+        return self._distinct(cells)
+
+    def _limit(self, size: int) -> None:
+        if size > self.max_branches:
+            raise SchemaLimitError(
+                f"the exact meaning of this schema has more than max_branches={self.max_branches:,} alternatives; make "
+                "the alternatives of its oneOf, not, if or anyOf exclude each other (a const in a required property "
+                "does), or raise max_branches",
+                pointer=self.where(),
+            )
+
+    def _distinct(self, cells: list[_Cell]) -> tuple[_Cell, ...]:
+        """Without repetitions."""
+        if len(cells) < 2:
+            return tuple(cells)
+        if any(cell is ANY_ARRAY or cell is ANY_OBJECT for cell in cells):
+            return tuple(cell for cell in cells if cell is ANY_ARRAY or cell is ANY_OBJECT)[:1]
+        unique = {cell.key(): cell for cell in cells}
+        self._limit(len(unique))
+        return tuple(unique.values())
+
+    # -- cells ---------------------------------------------------------------------------------------------------
+    def _and_object(self, a: ObjectCell, b: ObjectCell) -> ObjectCell | None:
+        if a is ANY_OBJECT:
+            return b
+        if b is ANY_OBJECT:
+            return a
+        if b.named and not a.named:  # keep the order in which properties were declared
+            a, b = b, a
+        named = a.named
+        if b.named or b.rest is not TRUE or b.rules:
+            named = {}
+            for key, term in a.named.items():
+                other = b.named.get(key)
+                if other is not None:
+                    named[key] = term if term is other or other is TRUE else self.and_terms((term, other))
+                elif b.rest is TRUE and not b.rules:
+                    named[key] = term
+                else:
+                    named[key] = self.and_terms([term, *b.terms(key)])
+            for key, term in b.named.items():
+                if key not in named:
+                    named[key] = self.and_terms([term, *a.terms(key)])
+        required = a.required | b.required
+        for key in required:
+            if named[key] is FALSE:
+                return None
+        high = a.max if b.max is None else b.max if a.max is None else min(a.max, b.max)
+        low = max(a.min, b.min)
+        if high is not None and high < max(low, len(required)):
+            return None
+        rules = a.rules
+        if b.rules:
+            rules += tuple(r for r in b.rules if r not in rules)
+        obligations = a.obligations
+        if b.obligations:
+            obligations += tuple(o for o in b.obligations if o not in obligations)
+        rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
+        return ObjectCell(named, rest, required, rules, low, high, obligations)
+
+    def _not_object(self, cell: ObjectCell) -> tuple[ObjectCell, ...]:
+        cells = [ObjectCell({name: FALSE}, TRUE) for name in sorted(cell.required)]
+        for name, term in cell.named.items():
+            if term is not TRUE:
+                cells.append(ObjectCell({name: self.not_term(term)}, TRUE, frozenset((name,))))
+        others = ~Strings.texts(cell.named) if cell.named else Strings.ALL
+
+        def wrong(keys: Strings, term: Term) -> None:
+            if term is not TRUE and not keys.is_empty():
+                obligation = Obligation(keys, self.not_term(term))
+                cells.append(ObjectCell({}, TRUE, obligations=(obligation,)))
+
+        wrong(others, cell.rest)
+        for rules in cell.rules:
+            rest = others
+            for keys, term in rules.entries:
+                wrong(others & keys, term)
+                rest = rest & ~keys
+            if rules.default is not TRUE:
+                wrong(rest, rules.default)
+        if cell.min > 0:
+            cells.append(ObjectCell({}, TRUE, max=cell.min - 1))
+        if cell.max is not None:
+            cells.append(ObjectCell({}, TRUE, min=cell.max + 1))
+        for o in cell.obligations:
+            if o.keys.is_all():
+                cells.append(ObjectCell({}, self.not_term(o.term)))
+            else:
+                cells.append(ObjectCell({}, TRUE, rules=(KeyRules(((o.keys, self.not_term(o.term)),), TRUE),)))
+        return tuple(cells)
+
+    def array_cell(
+        self,
+        prefix: tuple[Term, ...],
+        rest: Term,
+        low: int,
+        high: int | None,
+        contains: tuple[Contains, ...],
+        unique: bool = False,
+        repeated: bool = False,
+    ) -> ArrayCell | None:
+        """A cell in simplest form, or None where it is plainly empty."""
+        counters: list[Contains] = []
+        for c in contains:
+            if c.max is not None and c.max < c.min:
+                return None
+            if c.term is TRUE:
+                low = max(low, c.start + c.min if c.min else 0)
+                if c.max is not None:
+                    high = c.start + c.max if high is None else min(high, c.start + c.max)
+            elif c.max == 0:
+                never = self.not_term(c.term)
+                items = list(prefix) + [rest] * (c.start - len(prefix))
+                prefix = tuple(self.and_terms((item, never)) if i >= c.start else item for i, item in enumerate(items))
+                rest = self.and_terms((rest, never))
+            elif c.term is FALSE:
+                if c.min:
+                    return None
+            elif c.min or c.max is not None:
+                counters.append(c)
+                if c.min:
+                    low = max(low, c.start + c.min)
+        while prefix and prefix[-1] is rest:
+            prefix = prefix[:-1]
+        for i, item in enumerate(prefix):
+            if item is FALSE:
+                prefix, rest = prefix[:i], FALSE
+                break
+        if rest is FALSE:
+            high = len(prefix) if high is None else min(high, len(prefix))
+        if (high is not None and high < low) or (unique and repeated):
+            return None
+        if high is not None and len(prefix) > high:
+            prefix = prefix[:high]
+        if high is not None and high <= len(prefix) and not counters:
+            rest = FALSE
+        return ArrayCell(prefix, rest, low, high, tuple(counters), unique, repeated)
+
+    def _and_array(self, a: ArrayCell, b: ArrayCell) -> ArrayCell | None:
+        if a is ANY_ARRAY:
+            return b
+        if b is ANY_ARRAY:
+            return a
+        longest = max(len(a.prefix), len(b.prefix))
+        contains = {c.key(): c for c in a.contains + b.contains}
+        return self.array_cell(
+            tuple(self.and_terms((a.item(i), b.item(i))) for i in range(longest)),
+            self.and_terms((a.rest, b.rest)),
+            max(a.min, b.min),
+            a.max if b.max is None else b.max if a.max is None else min(a.max, b.max),
+            tuple(contains.values()),
+            a.unique or b.unique,
+            a.repeated or b.repeated,
+        )
+
+    def _not_array(self, cell: ArrayCell) -> tuple[ArrayCell, ...]:
+        cells: list[ArrayCell] = []
+        for i, term in enumerate(cell.prefix):
+            if term is not TRUE:
+                cells.append(ArrayCell((*[TRUE] * i, self.not_term(term)), TRUE, i + 1))
+        start = len(cell.prefix)
+        if cell.rest is not TRUE:
+            if cell.rest is FALSE:
+                cells.append(ArrayCell((), TRUE, start + 1))
+            else:
+                counter = Contains(start, self.not_term(cell.rest), 1, None)
+                cells.append(ArrayCell((), TRUE, start + 1, contains=(counter,)))
+        if cell.min > 0:
+            cells.append(ArrayCell((), TRUE, 0, cell.min - 1))
+        if cell.max is not None:
+            cells.append(ArrayCell((), TRUE, cell.max + 1))
+        for c in cell.contains:
+            if c.min > 0 and (few := self.array_cell((), TRUE, 0, None, (Contains(c.start, c.term, 0, c.min - 1),))):
+                cells.append(few)
+            if c.max is not None:
+                many = Contains(c.start, c.term, c.max + 1, None)
+                cells.append(ArrayCell((), TRUE, c.start + c.max + 1, contains=(many,)))
+        if cell.unique:
+            cells.append(ArrayCell((), TRUE, 2, repeated=True))
+        if cell.repeated:
+            cells.append(ArrayCell((), TRUE, unique=True))
+        return tuple(cells)
+
+    # -- keys ----------------------------------------------------------------------------------------------------
+    def regions(self, cell: ObjectCell) -> list[tuple[Strings, Term]]:
+        """The keys that are not named, split by what their values must satisfy; forbidden keys are left out."""
+        parts = [(Strings.ALL, cell.rest)] if cell.rest is not FALSE else []
+        for rules in cell.rules:
+            parts = [
+                (keys, self.and_terms((term, more)))
+                for outer, term in parts
+                for keys, more in self._split(rules, outer)
+                if term is TRUE or self.and_terms((term, more)) is not FALSE
+            ]
+            self._limit(len(parts))
+        return parts
+
+    def _split(self, rules: KeyRules, outer: Strings) -> list[tuple[Strings, Term]]:
+        # (keys, term, whether some entry applies)
+        parts: list[tuple[Strings, Term | None]] = [(outer, None)]
+        for language, term in rules.entries:
+            split: list[tuple[Strings, Term | None]] = []
+            for keys, known in parts:
+                both = term if known is None else self.and_terms((known, term))
+                if keys.is_all():
+                    inside, outside = language, ~language
+                else:
+                    inside, outside = keys & language, keys & ~language
+                if both is not FALSE and not inside.is_empty():
+                    split.append((inside, both))
+                # where no entry applies and nothing else is allowed there is no need to look
+                if not (known is None and rules.default is FALSE and language is rules.entries[-1][0]) and not (
+                    outside.is_empty()
+                ):
+                    split.append((outside, known))
+            parts = split
+            self._limit(len(parts))
+        found = ((keys, rules.default if term is None else term) for keys, term in parts)
+        return [(keys, term) for keys, term in found if term is not FALSE]
+
+    def named_term(self, cell: ObjectCell, key: str) -> Term:
+        """What the value of a key must satisfy, as one term."""
+        return self.and_terms(cell.terms(key))

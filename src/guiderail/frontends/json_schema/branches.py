@@ -1,0 +1,163 @@
+"""Applicators in place: ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if`` and the dependencies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guiderail.errors import LimitError
+from guiderail.frontends.json_schema.algebra import Algebra
+from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.references import Node
+from guiderail.frontends.json_schema.satisfiable import is_empty_shape, plainly_disjoint
+from guiderail.frontends.json_schema.shape import (
+    FALSE,
+    NOTHING,
+    TRUE,
+    ObjectCell,
+    Shape,
+    Term,
+)
+
+__all__ = ["apply_branches", "dependencies_of", "terms_of"]
+
+
+def terms_of(node: Node, keyword: str) -> list[Term]:
+    """The terms of a keyword that holds a list of schemas."""
+    schemas = node.schema[keyword]
+    if type(schemas) is not list or not schemas:
+        raise SchemaError(
+            f"{keyword} is a list of at least one schema", pointer=f"{node.scope.document.where()}/{keyword}"
+        )
+    return [node.scope.child(schema) for schema in schemas]
+
+
+def apply_branches(node: Node, shape: Shape) -> Shape:
+    """A shape narrowed by the applicators of a schema object."""
+    schema, scope = node.schema, node.scope
+    algebra = scope.document.algebra
+    if "allOf" in schema:
+        for term in terms_of(node, "allOf"):
+            shape = algebra.and_shapes(shape, term.shape())
+    if "dependentRequired" in schema or "dependentSchemas" in schema or "dependencies" in schema:
+        for name, names, term in dependencies_of(node):
+            shape = algebra.and_shapes(shape, _dependency(algebra, name, names, term))
+    if "anyOf" in schema:
+        terms = terms_of(node, "anyOf")
+        if all(term is not TRUE for term in terms):
+            shape = algebra.and_shapes(shape, algebra.union(_narrowed(algebra, shape, t.shape()) for t in terms))
+    if "oneOf" in schema:
+        shape = _one_of(algebra, shape, terms_of(node, "oneOf"))
+    if "not" in schema:
+        term = scope.child(schema["not"])
+        shape = algebra.and_shapes(shape, algebra.not_shape(_narrowed(algebra, shape, term.shape())))
+    if "if" in schema and scope.dialect in ("draft-07", "2019-09", "2020-12"):
+        shape = _conditional(node, algebra, shape)
+    return shape
+
+
+def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
+    """``inner`` without the types that ``outer`` does not have: what is negated or multiplied stays small."""
+    from guiderail.frontends.json_schema.numbers import Numbers
+    from guiderail.frontends.json_schema.strings import Strings
+
+    return Shape(
+        inner.null and outer.null,
+        inner.booleans & outer.booleans,
+        inner.numbers if outer.numbers is not Numbers.NONE else Numbers.NONE,
+        inner.strings if outer.strings is not Strings.NONE else Strings.NONE,
+        inner.arrays if outer.arrays else (),
+        inner.objects if outer.objects else (),
+    )
+
+
+def _one_of(algebra: Algebra, outer: Shape, terms: list[Term]) -> Shape:
+    """Exactly one: each branch without those others that it overlaps."""
+    shapes = [algebra.and_shapes(outer, term.shape()) if term is not FALSE else NOTHING for term in terms]
+    overlaps: list[list[int]] = [[] for _ in shapes]
+    for i, a in enumerate(shapes):
+        for j in range(i):
+            if terms[i] is terms[j] or not _disjoint(algebra, a, shapes[j]):
+                overlaps[i].append(j)
+                overlaps[j].append(i)
+    if not any(overlaps):
+        return algebra.union(shapes)
+    negations: dict[int, Shape] = {}
+    exact: list[Shape] = []
+    for i, shape in enumerate(shapes):
+        for j in overlaps[i]:
+            if terms[i] is terms[j]:
+                shape = NOTHING
+                break
+            if j not in negations:
+                negations[j] = algebra.not_shape(_narrowed(algebra, outer, terms[j].shape()))
+            shape = algebra.pruned(algebra.and_shapes(shape, negations[j]))
+        exact.append(shape)
+    return algebra.union(exact)
+
+
+def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
+    if plainly_disjoint(algebra, a, b):
+        return True
+    try:
+        return is_empty_shape(algebra, algebra.and_shapes(a, b))
+    except LimitError:
+        return False
+
+
+def _conditional(node: Node, algebra: Algebra, shape: Shape) -> Shape:
+    schema, child = node.schema, node.scope.child
+    yes = child(schema["then"]) if "then" in schema else TRUE
+    no = child(schema["else"]) if "else" in schema else TRUE
+    if yes is no:
+        return algebra.and_shapes(shape, yes.shape())
+    test = child(schema["if"])
+    if test is TRUE:
+        return algebra.and_shapes(shape, yes.shape())
+    if test is FALSE:
+        return algebra.and_shapes(shape, no.shape())
+    condition = _narrowed(algebra, shape, test.shape())
+    passed = algebra.and_shapes(algebra.and_shapes(shape, condition), yes.shape())
+    failed = algebra.and_shapes(algebra.and_shapes(shape, algebra.not_shape(condition)), no.shape())
+    return algebra.union((algebra.pruned(passed), algebra.pruned(failed)))
+
+
+def dependencies_of(node: Node) -> list[tuple[str, list[str], Term]]:
+    """``(name, names it requires, schema it requires)`` for all kinds of dependencies."""
+    schema, scope = node.schema, node.scope
+    found: list[tuple[str, list[str], Term]] = []
+
+    def bad(keyword: str, expected: str) -> SchemaError:
+        return SchemaError(f"{keyword} is {expected}", pointer=f"{scope.document.where()}/{keyword}")
+
+    modern = scope.dialect in ("2019-09", "2020-12")
+    for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
+        if keyword not in schema or (keyword != "dependencies" and not modern):
+            continue
+        entries: Any = schema[keyword]
+        if type(entries) is not dict:
+            raise bad(keyword, "an object")
+        for name, needs in entries.items():
+            if keyword == "dependentRequired" or (keyword == "dependencies" and type(needs) is not dict):
+                if type(needs) is bool and keyword == "dependencies":
+                    found.append((name, [], scope.child(needs)))
+                    continue
+                if type(needs) is str and keyword == "dependencies":
+                    needs = [needs]  # of draft 3, and still written
+                if type(needs) is not list or not all(type(n) is str for n in needs):
+                    raise bad(keyword, "an object of lists of names")
+                found.append((name, needs, TRUE))
+            else:
+                found.append((name, [], scope.child(needs)))
+    return found
+
+
+def _dependency(algebra: Algebra, name: str, names: list[str], term: Term) -> Shape:
+    anything = TRUE.shape()
+    if term is TRUE and all(n == name for n in names):
+        return anything
+    absent = ObjectCell({name: FALSE}, TRUE)
+    present = ObjectCell({n: TRUE for n in (name, *names)}, TRUE, frozenset((name, *names)))
+    cells: tuple[ObjectCell, ...] = (present,)
+    if term is not TRUE:
+        cells = algebra.and_objects(cells, term.shape().objects)
+    return Shape(True, 3, anything.numbers, anything.strings, anything.arrays, (absent, *cells))

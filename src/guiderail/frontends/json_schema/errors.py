@@ -1,0 +1,49 @@
+"""What goes wrong with a schema, and where in it."""
+
+from __future__ import annotations
+
+from guiderail.errors import CompileError, LimitError
+
+__all__ = ["SchemaError", "SchemaLimitError"]
+
+
+class SchemaError(CompileError):
+    """A JSON Schema cannot be read, resolved or satisfied.
+
+    Attributes:
+        pointer: JSON pointer (as a URI fragment, ``#/properties/a``) of the schema at fault, or None.
+    """
+
+    code = "invalid-schema"
+
+    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
+        super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
+        self.pointer = pointer
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.reason, self.code, self.pointer)
+
+
+class SchemaLimitError(LimitError):
+    """The exact meaning of a schema would be larger than a limit allows.
+
+    Attributes:
+        pointer: JSON pointer (as a URI fragment) of the schema whose meaning grew, or None.
+    """
+
+    code = "schema-branches"
+
+    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
+        super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
+        self.pointer = pointer
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.reason, self.code, self.pointer)
+
+
+def _rebuild(
+    kind: type[SchemaError] | type[SchemaLimitError], message: str, code: str, pointer: str | None
+) -> SchemaError | SchemaLimitError:
+    return kind(message, code=code, pointer=pointer)

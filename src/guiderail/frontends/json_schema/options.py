@@ -1,0 +1,134 @@
+"""The options of `json_schema`, in one place: what each means, its unit and its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from guiderail.errors import CompileError
+
+if TYPE_CHECKING:
+    from referencing import Registry
+
+__all__ = ["DIALECTS", "SchemaOptions"]
+
+DIALECTS = ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04", "openapi-3.0")
+"""Names of the dialects."""
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "on_unsupported": ("error", "warn", "ignore"),
+    "format": ("assert", "annotate"),
+    "escapes": ("canonical", "all"),
+    "layout": ("flexible", "compact", "spaced", "indented", "free"),
+    "property_order": ("any", "declared"),
+    "integers": ("plain", "any"),
+    "notation": ("json", "yaml", "python"),
+}
+_COUNTS = {
+    "indent": 0,
+    "max_whitespace": 0,
+    "max_integer_digits": 1,
+    "max_fraction_digits": 0,
+    "max_string_length": 0,
+    "max_items": 0,
+    "max_depth": 1,
+    "max_branches": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaOptions:
+    """How a schema is read and how its values are written.
+
+    Attributes:
+        dialect: name out of `DIALECTS`, or the URI of its metaschema; None: what ``$schema`` says, 2020-12 without it
+            (older keywords keep their old meaning where 2020-12 gives them none).
+        registry: a ``referencing.Registry`` with the other documents that references name; nothing is ever fetched.
+        base_uri: URI of the schema itself, which relative references start from.
+        on_unsupported: what cannot be enforced (a backreference in a pattern) is an ``"error"``, or dropped with a
+            warning (``"warn"``) or without (``"ignore"``); ``report()`` lists it in any case.
+        format: ``"assert"``: known formats are enforced; ``"annotate"``: no format is.
+        escapes: spelling of strings: ``"canonical"``: each text in one way; ``"all"``: every legal escape.
+        layout: white space in JSON: ``"flexible"``: one line, a space or none after ``,`` and ``:``; ``"compact"``:
+            none; ``"spaced"``: one, as ``json.dumps``; ``"indented"``: as ``json.dumps(indent=…)``; ``"free"``: any,
+            up to ``max_whitespace`` characters in one place.
+        indent: spaces of one level in the layout ``"indented"``.
+        separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's.
+        max_whitespace: characters of white space in one place in the layout ``"free"``.
+        property_order: ``"any"``, or ``"declared"``: properties in the order of the schema, then other members.
+        integers: ``"plain"`` digits, or ``"any"``: ``1.0`` and ``1e2`` too.
+        max_integer_digits: most digits before the point, or None.
+        max_fraction_digits: most digits after the point, or None.
+        max_string_length: most characters of any string value, or None.
+        max_items: most items of any array, or None.
+        max_depth: how deep arrays and objects may nest, or None. The layout ``"indented"`` takes 16 for None where a
+            schema is recursive or allows anything.
+        max_branches: alternatives (cells of the normal form) that one schema may have before a LimitError is raised.
+        notation: how values are written: ``"json"``, ``"yaml"`` or ``"python"``.
+    """
+
+    dialect: str | None = None
+    registry: Registry[Any] | None = None
+    base_uri: str = ""
+    on_unsupported: str = "error"
+    format: str = "assert"
+    escapes: str = "canonical"
+    layout: str = "flexible"
+    indent: int = 2
+    separators: tuple[str, str] | None = None
+    max_whitespace: int = 40
+    property_order: str = "any"
+    integers: str = "plain"
+    max_integer_digits: int | None = None
+    max_fraction_digits: int | None = None
+    max_string_length: int | None = None
+    max_items: int | None = None
+    max_depth: int | None = None
+    max_branches: int = 4096
+    notation: str = "json"
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                shown = ", ".join(map(repr, allowed))
+                raise CompileError(f"{name} is one of {shown}, not {getattr(self, name)!r}", code="bad-schema-option")
+        for name, least in _COUNTS.items():
+            value = getattr(self, name)
+            if value is None and name not in ("indent", "max_whitespace", "max_branches"):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+                raise CompileError(
+                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {value!r}",
+                    code="bad-schema-option",
+                )
+        if self.separators is not None and not _are_separators(self.separators):
+            raise CompileError(
+                f"separators are two texts, one with a comma and one with a colon among white space, as for json.dumps, "
+                f"not {self.separators!r}",
+                code="bad-schema-option",
+            )
+        if not isinstance(self.base_uri, str):
+            raise CompileError(f"base_uri is a string, not {self.base_uri!r}", code="bad-schema-option")
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> SchemaOptions:
+        """Options by name, with an error that lists the names if one is unknown."""
+        if not options:
+            return DEFAULTS
+        known = {field.name for field in fields(cls)}
+        for name in options:
+            if name not in known:
+                raise CompileError(
+                    f"json_schema has no option {name!r}; there are {', '.join(sorted(known))}",
+                    code="bad-schema-option",
+                )
+        return cls(**options)
+
+
+def _are_separators(value: object) -> bool:
+    if not isinstance(value, tuple | list) or len(value) != 2 or not all(isinstance(s, str) for s in value):
+        return False
+    return value[0].strip(" \t\r\n") == "," and value[1].strip(" \t\r\n") == ":"
+
+
+DEFAULTS = SchemaOptions()

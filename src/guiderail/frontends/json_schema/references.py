@@ -1,0 +1,395 @@
+"""Dialects, documents and references.
+
+A `Scope` is what a schema object needs to be understood: its dialect and where its references lead. Most schemas are
+one document without inner identifiers, and their references are JSON pointers into it: these are followed directly.
+Everything else (``$id``, anchors, other documents, dynamic references) goes through the ``referencing`` library, with a
+registry of the metaschemas and of what the user gave. Nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from guiderail.frontends.json_schema.algebra import Algebra
+from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
+from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
+from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
+
+if TYPE_CHECKING:
+    from referencing import Resource
+    from referencing._core import Resolver
+
+__all__ = ["Document", "Node", "Scope", "dialect_of"]
+
+_URIS = {
+    "json-schema.org/draft/2020-12/schema": "2020-12",
+    "json-schema.org/draft/2019-09/schema": "2019-09",
+    "json-schema.org/draft-07/schema": "draft-07",
+    "json-schema.org/draft-06/schema": "draft-06",
+    "json-schema.org/draft-04/schema": "draft-04",
+    "spec.openapis.org/oas/3.0/dialect/base": "openapi-3.0",
+    "spec.openapis.org/oas/3.1/dialect/base": "2020-12",
+}
+_METASCHEMAS = {
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "draft-07": "http://json-schema.org/draft-07/schema#",
+    "draft-06": "http://json-schema.org/draft-06/schema#",
+    "draft-04": "http://json-schema.org/draft-04/schema#",
+    "openapi-3.0": "http://json-schema.org/draft-04/schema#",
+}
+OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
+"""Dialects in which everything beside ``$ref`` is ignored."""
+
+
+def dialect_of(uri: object) -> str | None:
+    """The dialect that a ``$schema`` or an option names, or None."""
+    if not isinstance(uri, str):
+        return None
+    if uri in DIALECTS:
+        return uri
+    return _URIS.get(uri.removeprefix("https://").removeprefix("http://").rstrip("#").rstrip("/"))
+
+
+class Node(Term):
+    """A schema object in its scope."""
+
+    __slots__ = ("busy", "groups", "schema", "scope")
+
+    def __init__(self, schema: dict[str, Any], scope: Scope, groups: int) -> None:
+        self.known = None
+        self.schema = schema
+        self.scope = scope
+        self.groups = groups
+        self.busy = False
+
+    def shape(self) -> Shape:
+        known = self.known
+        if known is not None:
+            return known
+        document = self.scope.document
+        if self.busy:
+            raise SchemaError(
+                "following its references in place leads back to the same schema, which says nothing about any value; "
+                "put the reference below a keyword that reads something, such as properties or items",
+                code="infinite-reference",
+                pointer=document.pointer(self.schema),
+            )
+        self.busy = True
+        before, document.current = document.current, self
+        try:
+            known = self.known = document.evaluate(self)
+        finally:
+            self.busy = False
+            document.current = before
+        return known
+
+
+class Document:
+    """A schema document while it is compiled: its options, its algebra, and all its scopes.
+
+    Args:
+        contents: the schema, not to be changed by anyone any more.
+        options: how to read it.
+        evaluate: makes the shape of a node.
+        text: some serialisation of the contents, searched for the names of keywords.
+    """
+
+    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Any, text: bytes) -> None:
+        self.contents = contents
+        self.options = options
+        self.evaluate = evaluate
+        self.text = text
+        self.algebra = Algebra(options.max_branches, self.where)
+        self.current: Node | None = None
+        self.unsupported: list[tuple[str, str, str]] = []  # pointer, keyword, reason
+        self.chain: set[int] = set()  # references being followed
+        self._scopes: dict[tuple[object, ...], Scope] = {}
+        self._kept: list[Any] = []  # contents of other documents, so that their ids stay theirs
+        self._root_resolver: Resolver[Any] | None = None
+        self._dynamic = b"$dynamicRef" in text or b"$recursiveRef" in text
+        dialect = dialect_of(options.dialect)
+        if options.dialect is not None and dialect is None:
+            raise SchemaError(
+                f"unknown dialect {options.dialect!r}; there are {', '.join(DIALECTS)}", code="bad-schema-option"
+            )
+        declared = contents.get("$schema") if isinstance(contents, dict) else None
+        if declared is not None and not isinstance(declared, str):
+            raise SchemaError("$schema is a string with a URI", pointer="#/$schema")
+        self.declared = dialect is not None or dialect_of(declared) is not None
+        self.dialect = dialect or dialect_of(declared) or "2020-12"
+        if self._has_inner_identifiers() or self._dynamic:
+            self.root = self.scope_of(self.root_resolver(), self.dialect)
+        else:
+            self.root = Scope(self, self.dialect, None)
+
+    def term(self) -> Term:
+        """The whole schema."""
+        return self.root.child(self.contents, plain=True)
+
+    def where(self) -> str | None:
+        return self.pointer(self.current.schema) if self.current is not None else None
+
+    # -- places
+    def pointer(self, target: object) -> str:
+        """Where an object stands in the document, as a URI fragment; found by walking, for messages only."""
+        for document in (self.contents, *self._kept):
+            stack: list[tuple[Any, str]] = [(document, "#")]
+            while stack:
+                value, path = stack.pop()
+                if value is target:
+                    return path if document is self.contents else f"{_name_of(document)}{path}"
+                if isinstance(value, dict):
+                    stack += [(v, f"{path}/{escape(k)}") for k, v in reversed(value.items())]
+                elif isinstance(value, list):
+                    stack += [(v, f"{path}/{i}") for i, v in reversed(list(enumerate(value)))]
+        return "#"
+
+    def _has_inner_identifiers(self) -> bool:
+        if b"$ref" not in self.text and not self._dynamic:
+            return False
+        name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
+        if name.encode() not in self.text:
+            return False
+        return any(schema is not self.contents and isinstance(schema.get(name), str) for schema in self._dicts())
+
+    def _dicts(self) -> Iterator[dict[str, Any]]:
+        stack = [self.contents]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, dict):
+                yield value
+                stack += value.values()
+            elif isinstance(value, list):
+                stack += value
+
+    # -- the referencing library
+    def root_resolver(self) -> Resolver[Any]:
+        """A resolver at the root of the document."""
+        if self._root_resolver is None:
+            from referencing import Registry
+            from referencing.jsonschema import EMPTY_REGISTRY
+
+            registry = self.options.registry
+            if registry is None:
+                from jsonschema_specifications import REGISTRY
+
+                registry = EMPTY_REGISTRY.combine(REGISTRY)
+            elif isinstance(registry, Registry):
+                from jsonschema_specifications import REGISTRY
+
+                registry = REGISTRY.combine(registry)
+                self._dynamic = True
+            else:
+                raise SchemaError(
+                    f"registry is a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
+                )
+            resource = self._resource(self.contents, self.dialect)
+            uri = self.options.base_uri or resource.id() or ""
+            registry = registry.with_resource(uri, resource).crawl()
+            self._root_resolver = registry.resolver(uri)
+        return self._root_resolver
+
+    def _resource(self, contents: Any, dialect: str) -> Resource[Any]:
+        from referencing import Resource
+        from referencing.jsonschema import specification_with
+
+        default = specification_with(_METASCHEMAS[dialect])
+        if self.options.dialect is not None and contents is self.contents:
+            return default.create_resource(contents)
+        if isinstance(contents, dict) and dialect_of(contents.get("$schema")) is None and "$schema" in contents:
+            return default.create_resource(contents)  # a metaschema of somebody's own
+        return Resource.from_contents(contents, default_specification=default)
+
+    def scope_of(self, resolver: Resolver[Any], dialect: str) -> Scope:
+        """The scope of a resolver: one for each resource and, where it matters, for each way to get there."""
+        from referencing.exceptions import Unresolvable
+
+        try:
+            root: Any = resolver.lookup("#").contents
+        except Unresolvable:
+            root = self.contents
+        if isinstance(root, dict):
+            dialect = dialect_of(root.get("$schema")) or dialect
+            if root is self.contents and self.options.dialect is not None:
+                dialect = self.dialect
+        way = tuple(dict.fromkeys(uri for uri, _ in reversed(list(resolver.dynamic_scope())))) if self._dynamic else ()
+        key = id(root), dialect, way
+        scope = self._scopes.get(key)
+        if scope is None:
+            if root is not self.contents:
+                self._kept.append(root)
+            scope = self._scopes[key] = Scope(self, dialect, resolver)
+        return scope
+
+    def keep(self, contents: Any) -> None:
+        """Holds on to a document that is not the root's, and expects dynamic references in it."""
+        self._dynamic = True
+        self._kept.append(contents)
+
+
+class Scope:
+    """Where a schema object stands: its dialect, and what its references are relative to."""
+
+    __slots__ = ("dialect", "document", "memo", "old", "refs", "resolver")
+
+    def __init__(self, document: Document, dialect: str, resolver: Resolver[Any] | None) -> None:
+        self.document = document
+        self.dialect = dialect
+        self.old = dialect in OLD
+        self.resolver = resolver
+        self.memo: dict[int, Term] = {}
+        self.refs: dict[str, Term] = {}
+
+    def child(self, schema: Any, *, plain: bool = False) -> Term:
+        """The term of a schema in this scope.
+
+        Args:
+            schema: an object or a boolean.
+            plain: the schema is the root of its resource: its identifier is what the scope already stands for.
+        """
+        if schema is True:
+            return TRUE
+        if schema is False:
+            return FALSE
+        known = self.memo.get(id(schema))
+        if known is None:
+            if type(schema) is not dict:
+                raise SchemaError(
+                    f"a schema is an object or a boolean, not {_kind(schema)}",
+                    pointer=self.document.where(),
+                )
+            known = self.memo[id(schema)] = self._make(schema, plain)
+        return known
+
+    def _make(self, schema: dict[str, Any], plain: bool) -> Term:
+        groups = groups_of(self.dialect, schema)
+        if groups & REFERENCE:
+            if self.old or (groups == REFERENCE and (self.resolver is None or plain or "$id" not in schema)):
+                return self._alias(schema)
+        elif groups == 0:
+            return TRUE
+        elif groups == TYPE:
+            name = schema["type"]
+            if type(name) is str and name in TYPE_TERMS and "nullable" not in schema:
+                return TYPE_TERMS[name]
+        if self.resolver is not None and not plain:
+            scope = self._inner(schema)
+            if scope is not self:
+                return scope.child(schema, plain=True)
+        return Node(schema, self, groups)
+
+    def _inner(self, schema: dict[str, Any]) -> Scope:
+        """The scope inside a schema, which may have an identifier of its own."""
+        name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
+        if not isinstance(schema.get(name), str):
+            return self
+        assert self.resolver is not None
+        resource = self.document._resource(schema, self.dialect)
+        if resource.id() is None:
+            return self
+        return self.document.scope_of(self.resolver.in_subresource(resource), self.dialect)
+
+    def _alias(self, schema: dict[str, Any]) -> Term:
+        """The target of a schema that is nothing but a reference."""
+        chain = self.document.chain
+        if id(schema) in chain:
+            raise SchemaError(
+                "this reference leads back to itself without reading anything",
+                code="infinite-reference",
+                pointer=self.document.pointer(schema),
+            )
+        chain.add(id(schema))
+        try:
+            return self.reference(schema["$ref"], schema)
+        finally:
+            chain.discard(id(schema))
+
+    def reference(self, ref: Any, schema: dict[str, Any]) -> Term:
+        """What ``$ref`` names."""
+        if not isinstance(ref, str):
+            raise SchemaError(f"$ref is a string, not {_kind(ref)}", pointer=self.document.pointer(schema) + "/$ref")
+        known = self.refs.get(ref)
+        if known is None:
+            if self.resolver is None and (ref == "#" or ref.startswith("#/")):
+                target = self._local(ref, schema)
+                known = self.child(target, plain=target is self.document.contents)
+            else:
+                known = self._remote(ref, schema, dynamic=False)
+            self.refs[ref] = known
+        return known
+
+    def _local(self, ref: str, schema: dict[str, Any]) -> Any:
+        value: Any = self.document.contents
+        if ref != "#":
+            path = unquote(ref[2:]) if "%" in ref else ref[2:]
+            for step in path.split("/"):
+                if "~" in step:
+                    step = step.replace("~1", "/").replace("~0", "~")
+                if isinstance(value, dict) and step in value:
+                    value = value[step]
+                elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                    value = value[int(step)]
+                else:
+                    raise self._unresolvable(ref, schema)
+        return value
+
+    def _unresolvable(self, ref: str, schema: dict[str, Any]) -> SchemaError:
+        way = (
+            "nothing stands there"
+            if ref.startswith("#")
+            else "no known document has this URI; pass it as registry=referencing.Registry().with_resource(uri, "
+            "resource), since nothing is fetched"
+        )
+        return SchemaError(
+            f"the reference {ref!r} cannot be resolved: {way}",
+            code="unresolvable-reference",
+            pointer=self.document.pointer(schema),
+        )
+
+    def _remote(self, ref: str, schema: dict[str, Any], *, dynamic: bool) -> Term:
+        from referencing.exceptions import NoSuchAnchor, PointerToNowhere, Unresolvable
+        from referencing.jsonschema import lookup_recursive_ref
+
+        resolver = self.resolver or self.document.root_resolver()
+        try:
+            if dynamic and self.dialect == "2019-09":
+                resolved = lookup_recursive_ref(resolver)
+            else:
+                resolved = resolver.lookup(ref)
+        except (Unresolvable, NoSuchAnchor, PointerToNowhere, ValueError):
+            raise self._unresolvable(ref, schema) from None
+        contents = resolved.contents
+        document = self.document
+        scope = document.scope_of(resolved.resolver, self.dialect)
+        return scope.child(contents, plain=_is_identified(contents, scope.dialect))
+
+    def dynamic(self, ref: Any, schema: dict[str, Any]) -> Term:
+        """What ``$dynamicRef`` or ``$recursiveRef`` names here."""
+        if not isinstance(ref, str):
+            raise SchemaError(f"a reference is a string, not {_kind(ref)}", pointer=self.document.pointer(schema))
+        return self._remote(ref, schema, dynamic=True)
+
+
+def _is_identified(contents: Any, dialect: str) -> bool:
+    """Whether a resolved schema is the root of the resource that its resolver stands in already."""
+    name = "id" if dialect in ("draft-04", "openapi-3.0") else "$id"
+    return isinstance(contents, dict) and isinstance(contents.get(name), str)
+
+
+def escape(key: str) -> str:
+    """One step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _name_of(document: Any) -> str:
+    name = document.get("$id", document.get("id", "")) if isinstance(document, dict) else ""
+    return name.rstrip("#") if isinstance(name, str) else ""
+
+
+def _kind(value: object) -> str:
+    names = {str: "a string", list: "an array", dict: "an object", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

@@ -1,0 +1,237 @@
+"""Whether any value is left: emptiness of terms, shapes and cells.
+
+The least fixed point is meant: a schema that only an infinite value would satisfy has none. A term that is met again
+while it is being decided counts as empty; an answer "empty" that rests on this is not remembered.
+"""
+
+from __future__ import annotations
+
+from guiderail.frontends.json_schema.algebra import Algebra, And, Not, Or
+from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.shape import (
+    ANY_ARRAY,
+    ANY_OBJECT,
+    FALSE,
+    NOTHING,
+    TRUE,
+    ArrayCell,
+    ObjectCell,
+    Shape,
+    Term,
+)
+from guiderail.frontends.json_schema.strings import Strings
+
+__all__ = ["Emptiness", "is_empty_shape", "plainly_disjoint", "prune"]
+
+
+class Emptiness:
+    """Decides terms, and remembers what is certain."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+        self.answers: dict[Term, bool] = {TRUE: False, FALSE: True}
+        self._open: dict[Term, int] = {}
+        self._lowest = _NO_ASSUMPTION
+
+    def term(self, term: Term) -> bool:
+        """Whether no value satisfies a term."""
+        known = self.answers.get(term)
+        if known is not None:
+            return known
+        depth = self._open.get(term)
+        if depth is not None:
+            self._lowest = min(self._lowest, depth)
+            return True
+        depth = self._open[term] = len(self._open)
+        outer, self._lowest = self._lowest, _NO_ASSUMPTION
+        try:
+            empty = self.shape(term.shape())
+            if not empty or self._lowest >= depth:
+                self.answers[term] = empty
+                self._lowest = _NO_ASSUMPTION
+        finally:
+            del self._open[term]
+            self._lowest = min(outer, self._lowest)
+        return empty
+
+    def shape(self, shape: Shape) -> bool:
+        """Whether no value has a shape."""
+        if shape.null or shape.booleans:
+            return False
+        if not (shape.numbers is Numbers.NONE or shape.numbers.is_empty()):
+            return False
+        if not (shape.strings is Strings.NONE or shape.strings.is_empty()):
+            return False
+        return all(self.array(cell) for cell in shape.arrays) and all(self.object(cell) for cell in shape.objects)
+
+    def array(self, cell: ArrayCell) -> bool:
+        if cell is ANY_ARRAY:
+            return False
+        need = max(cell.min, 2 if cell.repeated else 0)
+        for c in cell.contains:
+            if c.min:
+                need = max(need, c.start + c.min)
+        if cell.max is not None and need > cell.max:
+            return True
+        for i in range(min(need, len(cell.prefix))):
+            if self.term(cell.prefix[i]):
+                return True
+        if need > len(cell.prefix) and self.term(cell.rest):
+            return True
+        for c in cell.contains:
+            if not c.min:
+                continue
+            places = 0
+            for i in range(c.start, len(cell.prefix)):
+                if not self.term(self.algebra.and_terms((cell.prefix[i], c.term))):
+                    places += 1
+            open_end = cell.max is None or cell.max > len(cell.prefix)
+            if places < c.min and (not open_end or self.term(self.algebra.and_terms((cell.rest, c.term)))):
+                return True
+        if cell.unique and need > 1:
+            most = self.count(cell.rest)
+            if most is not None and need - len(cell.prefix) > most:
+                return True
+        return False
+
+    def count(self, term: Term) -> int | None:
+        """How many values there are if few enough to know; None otherwise."""
+        shape = term.shape()
+        if shape.arrays or shape.objects:
+            return None
+        numbers = shape.numbers.count() if shape.numbers is not Numbers.NONE else 0
+        texts = shape.strings.finite_texts() if shape.strings is not Strings.NONE else frozenset()
+        if numbers is None or texts is None:
+            return None
+        return numbers + len(texts) + shape.null + (shape.booleans & 1) + (shape.booleans >> 1)
+
+    def object(self, cell: ObjectCell) -> bool:
+        if cell is ANY_OBJECT:
+            return False
+        required = cell.required
+        if cell.max is not None and max(cell.min, len(required)) > cell.max:
+            return True
+        for name in required:
+            if self.term(cell.named[name]):
+                return True
+        if cell.min <= len(required) and not cell.obligations:
+            return False
+        regions = self.algebra.regions(cell)
+        if cell.min > len(required):
+            free = sum(not self.term(term) for name, term in cell.named.items() if name not in required)
+            missing = cell.min - len(required) - free
+            for keys, term in regions:
+                if missing <= 0:
+                    break
+                texts = keys.finite_texts()
+                if not self.term(term):
+                    missing = 0 if texts is None else missing - len(texts - cell.named.keys())
+            if missing > 0:
+                return True
+        return not self._discharge(cell, regions, 0, {}, 0)
+
+    def _discharge(
+        self, cell: ObjectCell, regions: list[tuple[Strings, Term]], index: int, chosen: dict[str, Term], fresh: int
+    ) -> bool:
+        """Whether the obligations from one on can all be met, given what has been asked of named members."""
+        if index == len(cell.obligations):
+            extra = sum(name not in cell.required for name in chosen)
+            return cell.max is None or len(cell.required) + extra + fresh <= cell.max
+        obligation = cell.obligations[index]
+        for name, term in cell.named.items():
+            if name not in obligation.keys:
+                continue
+            asked = self.algebra.and_terms((chosen.get(name, term), obligation.term))
+            if not self.term(asked) and self._discharge(cell, regions, index + 1, {**chosen, name: asked}, fresh):
+                return True
+        for keys, term in regions:
+            if not (keys & obligation.keys).is_empty() and not self.term(
+                self.algebra.and_terms((term, obligation.term))
+            ):
+                return self._discharge(cell, regions, index + 1, chosen, fresh + 1)
+        return False
+
+
+_NO_ASSUMPTION = 1 << 60
+
+
+def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
+    """Whether a shape is certainly empty, asked while shapes are still being made.
+
+    A schema whose own shape is under evaluation cannot be looked into: False then.
+    """
+    try:
+        return algebra.emptiness.shape(shape)
+    except SchemaError as error:
+        if error.code != "infinite-reference":
+            raise
+        return False
+
+
+def prune(algebra: Algebra, shape: Shape) -> Shape:
+    """A shape without the cells that are certainly empty."""
+    emptiness = algebra.emptiness
+
+    def objects() -> list[ObjectCell]:
+        kept = []
+        for cell in shape.objects:
+            try:
+                if emptiness.object(cell):
+                    continue
+            except SchemaError as error:
+                if error.code != "infinite-reference":
+                    raise
+            kept.append(cell)
+        return kept
+
+    def arrays() -> list[ArrayCell]:
+        kept = []
+        for cell in shape.arrays:
+            try:
+                if emptiness.array(cell):
+                    continue
+            except SchemaError as error:
+                if error.code != "infinite-reference":
+                    raise
+            kept.append(cell)
+        return kept
+
+    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, tuple(arrays()), tuple(objects()))
+
+
+def plainly_disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
+    """Whether two shapes share no value for a reason that is quick to see."""
+    if (a.null and b.null) or a.booleans & b.booleans or (a.arrays and b.arrays):
+        return False
+    if a.numbers is not Numbers.NONE and b.numbers is not Numbers.NONE and not (a.numbers & b.numbers).is_empty():
+        return False
+    if a.strings is not Strings.NONE and b.strings is not Strings.NONE and not (a.strings & b.strings).is_empty():
+        return False
+    return all(_told_apart(algebra, x, y) for x in a.objects for y in b.objects)
+
+
+def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
+    """Whether some required name has values in one cell that it cannot have in the other."""
+    for name in x.required | y.required:
+        p, q = x.named.get(name), y.named.get(name)
+        if p is None or q is None:
+            other, cell = (p, y) if q is None else (q, x)
+            if other is not FALSE and any(term is FALSE for term in cell.terms(name)):
+                return True
+            continue
+        if p is q or p is TRUE or q is TRUE:
+            continue
+        if isinstance(p, And | Or | Not) or isinstance(q, And | Or | Not):
+            continue
+        try:
+            s, t = p.shape(), q.shape()
+        except SchemaError as error:
+            if error.code != "infinite-reference":
+                raise
+            continue
+        if s.objects and t.objects:
+            continue
+        if s is not NOTHING and t is not NOTHING and plainly_disjoint(algebra, s, t):
+            return True
+    return False

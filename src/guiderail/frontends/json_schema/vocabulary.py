@@ -1,0 +1,115 @@
+"""The keywords of each dialect: which group evaluates them, and which are annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ANNOTATIONS",
+    "ARRAY",
+    "BRANCH",
+    "DYNAMIC",
+    "NUMBER",
+    "OBJECT",
+    "REFERENCE",
+    "STRING",
+    "TYPE",
+    "UNEVALUATED",
+    "VALUE",
+    "groups_of",
+    "keywords_of",
+]
+
+TYPE, VALUE, NUMBER, STRING, ARRAY, OBJECT, REFERENCE, DYNAMIC, BRANCH, UNEVALUATED = (1 << i for i in range(10))
+
+_DRAFT4 = {
+    "type": TYPE,
+    "enum": VALUE,
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBER),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), STRING),
+    **dict.fromkeys(("items", "additionalItems", "minItems", "maxItems", "uniqueItems"), ARRAY),
+    **dict.fromkeys(
+        (
+            "properties",
+            "patternProperties",
+            "additionalProperties",
+            "required",
+            "minProperties",
+            "maxProperties",
+        ),
+        OBJECT,
+    ),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "not", "dependencies"), BRANCH),
+    "$ref": REFERENCE,
+}
+_DRAFT6 = {**_DRAFT4, "const": VALUE, "contains": ARRAY, "propertyNames": OBJECT}
+_DRAFT7 = {**_DRAFT6, "if": BRANCH}
+_2019 = {
+    **_DRAFT7,
+    **dict.fromkeys(("dependentRequired", "dependentSchemas"), BRANCH),
+    **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), UNEVALUATED),
+    "$recursiveRef": DYNAMIC,
+}
+_2020 = {**_2019, "prefixItems": ARRAY, "$dynamicRef": DYNAMIC}
+del _2020["$recursiveRef"]
+
+_TABLES: dict[str, dict[str, int]] = {
+    "2020-12": _2020,
+    "2019-09": _2019,
+    "draft-07": _DRAFT7,
+    "draft-06": _DRAFT6,
+    "draft-04": _DRAFT4,
+    "openapi-3.0": {**_DRAFT4, "nullable": TYPE},
+}
+
+COMPANIONS = {
+    "then": "if",
+    "else": "if",
+    "minContains": "contains",
+    "maxContains": "contains",
+}
+"""Keywords that mean something only beside another."""
+
+ANNOTATIONS = frozenset(
+    (
+        "$anchor",
+        "$comment",
+        "$defs",
+        "$dynamicAnchor",
+        "$id",
+        "$recursiveAnchor",
+        "$schema",
+        "$vocabulary",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "default",
+        "definitions",
+        "deprecated",
+        "description",
+        "discriminator",
+        "example",
+        "examples",
+        "externalDocs",
+        "id",
+        "readOnly",
+        "title",
+        "writeOnly",
+        "xml",
+    )
+)
+"""Keywords that constrain nothing by design; all unknown ones are annotations as well."""
+
+
+def groups_of(dialect: str, schema: dict[str, Any]) -> int:
+    """The groups, as bits, of the keywords that a schema object has."""
+    get = _TABLES[dialect].get
+    groups = 0
+    for keyword in schema:
+        groups |= get(keyword, 0)
+    return groups
+
+
+def keywords_of(dialect: str) -> dict[str, int]:
+    """The asserting keywords of a dialect."""
+    return _TABLES[dialect]
