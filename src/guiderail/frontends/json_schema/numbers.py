@@ -1,0 +1,532 @@
+"""Sets of JSON numbers under *and*, *or* and *not*: intervals, multiples, and what is no multiple.
+
+A JSON number is a finite decimal, so the universe is the decimals. A set of them is kept as cuts on the number line:
+at each cut a number belongs or does not, and between two cuts the members are a *grid*: a union of differences
+"the multiples of m, but not those of n1, n2 …". All arithmetic is exact. `Numbers.lower` writes a set as the texts
+that spell its members; how is told in `number_spelling`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+
+from guiderail.errors import CompileError, LimitError
+
+if TYPE_CHECKING:
+    from guiderail._core import Builder
+    from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+
+__all__ = ["Cell", "Number", "Numbers"]
+
+Number: TypeAlias = int | float | Decimal | Fraction
+"""What stands for a number; a float means the decimal that ``repr`` writes."""
+
+Difference: TypeAlias = tuple["Fraction | None", frozenset[Fraction]]
+"""The multiples of the first (None: every decimal) that are multiples of none of the others."""
+Grid: TypeAlias = frozenset[Difference]
+"""A union of differences."""
+
+NOTHING: Final[Grid] = frozenset()
+EVERYTHING: Final[Grid] = frozenset({(None, frozenset())})
+
+MAX_DECIMAL_EXPONENT = 100_000
+"""Numbers whose decimal point lies further away than so many digits are refused (`LimitError`)."""
+_MAX_DIFFERENCES = 256
+_MAX_TERMS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One part of a set: an interval, and of what its members are or are not multiples.
+
+    Attributes:
+        low, high: the ends; None: unbounded.
+        low_closed, high_closed: whether the ends belong; False where there is none.
+        multiple_of: None: every decimal of the interval.
+        not_multiple_of: members are multiples of none of these.
+    """
+
+    low: Fraction | None
+    high: Fraction | None
+    low_closed: bool
+    high_closed: bool
+    multiple_of: Fraction | None = None
+    not_multiple_of: frozenset[Fraction] = frozenset()
+
+
+def exact(value: Number) -> Fraction:
+    """The decimal that a number means.
+
+    Raises:
+        CompileError: a bool, infinite, not a number, or no finite decimal (1/3).
+        LimitError: it needs more than `MAX_DECIMAL_EXPONENT` digits.
+    """
+    if type(value) is int:
+        return Fraction(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
+        raise CompileError(f"a number was expected, not {value!r}", code="not-a-number")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise CompileError(f"{value!r} is no JSON number", code="not-a-number")
+        return Fraction(repr(float(value)))
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise CompileError(f"{value} is no JSON number", code="not-a-number")
+        if abs(value.adjusted()) > MAX_DECIMAL_EXPONENT or len(value.as_tuple().digits) > MAX_DECIMAL_EXPONENT:
+            raise LimitError(
+                f"a number with its decimal point more than {MAX_DECIMAL_EXPONENT} digits away is not supported",
+                code="number-size",
+            )
+        return Fraction(value)
+    result = Fraction(value)
+    if decimals(result.denominator) is None:
+        raise CompileError(f"{result} is no finite decimal, which a JSON number must be", code="not-a-number")
+    return result
+
+
+def decimals(denominator: int) -> int | None:
+    """The least s such that the denominator divides 10**s; None if there is none."""
+    if denominator == 1:
+        return 0
+    twos = (denominator & -denominator).bit_length() - 1
+    rest, fives = denominator >> twos, 0
+    while rest % 5 == 0:
+        rest //= 5
+        fives += 1
+    return max(twos, fives) if rest == 1 else None
+
+
+def _step(value: Number) -> Fraction:
+    """A divisor brought to a decimal: a decimal is a multiple of p/r if and only if it is one of p/r', where r' is r
+    without the prime factors other than 2 and 5."""
+    if isinstance(value, Fraction):
+        rest = value.denominator
+        for prime in (2, 5):
+            while rest % prime == 0:
+                rest //= prime
+        value = value * rest
+    step = exact(value)
+    if step <= 0:
+        raise CompileError(f"multiple_of must be above 0, not {value!r}", code="bad-bound")
+    return step
+
+
+# -- grids ---------------------------------------------------------------------------------------------------------
+def _lcm(a: Fraction | None, b: Fraction | None) -> Fraction | None:
+    if a is None or a == b:
+        return b
+    if b is None:
+        return a
+    return Fraction(
+        math.lcm(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator
+    )
+
+
+def _divides(step: Fraction | None, value: Fraction | None) -> bool:
+    """Whether every multiple of ``value`` is one of ``step``; None: every decimal."""
+    if step is None or step == value:
+        return True
+    if value is None:
+        return False
+    return (value.numerator * step.denominator) % (value.denominator * step.numerator) == 0
+
+
+def in_grid(value: Fraction, grid: Grid) -> bool:
+    if grid is EVERYTHING:  # the common case; the loop below agrees
+        return True
+    return any(_divides(m, value) and not any(_divides(n, value) for n in ns) for m, ns in grid)
+
+
+def _difference(m: Fraction | None, ns: Iterable[Fraction]) -> Difference | None:
+    """In normal form: each n a proper multiple of m, none a multiple of another; None if empty."""
+    joined = {_lcm(m, n) for n in ns}
+    if m in joined:
+        return None
+    found = sorted(n for n in joined if n is not None)
+    kept: list[Fraction] = []
+    for n in found:
+        if not any(_divides(k, n) for k in kept):
+            kept.append(n)
+    return m, frozenset(kept)
+
+
+def _within(a: Difference, b: Difference) -> bool:
+    """a ⊆ b. A cyclic group is the union of finitely many subgroups only if it is one of them, so looking at the
+    excluded multiples one by one is exact."""
+    if not _divides(b[0], a[0]):
+        return False
+    return all(any(_divides(k, _lcm(a[0], n)) for k in a[1]) for n in b[1])
+
+
+def _grid(parts: Iterable[Difference | None]) -> Grid:
+    """A union in a small form: no part inside another; a part that fills another's gap closes it."""
+    todo = list(dict.fromkeys(p for p in parts if p is not None))
+    changed = len(todo) > 1
+    while changed:
+        changed = False
+        for i, (m, ns) in enumerate(todo):
+            for n in ns:
+                gap = _difference(n, ns - {n})
+                if gap is None or any(j != i and _within(gap, other) for j, other in enumerate(todo)):
+                    todo[i] = (m, ns - {n})
+                    changed = True
+                    break
+            if changed:
+                break
+    kept: list[Difference] = []
+    for i, part in enumerate(todo):
+        others = kept + todo[i + 1 :]
+        if not any(_within(part, other) for other in others):
+            kept.append(part)
+    if len(kept) > _MAX_DIFFERENCES:
+        raise LimitError(
+            f"a mixture of multiples falls into more than {_MAX_DIFFERENCES} cases; use fewer different multipleOf",
+            code="number-cases",
+        )
+    return EVERYTHING if (None, frozenset()) in kept else frozenset(kept)
+
+
+def _grid_and(a: Grid, b: Grid) -> Grid:
+    if a == b or b == EVERYTHING:
+        return a
+    if a == EVERYTHING:
+        return b
+    return _grid(_difference(_lcm(m, k), ns | ls) for m, ns in a for k, ls in b)
+
+
+def _grid_or(a: Grid, b: Grid) -> Grid:
+    if a == b or not b:
+        return a
+    return _grid(itertools.chain(a, b)) if a else b
+
+
+def _grid_not(a: Grid) -> Grid:
+    result = EVERYTHING
+    for m, ns in a:  # not (m and no n) = not m, or some n (and m, in which every n lies)
+        gaps: list[Difference | None] = [] if m is None else [(None, frozenset({m}))]
+        result = _grid_and(result, _grid([*gaps, *((n, frozenset()) for n in ns)]))
+    return result
+
+
+def integral(grid: Grid) -> bool:
+    return all(m is not None and m.denominator == 1 for m, _ in grid)
+
+
+# -- members of a grid between two numbers (both excluded) -----------------------------------------------------------
+def _multiples(step: Fraction, low: Fraction, high: Fraction) -> tuple[int, int]:
+    """First and last k with low < k * step < high (first > last: none)."""
+    return math.floor(low / step) + 1, math.ceil(high / step) - 1
+
+
+def _count_between(grid: Grid, low: Fraction, high: Fraction) -> int | None:
+    """How many; None: infinitely many. Inclusion and exclusion over the parts and their gaps."""
+    if any(m is None for m, _ in grid):
+        return None
+    # each part as a signed sum of grids: m - n1 - n2 + lcm(n1, n2) …; the union by products of (1 - part)
+    terms: dict[Fraction | None, int] = {None: 1}  # 1 - union
+    for m, ns in grid:
+        part: dict[Fraction | None, int] = {m: 1}
+        for n in ns:
+            _subtract(part, n)
+        product = dict(terms)
+        for (a, x), (b, y) in itertools.product(terms.items(), part.items()):
+            key = _lcm(a, b)
+            product[key] = product.get(key, 0) - x * y
+        terms = {k: v for k, v in product.items() if v}
+        if len(terms) > _MAX_TERMS:
+            raise LimitError("too many different multipleOf to count their members", code="number-cases")
+    total = 0
+    for step, sign in terms.items():
+        if step is not None:
+            first, last = _multiples(step, low, high)
+            total -= sign * max(0, last - first + 1)
+    return total
+
+
+def _subtract(part: dict[Fraction | None, int], step: Fraction) -> None:
+    for key, sign in list(part.items()):
+        joined = _lcm(key, step)
+        part[joined] = part.get(joined, 0) - sign
+
+
+def _walk_between(part: Difference, low: Fraction, high: Fraction) -> Iterator[Fraction]:
+    """Members of one part in rising order; not for a part of all decimals."""
+    step, gaps = part
+    assert step is not None
+    first, last = _multiples(step, low, high)
+    skipped = [int(n / step) for n in gaps]
+    for k in range(first, last + 1):
+        if not any(k % s == 0 for s in skipped):
+            yield k * step
+
+
+class Numbers:
+    """An immutable, hashable set of decimals.
+
+    Build one by `between`, `value`, `values`; combine them by ``&``, ``|``, ``~``; ask ``value in numbers``. Equality is
+    of the normal form: equal sets made of intervals and one divisor compare equal; very mixed unions of multiples may
+    have two forms.
+
+    A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` beside ``5``).
+    """
+
+    __slots__ = ("_at", "_cuts", "_floats", "_hash", "_open")
+
+    ALL: ClassVar[Numbers]
+    NONE: ClassVar[Numbers]
+    INTEGERS: ClassVar[Numbers]
+
+    _cuts: tuple[Fraction, ...]
+    _open: tuple[Grid, ...]  # one more than cuts: below the first, between, above the last
+    _at: tuple[bool, ...]
+    _floats: frozenset[Fraction]
+
+    def __init__(self) -> None:
+        raise TypeError("use Numbers.between, Numbers.value, Numbers.values, or Numbers.ALL, NONE, INTEGERS")
+
+    @classmethod
+    def _make(
+        cls, cuts: list[Fraction], grids: list[Grid], at: list[bool], floats: frozenset[Fraction] = frozenset()
+    ) -> Numbers:
+        """Into normal form: no empty stretch that is not `NOTHING`, no cut that changes nothing."""
+        i = 1
+        while i < len(cuts):
+            grid = grids[i]
+            if grid and not any(m is None for m, _ in grid):
+                alone = {v for p in grid for v in itertools.islice(_walk_between(p, cuts[i - 1], cuts[i]), 2)}
+                if len(alone) < 2:
+                    grids[i] = NOTHING
+                if len(alone) == 1:
+                    cuts.insert(i, alone.pop())
+                    grids.insert(i, NOTHING)
+                    at.insert(i, True)
+            i += 1
+        keep = [i for i, c in enumerate(cuts) if grids[i] != grids[i + 1] or at[i] != in_grid(c, grids[i])]
+        made = object.__new__(cls)
+        made._cuts = tuple(cuts[i] for i in keep)
+        made._open = (grids[0], *(grids[i + 1] for i in keep))
+        made._at = tuple(at[i] for i in keep)
+        made._floats = frozenset(f for f in floats if f in made) if floats else floats
+        made._hash = hash((made._cuts, made._open, made._at, made._floats))
+        return made
+
+    @staticmethod
+    def between(
+        minimum: Number | None = None,
+        exclusive_minimum: Number | None = None,
+        maximum: Number | None = None,
+        exclusive_maximum: Number | None = None,
+        multiple_of: Number | None = None,
+    ) -> Numbers:
+        """What satisfies all of these (None: no condition).
+
+        Raises:
+            CompileError: a bound is no number ("not-a-number"), or multiple_of is not above 0 ("bad-bound").
+        """
+        grid: Grid = EVERYTHING if multiple_of is None else frozenset({(_step(multiple_of), frozenset())})
+        low = high = None
+        low_in = high_in = False
+        if minimum is not None:
+            low, low_in = exact(minimum), True
+        if exclusive_minimum is not None:
+            other = exact(exclusive_minimum)
+            if low is None or other >= low:
+                low, low_in = other, False
+        if maximum is not None:
+            high, high_in = exact(maximum), True
+        if exclusive_maximum is not None:
+            other = exact(exclusive_maximum)
+            if high is None or other <= high:
+                high, high_in = other, False
+        if low is None and high is None:
+            return Numbers._make([], [grid], [])
+        if high is None:
+            assert low is not None
+            return Numbers._make([low], [NOTHING, grid], [low_in and in_grid(low, grid)])
+        if low is None:
+            return Numbers._make([high], [grid, NOTHING], [high_in and in_grid(high, grid)])
+        if low > high or (low == high and not (low_in and high_in)):
+            return Numbers.NONE
+        if low == high:
+            return Numbers._make([low], [NOTHING, NOTHING], [in_grid(low, grid)])
+        return Numbers._make(
+            [low, high],
+            [NOTHING, grid, NOTHING],
+            [low_in and in_grid(low, grid), high_in and in_grid(high, grid)],
+        )
+
+    @staticmethod
+    def value(value: Number) -> Numbers:
+        return Numbers.values((value,))
+
+    @staticmethod
+    def values(values: Iterable[Number]) -> Numbers:
+        given = list(values)
+        floats = frozenset(exact(v) for v in given if isinstance(v, float))
+        cuts = sorted({exact(v) for v in given})
+        return Numbers._make(cuts, [NOTHING] * (len(cuts) + 1), [True] * len(cuts), floats)
+
+    # -- algebra --
+    def __and__(self, other: Numbers) -> Numbers:
+        if self is other or other is _ALL:
+            return self
+        if self is _ALL:
+            return other
+        return self._merge(other, True)
+
+    def __or__(self, other: Numbers) -> Numbers:
+        return self if self is other else self._merge(other, False)
+
+    def __invert__(self) -> Numbers:
+        return Numbers._make(list(self._cuts), [_grid_not(g) for g in self._open], [not a for a in self._at])
+
+    def _merge(self, other: Numbers, both: bool) -> Numbers:
+        cuts: list[Fraction] = []
+        at: list[bool] = []
+        grids: list[Grid] = []
+        i = j = 0
+        combine = _grid_and if both else _grid_or
+        while True:
+            grids.append(combine(self._open[i], other._open[j]))
+            mine = i < len(self._cuts) and (j == len(other._cuts) or self._cuts[i] <= other._cuts[j])
+            theirs = j < len(other._cuts) and (i == len(self._cuts) or other._cuts[j] <= self._cuts[i])
+            if not mine and not theirs:
+                break
+            cut = self._cuts[i] if mine else other._cuts[j]
+            a = self._at[i] if mine else in_grid(cut, self._open[i])
+            b = other._at[j] if theirs else in_grid(cut, other._open[j])
+            cuts.append(cut)
+            at.append(a and b if both else a or b)
+            i += mine
+            j += theirs
+        return Numbers._make(cuts, grids, at, self._floats | other._floats)
+
+    def __contains__(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
+            return False
+        number = value if isinstance(value, Fraction) else exact(value)
+        i = bisect_left(self._cuts, number)
+        if i < len(self._cuts) and self._cuts[i] == number:
+            return self._at[i]
+        return in_grid(number, self._open[i])
+
+    # -- questions --
+    def parts(self) -> tuple[tuple[Fraction, ...], tuple[Grid, ...], tuple[bool, ...]]:
+        """The cuts in rising order, the grids below, between and above them, and which cuts belong."""
+        return self._cuts, self._open, self._at
+
+    @property
+    def floats(self) -> frozenset[Fraction]:
+        """Members that were given as floats."""
+        return self._floats
+
+    def is_empty(self) -> bool:
+        return not any(self._open) and not any(self._at)
+
+    def is_all(self) -> bool:
+        return not self._cuts and self._open[0] == EVERYTHING
+
+    def is_finite(self) -> bool:
+        return self.count() is not None
+
+    def count(self) -> int | None:
+        """How many members; None: infinitely many.
+
+        Raises:
+            LimitError: "number-cases": too many different divisors to count exactly.
+        """
+        if self._open[0] or self._open[-1]:
+            return None
+        total = sum(self._at)
+        for i in range(1, len(self._cuts)):
+            inside = _count_between(self._open[i], self._cuts[i - 1], self._cuts[i])
+            if inside is None:
+                return None
+            total += inside
+        return total
+
+    def finite_values(self, limit: int = 1000) -> tuple[Fraction, ...] | None:
+        """All members in rising order, or None if they are more than ``limit``."""
+        count = self.count()
+        if count is None or count > limit:
+            return None
+        found = {cut for cut, at in zip(self._cuts, self._at, strict=True) if at}
+        for i in range(1, len(self._cuts)):
+            for part in self._open[i]:
+                found.update(_walk_between(part, self._cuts[i - 1], self._cuts[i]))
+        return tuple(sorted(found))
+
+    def is_integral(self) -> bool:
+        """Whether every member is an integer."""
+        return all(map(integral, self._open)) and all(
+            c.denominator == 1 for c, a in zip(self._cuts, self._at, strict=True) if a
+        )
+
+    def cells(self) -> tuple[Cell, ...]:
+        """The set as a union of cells, in rising order; alone-standing values are closed intervals of no length."""
+        found: list[Cell] = []
+        ends: list[Fraction | None] = [None, *self._cuts, None]
+        for i, grid in enumerate(self._open):
+            low, high = ends[i], ends[i + 1]
+            if low is not None and self._at[i - 1] and not in_grid(low, self._open[i - 1] | grid):
+                found.append(Cell(low, low, True, True))
+            for part in sorted(grid, key=lambda d: (d[0] or Fraction(0), sorted(d[1]))):
+                alone = frozenset({part})
+                left = low is not None and self._at[i - 1] and in_grid(low, alone)
+                right = high is not None and self._at[i] and in_grid(high, alone)
+                found.append(Cell(low, high, left, right, *part))
+        return tuple(found)
+
+    # -- as texts --
+    def lower(self, builder: Builder, spelling: NumberSpelling | None = None) -> int:
+        """The expression of the texts that spell the members; ``builder.EMPTY`` if there are none.
+
+        Raises:
+            LimitError: "number-states": the automaton would pass ``spelling.max_states``.
+        """
+        from guiderail.frontends.json_schema.number_spelling import lower
+
+        return lower(self, builder, spelling)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Numbers):
+            return NotImplemented
+        return self is other or (
+            self._hash == other._hash
+            and self._cuts == other._cuts
+            and self._at == other._at
+            and self._open == other._open
+            and self._floats == other._floats
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Numbers({' | '.join(map(_show, self.cells())) or 'none'})"
+
+
+def _show(cell: Cell) -> str:
+    if cell.low is not None and cell.low == cell.high:
+        return f"{{{cell.low}}}"
+    left = "(-inf" if cell.low is None else f"{'[' if cell.low_closed else '('}{cell.low}"
+    right = "inf)" if cell.high is None else f"{cell.high}{']' if cell.high_closed else ')'}"
+    text = f"{left}, {right}"
+    if cell.multiple_of is not None:
+        text += f" multiple of {cell.multiple_of}"
+    if cell.not_multiple_of:
+        text += f" not of {', '.join(map(str, sorted(cell.not_multiple_of)))}"
+    return text
+
+
+_ALL = Numbers._make([], [EVERYTHING], [])
+Numbers.ALL = _ALL
+Numbers.NONE = Numbers._make([], [NOTHING], [])
+Numbers.INTEGERS = Numbers._make([], [frozenset({(Fraction(1), frozenset())})], [])
