@@ -59,9 +59,9 @@ Id unite_with_choice(Arena& arena, const std::vector<Id>& parts) {
 
 using Values = std::vector<std::variant<Id, std::vector<std::pair<Id, u32>>>>;
 
-Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
-                const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma, Id colon, bool ordered,
-                std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
+                const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma,
+                Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
   if (values.size() != names.size() || required.size() != names.size())
     throw Error("bad-shape", "members: names, values and required must have equal lengths");
   if (min < 0 || min >= kInf || max >= kInf || escapes > 1)

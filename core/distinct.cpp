@@ -2,8 +2,8 @@
 //
 // Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
 // remembers its text while it is read; when it is complete the text joins S, and an item that begins is intersected
-// with the complement of all spellings of the values in S. So a value can be refused exactly when nothing but a repeated
-// one could come of it.
+// with the complement of all spellings of the values in S. So a value can be refused exactly when nothing but a
+// repeated one could come of it.
 #include <algorithm>
 
 #include "members.hpp"
@@ -11,14 +11,14 @@
 namespace guiderail {
 namespace {
 
-constexpr u32 kDense = 1;      // a string of any text
-constexpr u32 kInfinite = 2;   // infinitely many values
-constexpr int kDeepest = 500;  // nesting of a value compared
+constexpr u32 kDense = 1;           // a string of any text
+constexpr u32 kInfinite = 2;        // infinitely many values
+constexpr int kDeepest = 500;       // nesting of a value compared
 constexpr u32 kLongestPlain = 400;  // digits of a number written out
 
 struct Number {
   bool negative = false;
-  std::string digits;           // significant ones, neither leading nor trailing zeros; empty: zero
+  std::string digits;      // significant ones, neither leading nor trailing zeros; empty: zero
   long long exponent = 0;  // value = 0.digits * 10^exponent
 };
 
@@ -97,6 +97,25 @@ Id Arena::distinct(Id body) {
   return distinct_node(body, json_->seen.id({}, 0));
 }
 
+// A marker: whether anything follows here depends on a text that was forgotten.
+Id Arena::unknown() {
+  Draft d = draft(Kind::Token);
+  d.flags = kUnknownText;
+  d.has_list = true;
+  return intern(d);
+}
+
+// Distinct(item(any text " ...) ...) while the item differs from all before it.
+bool Arena::free_item(Id e) const {
+  if (node(e).kind != Kind::Distinct) return false;
+  Id first = node(e).a;
+  if (node(first).kind == Kind::Concat) first = node(first).a;
+  const Node& item = node(first);
+  if (item.kind != Kind::Item || item.b != kSomeText || node(item.a).kind != Kind::Concat) return false;
+  const Node& body = node(node(item.a).a);
+  return body.kind == Kind::Escaped && body.a == any_text_ && body.b == kBetween;
+}
+
 Id Arena::distinct_node(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   Id first = body, rest = kEpsilon;
@@ -170,7 +189,7 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
         e = other_than(e, seen);
       }
       Id out = kEmpty;
-      if (Id d = derive(e, byte); d != kEmpty && live(d)) {
+      if (Id d = derive(e, byte); d != kEmpty) {
         const u32 longer = text == kSomeText ? kSomeText : json_->texts.grow(text, byte);
         out = distinct_node(concat(item_at(d, longer, facts), rest), seen);
       }
@@ -220,7 +239,8 @@ Id Arena::equal_values(u32 text) {
 
 // White space and order are left free: what they may be is for the item itself to say.
 Id Arena::equal_value(const std::string& text, std::size_t& at, int depth) {
-  if (depth > kDeepest) throw Error("depth", "an item of a list of distinct values is nested more than 500 levels deep");
+  if (depth > kDeepest)
+    throw Error("depth", "an item of a list of distinct values is nested more than 500 levels deep");
   const Id blank = repeat(char_class(CharSet::make({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}})), 0, kInf);
   auto skip = [&] {
     while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t')) ++at;

@@ -76,12 +76,13 @@ enum Flag : u16 {
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
-  kBigGroup = 512,    // repeats something longer than a character more than a few times
-  kHasGreedy = 2048,  // holds a Greedy: what may follow it depends on what it could still read
-  kCapHit = 1024,     // the cap of a capped Repeat was reached: what lies behind it is unknown
-  kHasItem = 4096,    // holds an Item outside any inner Distinct
-  kFiniteItem = 16384,  // holds an Item outside any inner Distinct that may have only finitely many values
-  kExactKey = 8192,   // begins with a key or item whose text so far is remembered (see canonical)
+  kBigGroup = 512,       // repeats something longer than a character more than a few times
+  kHasGreedy = 2048,     // holds a Greedy: what may follow it depends on what it could still read
+  kCapHit = 1024,        // the cap of a capped Repeat was reached: what lies behind it is unknown
+  kHasItem = 4096,       // holds an Item outside any inner Distinct
+  kFiniteItem = 16384,   // holds an Item outside any inner Distinct that may have only finitely many values
+  kUnknownText = 32768,  // what follows depends on a text that was forgotten (canonical)
+  kExactKey = 8192,      // begins with a key or item whose text so far is remembered (see canonical)
 };
 
 class Program;
@@ -175,6 +176,7 @@ class Arena {
   Id repeat_less(Id repeat_node);  // the Repeat after one iteration
   // A Key of which nothing is known but that it differs from all names, and that any text may follow; or kEmpty.
   bool free_key(Id e) const;
+  bool free_item(Id e) const;  // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
   // them. False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
@@ -273,8 +275,7 @@ class Arena {
   u32 with_seen(u32 seen, u32 text);
   bool item_is_dense(Id e) const;
   Id without_text(Id e);
-  // What follows depends on a text that was forgotten (canonical): the mask must be built from the exact state.
-  Id unknown() { return capped_repeat(char_class(CharSet::any()), 0, 0); }
+  Id unknown();
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   Id derive_fresh(Id e, u8 byte);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
@@ -322,7 +323,7 @@ class Arena {
   bool frozen_ = false;
   Id any_text_ = kUnknown;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
-  u64 salt_;  // keeps rules of different arenas apart in structural hashes
+  u64 salt_;                         // keeps rules of different arenas apart in structural hashes
 };
 
 }  // namespace guiderail

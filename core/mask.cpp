@@ -18,17 +18,38 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
   rows_.resize(vocabulary.longest() + 2);
 }
 
-std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
+// The tokens that postponed() kept, one by one from the exact state.
+void MaskBuilder::resolve(Id exact) {
+  for (u32 node : postponed_)
+    for (u32 n = node; n < trie_.nodes[node].end; ++n)
+      if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
+  for (int token : postponed_tokens_) {
+    Id s = exact;
+    for (char c : vocabulary_.bytes(static_cast<u32>(token))) {
+      const u32 byte_class = arena_.byte_class(static_cast<u8>(c));
+      s = arena_.known_step(s, byte_class) != kUnknown ? arena_.known_step(s, byte_class)
+                                                       : arena_.step_slow(s, byte_class);
+      if (s == kEmpty) break;
+    }
+    if (s != kEmpty) set(token);
+  }
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, Id exact) {
+  postponed_.clear();
+  postponed_tokens_.clear();
   words_.assign(vocabulary_.words(), 0);
   base_ = nullptr;
   touched_ = false;
   visit(state, 0);
+  resolve(exact);
   for (auto [one, other] : vocabulary_.twins())
     if (words_[one >> 5] >> (one & 31) & 1) set(static_cast<int>(other));
   auto entry = std::make_shared<MaskEntry>();
-  u32 bits = 0;
-  for (u32 w : words_) bits += static_cast<u32>(std::popcount(w));
-  entry->full = bits == vocabulary_.size();
+  entry->own = !postponed_tokens_.empty();
+  const u32 rest = vocabulary_.size() & 31;
+  entry->full = words_.back() == (rest ? (1u << rest) - 1 : ~0u) &&
+                std::all_of(words_.begin(), words_.end() - 1, [](u32 w) { return w == ~0u; });
   const u32* from = base_ ? base_->data() : nullptr;
   u32 differ = 0;
   for (u32 i = 0; i < words_.size(); ++i) differ += words_[i] != (from ? from[i] : 0);
@@ -73,12 +94,13 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
-    if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
+    if (names(e, node) || counted(e, node) || structural(e, node) || semantic(e, node)) return;
   }
   walk(e, node);
 }
 
 void MaskBuilder::enter(Id e, u32 node) {
+  if (postponed(e, node)) return;
   const TrieNode& n = trie_.nodes[node];
   if (n.token >= 0) {
     set(n.token);
@@ -97,7 +119,7 @@ void MaskBuilder::walk(Id e, u32 node) {
     u32 c = arena_.byte_class(byte);
     Id next = row[c];
     if (next == kUnknown) next = arena_.step_slow(e, c);
-    if (next != kEmpty) enter(next, child);
+    if (next != kEmpty) enter(forget(next), child);
   };
   const TrieNode& n = trie_.nodes[node];
   if (n.fan != kNoFan) {
@@ -121,7 +143,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     const u32 depth = depths[n], c = classes[t.byte];
     Id next = rows_[depth - 1][c];
     if (next == kUnknown) next = arena_.step_slow(states_[depth - 1], c);
-    if (next == kEmpty) {
+    if (next == kEmpty || postponed(next, n)) {
       n = t.end;
       continue;
     }
@@ -130,6 +152,7 @@ void MaskBuilder::scan(Id e, u32 node) {
       n = t.end;
       continue;
     }
+    next = forget(next);
     states_[depth] = next;
     const u32* row = arena_.node(next).row.load(std::memory_order_relaxed);
     rows_[depth] = row ? row : arena_.ensure_row(next);
@@ -162,6 +185,12 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
         e = arena_.rule_body(n.a);
         if (++depth > 12) return false;
         continue;
+      case Kind::Escaped:
+        if (n.b != kBetween) return false;
+        e = n.a;
+        continue;
+      case Kind::Key: return arena_.free_key(e);
+      case Kind::Distinct: return arena_.free_item(e);
       default: return false;
     }
   }
@@ -171,6 +200,10 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
 bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
   std::vector<Id> work{e};
   int budget = 64;
+  ByteSet quote_or_escape, escape;
+  quote_or_escape.add('"');
+  quote_or_escape.add('\\');
+  escape.add('\\');
   while (!work.empty()) {
     Id x = work.back();
     work.pop_back();
@@ -182,29 +215,62 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
     }
     if (!arena_.live(x)) continue;
     const Node& n = arena_.node(x);
-    Id head = x, tail = kEpsilon;
+    Id head = x, outer = kEpsilon;
     if (n.kind == Kind::Concat) {
       head = n.a;
-      tail = n.b;
+      outer = n.b;
     }
+    if (arena_.free_key(head) || arena_.free_item(head)) {
+      loops.push_back({raw_characters(), 0, kInf, kEmpty, x, quote_or_escape});
+      continue;
+    }
+    // in a string the parts stay wrapped: escaped(head inner) outer
+    Id inner = kEpsilon;
+    const bool in_string = arena_.node(head).kind == Kind::Escaped;
+    const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
+    if (in_string) {
+      head = arena_.node(head).a;
+      if (arena_.node(head).kind == Kind::Concat) {
+        inner = arena_.node(head).b;
+        head = arena_.node(head).a;
+      }
+    }
+    auto join = [&](Id first, Id after) {
+      return in_string ? arena_.concat(arena_.escaped(arena_.concat(first, after), mode), outer)
+                       : arena_.concat(first, arena_.concat(after, outer));
+    };
     const Node& h = arena_.node(head);
     switch (h.kind) {
       case Kind::Union: {
         std::vector<Id> members(arena_.operands(head).begin(), arena_.operands(head).end());
-        for (Id m : members) work.push_back(arena_.concat(m, tail));
+        for (Id m : members) work.push_back(join(m, inner));
         break;
       }
       case Kind::Repeat:
         if (arena_.node(h.a).kind == Kind::Class && h.max >= 2) {
-          loops.push_back({arena_.node(h.a).a, h.min, h.max, tail});
+          Loop loop{arena_.charset_ptr(arena_.node(h.a).a), h.min, h.max, join(kEpsilon, inner), x, {}};
+          if (in_string) {
+            loop.unit = h.a;
+            loop.inner = inner;
+            loop.outer = outer;
+            loop.mode = mode;
+            CharSet::Ptr raw = CharSet::intersect(*loop.chars, *raw_characters());
+            if (raw != loop.chars || mode == Escapes::All) loop.other = escape;
+            if (raw->ranges().empty()) {
+              rest.push_back(x);
+              break;
+            }
+            loop.chars = std::move(raw);
+          }
+          loops.push_back(std::move(loop));
           break;
         }
-        if (h.min == 0) work.push_back(tail);
+        if (h.min == 0) work.push_back(join(kEpsilon, inner));
         if (arena_.nullable(h.a)) return false;  // would be taken apart again and again
         arena_.note_cap(head);
-        work.push_back(arena_.concat(h.a, arena_.concat(arena_.repeat_less(head), tail)));
+        work.push_back(join(h.a, arena_.concat(arena_.repeat_less(head), inner)));
         break;
-      case Kind::Ref: work.push_back(arena_.concat(arena_.rule_body(h.a), tail)); break;
+      case Kind::Ref: work.push_back(join(arena_.rule_body(h.a), inner)); break;
       default: rest.push_back(x); break;
     }
   }
@@ -228,13 +294,12 @@ bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
     // inside the trie a walk is cheaper than a class mask for a short loop
-    auto mask =
-        node != 0 && loop.max < kShortLoop ? nullptr : vocabulary_.class_mask(arena_.charset_ptr(loop.set), node);
+    auto mask = node != 0 && loop.max < kShortLoop ? nullptr : vocabulary_.class_mask(loop.chars, node);
     if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
-      rest.push_back(whole(loop));
+      rest.push_back(loop.whole);
       continue;
     }
-    cost += exit_cost(*mask, loop.tail);
+    if (!unbounded(loop, *mask)) cost += exit_cost(*mask, loop.tail);
     taken.push_back({loop, std::move(mask)});
   }
   if (taken.empty()) return false;
@@ -253,8 +318,17 @@ bool MaskBuilder::structural(Id e, u32 node) {
   return true;
 }
 
-Id MaskBuilder::whole(const Loop& loop) {
-  return arena_.concat(arena_.repeat(arena_.char_class(arena_.charset_ptr(loop.set)), loop.min, loop.max), loop.tail);
+// A loop in a string, or a key, after some characters of its class.
+Id MaskBuilder::after(const Loop& loop, u32 chars) {
+  if (loop.unit == kEmpty) return loop.whole;
+  const Id left =
+      arena_.repeat(loop.unit, loop.min - std::min(loop.min, chars), loop.max == kInf ? kInf : loop.max - chars);
+  return arena_.concat(arena_.escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
+}
+
+// No count matters to any token behind a first character.
+bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
+  return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
 }
 
 // May a token made of the class alone be longer than the count and go on in the tail?
@@ -265,14 +339,64 @@ bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   return both.any();
 }
 
+void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
+  if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
+  exit_states_[0] = state;
+  for (u32 n = 1; n < trie.nodes.size();) {
+    const ExitTrie::Node& t = trie.nodes[n];
+    const Id next = step(exit_states_[t.depth - 1], t.byte);
+    if (next == kEmpty || postpone_exits(trie, next, n)) {
+      n = t.end;
+      continue;
+    }
+    for (u32 i = t.first; i < t.last; ++i) set(trie.tokens[i]);
+    exit_states_[t.depth] = next;
+    n = next == kEpsilon ? t.end : n + 1;
+  }
+}
+
+bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
+  if (!arena_.has(e, kUnknownText)) return false;
+  for (u32 n = node; n < trie.nodes[node].end; ++n)
+    postponed_tokens_.insert(postponed_tokens_.end(), trie.tokens.begin() + trie.nodes[n].first,
+                             trie.tokens.begin() + trie.nodes[n].last);
+  return true;
+}
+
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
-  add(mask, loop.max);
-  if (loop.tail == kEpsilon) return;
-  const ByteSet first = arena_.first(loop.tail);
+  const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
   const u32 base = trie_.nodes[node].chars;
+  const bool merged = unbounded(loop, mask);
+  bool added = false;
+  auto leave = [&](u8 b, Id next) {  // by a byte outside the class, whatever the count
+    auto exits = vocabulary_.exit_trie(mask, b);
+    if (postpone_exits(*exits, next, 0)) return;
+    if (!added && exits->dense) {
+      add(exits->dense);
+      added = true;
+    } else {
+      for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
+    }
+    walk_exits(*exits, next);
+  };
+  std::vector<std::pair<u8, Id>> ways;  // that depend on nothing but the byte
   for (unsigned b = 0; b < 256; ++b) {
-    if (!first.has(static_cast<u8>(b)) || mask.exit_at[b] == mask.exit_at[b + 1]) continue;
-    Id next = step(loop.tail, static_cast<u8>(b));
+    const u8 byte = static_cast<u8>(b);
+    if (mask.exit_at[b] == mask.exit_at[b + 1]) continue;
+    if (merged && loop.other.has(byte)) {
+      if (Id next = step(after(loop, 1), byte); next != kEmpty) ways.push_back({byte, next});
+    } else if (first.has(byte) && !loop.other.has(byte)) {
+      if (Id next = step(loop.tail, byte); next != kEmpty) ways.push_back({byte, next});
+    }
+  }
+  if (merged)
+    for (auto& [b, next] : ways)
+      if (!inside.has(b)) {
+        leave(b, next);
+        next = kEmpty;
+      }
+  if (!added) add(mask, loop.max);
+  for (auto [b, next] : ways) {
     if (next == kEmpty) continue;
     for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
       const u32 at = mask.exits[i];
@@ -280,14 +404,74 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
       if (read >= loop.min && read <= loop.max) enter(next, at);
     }
   }
-  if (!goes_on(loop, mask)) return;
-  const Id start = whole(loop);  // few such tokens: traced one by one
-  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {
-    auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
-    Id s = start;
-    for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
-    if (s != kEmpty) set(mask.tokens[i]);
+  if (loop.other.any()) {
+    if (!merged)
+      for (unsigned b = 0; b < 128; ++b) {
+        if (!loop.other.has(static_cast<u8>(b))) continue;
+        for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+          const u32 at = mask.exits[i];
+          const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+          if (read >= loop.max) continue;
+          if (Id next = step(after(loop, read), static_cast<u8>(b)); next != kEmpty) enter(next, at);
+        }
+      }
+    for (unsigned b = 0; b < 128; ++b) {  // before any character of the class
+      if (!loop.other.has(static_cast<u8>(b))) continue;
+      const u32 at = vocabulary_.child(node, static_cast<u8>(b));
+      if (at == kNoFan) continue;
+      if (Id next = step(loop.whole, static_cast<u8>(b)); next != kEmpty) enter(next, at);
+    }
   }
+  if (!goes_on(loop, mask)) return;
+  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced one by one
+    auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
+    Id s = loop.whole;
+    for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
+    if (s != kEmpty && arena_.has(s, kUnknownText))
+      postponed_tokens_.push_back(mask.tokens[i]);
+    else if (s != kEmpty)
+      set(mask.tokens[i]);
+  }
+}
+
+// -- keys --
+u32 MaskBuilder::find_below(u32 node, std::string_view text) const {
+  for (char c : text)
+    if ((node = vocabulary_.child(node, static_cast<u8>(c))) == kNoFan) break;
+  return node;
+}
+
+// Keys that may be anything or one of some names: what follows differs only where a token completes a name.
+bool MaskBuilder::names(Id e, u32 node) {
+  if (node != 0 || touched_) return false;
+  std::vector<Id> members{e}, free;
+  if (arena_.node(e).kind == Kind::Union) members.assign(arena_.operands(e).begin(), arena_.operands(e).end());
+  std::vector<std::string> rests;
+  for (Id m : members) {
+    Id head = m, tail = kEpsilon, bare = kEmpty;
+    if (arena_.node(m).kind == Kind::Concat) {
+      head = arena_.node(m).a;
+      tail = arena_.node(m).b;
+    }
+    if (arena_.node(head).kind != Kind::Key) return false;
+    if (arena_.free_key(head))
+      bare = head;
+    else if (!arena_.key_without_names(head, bare, rests))
+      return false;
+    free.push_back(arena_.concat(bare, tail));
+  }
+  if (rests.empty()) return false;
+  visit(arena_.unite(std::move(free)), node);
+  for (const std::string& rest : rests) {
+    const u32 at = find_below(node, rest);
+    if (at == kNoFan) continue;
+    for (u32 n = at; n < trie_.nodes[at].end; ++n)
+      if (int t = trie_.nodes[n].token; t >= 0) words_[static_cast<u32>(t) >> 5] &= ~(1u << (t & 31));
+    Id s = e;
+    for (char c : rest) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
+    if (s != kEmpty) enter(s, at);
+  }
+  return true;
 }
 
 // -- semantic: a state that characters lead back to --
@@ -364,8 +548,16 @@ void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
 // An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
 // characters of D), the states after 1, 2, 3 … characters of D are a single chain.
 bool MaskBuilder::counted(Id e, u32 node) {
-  if (arena_.node(e).kind != Kind::And) return false;
-  std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+  Id head = e, outer = kEpsilon;
+  if (arena_.node(e).kind == Kind::Concat) {
+    head = arena_.node(e).a;
+    outer = arena_.node(e).b;
+  }
+  const bool in_string = arena_.node(head).kind == Kind::Escaped && arena_.node(head).b == kBetween;
+  const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
+  if (in_string) head = arena_.node(head).a;
+  if (arena_.node(head).kind != Kind::And) return false;
+  std::vector<Id> members(arena_.operands(head).begin(), arena_.operands(head).end());
   bool found = false;
   for (Id& m : members) {
     const Node& n = arena_.node(m);
@@ -375,8 +567,9 @@ bool MaskBuilder::counted(Id e, u32 node) {
     }
   }
   if (!found) return false;
-  const Id free = arena_.intersect(std::move(members));
-  if (!arena_.live(free)) return false;
+  const Id open = arena_.intersect(std::move(members));
+  if (!arena_.live(open)) return false;
+  const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
   auto mask = vocabulary_.class_mask(loop.chars, node);

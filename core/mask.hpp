@@ -1,10 +1,11 @@
 // Which tokens may come next: from an expression and a vocabulary to a bitset.
 //
-// A token is allowed if and only if the expression, derived by its bytes, can still match. Three ways to find them, the
+// A token is allowed if and only if the expression, derived by its bytes, can still match. Four ways to find them, the
 // cheapest sound one first (see mask.cpp):
 //   structural   the state is C{m,M} t: all tokens made of at most M characters of C, plus walks of t from the places
 //                where tokens leave C
 //   semantic     reading a character of C leads back to the same state: all tokens made of C, plus walks from the exits
+//   names        the state is a key that may become one of some names: the mask of any key, but below those names
 //   walk         depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
 #pragma once
 
@@ -17,13 +18,20 @@ class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
 
-  // Needs the arena's mutex.
-  std::shared_ptr<const MaskEntry> build(Id state);
+  // Needs the arena's mutex. `exact`: the state whose canonical form `state` is; what depends on the texts that the
+  // canonical form forgets is asked of it, token by token, and makes a mask that is this state's own.
+  std::shared_ptr<const MaskEntry> build(Id state, Id exact);
 
  private:
   struct Loop {  // one alternative C{min,max} tail
-    u32 set, min, max;
-    Id tail;
+    CharSet::Ptr chars;
+    u32 min, max;
+    Id tail;        // left by its own first bytes
+    Id whole;       // the alternative itself
+    ByteSet other;  // bytes by which the alternative leaves C without entering the tail: a quote, an escape
+    // of a loop in a string: whole = escaped(unit{min,max} inner) outer, and C are the raw characters of the unit
+    Id unit = kEmpty, inner = kEpsilon, outer = kEpsilon;
+    Escapes mode = Escapes::Canonical;
   };
   struct SelfLoop {  // every character of `chars` leads from the state to `inside`, and from there back to it
     CharSet::Ptr chars;
@@ -38,8 +46,13 @@ class MaskBuilder {
   bool semantic(Id e, u32 node);
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
   bool starts_with_loop(Id e, int depth) const;
-  Id whole(const Loop& loop);
+  Id after(const Loop& loop, u32 chars);
+  bool names(Id e, u32 node);
+  bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
+  void walk_exits(const ExitTrie& trie, Id state);
+  u32 find_below(u32 node, std::string_view text) const;
   bool goes_on(const Loop& loop, const ClassMask& mask);
+  bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);
   std::size_t exit_cost(const ClassMask& mask, Id tail);
   bool counted(Id e, u32 node);
@@ -50,8 +63,16 @@ class MaskBuilder {
   Id step(Id e, u8 byte) {
     u32 c = arena_.byte_class(byte);
     Id next = arena_.known_step(e, c);
-    return next != kUnknown ? next : arena_.step_slow(e, c);
+    return forget(next != kUnknown ? next : arena_.step_slow(e, c));
   }
+  Id forget(Id e) { return arena_.has(e, kExactKey) ? arena_.canonical(e, vocabulary_.longest()) : e; }
+  // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
+  bool postponed(Id e, u32 node) {
+    if (!arena_.has(e, kUnknownText)) return false;
+    postponed_.push_back(node);
+    return true;
+  }
+  void resolve(Id exact);
   void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);
@@ -62,7 +83,10 @@ class MaskBuilder {
   Words words_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
+  std::vector<u32> postponed_;  // nodes
+  std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie
+  std::vector<Id> exit_states_;
   std::vector<const u32*> rows_;
   std::unordered_map<Id, SelfLoop> self_loops_;
 };

@@ -162,18 +162,25 @@ const MaskEntry* Guide::mask(Id state) {
   Node& shared = arena.node(canonical);
   const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
-    const bool portable = !arena.has(canonical, kHasRef | kHasToken);
+    const bool portable = !arena.has(canonical, kHasRef | kHasToken | kExactKey);
     std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
     if (!made) {
-      made = build(canonical);
+      made = build(canonical, state);
       if (arena.has(canonical, kHasToken | kHasRef)) {
-        auto with = std::make_shared<MaskEntry>(*made);
         std::vector<u32> symbols;
         arena.first_symbols(canonical, symbols);
-        for (u32 s : symbols)
-          if (arena.live(arena.derive_symbol(canonical, s)))
-            with->specials.push_back(static_cast<int>(token_of_symbol_[s]));
-        made = with;
+        if (!symbols.empty()) {
+          auto with = std::make_shared<MaskEntry>(*made);
+          for (u32 s : symbols)
+            if (arena.live(arena.derive_symbol(canonical, s)))
+              with->specials.push_back(static_cast<int>(token_of_symbol_[s]));
+          made = with;
+        }
+      }
+      if (made->own) {
+        program_->masks_.push_back(made);
+        node.mask.store(made.get(), std::memory_order_release);
+        return made.get();
       }
       if (portable) vocabulary_->cache_mask(shared.hash, made);
     }
@@ -187,7 +194,7 @@ const MaskEntry* Guide::mask(Id state) {
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
-std::shared_ptr<const MaskEntry> Guide::build(Id state) {
+std::shared_ptr<const MaskEntry> Guide::build(Id state, Id exact) {
   Arena& arena = program_->arena();
   for (u32 most : {4u, 16u}) {
     const Id capped = arena.cap_groups(state, most);
@@ -195,16 +202,16 @@ std::shared_ptr<const MaskEntry> Guide::build(Id state) {
     if (program_->short_caps_.contains(capped)) continue;
     if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
     arena.clear_cap_hit();
-    auto made = program_->builder_->build(capped);
+    auto made = program_->builder_->build(capped, exact);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
-      vocabulary_->cache_mask(arena.node(capped).hash, made);
+      if (!made->own) vocabulary_->cache_mask(arena.node(capped).hash, made);
       return made;
     }
     program_->short_caps_.insert(capped);
   }
-  return program_->builder_->build(state);
+  return program_->builder_->build(state, exact);
 }
 
 bool Guide::fill(Id state, const std::vector<u32>& stops, u32* out) {

@@ -65,7 +65,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::size_t memory() const;
 
  private:
-  std::shared_ptr<const MaskEntry> build(Id state);
+  std::shared_ptr<const MaskEntry> build(Id state, Id exact);
 
   std::shared_ptr<Program> program_;
   std::shared_ptr<Vocabulary> vocabulary_;

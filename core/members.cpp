@@ -252,6 +252,7 @@ Id Arena::derive_members(Id e, u8 byte) {
   key.text = table.others.empty() ? kSomeText : 0;
   for (const OtherKeys& o : table.others) key.others.push_back(o.key);
   const bool first = state.count == 0;
+  if (state.some && !table.dense && others_allowed(state)) return unknown();
   const Id start = key_node(std::move(key));
   if (first) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
@@ -267,8 +268,8 @@ Id Arena::key_node(KeyState key) {
     if (!allowed(state, field)) continue;
     const std::string& name = table.names[field];
     live_now = key.at == kBetween ||
-               (name.size() > key.depth && escape_range(key.at, table.escapes)
-                                               ->contains(character_at(std::string_view(name).substr(key.depth))));
+               (name.size() > key.depth &&
+                escape_range(key.at, table.escapes)->contains(character_at(std::string_view(name).substr(key.depth))));
   }
   for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
     Id rest = key.others[r];
@@ -419,7 +420,8 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
   if (!table.dense || table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween ||
-      (key.text != kSomeText && key.text != 0) || key.others[0] != any_text_ || (key.lo == key.hi && key.seen_lo == key.seen_hi))
+      (key.text != kSomeText && key.text != 0) || key.others[0] != any_text_ ||
+      (key.lo == key.hi && key.seen_lo == key.seen_hi))
     return false;
   for (u32 k = key.lo; k < key.hi; ++k)
     rests.push_back(canonical_spelling(std::string_view(table.names[table.order[k]]).substr(key.depth)) + '"');
@@ -435,10 +437,8 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
 // The same Key or Item with its text so far forgotten: masks of keys that no name begins with are one mask.
 Id Arena::without_text(Id e) {
   const Node& n = node(e);
-  if (n.kind == Kind::Item) return n.min & 1 ? item_at(n.a, kSomeText, n.min) : e;
+  if (n.kind == Kind::Item) return item_at(n.a, kSomeText, n.min);
   KeyState key = json_->keys.values[n.a];
-  const MemberTable& table = json_->tables[json_->members.values[key.members].table];
-  if (!table.dense) return e;
   key.text = kSomeText;
   return key_node(std::move(key));
 }

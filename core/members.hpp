@@ -22,15 +22,15 @@ struct OtherKeys {
 };
 
 struct MemberTable {
-  std::vector<std::string> names;                 // decoded, distinct
-  std::vector<std::vector<Alternative>> values;   // none: the name is forbidden
-  std::vector<u8> required;                       // by name
-  std::vector<OtherKeys> others;                  // keys that are none of the names
+  std::vector<std::string> names;                // decoded, distinct
+  std::vector<std::vector<Alternative>> values;  // none: the name is forbidden
+  std::vector<u8> required;                      // by name
+  std::vector<OtherKeys> others;                 // keys that are none of the names
   Id comma = kEmpty, colon = kEmpty;
   bool ordered = false;
   u32 min = 0, max = kInf;  // members
   Escapes escapes = Escapes::Canonical;
-  u32 pending = 0;          // obligations to be fulfilled
+  u32 pending = 0;  // obligations to be fulfilled
   // Derived from the above.
   std::vector<u32> order;   // names sorted
   std::vector<u64> needed;  // bits of `required`
@@ -57,18 +57,18 @@ struct MemberState {
 };
 
 struct KeyState {
-  u32 members = 0;           // id of the MemberState before this member
-  bool quoted = false;       // past the opening quote
+  u32 members = 0;      // id of the MemberState before this member
+  bool quoted = false;  // past the opening quote
   EscapeAt at = kBetween;
-  u32 depth = 0;             // bytes of decoded text read
-  u32 lo = 0, hi = 0;        // names with that prefix: a range of MemberTable::order
+  u32 depth = 0;                 // bytes of decoded text read
+  u32 lo = 0, hi = 0;            // names with that prefix: a range of MemberTable::order
   u32 seen_lo = 0, seen_hi = 0;  // other keys written with that prefix: a range of MemberState::seen
-  u32 text = 0;              // id of the decoded text so far; kSomeText
-  std::vector<Id> others;    // what is left of each kind of other keys
+  u32 text = 0;                  // id of the decoded text so far; kSomeText
+  std::vector<Id> others;        // what is left of each kind of other keys
   bool operator==(const KeyState&) const = default;
 };
 
-struct SeenState {  // items of a Distinct
+struct SeenState {         // items of a Distinct
   std::vector<u32> texts;  // sorted ids
   bool some = false;
   bool operator==(const SeenState&) const = default;

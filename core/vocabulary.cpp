@@ -1,6 +1,7 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace guiderail {
 
@@ -13,6 +14,8 @@ constexpr u32 kWideNode = 12;                  // children from which on a node 
 std::size_t ClassMask::memory() const {
   std::size_t words = dense ? dense->size() : 0;
   for (const auto& [n, w] : bounded) words += w->size();
+  for (const auto& [b, t] : exit_tries)
+    words += (t->dense ? t->dense->size() : 0) + t->tokens.size() + 4 * t->nodes.size();
   return sizeof(*this) + words * 4 + tokens.capacity() * 4 + upto.capacity() * 4 + alive.capacity() * 8 +
          exits.capacity() * 4;
 }
@@ -274,6 +277,69 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
     }
   }
   return slot;
+}
+
+u32 Vocabulary::child(u32 node, u8 byte) const {
+  const TrieNode& n = trie_.nodes[node];
+  if (n.fan != kNoFan) {
+    const Fan fan = trie_.fans[n.fan];
+    const auto from = trie_.fan_bytes.begin() + fan.offset, to = from + fan.count;
+    const auto it = std::lower_bound(from, to, byte);
+    return it != to && *it == byte ? trie_.fan_nodes[static_cast<std::size_t>(it - trie_.fan_bytes.begin())] : kNoFan;
+  }
+  for (u32 c = node + 1; c < n.end; c = trie_.nodes[c].end)
+    if (trie_.nodes[c].byte == byte) return c;
+  return kNoFan;
+}
+
+std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto it = mask.exit_tries.find(byte); it != mask.exit_tries.end()) return it->second;
+  }
+  auto out = std::make_shared<ExitTrie>();
+  struct Item {  // a node to be written: the trie nodes that it merges
+    std::vector<u32> from;
+    u8 byte;
+    u16 depth;
+    u32 close = kNoFan;  // instead: the end of this node is here
+  };
+  std::vector<Item> stack;
+  stack.push_back({{mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte, 0});
+  while (!stack.empty()) {
+    Item item = std::move(stack.back());
+    stack.pop_back();
+    if (item.close != kNoFan) {
+      out->nodes[item.close].end = static_cast<u32>(out->nodes.size());
+      continue;
+    }
+    const u32 id = static_cast<u32>(out->nodes.size());
+    const u32 first = static_cast<u32>(out->tokens.size());
+    std::map<u8, std::vector<u32>, std::greater<>> children;
+    for (u32 n : item.from) {
+      if (trie_.nodes[n].token >= 0) out->tokens.push_back(trie_.nodes[n].token);
+      for (u32 c = n + 1; c < trie_.nodes[n].end; c = trie_.nodes[c].end) children[trie_.nodes[c].byte].push_back(c);
+    }
+    out->nodes.push_back({0, first, static_cast<u32>(out->tokens.size()), item.depth, item.byte});
+    out->deepest = std::max(out->deepest, item.depth);
+    stack.push_back({{}, 0, 0, id});
+    for (auto& [b, nodes] : children) stack.push_back({std::move(nodes), b, static_cast<u16>(item.depth + 1)});
+  }
+  if (mask.dense) {
+    auto dense = std::make_shared<Words>(*mask.dense);
+    for (u32 i = out->nodes[0].first; i < out->nodes[0].last; ++i)
+      (*dense)[out->tokens[i] >> 5] |= 1u << (out->tokens[i] & 31);
+    out->dense = dense;
+  }
+  std::lock_guard lock(mutex_);
+  auto [it, fresh] = mask.exit_tries.try_emplace(byte, out);
+  if (fresh)
+    if (auto known = classes_.find({mask.chars.get(), mask.root}); known != classes_.end()) {
+      const std::size_t bytes = out->nodes.size() * 16 + out->tokens.size() * 4 + (out->dense ? words() * 4 : 0);
+      known->second->bytes += bytes;
+      cache_bytes_ += bytes;
+    }
+  return it->second;
 }
 
 // -- cache --

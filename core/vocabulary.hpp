@@ -45,17 +45,33 @@ struct Trie {
 
 using Words = std::vector<u32>;
 
+// What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
+// class and leave it by that byte. Preorder, node 0 is the byte itself.
+struct ExitTrie {
+  struct Node {
+    u32 end;          // one past the subtree
+    u32 first, last;  // tokens[first .. last) end here
+    u16 depth;
+    u8 byte;
+  };
+  std::vector<Node> nodes;
+  std::vector<int> tokens;
+  std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
+  u16 deepest = 0;
+};
+
 // The tokens below one trie node that are made only of characters of one set (the last may be unfinished), and where
 // the others leave the set. Built once per vocabulary, in one scan that prunes.
 struct ClassMask {
   CharSet::Ptr chars;
   u32 root = 0;
-  u32 most = 0;                                         // characters of the longest such token
-  std::vector<int> tokens;                              // by number of characters, an unfinished one counted
-  std::vector<u32> upto;                                // upto[n]: how many of them have at most n
-  std::shared_ptr<const Words> dense;                   // all of them as a bitset; null where there are few
-  std::map<u32, std::shared_ptr<const Words>> bounded;  // the same for at most n characters, made on demand
-  std::vector<u64> alive;                               // nodes whose path from root stays in the set; bit node - root
+  u32 most = 0;                                              // characters of the longest such token
+  std::vector<int> tokens;                                   // by number of characters, an unfinished one counted
+  std::vector<u32> upto;                                     // upto[n]: how many of them have at most n
+  std::shared_ptr<const Words> dense;                        // all of them as a bitset; null where there are few
+  std::map<u32, std::shared_ptr<const Words>> bounded;       // the same for at most n characters, made on demand
+  std::map<u8, std::shared_ptr<const ExitTrie>> exit_tries;  // by exit byte outside the class, made on demand
+  std::vector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
   // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
   // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
   std::vector<u32> exits;
@@ -71,6 +87,7 @@ struct MaskEntry {
   std::vector<std::pair<u32, u32>> diff;  // word, value
   std::vector<int> specials;              // special tokens that the state can read
   bool full = false;                      // every token allowed: nothing to apply
+  bool own = false;                       // of one state, not of all that share its canonical form
   bool owns_base = false;                 // the base is this mask's own, not shared with a class
   std::size_t memory() const {
     return sizeof(*this) + diff.capacity() * 8 + specials.capacity() * 4 + (owns_base ? base->size() * 4 : 0);
@@ -105,6 +122,9 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   void warm(const CharSet::Ptr& chars);
   // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
+  // The merged exits of `mask` by a byte that is in no path of the class.
+  std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
+  u32 child(u32 node, u8 byte) const;  // kNoFan: none
 
   std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
   void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
