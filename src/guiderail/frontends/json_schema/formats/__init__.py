@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from guiderail import _core
 from guiderail.constraint import Constraint
-from guiderail.frontends.json_schema.formats import dates, identifiers, internet, uris
+from guiderail.frontends.json_schema.formats import dates, identifiers, international, internet, uris
 
 __all__ = ["FORMATS", "Format", "FormatTexts"]
 
@@ -50,6 +50,18 @@ FORMATS: dict[str, Format] = {
         Format("duration", dates.duration),
         Format("email", internet.email),
         Format("hostname", internet.hostname, internet.hostname_wide, "labels in Punycode (xn--…)"),
+        Format(
+            "idn-email",
+            international.idn_email,
+            international.idn_email_wide,
+            "domains with labels in Punycode (xn--…), with labels near the limit of 63 octets",
+        ),
+        Format(
+            "idn-hostname",
+            international.idn_hostname,
+            international.idn_hostname_wide,
+            "labels in Punycode (xn--…), labels near the limit of 63 octets, names near the limit of 253",
+        ),
         Format("ipv4", internet.ipv4),
         Format("ipv6", internet.ipv6),
         Format("uri", uris.uri),
