@@ -53,6 +53,7 @@ if _typing.TYPE_CHECKING:
         text_token,
         unquoted_text,
     )
+    from guiderail.frontends.json_schema import JsonSchema, SchemaError, SchemaLimitError, SchemaOptions, json_schema
     from guiderail.frontends.regex import regex
     from guiderail.generation import Generation, IncompleteError, Stream, generate, generations, stream
     from guiderail.guide import Guide, clear_cache, compile
@@ -70,11 +71,15 @@ __all__ = [
     "Guide",
     "GuiderailError",
     "IncompleteError",
+    "JsonSchema",
     "LimitError",
     "Matcher",
     "MatcherError",
     "ModelError",
     "PatternError",
+    "SchemaError",
+    "SchemaLimitError",
+    "SchemaOptions",
     "Stream",
     "TokenAutomaton",
     "Vocabulary",
@@ -96,6 +101,7 @@ __all__ = [
     "generate",
     "generations",
     "image",
+    "json_schema",
     "literal",
     "load_model",
     "nothing",
@@ -161,6 +167,13 @@ _HOME = {
         "quoted_text",
         "text_token",
         "unquoted_text",
+    ),
+    "guiderail.frontends.json_schema": (
+        "JsonSchema",
+        "SchemaError",
+        "SchemaLimitError",
+        "SchemaOptions",
+        "json_schema",
     ),
     "guiderail.frontends.regex": ("regex",),
     "guiderail.generation": (

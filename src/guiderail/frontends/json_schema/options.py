@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import CompileError
@@ -68,7 +68,7 @@ class SchemaOptions:
     """
 
     dialect: str | None = None
-    registry: Registry[Any] | None = None
+    registry: Registry[Any] | None = field(default=None, compare=False)  # by identity, see JsonSchema
     base_uri: str = ""
     on_unsupported: str = "error"
     format: str = "assert"
@@ -101,9 +101,11 @@ class SchemaOptions:
                     f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {value!r}",
                     code="bad-schema-option",
                 )
+        if isinstance(self.separators, list):
+            object.__setattr__(self, "separators", tuple(self.separators))
         if self.separators is not None and not _are_separators(self.separators):
             raise CompileError(
-                f"separators are two texts, one with a comma and one with a colon among white space, as for json.dumps, "
+                "separators are two texts, one with a comma and one with a colon among white space, as for json.dumps, "
                 f"not {self.separators!r}",
                 code="bad-schema-option",
             )
@@ -115,7 +117,7 @@ class SchemaOptions:
         """Options by name, with an error that lists the names if one is unknown."""
         if not options:
             return DEFAULTS
-        known = {field.name for field in fields(cls)}
+        known = {one.name for one in fields(cls)}
         for name in options:
             if name not in known:
                 raise CompileError(
@@ -126,9 +128,10 @@ class SchemaOptions:
 
 
 def _are_separators(value: object) -> bool:
-    if not isinstance(value, tuple | list) or len(value) != 2 or not all(isinstance(s, str) for s in value):
+    if not isinstance(value, tuple) or len(value) != 2 or not all(isinstance(s, str) for s in value):
         return False
-    return value[0].strip(" \t\r\n") == "," and value[1].strip(" \t\r\n") == ":"
+    comma, colon = value
+    return [comma.strip(" \t\r\n"), colon.strip(" \t\r\n")] == [",", ":"]
 
 
 DEFAULTS = SchemaOptions()

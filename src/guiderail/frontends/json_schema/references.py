@@ -8,7 +8,7 @@ registry of the metaschemas and of what the user gave. Nothing is fetched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -98,7 +98,7 @@ class Document:
         text: some serialisation of the contents, searched for the names of keywords.
     """
 
-    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Any, text: bytes) -> None:
+    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], text: bytes) -> None:
         self.contents = contents
         self.options = options
         self.evaluate = evaluate
@@ -170,17 +170,13 @@ class Document:
     def root_resolver(self) -> Resolver[Any]:
         """A resolver at the root of the document."""
         if self._root_resolver is None:
+            from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
             from referencing import Registry
-            from referencing.jsonschema import EMPTY_REGISTRY
 
             registry = self.options.registry
             if registry is None:
-                from jsonschema_specifications import REGISTRY
-
-                registry = EMPTY_REGISTRY.combine(REGISTRY)
+                registry = REGISTRY
             elif isinstance(registry, Registry):
-                from jsonschema_specifications import REGISTRY
-
                 registry = REGISTRY.combine(registry)
                 self._dynamic = True
             else:
@@ -356,10 +352,8 @@ class Scope:
 
         resolver = self.resolver or self.document.root_resolver()
         try:
-            if dynamic and self.dialect == "2019-09":
-                resolved = lookup_recursive_ref(resolver)
-            else:
-                resolved = resolver.lookup(ref)
+            recursive = dynamic and self.dialect == "2019-09"
+            resolved = lookup_recursive_ref(resolver) if recursive else resolver.lookup(ref)
         except (Unresolvable, NoSuchAnchor, PointerToNowhere, ValueError):
             raise self._unresolvable(ref, schema) from None
         contents = resolved.contents

@@ -1,0 +1,217 @@
+"""The constraint that a schema stands for."""
+
+from __future__ import annotations
+
+import json
+import marshal
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError
+from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.keywords import evaluate
+from guiderail.frontends.json_schema.layout import JsonNotation, Notation
+from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.references import Document, Node
+from guiderail.frontends.json_schema.shape import Term
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.report import Report
+
+__all__ = ["JsonSchema", "json_schema"]
+
+_CACHED = 256
+_cache: OrderedDict[tuple[bytes, SchemaOptions, int], JsonSchema] = OrderedDict()
+_lock = threading.Lock()
+
+
+class JsonSchema(Constraint):
+    """The texts of the values that a schema allows; made by :func:`json_schema`. Immutable and hashable.
+
+    Attributes:
+        options: how the schema is read and its values are written.
+    """
+
+    __slots__ = ("_hash", "_term", "_text", "options")
+
+    options: SchemaOptions
+
+    def __init__(self, text: bytes, options: SchemaOptions) -> None:
+        """For :func:`json_schema` only: ``text`` is the marshalled schema."""
+        self._text = text
+        self.options = options
+        self._hash = hash((text, options))
+        self._term: Term | None = None
+
+    @property
+    def schema(self) -> Any:
+        """A copy of the schema."""
+        return marshal.loads(self._text)
+
+    def document(self) -> Document:
+        """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
+        return Document(marshal.loads(self._text), self.options, evaluate, self._text)
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a decoded JSON value satisfies the schema, decided on the normal form alone."""
+        if self._term is None:
+            self._term = self.document().term()
+        return self._term.shape().accepts(value)
+
+    def report(self) -> Report:
+        """What of the schema is enforced, what is only an annotation, and what nothing can satisfy."""
+        from guiderail.frontends.json_schema.report import report
+
+        return report(self)
+
+    def _lower(self, b: _core.Builder) -> int:
+        document = self.document()
+        term = document.term()
+        handle = Lowering(b, document, self.notation(b)).term(term)
+        if handle == b.EMPTY:
+            raise SchemaError(
+                "no value satisfies this schema, so nothing could be generated",
+                code="unsatisfiable-schema",
+                pointer=_blame(document, term),
+            )
+        return handle
+
+    def notation(self, b: _core.Builder) -> Notation:
+        """How values are written with a builder."""
+        name = self.options.notation
+        if name == "json":
+            return JsonNotation(b, self.options)
+        raise CompileError(f"the notation {name!r} is not available here", code="bad-schema-option")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, JsonSchema):
+            return NotImplemented
+        mine, theirs = self.options, other.options
+        return self._text == other._text and mine == theirs and mine.registry is theirs.registry
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return JsonSchema, (self._text, self.options)
+
+    def __repr__(self) -> str:
+        shown = json.dumps(self.schema, ensure_ascii=False)
+        return f"json_schema({shown if len(shown) <= 80 else shown[:77] + '…'})"
+
+
+def _blame(document: Document, term: Term) -> str:
+    """The innermost schema that explains why a term has no value, as far as it can be told."""
+    emptiness = document.algebra.emptiness
+    pointer = "#"
+    seen: set[Term] = set()
+    while term not in seen:
+        seen.add(term)
+        if isinstance(term, Node):
+            pointer = document.pointer(term.schema)
+        shape = term.shape()
+        inner: list[Term] = []
+        if len(shape.objects) == 1 and not shape.arrays:
+            cell = shape.objects[0]
+            inner = [cell.named[name] for name in sorted(cell.required)]
+        elif len(shape.arrays) == 1 and not shape.objects:
+            array = shape.arrays[0]
+            inner = [array.item(i) for i in range(min(array.min, len(array.prefix) + 1))]
+        empty = [t for t in inner if isinstance(t, Node) and emptiness.term(t)]
+        if not empty:
+            return pointer
+        term = empty[0]
+    return pointer
+
+
+def json_schema(schema: Any, **options: Any) -> JsonSchema:
+    """The texts of the JSON values that a schema allows.
+
+        >>> import guiderail as gr
+        >>> person = gr.json_schema({
+        ...     "type": "object",
+        ...     "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+        ...     "required": ["name"],
+        ...     "additionalProperties": False,
+        ... })
+        >>> person.matches('{"age": 36, "name": "Ada"}'), person.matches('{"age": -1, "name": "Ada"}')
+        (True, False)
+
+    Drafts 2020-12, 2019-09, 7, 6 and 4 and the schema objects of OpenAPI 3.0 are read, every keyword as its
+    specification says. Nothing is fetched: other documents come from ``registry``.
+
+    Args:
+        schema: an object or boolean; a text or a ``pathlib.Path`` with JSON; or a class of pydantic.
+        **options: see :class:`SchemaOptions`: ``dialect``, ``registry``, ``base_uri``, ``on_unsupported``, ``format``,
+            ``escapes``, ``layout``, ``indent``, ``separators``, ``max_whitespace``, ``property_order``, ``integers``,
+            ``max_integer_digits``, ``max_fraction_digits``, ``max_string_length``, ``max_items``, ``max_depth``,
+            ``max_branches``, ``notation``.
+
+    Raises:
+        SchemaError: the schema is malformed, refers to what is not there, or asks for what cannot be done;
+            ``pointer`` says where. Sub-schemas are read when the constraint is compiled, and raise then.
+        CompileError: an option is wrong.
+    """
+    checked = SchemaOptions.of(options)
+    if type(schema) is not dict and type(schema) is not bool:
+        schema = _read(schema)
+    try:
+        text = marshal.dumps(schema, 2)
+    except ValueError:
+        text = marshal.dumps(_plain(schema), 2)
+    key = (text, checked, id(checked.registry))
+    with _lock:
+        known = _cache.get(key)
+        if known is not None:
+            _cache.move_to_end(key)
+            return known
+    made = JsonSchema(text, checked)
+    made.document().term()  # what is wrong at the root is said at once
+    with _lock:
+        made = _cache.setdefault(key, made)
+        while len(_cache) > _CACHED:
+            _cache.popitem(last=False)
+    return made
+
+
+def _plain(schema: Any) -> Any:
+    """A schema in the types that JSON reads into."""
+    try:
+        return json.loads(json.dumps(schema))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SchemaError(f"a schema consists of what JSON has: {error}", code="invalid-schema") from None
+
+
+def _read(schema: Any) -> Any:
+    """A schema from whatever else describes one."""
+    if isinstance(schema, Path):
+        try:
+            schema = schema.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SchemaError(f"the schema cannot be read: {error}", code="schema-file") from None
+    if isinstance(schema, str | bytes):
+        try:
+            schema = json.loads(schema)
+        except ValueError as error:
+            raise SchemaError(
+                f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"
+            ) from None
+    elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+        schema = schema.model_json_schema()
+    elif isinstance(schema, Mapping):
+        schema = _plain(dict(schema))
+    if not isinstance(schema, dict | bool):
+        raise SchemaError(
+            "a schema is a dict, a boolean, a JSON text, a pathlib.Path or a pydantic model, "
+            f"not {type(schema).__name__}",
+            code="invalid-schema",
+        )
+    return schema

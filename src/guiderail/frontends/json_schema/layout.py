@@ -1,0 +1,144 @@
+"""JSON as a notation: punctuation, white space, and the spelling of scalars."""
+
+from __future__ import annotations
+
+from guiderail import _core
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.strings import Strings
+
+__all__ = ["Frame", "JsonNotation", "Notation"]
+
+
+class Frame:
+    """What stands around and between the parts of an array or object, as expressions of one builder.
+
+    Attributes:
+        open: before the first part.
+        comma: between two parts.
+        colon: between a key and its value.
+        close: after the last part.
+        empty: the whole of an empty array or object, where it is not ``open`` and then ``close``; else None.
+    """
+
+    __slots__ = ("close", "colon", "comma", "empty", "open")
+
+    def __init__(self, open: int, comma: int, colon: int, close: int, empty: int | None = None) -> None:
+        self.open = open
+        self.comma = comma
+        self.colon = colon
+        self.close = close
+        self.empty = empty
+
+
+class Notation:
+    """How values are written: what a lowering asks for. One object serves one builder.
+
+    Attributes:
+        leveled: whether the text of a value depends on how deep it stands.
+        depth_limit: levels that a leveled notation can write where nothing else bounds them.
+    """
+
+    leveled: bool = False
+    depth_limit: int = 16
+
+    def __init__(self, builder: _core.Builder, options: SchemaOptions) -> None:
+        self.builder = builder
+        self.options = options
+        self.texts: dict[Strings, int] = {}
+
+    def null(self) -> int:
+        raise NotImplementedError
+
+    def boolean(self, value: bool) -> int:
+        raise NotImplementedError
+
+    def number(self, numbers: Numbers) -> int:
+        raise NotImplementedError
+
+    def string(self, strings: Strings) -> int:
+        raise NotImplementedError
+
+    def array(self, level: int) -> Frame:
+        raise NotImplementedError
+
+    def object(self, level: int) -> Frame:
+        raise NotImplementedError
+
+
+class JsonNotation(Notation):
+    """RFC 8259, in one of the layouts."""
+
+    def __init__(self, builder: _core.Builder, options: SchemaOptions) -> None:
+        super().__init__(builder, options)
+        self.leveled = options.layout == "indented"
+        self._mode = 1 if options.escapes == "all" else 0
+        self._spelling = None
+        if (
+            options.integers != "plain"
+            or options.max_integer_digits is not None
+            or options.max_fraction_digits is not None
+        ):
+            from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+
+            self._spelling = NumberSpelling(
+                "any" if options.integers == "any" else "plain",
+                options.max_integer_digits,
+                options.max_fraction_digits,
+            )
+        self._quote = builder.literal(b'"')
+        self._frames: dict[tuple[bytes, int], Frame] = {}
+        if not self.leveled:
+            self._array = self._frame(b"[", b"]", 0)
+            self._object = self._frame(b"{", b"}", 0)
+
+    def null(self) -> int:
+        return self.builder.literal(b"null")
+
+    def boolean(self, value: bool) -> int:
+        return self.builder.literal(b"true" if value else b"false")
+
+    def number(self, numbers: Numbers) -> int:
+        return numbers.lower(self.builder, self._spelling)
+
+    def string(self, strings: Strings) -> int:
+        b = self.builder
+        inside = b.escaped(strings.lower(b, self.texts), self._mode)
+        return b.EMPTY if inside == b.EMPTY else b.concat([self._quote, inside, self._quote])
+
+    def array(self, level: int) -> Frame:
+        return self._frame(b"[", b"]", level) if self.leveled else self._array
+
+    def object(self, level: int) -> Frame:
+        return self._frame(b"{", b"}", level) if self.leveled else self._object
+
+    def _frame(self, left: bytes, right: bytes, level: int) -> Frame:
+        known = self._frames.get((left, level))
+        if known is not None:
+            return known
+        b, options = self.builder, self.options
+        layout = options.layout
+        first = last = b.EPSILON
+        empty = None
+        comma, colon = b.literal(b","), b.literal(b":")
+        if layout == "flexible":
+            space = b.repeat(b.literal(b" "), 0, 1)
+            comma, colon = b.concat([comma, space]), b.concat([colon, space])
+        elif layout == "spaced":
+            comma, colon = b.literal(b", "), b.literal(b": ")
+        elif layout == "free":
+            space = b.repeat(b.byte_class(b" \t\n\r"), 0, options.max_whitespace)
+            comma, colon = b.concat([space, comma, space]), b.concat([space, colon, space])
+            first = last = space
+        if options.separators is not None:
+            comma, colon = (b.literal(text.encode()) for text in options.separators)
+        if layout == "indented":
+            line = b"\n" + b" " * (options.indent * (level + 1))
+            if options.separators is None:
+                colon = b.literal(b": ")
+            comma = b.concat([comma, b.literal(line)])
+            first, last = b.literal(line), b.literal(b"\n" + b" " * (options.indent * level))
+            empty = b.literal(left + right)
+        frame = Frame(b.concat([b.literal(left), first]), comma, colon, b.concat([last, b.literal(right)]), empty)
+        self._frames[left, level] = frame
+        return frame

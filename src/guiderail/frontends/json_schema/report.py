@@ -1,0 +1,152 @@
+"""What becomes of every keyword of a schema: enforced, annotation, ignored, unsatisfiable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail.frontends.json_schema.references import Document, escape
+from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, keywords_of
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.constraint import JsonSchema
+
+__all__ = ["Report", "ReportEntry", "report"]
+
+_ONE = frozenset(
+    (
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    )
+)
+_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_NAMED = frozenset(("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportEntry:
+    """What becomes of one keyword.
+
+    Attributes:
+        pointer: JSON pointer of the schema object, as a URI fragment.
+        keyword: the keyword, or ``""`` for the schema object as a whole.
+        status: ``"enforced"``; ``"approximated"``: fewer texts than the schema means are allowed; ``"ignored"``: not
+            enforced, as the option ``on_unsupported`` asked; ``"annotation"``: constrains nothing by its meaning;
+            ``"unsatisfiable"``: no value satisfies this schema object.
+        detail: why, in words; may be empty.
+    """
+
+    pointer: str
+    keyword: str
+    status: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All entries, in the order of the schema."""
+
+    entries: tuple[ReportEntry, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON: ``{"entries": [{"pointer", "keyword", "status", "detail"}, …], "counts": …}``."""
+        counts: dict[str, int] = {}
+        for entry in self.entries:
+            counts[entry.status] = counts.get(entry.status, 0) + 1
+        return {"entries": [asdict(entry) for entry in self.entries], "counts": counts}
+
+    def with_status(self, *statuses: str) -> tuple[ReportEntry, ...]:
+        """The entries that have one of these statuses."""
+        return tuple(entry for entry in self.entries if entry.status in statuses)
+
+    def __str__(self) -> str:
+        lines = [f"{status}: {count}" for status, count in self.to_dict()["counts"].items()]
+        for entry in self.entries:
+            if entry.status not in ("enforced", "annotation") or entry.detail:
+                place = f"{entry.pointer}/{escape(entry.keyword)}" if entry.keyword else entry.pointer
+                lines.append(f"{place}: {entry.status}" + (f" ({entry.detail})" if entry.detail else ""))
+        return "\n".join(lines)
+
+
+def report(constraint: JsonSchema) -> Report:
+    """Walks a schema and says of every keyword what becomes of it.
+
+    Raises:
+        SchemaError: the schema is malformed.
+        SchemaLimitError: its exact meaning is too large.
+    """
+    from guiderail import _core
+    from guiderail.frontends.json_schema.lower import Lowering
+
+    document = constraint.document()
+    builder = _core.Builder()
+    root = document.term()
+    Lowering(builder, document, constraint.notation(builder)).term(root)
+    dropped = {(pointer, keyword): reason for pointer, keyword, reason in document.unsupported}
+    return Report(tuple(_walk(document, document.contents, "#", dropped)))
+
+
+def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str, str], str]) -> Iterator[ReportEntry]:
+    if schema is False:
+        yield ReportEntry(pointer, "", "unsatisfiable", "the schema false")
+    if not isinstance(schema, dict):
+        return
+    term = document.root.child(schema, plain=schema is document.contents)
+    if document.algebra.emptiness.term(term):
+        yield ReportEntry(pointer, "", "unsatisfiable", "no value satisfies this schema")
+    dialect = document.dialect
+    keywords = keywords_of(dialect)
+    alone = document.root.old and "$ref" in schema
+    for keyword, value in schema.items():
+        reason = dropped.get((f"{pointer}/{keyword}", keyword))
+        if reason is not None:
+            yield ReportEntry(pointer, keyword, "ignored", reason)
+        elif alone and keyword != "$ref":
+            if keyword in keywords:
+                yield ReportEntry(pointer, keyword, "annotation", f"{dialect} ignores what stands beside $ref")
+        elif keyword == "format":
+            yield _format(document, pointer, value)
+        elif keyword in keywords:
+            yield ReportEntry(pointer, keyword, "enforced")
+        elif keyword in COMPANIONS and COMPANIONS[keyword] in keywords:
+            beside = COMPANIONS[keyword]
+            if beside in schema:
+                yield ReportEntry(pointer, keyword, "enforced")
+            else:
+                yield ReportEntry(pointer, keyword, "annotation", f"means nothing without {beside}")
+        elif keyword in ANNOTATIONS:
+            yield ReportEntry(pointer, keyword, "annotation")
+        else:
+            yield ReportEntry(pointer, keyword, "annotation", f"not a keyword of {dialect}")
+    for keyword, value in schema.items():
+        place = f"{pointer}/{escape(keyword)}"
+        if keyword in _NAMED and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from _walk(document, inner, f"{place}/{escape(name)}", dropped)
+        elif keyword in _MANY and isinstance(value, list):
+            for i, inner in enumerate(value):
+                yield from _walk(document, inner, f"{place}/{i}", dropped)
+        elif keyword in _ONE and isinstance(value, dict):
+            yield from _walk(document, value, place, dropped)
+
+
+def _format(document: Document, pointer: str, name: Any) -> ReportEntry:
+    if document.options.format == "annotate":
+        return ReportEntry(pointer, "format", "annotation", "format='annotate'")
+    known = Strings.format(name) if isinstance(name, str) else None
+    if known is None:
+        return ReportEntry(pointer, "format", "annotation", f"unknown format {name!r}")
+    if not known.is_exact():
+        return ReportEntry(pointer, "format", "approximated", f"a subset of {name} that an automaton can hold")
+    return ReportEntry(pointer, "format", "enforced")
