@@ -55,7 +55,16 @@ if _typing.TYPE_CHECKING:
     )
     from guiderail.frontends.json_schema import JsonSchema, SchemaError, SchemaLimitError, SchemaOptions, json_schema
     from guiderail.frontends.regex import regex
-    from guiderail.generation import Generation, IncompleteError, Stream, generate, generations, stream
+    from guiderail.generation import (
+        Generation,
+        IncompleteError,
+        Snapshot,
+        Stream,
+        ValueStream,
+        generate,
+        generations,
+        stream,
+    )
     from guiderail.guide import Guide, clear_cache, compile
     from guiderail.matcher import Matcher, fill_next_token_bitmasks
     from guiderail.models import load_model
@@ -80,8 +89,10 @@ __all__ = [
     "SchemaError",
     "SchemaLimitError",
     "SchemaOptions",
+    "Snapshot",
     "Stream",
     "TokenAutomaton",
+    "ValueStream",
     "Vocabulary",
     "VocabularyError",
     "allocate_token_bitmask",
@@ -179,7 +190,9 @@ _HOME = {
     "guiderail.generation": (
         "Generation",
         "IncompleteError",
+        "Snapshot",
         "Stream",
+        "ValueStream",
         "generate",
         "generations",
         "stream",

@@ -94,13 +94,19 @@ class PartialJson:
 
     Args:
         growing_strings: show strings that are not finished (keys never are).
-        parse_float: makes the value of a number with a fraction or an exponent out of its text; ``Decimal`` keeps
-            every digit.
+        parse_int: makes the value of a number without fraction and exponent out of its text.
+        parse_float: of any other number; ``Decimal`` keeps every digit.
     """
 
-    def __init__(self, *, growing_strings: bool = True, parse_float: Callable[[str], Any] = float) -> None:
+    def __init__(
+        self,
+        *,
+        growing_strings: bool = True,
+        parse_int: Callable[[str], Any] = int,
+        parse_float: Callable[[str], Any] = float,
+    ) -> None:
         self._growing_strings = growing_strings
-        self._parse_float = parse_float
+        self._parse_int, self._parse_float = parse_int, parse_float
         self._state = _State.VALUE
         self.frames: list[Frame] = []  # open containers, from the outside in
         self._root: Any = None
@@ -319,18 +325,23 @@ class PartialJson:
                 "JSON only",
                 code="json-syntax",
             )
-        if match[1] is None and match[2] is None:
-            try:
-                self._place(int(text))
-            except ValueError:
-                raise LimitError(
-                    f"a number of {len(text)} digits, before character {self._offset + at} of the JSON text, is more "
-                    "than Python converts; see sys.set_int_max_str_digits",
-                    code="json-number",
-                ) from None
-        else:
+        if match[1] is not None or match[2] is not None:
             self._place(self._parse_float(text))
+        elif self._parse_int is int:
+            self._place(self._int(text, at))
+        else:
+            self._place(self._parse_int(text))
         self._finish()
+
+    def _int(self, text: str, at: int) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise LimitError(
+                f"a number of {len(text)} digits, before character {self._offset + at} of the JSON text, is more "
+                "than Python converts; see sys.set_int_max_str_digits",
+                code="json-number",
+            ) from None
 
     def _read_word(self, chunk: str, at: int) -> int:
         rest = self._word[self._word_seen :]

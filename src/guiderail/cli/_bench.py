@@ -13,10 +13,14 @@ from guiderail.cli._options import (
     ChoiceOption,
     DialectOption,
     FlagsOption,
+    LayoutOption,
     MaxLengthOption,
+    OrderOption,
     PatternOption,
     RegexOption,
+    SchemaOption,
     SearchOption,
+    TypeOption,
     build_constraint,
 )
 
@@ -25,10 +29,14 @@ def bench_command(
     regex: RegexOption = None,
     choice: ChoiceOption = None,
     pattern: PatternOption = None,
+    schema: SchemaOption = None,
+    type_: TypeOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
     max_length: MaxLengthOption = None,
+    layout: LayoutOption = None,
+    property_order: OrderOption = None,
     tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens to write.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the random tokens.")] = 0,
     vocabulary: Annotated[
@@ -55,7 +63,17 @@ def bench_command(
     from guiderail.vocabulary import Vocabulary
 
     constraint = build_constraint(
-        regex, choice, pattern, dialect=dialect, flags=flags, search=search, max_length=max_length
+        regex,
+        choice,
+        pattern,
+        schema,
+        type_,
+        dialect=dialect,
+        flags=flags,
+        search=search,
+        max_length=max_length,
+        layout=layout,
+        property_order=property_order,
     )
     started = time.perf_counter()
     if vocabulary is None:

@@ -11,11 +11,15 @@ from guiderail.cli._options import (
     ChoiceOption,
     DialectOption,
     FlagsOption,
+    LayoutOption,
     MaxLengthOption,
     ModelOption,
+    OrderOption,
     PatternOption,
     RegexOption,
+    SchemaOption,
     SearchOption,
+    TypeOption,
     build_constraint,
 )
 from guiderail.errors import CompileError
@@ -25,10 +29,14 @@ def explain_command(
     regex: RegexOption = None,
     choice: ChoiceOption = None,
     pattern: PatternOption = None,
+    schema: SchemaOption = None,
+    type_: TypeOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
     max_length: MaxLengthOption = None,
+    layout: LayoutOption = None,
+    property_order: OrderOption = None,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="What has been written so far.")] = "",
     prompt: Annotated[str, typer.Option("--prompt", "-P", metavar="TEXT", help="What the model was asked.")] = "",
     chat: Annotated[
@@ -51,7 +59,17 @@ def explain_command(
     - `guiderail explain --regex "(yes|no)( \w+)?" --prefix y --no-model`
     """
     constraint = build_constraint(
-        regex, choice, pattern, dialect=dialect, flags=flags, search=search, max_length=max_length
+        regex,
+        choice,
+        pattern,
+        schema,
+        type_,
+        dialect=dialect,
+        flags=flags,
+        search=search,
+        max_length=max_length,
+        layout=layout,
+        property_order=property_order,
     )
     explanation = constraint.explain(prefix)
     if no_model or not explanation.valid:

@@ -13,17 +13,25 @@ from guiderail.cli._options import (
     ChoiceOption,
     DialectOption,
     FlagsOption,
+    LayoutOption,
     MaxLengthOption,
     ModelOption,
+    OrderOption,
     PatternOption,
     RegexOption,
+    SchemaOption,
     SearchOption,
+    TypeOption,
     build_constraint,
 )
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
     from rich.live import Live
+    from rich.text import Text
+
+    from guiderail.constraint import Constraint
+    from guiderail.generation import Generation
 
 
 def generate_command(
@@ -33,16 +41,23 @@ def generate_command(
     regex: RegexOption = None,
     choice: ChoiceOption = None,
     pattern: PatternOption = None,
+    schema: SchemaOption = None,
+    type_: TypeOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
     max_length: MaxLengthOption = None,
+    layout: LayoutOption = None,
+    property_order: OrderOption = None,
     model: ModelOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(metavar="N", help="The most tokens to write.")] = 256,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The most tokens to write; by default 256, 1024 for --schema and --type."),
+    ] = None,
     temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
@@ -51,38 +66,53 @@ def generate_command(
         int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
     ] = None,
 ) -> None:
-    r"""Write a text that fits a constraint.
+    r"""Write a text, a JSON value or a value of a Python type.
 
     The text goes to stdout as it is written. Where stderr is a terminal, a line there tells tokens, speed and the
-    share of the time that the constraint took.
+    share of the time that the constraint took. JSON is indented and has its members in the order of the schema unless
+    --layout and --property-order say otherwise; at the end it is read back and validated.
 
     **Examples**
 
     - `guiderail generate --pattern date --prompt "When did Apollo 11 land on the Moon?"`
     - `guiderail generate --choice yes --choice no --prompt "Is water wet?"`
     - `guiderail generate --regex "[A-Z][a-z]+ [A-Z][a-z]+" --prompt "Who wrote Hamlet?" --temperature 0.7 --seed 1`
+    - `guiderail generate --schema person.json --prompt "Describe Ada Lovelace."`
+    - `guiderail generate --type models.py:Person --prompt "Describe Ada Lovelace."`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
     constraint = build_constraint(
-        regex, choice, pattern, dialect=dialect, flags=flags, search=search, max_length=max_length
+        regex,
+        choice,
+        pattern,
+        schema,
+        type_,
+        dialect=dialect,
+        flags=flags,
+        search=search,
+        max_length=max_length,
+        layout=layout,
+        property_order=property_order,
+        defaults=("indented", "declared"),
     )
     if prompt is None:
         if sys.stdin.isatty():
             raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
         prompt = sys.stdin.read().strip()
     constraint.program()
+    structured = schema is not None or type_ is not None
 
-    from guiderail.generation import stream
+    from guiderail.generation import ValueStream, stream
     from guiderail.models import load_model
 
-    show = _Display()
+    show = _Display(json=structured)
     show.note("loading the model …")
     runner = load_model(model, threads=threads)
     with stream(
         runner,
         prompt,
         constraint,
-        max_tokens=max_tokens,
+        max_tokens=max_tokens or (1024 if structured else 256),
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,
@@ -105,26 +135,47 @@ def generate_command(
             )
 
         with show:
-            for piece in run:
+            for piece in run.pieces() if isinstance(run, ValueStream) else run:
                 show.add(piece, status)
         result = run.result
-    show.end(f"{status()}  {result.finish_reason}")
+    verdict = _validate(constraint, result) if structured and result.matched else ""
+    show.end(f"{status()}  {result.finish_reason}{verdict}")
     runner.close()
     if not result.matched:
+        way = "bound the schema (maxLength, maxItems)" if structured else "bound the constraint (--max-length)"
         raise ModelError(
-            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or bound the "
-            "constraint (--max-length)",
+            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or {way}",
             code="incomplete",
         )
+
+
+def _validate(constraint: Constraint, result: Generation) -> str:
+    """Reads the value back and, for a schema, decides on the parsed JSON alone whether it is valid."""
+    from guiderail.frontends.json_schema import JsonSchema
+
+    value = result.value
+    if not isinstance(constraint, JsonSchema):
+        return f"  read as {type(value).__name__}"
+    if not constraint.accepts(value):
+        raise ModelError(
+            "the text was written under the schema, but its value is not valid: please report this, with the schema "
+            "and the text",
+            code="invalid-value",
+        )
+    return "  valid"
 
 
 class _Display:
     """Text on stdout and a progress line on stderr, which may be one and the same terminal.
 
     If it is, text and line are redrawn together while the text grows, and the text is printed for good at the end.
+
+    Args:
+        json: colour the text as JSON, on terminals.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, json: bool = False) -> None:
+        self._json = json
         self._out, self._line = sys.stdout.isatty(), sys.stderr.isatty()
         self._text = ""
         self._live: Live | None = None
@@ -149,7 +200,12 @@ class _Display:
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
-            sys.stdout.write(self._text)
+            if self._json:
+                from rich.console import Console
+
+                Console(highlight=False).print(self._styled(self._text), soft_wrap=True, end="")
+            else:
+                sys.stdout.write(self._text)
         if self._text or self._out:
             sys.stdout.write("\n")
         sys.stdout.flush()
@@ -162,13 +218,22 @@ class _Display:
 
             shown = "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in self._text)
             room = max(1, self._console.height - 3)
-            lines = Text(shown).wrap(self._console, self._console.width)[-room:]
+            lines = self._styled(shown).wrap(self._console, self._console.width)[-room:]
             self._live.update(Group(*lines, Text(status(), style="dim", no_wrap=True, overflow="ellipsis")))
             return
         sys.stdout.write(piece)
         sys.stdout.flush()
         if self._line:
             self._overwrite(status())
+
+    def _styled(self, text: str) -> Text:
+        from rich.highlighter import JSONHighlighter
+        from rich.text import Text
+
+        styled = Text(text)
+        if self._json:
+            JSONHighlighter().highlight(styled)
+        return styled
 
     def end(self, status: str) -> None:
         if self._line:

