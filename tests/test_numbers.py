@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -135,3 +134,297 @@ def numbers_sets(draw: st.DrawFn, depth: int = 2) -> Numbers:
 @example(~Numbers.value(0.1), True)
 def test_texts(numbers: Numbers, any_integers: bool) -> None:
     check(numbers, NumberSpelling(integers="any") if any_integers else None)
+
+
+# -- caps and single values ----------------------------------------------------------------------------------------
+@PROPERTY
+@given(numbers_sets(depth=1), st.integers(1, 3), st.integers(0, 2))
+@example(Numbers.ALL, 1, 0)
+@example(~Numbers.value(0), 2, 1)
+def test_caps_are_exact(numbers: Numbers, whole: int, fraction: int) -> None:
+    """Caps take away the texts that are too long and no others."""
+    free = Texts(numbers)
+    capped = Texts(numbers, NumberSpelling(max_integer_digits=whole, max_fraction_digits=fraction))
+    alone = {c.low for c in numbers.cells() if c.low == c.high is not None}
+    for text, value in short_texts():
+        found = re.match(r"-?([0-9]+)\.?([0-9]*)", text)
+        assert found is not None
+        fits = len(found[1]) <= whole and len(found[2]) <= fraction
+        assert (text in capped) == (text in free and (fits or value in alone)), (numbers, text)
+
+
+@pytest.mark.parametrize(
+    ("given_as", "spelled", "refused"),
+    [
+        (5, ["5"], ["5.0", "05", "5e0", "-5", "50"]),
+        (5.0, ["5", "5.0"], ["5.00", "5e0"]),
+        (0, ["0"], ["-0", "0.0"]),
+        (0.0, ["0", "0.0", "-0.0"], ["-0", "0.00"]),
+        (-0.0, ["0", "0.0", "-0.0"], ["00"]),
+        (0.1, ["0.1"], ["0.10", "1e-1", ".1"]),
+        (1e-07, ["1e-07", "0.0000001"], ["1e-7", "1e-08"]),
+        (1e16, ["1e+16", "10000000000000000", "10000000000000000.0"], ["1e16"]),
+        (10**16, ["10000000000000000"], ["1e+16"]),
+        (Decimal("0.1000000000000000000000001"), ["0.1000000000000000000000001"], ["0.1"]),
+        (18446744073709551615, ["18446744073709551615"], ["18446744073709551616", "1.8446744073709552e+19"]),
+        (5e-324, ["5e-324", "0." + "0" * 323 + "5"], ["0.0"]),
+        (-1.5, ["-1.5"], ["1.5", "-1.50"]),
+    ],
+)
+def test_a_value_alone(given_as: float, spelled: list[str], refused: list[str]) -> None:
+    texts = Texts(Numbers.value(given_as))
+    assert all(t in texts for t in spelled)
+    assert not any(t in texts for t in refused)
+    plain = Texts(Numbers.value(given_as), NumberSpelling(exponents=False))
+    assert [t for t in spelled if t in plain] == [t for t in spelled if "e" not in t]
+
+
+def test_a_value_alone_is_remembered_as_a_float_only_while_alone() -> None:
+    assert Numbers.INTEGERS | Numbers.value(5.0) == Numbers.INTEGERS
+    assert Numbers.value(5.0) != Numbers.value(5)
+    assert Numbers.value(5.0) & Numbers.INTEGERS == Numbers.value(5.0)
+    assert Numbers.value(5.0) & ~Numbers.value(5) == Numbers.NONE
+
+
+def test_integers_in_any_form() -> None:
+    any_form = NumberSpelling(integers="any")
+    texts = Texts(Numbers.INTEGERS, any_form)
+    for text in ["1", "1.0", "10.00", "1e2", "1.2e1", "1.0E10", "-3.0", "0", "-0.0", "1e308", "1.2345e+4", "0e5"]:
+        assert text in texts, text
+    for text in ["1.5", "1e-1", "1.25e1", "12e", "1.2345e3"]:
+        assert text not in texts, text
+    one = Texts(Numbers.value(10), any_form)
+    assert all(t in one for t in ["10", "10.0", "1e1", "1.0e+01"]) and "1.1e1" not in one
+
+
+# -- what json.dumps writes ----------------------------------------------------------------------------------------
+FLOATS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, -0.0, 1e308, -1e308, 5e-324, 1e16, 1e-7, 0.1, 1 / 3, 972783798187987123879878123.18878137]),
+)
+
+
+@PROPERTY
+@given(st.one_of(FLOATS, st.integers(-(10**25), 10**25)), FLOATS, st.booleans(), st.integers(-2, 2))
+def test_floats_beside_bounds(bound: float, value: float, exclusive: bool, near: int) -> None:
+    """Every float and the neighbours of the bound itself, as json.dumps writes them."""
+    numbers = between(None, bound) if exclusive else between(bound)
+    texts, negated = Texts(numbers), Texts(~numbers)
+    neighbour = float(bound)
+    for _ in range(abs(near)):
+        neighbour = math.nextafter(neighbour, math.inf if near > 0 else -math.inf)
+    for v in (value, bound, neighbour):
+        if math.isfinite(v):
+            text = json.dumps(v)
+            assert (text in texts) == (v in numbers) == (Fraction(text) in numbers), (numbers, text)
+            assert (text in negated) == (v not in numbers), (numbers, text)
+
+
+@PROPERTY
+@given(FLOATS, FLOATS, FLOATS)
+def test_floats_between(a: float, b: float, value: float) -> None:
+    a, b = sorted((a, b))
+    texts = Texts(between(a, None, b))
+    for v in (value, a, b, (a / 2 + b / 2)):
+        assert (json.dumps(v) in texts) == (a <= v <= b) or a == b, (a, b, v)
+
+
+@PROPERTY
+@given(st.integers(1, 60), st.integers(-(10**30), 10**30), st.integers(-(10**12), 10**12), st.integers(0, 10**13))
+def test_integers_in_ranges_with_divisors(step: int, value: int, low: int, width: int) -> None:
+    numbers = between(low, None, low + width, None, step) & Numbers.INTEGERS
+    if numbers.is_empty():
+        return
+    texts = Texts(numbers)
+    multiple = low + value % (width + 1)
+    for v in (value, low, low - 1, low + width, low + width + 1, multiple, multiple - multiple % step):
+        assert (str(v) in texts) == (low <= v <= low + width and v % step == 0), (low, width, step, v)
+
+
+@PROPERTY
+@given(st.sampled_from(["1e-8", "0.01", "1e-4", "0.07", "2.5", "1.5e-5"]), FLOATS, st.integers(-(10**15), 10**15))
+def test_multiples(step: str, value: float, k: int) -> None:
+    """Members whose text json.dumps writes plainly, or with more decimals than it does plainly."""
+    numbers = between(multiple_of=Decimal(step))
+    texts = Texts(numbers)
+    for v in (value, float(k * Decimal(step)), k):
+        text = json.dumps(v)
+        assert Fraction(text) in numbers or text not in texts
+        if Fraction(text) in numbers and ("e" not in text or step in ("1e-8", "1.5e-5")):
+            assert text in texts, (step, text)
+        plain = format(Decimal(text), "f")
+        assert (plain in texts) == (Fraction(text) in numbers), (step, plain)
+
+
+# -- the algebra ---------------------------------------------------------------------------------------------------
+PROBES = sorted({v for _, v in short_texts()[::7]} | {Fraction(n, d) for n in range(-24, 25) for d in (1, 2, 20)})
+
+
+@PROPERTY
+@given(numbers_sets(), numbers_sets())
+def test_laws(a: Numbers, b: Numbers) -> None:
+    both, either, other = a & b, a | b, ~a
+    for v in PROBES:
+        assert (v in both) == (v in a and v in b)
+        assert (v in either) == (v in a or v in b)
+        assert (v in other) == (v not in a)
+    assert (a & ~a).is_empty()
+    assert both.is_empty() == (not both.cells())
+    assert hash(a & b) == hash(b & a) and a & b == b & a
+    assert (a & ~b).is_empty() or a | b != b
+    assert a.is_integral() <= all(v.denominator == 1 for v in PROBES if v in a)
+
+
+@PROPERTY
+@given(numbers_sets(), st.integers(-30, 30), st.integers(0, 40))
+def test_counting(a: Numbers, low: int, width: int) -> None:
+    numbers = a & between(low, None, low + width) & between(multiple_of=Fraction(1, 20))
+    grid = [Fraction(low * 20 + i, 20) for i in range(width * 20 + 1)]
+    members = tuple(v for v in grid if v in a)
+    assert numbers.count() == len(members)
+    assert numbers.finite_values(2000) == members
+    assert numbers.is_empty() == (not members)
+    if members:
+        assert numbers.finite_values(len(members) - 1) is None
+
+
+@PROPERTY
+@given(numbers_sets())
+def test_cells_cover_the_set(numbers: Numbers) -> None:
+    for v in PROBES:
+        inside = any(
+            (c.low is None or v > c.low or (v == c.low and c.low_closed))
+            and (c.high is None or v < c.high or (v == c.high and c.high_closed))
+            and (c.multiple_of is None or (v / c.multiple_of).denominator == 1)
+            and not any((v / n).denominator == 1 for n in c.not_multiple_of)
+            for c in numbers.cells()
+        )
+        assert inside == (v in numbers), (numbers, v)
+
+
+def test_normal_forms() -> None:
+    integers = Numbers.INTEGERS
+    assert ~~integers == integers
+    assert integers | ~integers == Numbers.ALL and Numbers.ALL.is_all()
+    assert between(0) | between(maximum=0) == Numbers.ALL
+    assert between(0) & between(maximum=0) == Numbers.value(0)
+    assert between(5, maximum=4) == Numbers.NONE == between(5, None, 5, 5) == Numbers.values([])
+    assert between(exclusive_minimum=0, exclusive_maximum=1) & integers == Numbers.NONE
+    assert between(exclusive_minimum=0, exclusive_maximum=2) & integers == Numbers.value(1)
+    assert integers | Numbers.values([0, 1, 7]) == integers
+    assert Numbers.values([1, 2, 3]) | between(0, None, 5) == between(0, None, 5)
+    gap = between(0.5, maximum=1.5) & integers & ~Numbers.value(1)
+    assert gap.is_empty() and gap == Numbers.NONE
+    assert between(0, 0) == between(exclusive_minimum=0)
+    assert between(multiple_of=4) & between(multiple_of=6) == between(multiple_of=12)
+    assert between(multiple_of=4) | integers == integers
+    assert between(multiple_of=0.5) & ~integers | integers == between(multiple_of=0.5)
+    assert between(multiple_of=Fraction(1, 3)) == integers  # no decimal is a third
+    assert between(multiple_of=Fraction(5, 6)) == between(multiple_of=2.5)
+    assert not (between(multiple_of=10**10) | between(multiple_of=10**10 + 1)).is_finite()
+    assert (between(0, None, 10**12) & (between(multiple_of=10**10) | between(multiple_of=10**10 + 1))).count() == 200
+    assert repr(between(0, maximum=1, multiple_of=0.5)) == "Numbers([0, 1] multiple of 1/2)"
+
+
+# -- known hard cases ----------------------------------------------------------------------------------------------
+def test_multiples_of_the_official_suite() -> None:
+    tiny = between(multiple_of=1e-8)
+    assert 12391239123 in tiny and "12391239123" in Texts(tiny) and "1e-08" in Texts(tiny)
+    assert "1e-09" not in Texts(tiny)
+    small = between(multiple_of=0.0001)
+    assert "0.0075" in Texts(small) and "0.00751" not in Texts(small)
+    assert 1e308 not in Numbers.INTEGERS & between(multiple_of=0.123456789)
+    assert "1e+308" in Texts(Numbers.INTEGERS & between(multiple_of=0.5), NumberSpelling(integers="any"))
+    with pytest.raises(LimitError, match="number-states"):
+        Texts(Numbers.INTEGERS & between(multiple_of=0.123456789))
+
+
+def test_large_bounds() -> None:
+    texts = Texts(between(18446744073709551615) & Numbers.INTEGERS)
+    assert "18446744073709551615" in texts and "18446744073709551614" not in texts and "1" + "0" * 500 in texts
+    bound = "972783798187987123879878123.18878137"
+    texts = Texts(between(exclusive_maximum=Decimal(bound)))
+    assert bound not in texts and bound[:-1] in texts and bound[:-1] + "69" in texts and bound + "1" not in texts
+    assert "9.7278379818798711e+26" in texts and "9.7278379818798713e+26" not in texts
+
+
+def test_many_digits_without_recursion() -> None:
+    far, near = 10**5000 + 7, Fraction(1, 10**3000)
+    texts = Texts(between(near, None, far))
+    digits = "1" + "0" * 4999 + "7"
+    assert digits in texts and digits[:-1] + "8" not in texts and digits + ".0" in texts and "9" * 5000 in texts
+    assert "0." + "0" * 2999 + "1" in texts and "0." + "0" * 3000 + "9" not in texts
+    assert "1e5000" in texts and "1.1e5000" not in texts and "1e-3000" in texts and "9e-3001" not in texts
+
+
+def test_states_stay_few() -> None:
+    """Expressions after each text of a sample: what a generation can meet."""
+
+    def states(numbers: Numbers) -> int:
+        builder = _core.Builder()
+        program = builder.finish(numbers.lower(builder))
+        found = {program.root}
+        todo = [program.root]
+        while todo:
+            state = todo.pop()
+            for byte in program.first_bytes(state):
+                to = program.derivative(state, bytes([byte]))
+                if to not in found:
+                    found.add(to)
+                    todo.append(to)
+        return len(found)
+
+    integers = Numbers.INTEGERS
+    assert states(integers) == 4
+    assert states(between(1) & integers) == 2
+    assert states(between(0, maximum=255) & integers) <= 7
+    assert states(Numbers.ALL) <= 11
+    assert states(Numbers.ALL) == states(between(maximum=5) | between(5)) == states(~Numbers.value(1) | Numbers.value(1))
+    assert states(between(0, maximum=1)) <= 25
+    assert states(between(multiple_of=0.01)) <= 8
+    assert states(between(multiple_of=7)) <= 10
+    assert states(between(multiple_of=100)) <= 6
+    assert states(between(multiple_of=1000)) <= 7
+    assert states(between(multiple_of=250, minimum=0)) <= 7
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (lambda: between(float("nan")), "not-a-number"),
+        (lambda: between(Decimal("inf")), "not-a-number"),
+        (lambda: between(maximum=True), "not-a-number"),
+        (lambda: Numbers.value("1"), "not-a-number"),  # type: ignore[arg-type]
+        (lambda: Numbers.value(Fraction(1, 3)), "not-a-number"),
+        (lambda: between(multiple_of=0), "bad-bound"),
+        (lambda: between(multiple_of=-2), "bad-bound"),
+        (lambda: NumberSpelling(integers="all"), "bad-option"),  # type: ignore[arg-type]
+        (lambda: NumberSpelling(max_integer_digits=0), "bad-option"),
+        (lambda: NumberSpelling(max_fraction_digits=-1), "bad-option"),
+        (lambda: NumberSpelling(max_states=True), "bad-option"),
+    ],
+)
+def test_errors(make: object, code: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        make()  # type: ignore[operator]
+    assert caught.value.code == code
+
+
+def test_limits() -> None:
+    for numbers in (between(multiple_of=20011), between(10**30000), between(multiple_of=Fraction(7919, 10**6))):
+        with pytest.raises(LimitError) as caught:
+            Texts(numbers)
+        assert caught.value.code == "number-states"
+    with pytest.raises(LimitError) as caught:
+        between(Decimal("1e-999999"))
+    assert caught.value.code == "number-size"
+    with pytest.raises(LimitError):
+        Texts(between(0, maximum=10**9) & Numbers.INTEGERS, NumberSpelling(max_states=5))
+
+
+def test_membership_of_other_things() -> None:
+    assert True not in Numbers.ALL and "1" not in Numbers.ALL and None not in Numbers.ALL
+    assert 1 in Numbers.ALL and 0.5 in Numbers.ALL and Decimal("1e-7") in Numbers.ALL
+    with pytest.raises(TypeError):
+        Numbers()

@@ -36,7 +36,7 @@ Grid: TypeAlias = frozenset[Difference]
 NOTHING: Final[Grid] = frozenset()
 EVERYTHING: Final[Grid] = frozenset({(None, frozenset())})
 
-MAX_DECIMAL_EXPONENT = 100_000
+MAX_DECIMAL_EXPONENT = 10_000
 """Numbers whose decimal point lies further away than so many digits are refused (`LimitError`)."""
 _MAX_DIFFERENCES = 256
 _MAX_TERMS = 1 << 16
@@ -267,12 +267,22 @@ def _walk_between(part: Difference, low: Fraction, high: Fraction) -> Iterator[F
             yield k * step
 
 
+def _without_needless(
+    cuts: list[Fraction], grids: list[Grid], at: list[bool]
+) -> tuple[list[Fraction], list[Grid], list[bool]]:
+    """Without the cuts at which nothing changes."""
+    keep = [i for i, c in enumerate(cuts) if grids[i] != grids[i + 1] or at[i] != in_grid(c, grids[i])]
+    if len(keep) == len(cuts):
+        return cuts, grids, at
+    return [cuts[i] for i in keep], [grids[0], *(grids[i + 1] for i in keep)], [at[i] for i in keep]
+
+
 class Numbers:
     """An immutable, hashable set of decimals.
 
-    Build one by `between`, `value`, `values`; combine them by ``&``, ``|``, ``~``; ask ``value in numbers``. Equality is
-    of the normal form: equal sets made of intervals and one divisor compare equal; very mixed unions of multiples may
-    have two forms.
+    Build one by `between`, `value`, `values`; combine them by ``&``, ``|``, ``~``; ask ``value in numbers``. Equality
+    is that of the form kept: the integers above 5.5 and those from 6 on have the same members and are not equal;
+    `is_empty` is exact.
 
     A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` beside ``5``).
     """
@@ -287,6 +297,7 @@ class Numbers:
     _open: tuple[Grid, ...]  # one more than cuts: below the first, between, above the last
     _at: tuple[bool, ...]
     _floats: frozenset[Fraction]
+    _hash: int
 
     def __init__(self) -> None:
         raise TypeError("use Numbers.between, Numbers.value, Numbers.values, or Numbers.ALL, NONE, INTEGERS")
@@ -295,27 +306,39 @@ class Numbers:
     def _make(
         cls, cuts: list[Fraction], grids: list[Grid], at: list[bool], floats: frozenset[Fraction] = frozenset()
     ) -> Numbers:
-        """Into normal form: no empty stretch that is not `NOTHING`, no cut that changes nothing."""
+        """Into normal form: a stretch with one member becomes a cut, no cut changes nothing. Fractions keep their grid
+        together with a second member at an end: they are no values alone, and so are spelled with trailing zeros."""
+        if len(cuts) > 1:
+            cuts, grids, at = _without_needless(cuts, grids, at)
         i = 1
         while i < len(cuts):
             grid = grids[i]
-            if grid and not any(m is None for m, _ in grid):
+            beside = grids[0] if i == 1 else grids[-1] if i == len(cuts) - 1 else NOTHING  # the unbounded ones
+            if grid and grid != beside and not any(m is None for m, _ in grid):
                 alone = {v for p in grid for v in itertools.islice(_walk_between(p, cuts[i - 1], cuts[i]), 2)}
-                if len(alone) < 2:
+                ends = () if integral(grid) else (i - 1, i)
+                together = len(alone) + sum(at[j] and in_grid(cuts[j], grid) for j in ends) >= 2
+                if len(alone) < 2 and not together:
                     grids[i] = NOTHING
-                if len(alone) == 1:
-                    cuts.insert(i, alone.pop())
-                    grids.insert(i, NOTHING)
-                    at.insert(i, True)
+                    if alone:
+                        cuts.insert(i, alone.pop())
+                        grids.insert(i, NOTHING)
+                        at.insert(i, True)
             i += 1
-        keep = [i for i, c in enumerate(cuts) if grids[i] != grids[i + 1] or at[i] != in_grid(c, grids[i])]
+        cuts, grids, at = _without_needless(cuts, grids, at)
         made = object.__new__(cls)
-        made._cuts = tuple(cuts[i] for i in keep)
-        made._open = (grids[0], *(grids[i + 1] for i in keep))
-        made._at = tuple(at[i] for i in keep)
-        made._floats = frozenset(f for f in floats if f in made) if floats else floats
+        made._cuts, made._open, made._at = tuple(cuts), tuple(grids), tuple(at)
+        made._floats = made._alone(floats) if floats else floats
         made._hash = hash((made._cuts, made._open, made._at, made._floats))
         return made
+
+    def _alone(self, values: frozenset[Fraction]) -> frozenset[Fraction]:
+        """Those of the values that are members with no others around them."""
+        return frozenset(
+            cut
+            for i, cut in enumerate(self._cuts)
+            if self._at[i] and cut in values and not in_grid(cut, self._open[i] | self._open[i + 1])
+        )
 
     @staticmethod
     def between(
