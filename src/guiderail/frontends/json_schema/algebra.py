@@ -87,11 +87,15 @@ class Algebra:
     Args:
         max_branches: the most cells that one shape may have.
         where: says which schema is being evaluated, for error messages.
+        same: one term for all terms of equal schemas.
     """
 
-    def __init__(self, max_branches: int, where: Callable[[], str | None]) -> None:
+    def __init__(
+        self, max_branches: int, where: Callable[[], str | None], same: Callable[[Term], Term] = lambda term: term
+    ) -> None:
         self.max_branches = max_branches
         self.where = where
+        self.same = same
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
@@ -128,8 +132,7 @@ class Algebra:
         key = frozenset(parts)
         known = self._ands.get(key)
         if known is None:
-            clash = any(type(part) is Not and part.operand in parts for part in parts)
-            known = self._ands[key] = FALSE if clash else And(self, tuple(parts))
+            known = self._ands[key] = FALSE if self._opposed(parts) else And(self, tuple(parts))
         return known
 
     def or_terms(self, terms: Iterable[Term]) -> Term:
@@ -147,9 +150,13 @@ class Algebra:
         key = frozenset(parts)
         known = self._ors.get(key)
         if known is None:
-            covers = any(type(part) is Not and part.operand in parts for part in parts)
-            known = self._ors[key] = TRUE if covers else Or(self, tuple(parts))
+            known = self._ors[key] = TRUE if self._opposed(parts) else Or(self, tuple(parts))
         return known
+
+    def _opposed(self, parts: dict[Term, None]) -> bool:
+        """Whether a term and its negation are among the parts, equal schemas taken for one."""
+        negated = {self.same(part.operand) for part in parts if type(part) is Not}
+        return bool(negated) and any(self.same(part) in negated for part in parts)
 
     def not_term(self, term: Term) -> Term:
         if type(term) is Not:
@@ -196,9 +203,7 @@ class Algebra:
         arrays: tuple[ArrayCell, ...] = (ANY_ARRAY,)
         for array in a.arrays:
             arrays = self.and_arrays(arrays, self._not_array(array))
-        objects: tuple[ObjectCell, ...] = (ANY_OBJECT,)
-        for cell in a.objects:
-            objects = self.and_objects(objects, self._not_object(cell))
+        objects = self._not_objects(a.objects)
         return Shape(not a.null, a.booleans ^ 3, ~a.numbers, ~a.strings, arrays, objects)
 
     def and_arrays(self, a: tuple[ArrayCell, ...], b: tuple[ArrayCell, ...]) -> tuple[ArrayCell, ...]:
@@ -215,9 +220,25 @@ class Algebra:
             return a
         if len(a) == 1 and a[0] is ANY_OBJECT:
             return b
-        self._limit(len(a) * len(b))
+        size = len(a) * len(b)
+        if size > 64:
+            return self._distinct(self._large(a, b))
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         return self._distinct(cells)
+
+    def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell]:
+        """A product of many cells: what is empty is dropped on the way."""
+        from guiderail.frontends.json_schema.satisfiable import is_empty_object
+
+        self._limit(len(a) * len(b) // 16)
+        cells: list[ObjectCell] = []
+        for x in a:
+            for y in b:
+                cell = self._and_object(x, y)
+                if cell is not None and not is_empty_object(self, cell):
+                    cells.append(cell)
+                    self._limit(len(cells))
+        return cells
 
     def _limit(self, size: int) -> None:
         if size > self.max_branches:
@@ -277,10 +298,40 @@ class Algebra:
         rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
         return ObjectCell(named, rest, required, rules, low, high, obligations)
 
-    def _not_object(self, cell: ObjectCell) -> tuple[ObjectCell, ...]:
-        cells = [ObjectCell({name: FALSE}, TRUE) for name in sorted(cell.required)]
+    def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
+        """The complement of a union of cells.
+
+        Cells that a required name tells apart (a discriminator: it has other values in each) are negated one by one:
+        the name is missing, or has none of the values, or has those of one cell, which fails. That is a sum of
+        alternatives where De Morgan's law has a product.
+        """
+        if len(cells) > 1:
+            from guiderail.frontends.json_schema.satisfiable import discriminator
+
+            name = discriminator(self, cells)
+            if name is not None:
+                values = [cell.named[name] for cell in cells]
+                others = self.and_terms([self.not_term(value) for value in values])
+                only = frozenset((name,))
+                found = [ObjectCell({name: FALSE}, TRUE), ObjectCell({name: others}, TRUE, only)]
+                for cell, value in zip(cells, values, strict=True):
+                    here = ObjectCell({name: value}, TRUE, only)
+                    for fails in self._not_object(cell, but=name):
+                        both = self._and_object(here, fails)
+                        if both is not None:
+                            found.append(both)
+                self._limit(len(found))
+                return tuple(found)
+        objects: tuple[ObjectCell, ...] = (ANY_OBJECT,)
+        for cell in cells:
+            objects = self.and_objects(objects, self._not_object(cell))
+        return objects
+
+    def _not_object(self, cell: ObjectCell, but: str | None = None) -> tuple[ObjectCell, ...]:
+        """The complement of a cell, given that the member ``but`` is as the cell says."""
+        cells = [ObjectCell({name: FALSE}, TRUE) for name in sorted(cell.required) if name != but]
         for name, term in cell.named.items():
-            if term is not TRUE:
+            if term is not TRUE and name != but:
                 cells.append(ObjectCell({name: self.not_term(term)}, TRUE, frozenset((name,))))
         others = ~Strings.texts(cell.named) if cell.named else Strings.ALL
 

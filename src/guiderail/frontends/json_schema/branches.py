@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from guiderail.errors import LimitError
@@ -18,6 +19,8 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 
+Restrict = Callable[[Node, Shape, Term], Shape]
+
 __all__ = ["apply_branches", "dependencies_of", "terms_of"]
 
 
@@ -31,27 +34,31 @@ def terms_of(node: Node, keyword: str) -> list[Term]:
     return [node.scope.child(schema) for schema in schemas]
 
 
-def apply_branches(node: Node, shape: Shape) -> Shape:
-    """A shape narrowed by the applicators of a schema object."""
+def apply_branches(node: Node, shape: Shape, restrict: Restrict) -> Shape:
+    """A shape narrowed by the applicators of a schema object, ``allOf`` excepted.
+
+    Args:
+        node: the schema object.
+        shape: what is known of the value otherwise.
+        restrict: intersects a shape and a term of a node.
+    """
     schema, scope = node.schema, node.scope
     algebra = scope.document.algebra
-    if "allOf" in schema:
-        for term in terms_of(node, "allOf"):
-            shape = algebra.and_shapes(shape, term.shape())
     if "dependentRequired" in schema or "dependentSchemas" in schema or "dependencies" in schema:
         for name, names, term in dependencies_of(node):
-            shape = algebra.and_shapes(shape, _dependency(algebra, name, names, term))
+            shape = algebra.pruned(algebra.and_shapes(shape, _dependency(algebra, name, names, term)))
     if "anyOf" in schema:
         terms = terms_of(node, "anyOf")
         if all(term is not TRUE for term in terms):
-            shape = algebra.and_shapes(shape, algebra.union(_narrowed(algebra, shape, t.shape()) for t in terms))
+            shape = algebra.union([restrict(node, shape, term) for term in terms])
     if "oneOf" in schema:
-        shape = _one_of(algebra, shape, terms_of(node, "oneOf"))
+        terms = terms_of(node, "oneOf")
+        shape = _one_of(algebra, shape, terms, [restrict(node, shape, term) for term in terms])
     if "not" in schema:
         term = scope.child(schema["not"])
         shape = algebra.and_shapes(shape, algebra.not_shape(_narrowed(algebra, shape, term.shape())))
     if "if" in schema and scope.dialect in ("draft-07", "2019-09", "2020-12"):
-        shape = _conditional(node, algebra, shape)
+        shape = _conditional(node, algebra, shape, restrict)
     return shape
 
 
@@ -70,9 +77,8 @@ def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
     )
 
 
-def _one_of(algebra: Algebra, outer: Shape, terms: list[Term]) -> Shape:
-    """Exactly one: each branch without those others that it overlaps."""
-    shapes = [algebra.and_shapes(outer, term.shape()) if term is not FALSE else NOTHING for term in terms]
+def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape]) -> Shape:
+    """Exactly one: each branch (a term, and its shape within ``outer``) without those others that it overlaps."""
     overlaps: list[list[int]] = [[] for _ in shapes]
     for i, a in enumerate(shapes):
         for j in range(i):
@@ -104,21 +110,21 @@ def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
         return False
 
 
-def _conditional(node: Node, algebra: Algebra, shape: Shape) -> Shape:
+def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict) -> Shape:
     schema, child = node.schema, node.scope.child
     yes = child(schema["then"]) if "then" in schema else TRUE
     no = child(schema["else"]) if "else" in schema else TRUE
     if yes is no:
-        return algebra.and_shapes(shape, yes.shape())
+        return restrict(node, shape, yes)
     test = child(schema["if"])
     if test is TRUE:
-        return algebra.and_shapes(shape, yes.shape())
+        return restrict(node, shape, yes)
     if test is FALSE:
-        return algebra.and_shapes(shape, no.shape())
+        return restrict(node, shape, no)
     condition = _narrowed(algebra, shape, test.shape())
-    passed = algebra.and_shapes(algebra.and_shapes(shape, condition), yes.shape())
-    failed = algebra.and_shapes(algebra.and_shapes(shape, algebra.not_shape(condition)), no.shape())
-    return algebra.union((algebra.pruned(passed), algebra.pruned(failed)))
+    passed = algebra.pruned(algebra.and_shapes(shape, condition))
+    failed = algebra.pruned(algebra.and_shapes(shape, algebra.not_shape(condition)))
+    return algebra.union((algebra.pruned(restrict(node, passed, yes)), algebra.pruned(restrict(node, failed, no))))
 
 
 def dependencies_of(node: Node) -> list[tuple[str, list[str], Term]]:

@@ -6,10 +6,10 @@ import warnings
 from typing import Any
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
-from guiderail.frontends.json_schema.branches import apply_branches
+from guiderail.frontends.json_schema.branches import apply_branches, terms_of
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Node
+from guiderail.frontends.json_schema.references import Node, infinite_reference
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -55,9 +55,75 @@ _ANY_ARRAYS = (ANY_ARRAY,)
 _ANY_OBJECTS = (ANY_OBJECT,)
 
 
+_COMPOUND = REFERENCE | DYNAMIC | BRANCH | UNEVALUATED
+
+
 def evaluate(node: Node) -> Shape:
     """The normal form of a schema object."""
-    schema, scope, groups = node.schema, node.scope, node.groups
+    if node.groups & _COMPOUND:
+        return restrict(node, TRUE.shape(), node)
+    return _plain(node)
+
+
+def restrict(node: Node, outer: Shape, term: Term) -> Shape:
+    """``outer`` and a term of a node. What is known from outside is there when branches are told apart."""
+    document = node.scope.document
+    algebra = document.algebra
+    if not isinstance(term, Node):
+        return algebra.and_shapes(outer, term.shape())
+    if not term.groups & _COMPOUND:
+        return algebra.and_shapes(outer, term.shape())
+    nodes: dict[Node, None] = {}
+    others: list[Term] = []
+    _conjuncts(term, nodes, others, ())
+    shape = outer
+    for part in nodes:
+        if part.plain is None:
+            with document.at(part):
+                part.plain = _plain(part)
+        shape = algebra.and_shapes(shape, part.plain)
+    for other in others:
+        shape = algebra.and_shapes(shape, other.shape())
+    for part in nodes:
+        if part.groups & BRANCH:
+            with document.at(part):
+                shape = apply_branches(part, shape, restrict)
+    for part in nodes:
+        if part.groups & UNEVALUATED:
+            with document.at(part):
+                shape = apply_unevaluated(part, shape)
+    return shape
+
+
+def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tuple[Node, ...]) -> None:
+    """Collects all schema objects that hold wherever a node does: itself, what it refers to, its ``allOf``."""
+    if node in path:
+        raise infinite_reference(node)
+    if node in nodes:
+        return
+    nodes[node] = None
+    groups, schema, scope = node.groups, node.schema, node.scope
+    if not groups & (REFERENCE | DYNAMIC | BRANCH):
+        return
+    terms: list[Term] = []
+    with scope.document.at(node):
+        if groups & REFERENCE:
+            terms.append(scope.reference(schema["$ref"], schema))
+        if groups & DYNAMIC:
+            key = "$dynamicRef" if "$dynamicRef" in schema and scope.dialect != "2019-09" else "$recursiveRef"
+            terms.append(scope.dynamic(schema[key], schema))
+        if "allOf" in schema:
+            terms += terms_of(node, "allOf")
+    for term in terms:
+        if isinstance(term, Node):
+            _conjuncts(term, nodes, others, (*path, node))
+        elif term is not TRUE:
+            others.append(term)
+
+
+def _plain(node: Node) -> Shape:
+    """What the keywords say that apply no other schema in place."""
+    scope, groups = node.scope, node.groups
     types = _types(node) if groups & TYPE else _EVERY_TYPE
     shape = _values(node, types) if groups & VALUE else None
     if shape is None or groups & (NUMBER | STRING | ARRAY | OBJECT):
@@ -76,17 +142,6 @@ def evaluate(node: Node) -> Shape:
             objects = _objects(node)
         own = Shape(types & _NULL != 0, 3 if types & _BOOLEAN else 0, numbers, strings, arrays, objects)
         shape = own if shape is None else scope.document.algebra.and_shapes(shape, own)
-    if groups & (REFERENCE | DYNAMIC | BRANCH | UNEVALUATED):
-        and_shapes = scope.document.algebra.and_shapes
-        if groups & REFERENCE:
-            shape = and_shapes(shape, scope.reference(schema["$ref"], schema).shape())
-        if groups & DYNAMIC:
-            key = "$dynamicRef" if "$dynamicRef" in schema and scope.dialect != "2019-09" else "$recursiveRef"
-            shape = and_shapes(shape, scope.dynamic(schema[key], schema).shape())
-        if groups & BRANCH:
-            shape = apply_branches(node, shape)
-        if groups & UNEVALUATED:
-            shape = apply_unevaluated(node, shape)
     return shape
 
 

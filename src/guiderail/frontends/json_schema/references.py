@@ -8,7 +8,9 @@ registry of the metaschemas and of what the user gave. Nothing is fetched.
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -57,7 +59,7 @@ def dialect_of(uri: object) -> str | None:
 class Node(Term):
     """A schema object in its scope."""
 
-    __slots__ = ("busy", "groups", "schema", "scope")
+    __slots__ = ("busy", "groups", "plain", "schema", "scope")
 
     def __init__(self, schema: dict[str, Any], scope: Scope, groups: int) -> None:
         self.known = None
@@ -65,27 +67,31 @@ class Node(Term):
         self.scope = scope
         self.groups = groups
         self.busy = False
+        self.plain: Shape | None = None  # of the keywords that apply no other schema in place
 
     def shape(self) -> Shape:
         known = self.known
         if known is not None:
             return known
         document = self.scope.document
-        if self.busy:
-            raise SchemaError(
-                "following its references in place leads back to the same schema, which says nothing about any value; "
-                "put the reference below a keyword that reads something, such as properties or items",
-                code="infinite-reference",
-                pointer=document.pointer(self.schema),
-            )
-        self.busy = True
-        before, document.current = document.current, self
+        before = document.current
+        document.enter(self)
         try:
             known = self.known = document.evaluate(self)
         finally:
             self.busy = False
             document.current = before
         return known
+
+
+def infinite_reference(node: Node) -> SchemaError:
+    """The error for a schema that refers to itself in place."""
+    return SchemaError(
+        "following its references in place leads back to the same schema, which says nothing about any value; put the "
+        "reference below a keyword that reads something, such as properties or items",
+        code="infinite-reference",
+        pointer=node.scope.document.pointer(node.schema),
+    )
 
 
 class Document:
@@ -103,10 +109,11 @@ class Document:
         self.options = options
         self.evaluate = evaluate
         self.text = text
-        self.algebra = Algebra(options.max_branches, self.where)
+        self.algebra = Algebra(options.max_branches, self.where, self.same)
         self.current: Node | None = None
         self.unsupported: list[tuple[str, str, str]] = []  # pointer, keyword, reason
         self.chain: set[int] = set()  # references being followed
+        self._same: dict[tuple[Scope, bytes], Term] = {}
         self._scopes: dict[tuple[object, ...], Scope] = {}
         self._kept: list[Any] = []  # contents of other documents, so that their ids stay theirs
         self._root_resolver: Resolver[Any] | None = None
@@ -129,6 +136,28 @@ class Document:
     def term(self) -> Term:
         """The whole schema."""
         return self.root.child(self.contents, plain=True)
+
+    def enter(self, node: Node) -> None:
+        """Notes that a node is being evaluated."""
+        if node.busy:
+            raise infinite_reference(node)
+        node.busy = True
+        self.current = node
+
+    @contextmanager
+    def at(self, node: Node) -> Iterator[None]:
+        """Evaluates a part of a node: error messages name it."""
+        before, self.current = self.current, node
+        try:
+            yield
+        finally:
+            self.current = before
+
+    def same(self, term: Term) -> Term:
+        """One term for all schema objects of a scope that read the same."""
+        if not isinstance(term, Node):
+            return term
+        return self._same.setdefault((term.scope, marshal.dumps(term.schema, 2)), term)
 
     def where(self) -> str | None:
         return self.pointer(self.current.schema) if self.current is not None else None

@@ -6,6 +6,7 @@ while it is being decided counts as empty; an answer "empty" that rests on this 
 
 from __future__ import annotations
 
+from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra, And, Not, Or
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -169,35 +170,31 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
         return False
 
 
+def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
+    """Whether a cell is certainly empty; as `is_empty_shape`."""
+    try:
+        return algebra.emptiness.object(cell)
+    except (SchemaError, LimitError) as error:
+        if isinstance(error, SchemaError) and error.code != "infinite-reference":
+            raise
+        return False
+
+
+def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
+    """Whether a cell is certainly empty; as `is_empty_shape`."""
+    try:
+        return algebra.emptiness.array(cell)
+    except (SchemaError, LimitError) as error:
+        if isinstance(error, SchemaError) and error.code != "infinite-reference":
+            raise
+        return False
+
+
 def prune(algebra: Algebra, shape: Shape) -> Shape:
     """A shape without the cells that are certainly empty."""
-    emptiness = algebra.emptiness
-
-    def objects() -> list[ObjectCell]:
-        kept = []
-        for cell in shape.objects:
-            try:
-                if emptiness.object(cell):
-                    continue
-            except SchemaError as error:
-                if error.code != "infinite-reference":
-                    raise
-            kept.append(cell)
-        return kept
-
-    def arrays() -> list[ArrayCell]:
-        kept = []
-        for cell in shape.arrays:
-            try:
-                if emptiness.array(cell):
-                    continue
-            except SchemaError as error:
-                if error.code != "infinite-reference":
-                    raise
-            kept.append(cell)
-        return kept
-
-    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, tuple(arrays()), tuple(objects()))
+    arrays = tuple([cell for cell in shape.arrays if not is_empty_array(algebra, cell)])
+    objects = tuple([cell for cell in shape.objects if not is_empty_object(algebra, cell)])
+    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, arrays, objects)
 
 
 def plainly_disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
@@ -209,6 +206,28 @@ def plainly_disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
     if a.strings is not Strings.NONE and b.strings is not Strings.NONE and not (a.strings & b.strings).is_empty():
         return False
     return all(_told_apart(algebra, x, y) for x in a.objects for y in b.objects)
+
+
+def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None:
+    """A name that all cells require, with values that no two of them share; None if there is none plain to see."""
+    names = cells[0].required
+    for cell in cells[1:]:
+        names = names & cell.required
+    for name in sorted(names):
+        terms = [cell.named[name] for cell in cells]
+        if any(isinstance(term, Or | Not) or term is TRUE for term in terms):
+            continue
+        try:
+            shapes = [term.shape() for term in terms]
+        except SchemaError as error:
+            if error.code != "infinite-reference":
+                raise
+            continue
+        if any(shape.arrays or shape.objects for shape in shapes):
+            continue
+        if all(plainly_disjoint(algebra, a, b) for i, a in enumerate(shapes) for b in shapes[:i]):
+            return name
+    return None
 
 
 def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
