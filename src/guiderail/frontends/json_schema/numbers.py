@@ -292,6 +292,7 @@ class Numbers:
     ALL: ClassVar[Numbers]
     NONE: ClassVar[Numbers]
     INTEGERS: ClassVar[Numbers]
+    # Each of the three is one object: whatever has no members is `Numbers.NONE`.
 
     _cuts: tuple[Fraction, ...]
     _open: tuple[Grid, ...]  # one more than cuts: below the first, between, above the last
@@ -326,6 +327,8 @@ class Numbers:
                         at.insert(i, True)
             i += 1
         cuts, grids, at = _without_needless(cuts, grids, at)
+        if not cuts and (known := _WHOLE.get(grids[0])) is not None:
+            return known
         made = object.__new__(cls)
         made._cuts, made._open, made._at = tuple(cuts), tuple(grids), tuple(at)
         made._floats = made._alone(floats) if floats else floats
@@ -549,7 +552,8 @@ def _show(cell: Cell) -> str:
     return text
 
 
-_ALL = Numbers._make([], [EVERYTHING], [])
-Numbers.ALL = _ALL
+_WHOLE: dict[Grid, Numbers] = {}
+_ALL = Numbers.ALL = Numbers._make([], [EVERYTHING], [])
 Numbers.NONE = Numbers._make([], [NOTHING], [])
 Numbers.INTEGERS = Numbers._make([], [frozenset({(Fraction(1), frozenset())})], [])
+_WHOLE.update({n.parts()[1][0]: n for n in (Numbers.ALL, Numbers.NONE, Numbers.INTEGERS)})
