@@ -224,20 +224,27 @@ class Algebra:
         if size > 64:
             return self._distinct(self._large(a, b))
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
+        if size > 3 and min(len(a), len(b)) > 1:
+            from guiderail.frontends.json_schema.simplify import without_covered
+
+            cells = without_covered(cells)
         return self._distinct(cells)
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell]:
         """A product of many cells: what is empty is dropped on the way."""
         from guiderail.frontends.json_schema.satisfiable import is_empty_object
+        from guiderail.frontends.json_schema.simplify import without_covered
 
-        self._limit(len(a) * len(b) // 16)
+        self._limit(len(a) * len(b) // 64)
         cells: list[ObjectCell] = []
         for x in a:
             for y in b:
                 cell = self._and_object(x, y)
                 if cell is not None and not is_empty_object(self, cell):
                     cells.append(cell)
-                    self._limit(len(cells))
+            if len(cells) <= 512:
+                cells = without_covered(cells)
+            self._limit(len(cells))
         return cells
 
     def _limit(self, size: int) -> None:
@@ -313,7 +320,7 @@ class Algebra:
                 values = [cell.named[name] for cell in cells]
                 others = self.and_terms([self.not_term(value) for value in values])
                 only = frozenset((name,))
-                found = [ObjectCell({name: FALSE}, TRUE), ObjectCell({name: others}, TRUE, only)]
+                found = [ObjectCell({name: others}, TRUE)]
                 for cell, value in zip(cells, values, strict=True):
                     here = ObjectCell({name: value}, TRUE, only)
                     for fails in self._not_object(cell, but=name):
@@ -329,9 +336,13 @@ class Algebra:
 
     def _not_object(self, cell: ObjectCell, but: str | None = None) -> tuple[ObjectCell, ...]:
         """The complement of a cell, given that the member ``but`` is as the cell says."""
-        cells = [ObjectCell({name: FALSE}, TRUE) for name in sorted(cell.required) if name != but]
+        cells: list[ObjectCell] = []
         for name, term in cell.named.items():
-            if term is not TRUE and name != but:
+            if name == but:
+                continue
+            if name in cell.required:  # it is missing, or there and wrong
+                cells.append(ObjectCell({name: self.not_term(term)}, TRUE))
+            elif term is not TRUE:
                 cells.append(ObjectCell({name: self.not_term(term)}, TRUE, frozenset((name,))))
         others = ~Strings.texts(cell.named) if cell.named else Strings.ALL
 

@@ -162,8 +162,9 @@ def _dependency(algebra: Algebra, name: str, names: list[str], term: Term) -> Sh
     if term is TRUE and all(n == name for n in names):
         return anything
     absent = ObjectCell({name: FALSE}, TRUE)
-    present = ObjectCell({n: TRUE for n in (name, *names)}, TRUE, frozenset((name, *names)))
-    cells: tuple[ObjectCell, ...] = (present,)
+    # that the name is there need not be said: where it is not, both hold, and no harm is done
+    needed = [n for n in names if n != name]
+    cells: tuple[ObjectCell, ...] = (ObjectCell(dict.fromkeys(needed, TRUE), TRUE, frozenset(needed)),)
     if term is not TRUE:
         cells = algebra.and_objects(cells, term.shape().objects)
     return Shape(True, 3, anything.numbers, anything.strings, anything.arrays, (absent, *cells))

@@ -1,0 +1,72 @@
+"""Dropping cells that another cell of a union covers, as far as it is quick to see."""
+
+from __future__ import annotations
+
+from guiderail.frontends.json_schema.algebra import And
+from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
+
+__all__ = ["without_covered"]
+
+
+def without_covered(cells: list[ObjectCell]) -> list[ObjectCell]:
+    """The cells without those that lie within another."""
+    kept: list[ObjectCell] = []
+    for cell in cells:
+        if any(_covers(other, cell) for other in kept):
+            continue
+        kept = [other for other in kept if not _covers(cell, other)]
+        kept.append(cell)
+    return kept
+
+
+def _covers(y: ObjectCell, x: ObjectCell) -> bool:
+    """Whether everything in ``x`` is surely in ``y``."""
+    if y.obligations or not y.required <= x.required:
+        return False
+    if y.rest is not TRUE and y.rest is not x.rest:
+        return False
+    if y.rules and any(rules not in x.rules for rules in y.rules):
+        return False
+    if y.min > max(x.min, len(x.required)) or (y.max is not None and (x.max is None or x.max > y.max)):
+        return False
+    for name, term in y.named.items():
+        if term is not TRUE:
+            mine = x.named.get(name)
+            if mine is None:
+                if term is not x.rest:
+                    return False
+            elif not _within(mine, term):
+                return False
+    if y.rest is not TRUE or y.rules:
+        for name, term in x.named.items():
+            if name not in y.named and not all(_within(term, other) for other in y.terms(name)):
+                return False
+    return True
+
+
+def _within(x: Term, y: Term) -> bool:
+    if x is y or x is FALSE or y is TRUE:
+        return True
+    if isinstance(x, And) and all(part in x.parts for part in (y.parts if isinstance(y, And) else (y,))):
+        return True
+    try:
+        return _shape_within(x.shape(), y.shape())
+    except SchemaError as error:
+        if error.code != "infinite-reference":
+            raise
+        return False
+
+
+def _shape_within(x: Shape, y: Shape) -> bool:
+    if x is y:
+        return True
+    if x.arrays or x.objects or (x.null and not y.null) or x.booleans & ~y.booleans:
+        return False
+    if x.numbers is not Numbers.NONE and x.numbers != y.numbers and not (x.numbers & ~y.numbers).is_empty():
+        return False
+    if x.strings == y.strings or y.strings.is_all():
+        return True
+    texts = x.strings.finite_texts()
+    return texts is not None and all(text in y.strings for text in texts)
