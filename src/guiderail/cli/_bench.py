@@ -21,7 +21,9 @@ from guiderail.cli._options import (
     SchemaOption,
     SearchOption,
     TypeOption,
+    VocabularyOption,
     build_constraint,
+    load_vocabulary,
 )
 
 
@@ -39,12 +41,8 @@ def bench_command(
     property_order: OrderOption = None,
     tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens to write.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the random tokens.")] = 0,
-    vocabulary: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
-                     "model's."),
-    ] = None,
-) -> None:  # fmt: skip
+    vocabulary: VocabularyOption = None,
+) -> None:
     r"""Measure compilation, masks and acceptance on random allowed tokens.
 
     Texts are written with tokens drawn evenly from the mask, one text after the other, each from the start. A mask is
@@ -60,7 +58,6 @@ def bench_command(
 
     from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
     from guiderail.guide import compile
-    from guiderail.vocabulary import Vocabulary
 
     constraint = build_constraint(
         regex,
@@ -76,14 +73,7 @@ def bench_command(
         property_order=property_order,
     )
     started = time.perf_counter()
-    if vocabulary is None:
-        from guiderail.models.gguf import embedded_model_path
-
-        words = Vocabulary.from_gguf(embedded_model_path())
-    elif vocabulary.lower().endswith(".gguf"):
-        words = Vocabulary.from_gguf(vocabulary)
-    else:
-        words = Vocabulary.from_huggingface(vocabulary)
+    words = load_vocabulary(vocabulary)
     assert words.core.size == words.size  # building the trie belongs to loading, not to the first compilation
     loading = time.perf_counter() - started
 

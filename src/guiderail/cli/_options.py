@@ -6,12 +6,15 @@ import importlib
 import importlib.util
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from guiderail.constraint import Constraint, choice
 from guiderail.errors import CompileError
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
 
 __all__ = [
     "ChoiceOption",
@@ -26,7 +29,10 @@ __all__ = [
     "SchemaOption",
     "SearchOption",
     "TypeOption",
+    "VocabularyOption",
     "build_constraint",
+    "load_vocabulary",
+    "schema_source",
 ]
 
 _WHAT = "The constraint (exactly one kind)"
@@ -84,6 +90,11 @@ ModelOption = Annotated[
     typer.Option("--model", "-m", metavar="PATH",
                  help="A GGUF file, or the folder or hub name of a transformers model; by default the embedded one."),
 ]  # fmt: skip
+VocabularyOption = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
+                 "model's."),
+]  # fmt: skip
 
 
 def build_constraint(
@@ -125,7 +136,11 @@ def build_constraint(
                 code="bad-option",
             )
         options = {"layout": layout or defaults[0], "property_order": property_order or defaults[1]}
-        return schema_constraint(schema, **options) if schema is not None else _type_constraint(type_ or "", **options)
+        if schema is None:
+            return _type_constraint(type_ or "", **options)
+        from guiderail.frontends.json_schema import json_schema
+
+        return json_schema(schema_source(schema), **options)
     if layout is not None or property_order is not None:
         raise CompileError(
             f"--layout and --property-order belong to --schema and --type, not to {given[0]}", code="bad-option"
@@ -138,11 +153,20 @@ def build_constraint(
     return constraint if max_length is None else constraint.limited_to(max_length)
 
 
-def schema_constraint(source: str, **options: Any) -> Constraint:
-    """The constraint of a schema given as a file or as JSON."""
-    from guiderail.frontends.json_schema import json_schema
+def schema_source(given: str) -> Any:
+    """What ``--schema`` names, for ``json_schema``: a path, or the text itself."""
+    return given if given.lstrip().startswith("{") else Path(given)
 
-    return json_schema(source if source.lstrip().startswith("{") else Path(source), **options)
+
+def load_vocabulary(path: str | None) -> Vocabulary:
+    """The vocabulary that ``--vocabulary`` names."""
+    from guiderail.vocabulary import Vocabulary
+
+    if path is None:
+        from guiderail.models.gguf import embedded_model_path
+
+        return Vocabulary.from_gguf(embedded_model_path())
+    return Vocabulary.from_gguf(path) if path.lower().endswith(".gguf") else Vocabulary.from_huggingface(path)
 
 
 def _type_constraint(name: str, **options: Any) -> Constraint:
