@@ -9,13 +9,15 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core_support import PROPERTY
+from core_support import PROPERTY, bits_of, plain, words
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.json_schema import number_spelling
 from guiderail.frontends.json_schema.number_spelling import NumberSpelling
 from guiderail.frontends.json_schema.numbers import Numbers
 
@@ -428,3 +430,46 @@ def test_membership_of_other_things() -> None:
     assert 1 in Numbers.ALL and 0.5 in Numbers.ALL and Decimal("1e-7") in Numbers.ALL
     with pytest.raises(TypeError):
         Numbers()
+
+
+def test_remembered_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = number_spelling._Plans()
+    monkeypatch.setattr(number_spelling._Plans, "MAX_STATES", 100)
+    first = plans.get(between(1), NumberSpelling())
+    assert plans.get(between(1), NumberSpelling()) is first
+    for n in range(2, 40):
+        plans.get(between(n), NumberSpelling())
+        assert plans.states <= 100
+    assert plans.plans and plans.get(between(1), NumberSpelling()) is not first
+    big = plans.get(between(multiple_of=97), NumberSpelling())  # larger than the whole cache
+    assert big.count >= 97 and plans.states == sum(map(plans._size, plans.plans.values())) == 0
+
+
+def test_masks_and_derivatives_agree() -> None:
+    """Under a vocabulary, through states that are rules."""
+    tokens = [bytes([b]) for b in b"0123456789-+.eE"] + [b"%02d" % n for n in range(100)]
+    tokens += [b"%03d" % n for n in range(0, 1000, 7)] + [b".0", b".5", b"e-", b"1.", b"-1", b"0.", b"00e1"]
+    vocabulary = plain(tokens)
+    for numbers in [
+        between(multiple_of=7),
+        between(multiple_of=0.35),
+        between(-90, None, 90),
+        between(0, None, Decimal("99999999999.99")),
+        between(5, multiple_of=60),
+    ]:
+        builder = _core.Builder()
+        program = builder.finish(numbers.lower(builder))
+        matcher = _core.Matcher(_core.Guide(program, vocabulary.core, {}))
+        state = program.root
+        for turn in range(12):
+            bitmask = np.zeros((1, words(vocabulary.size)), np.int32)
+            matcher.fill_next_token_bitmask(bitmask)
+            expected = [program.derivative(state, t) for t in tokens]
+            assert bits_of(bitmask)[: len(tokens)].tolist() == [e != 0 for e in expected], numbers
+            allowed = [i for i, e in enumerate(expected) if e]
+            if not allowed:
+                assert program.is_nullable(state)
+                break
+            chosen = allowed[turn * 31 % len(allowed)]
+            assert matcher.accept_token(chosen)
+            state = expected[chosen]

@@ -66,22 +66,18 @@ class Plan:
         targets.pop(DEAD, None)
         if not targets and not accepts:
             return DEAD
-        edges = tuple(sorted([(b, t) for t, b in targets.items()]))
-        if not itself:
-            key = (accepts, edges)
-            found = self.known.get(key)
-            if found is None:
-                found = self.known[key] = self._grow(1)
-                self.steps.append((accepts, edges, b""))
-            return found
-        key = (accepts, (*edges, (itself, DEAD)))
+        edges = tuple([(b, t) for t, b in targets.items()])
+        if len(edges) > 1:
+            edges = tuple(sorted(edges))
+        key = (accepts, (*edges, (itself, DEAD)) if itself else edges)
         found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._grow(1)
-            self.steps.append((accepts, edges, itself))
-            # a state that only leads into this one in the same way is this one
-            self.known[accepts, tuple(sorted((*edges, (itself, found))))] = found
-        return found
+        if found is not None:
+            return found
+        made = self.known[key] = self._grow(1)
+        self.steps.append((accepts, edges, itself))
+        if itself:  # a state that only leads into this one in the same way is this one
+            self.known[accepts, tuple(sorted((*edges, (itself, made))))] = made
+        return made
 
     def group(self, states: list[tuple[bool, dict[int, bytes]]], inside: list[list[int]]) -> list[int]:
         """States that lead to one another: ``inside[i][d]`` is the position after digit d; all can finish."""
@@ -111,6 +107,11 @@ class Plan:
             accepts, edges, itself = step
             nodes.append(self.state(accepts, {nodes[t]: b for b, t in edges}, itself))
         return nodes[other.roots[0]]
+
+    def close(self) -> None:
+        """Forgets what only building needs."""
+        self.known.clear()
+        self.groups.clear()
 
     def _prepare(self) -> None:
         """The sets of bytes numbered, so that a replay asks the builder for each once."""

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from guiderail._core import Builder
@@ -460,9 +461,40 @@ class Spelling:
             self.plan.roots.append(root)
 
 
-@lru_cache(maxsize=4096)
-def plan_of(numbers: Numbers, spelling: NumberSpelling) -> Plan:
-    return Spelling(numbers, spelling).build()
+class _Plans:
+    """The plans used last, up to a number of states in all (some 300 bytes each)."""
+
+    MAX_STATES = 200_000
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.plans: dict[tuple[Numbers, NumberSpelling], Plan] = {}  # the oldest first
+        self.states = 0
+
+    def get(self, numbers: Numbers, spelling: NumberSpelling) -> Plan:
+        key = numbers, spelling
+        with self.lock:
+            plan = self.plans.pop(key, None)
+            if plan is not None:
+                self.plans[key] = plan
+                return plan
+        plan = Spelling(numbers, spelling).build()
+        plan.close()
+        with self.lock:
+            if key not in self.plans:
+                self.plans[key] = plan
+                self.states += self._size(plan)
+            while self.states > self.MAX_STATES:
+                oldest = next(iter(self.plans))
+                self.states -= self._size(self.plans.pop(oldest))
+        return plan
+
+    @staticmethod
+    def _size(plan: Plan) -> int:
+        return 10 + plan.count + len(plan.choice)
+
+
+_plans: Final = _Plans()
 
 
 def lower(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = None) -> int:
@@ -470,7 +502,7 @@ def lower(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = 
     spelling = spelling or DEFAULT
     if numbers.is_all() and spelling.exponents and spelling.max_integer_digits is spelling.max_fraction_digits is None:
         return _grammar(builder)
-    return plan_of(numbers, spelling).replay(builder)
+    return _plans.get(numbers, spelling).replay(builder)
 
 
 def _grammar(builder: Builder) -> int:
