@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from guiderail import _core
 from guiderail.constraint import Constraint
-from guiderail.frontends.json_schema.formats import dates, identifiers, international, internet, uris
+from guiderail.frontends.json_schema.formats import dates, identifiers, international, internet, regexes, uris
 
 __all__ = ["FORMATS", "Format", "FormatTexts"]
 
@@ -54,7 +54,7 @@ FORMATS: dict[str, Format] = {
             "idn-email",
             international.idn_email,
             international.idn_email_wide,
-            "domains with labels in Punycode (xn--…), with labels near the limit of 63 octets",
+            "local parts, labels and names of other characters than ASCII that come near their limits in octets",
         ),
         Format(
             "idn-hostname",
@@ -69,6 +69,12 @@ FORMATS: dict[str, Format] = {
         Format("iri", uris.iri),
         Format("iri-reference", uris.iri_reference),
         Format("uri-template", uris.uri_template, uris.uri_template_reserved, "the reserved operators = , ! @ |"),
+        Format(
+            "regex",
+            regexes.ecma_pattern,
+            regexes.ecma_pattern_wide,
+            "groups nested deeper than 8, back-references beyond 9 or to long names, rare ranges and properties",
+        ),
         Format("uuid", identifiers.uuid),
         Format("json-pointer", identifiers.json_pointer),
         Format(

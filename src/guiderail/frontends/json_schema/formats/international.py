@@ -23,7 +23,7 @@ from guiderail._core import CharSet
 from guiderail.constraint import Constraint
 from guiderail.frontends.json_schema.formats import _idna
 from guiderail.frontends.json_schema.formats._made import made
-from guiderail.frontends.json_schema.formats.internet import address_literal, domain
+from guiderail.frontends.json_schema.formats.internet import address_literal, domain, email
 from guiderail.frontends.regex.charsets import ANY, _unpack
 
 __all__ = ["idn_email", "idn_email_wide", "idn_hostname", "idn_hostname_wide"]
@@ -138,10 +138,10 @@ class _Labels:
         hyphen, two = b.literal(b"-"), b.concat([b.char_class(ANY)] * 2)
         rules = [
             b.concat([any_text, self.one(_valid() - _ASCII), any_text]),
-            b.complement(b.union([
-                b.concat([two, b.literal(b"--"), any_text]), b.concat([hyphen, any_text]), b.concat([any_text, hyphen]),
-                b.concat([self.one(_set(_idna.MARKS)), any_text]),
-            ])),
+            b.complement(b.concat([two, b.literal(b"--"), any_text])),
+            b.complement(b.concat([hyphen, any_text])),
+            b.complement(b.concat([any_text, hyphen])),
+            b.complement(b.concat([self.one(_set(_idna.MARKS)), any_text])),
             self.lengths(),
             *self.contexts(),
         ]  # fmt: skip
@@ -221,17 +221,8 @@ class _Names(Constraint):
         return _Labels(b, self.normalised).names()
 
 
-@dataclass(frozen=True, slots=True)
-class _Bytes(Constraint):
-    """Texts of ``least`` to ``most`` octets."""
-
-    least: int
-    most: int
-
-    def _lower(self, b: _core.Builder) -> int:
-        return b.repeat(b.byte_class(bytes(range(256))), self.least, self.most)
-
-
+# At most 64 octets of UTF-8, as far as the range of the characters says it.
+_OCTETS = r"[\s\S]{1,16}|[\x00-\uffff]{1,21}|[\x00-\u07ff]{1,32}"
 _WIDE = "[^\\x00-,/:-@\\[-`{-\x7f.\u3002\uff0e\uff61]+"
 _ATOM = '[^\\x00- "(),.:;<>@\\[\\\\\\]\x7f]+'
 _LOCAL = rf'(?:{_ATOM}(?:\.{_ATOM})*|"(?:[^\x00-\x1f"\\\x7f]|\\[ -~])*")'
@@ -247,20 +238,20 @@ def idn_hostname_wide() -> Constraint:
     return made(f"{_WIDE}(?:[.\u3002\uff0e\uff61]{_WIDE})*")
 
 
-def _mail(domain: Constraint) -> Constraint:
-    return ((made(_LOCAL) & _Bytes(1, 64)) + "@" + domain) & _Bytes(3, 254)
-
-
 @lru_cache(maxsize=1)
 def idn_email() -> Constraint:
-    """``Mailbox`` of RFC 5321 with the additions of RFC 6531, section 3.3; lengths in octets of UTF-8.
+    """``Mailbox`` of RFC 5321 with the additions of RFC 6531, section 3.3; the local part of at most 64 octets:
+    if it is not of ASCII, 32 characters below U+0800, 21 below U+10000, or 16.
 
-    The domain is an international host name, which RFC 6531 does not ask to be in normal form C.
+    The domain is an international host name, which RFC 6531 does not ask to be in normal form C. That the whole has at
+    most 254 octets follows from 47 characters in such a domain, and from 189 in one of ASCII behind a local part
+    that is not.
     """
-    return _mail(_Names(False) | domain() | address_literal())
+    foreign = _Names(False).limited_to(47) | domain().limited_to(189) | address_literal()
+    return email() | (made(_LOCAL) & made(_OCTETS)) + "@" + foreign
 
 
 @lru_cache(maxsize=1)
 def idn_email_wide() -> Constraint:
-    """With any characters beyond ASCII in the domain."""
-    return _mail(idn_hostname_wide() | address_literal())
+    """With any characters beyond ASCII in the domain, of any length."""
+    return made(_LOCAL, 64) + "@" + (idn_hostname_wide() | address_literal())
