@@ -107,7 +107,7 @@ STEPS = st.sampled_from([1, 2, 3, 5, 7, 10, 0.5, 0.1, 0.05, 0.25, 2.5, 1.5, 0.01
 
 @st.composite
 def numbers_sets(draw: st.DrawFn, depth: int = 2) -> Numbers:
-    kind = draw(st.integers(0, 5)) if depth else draw(st.integers(0, 2))
+    kind = draw(st.integers(0, 6)) if depth else draw(st.sampled_from([0, 1, 2, 6]))
     if kind == 0:
         ends = {
             name: draw(VALUES)
@@ -119,6 +119,8 @@ def numbers_sets(draw: st.DrawFn, depth: int = 2) -> Numbers:
         return between(multiple_of=draw(STEPS))
     if kind == 2:
         return Numbers.values(draw(st.lists(VALUES, max_size=3)))
+    if kind == 6:
+        return ~between(multiple_of=draw(STEPS))
     if kind == 3:
         return ~draw(numbers_sets(depth=depth - 1))
     a, b = draw(numbers_sets(depth=depth - 1)), draw(numbers_sets(depth=depth - 1))
@@ -264,6 +266,8 @@ PROBES = sorted({v for _, v in short_texts()[::7]} | {Fraction(n, d) for n in ra
 
 @PROPERTY
 @given(numbers_sets(), numbers_sets())
+@example(~between(multiple_of=2), ~between(multiple_of=3))
+@example(between(multiple_of=2) & ~between(multiple_of=3), between(multiple_of=6) | between(0, None, 9))
 def test_laws(a: Numbers, b: Numbers) -> None:
     both, either, other = a & b, a | b, ~a
     for v in PROBES:
