@@ -1,0 +1,274 @@
+"""What the tests of JSON Schema share: generated schemas and values over one small alphabet, so that keywords meet and
+contradict each other often; spellings of values; and ``jsonschema`` as the judge."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import jsonschema
+from hypothesis import strategies as st
+
+NAMES = ["a", "b", "ab", "é", 'q"', ""]
+TEXTS = ["", "a", "b", "ab", "aab", "é", "ba\n", 'q"', "2024-02-29", "2023-02-29", "127.0.0.1", "12"]
+# In these, Python's re and ECMA-262 agree.
+PATTERNS = ["^a", "b$", "^[ab]*$", "a|é", "^.$", "[0-9]{2}", "^(?:ab)+$", "[^a]", "^a?b?$"]
+NUMBERS = [0, 1, 2, 3, 5, 6, 10, -1, -4, 0.5, 1.5, -0.25, 2.75, 100]
+
+
+# -- schemas --------------------------------------------------------------------------------------------------------
+def _some(choices: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """A few of these keywords."""
+    return st.lists(st.sampled_from(sorted(choices)), min_size=1, max_size=3, unique=True).flatmap(
+        lambda names: st.fixed_dictionaries({name: choices[name] for name in names})
+    )
+
+
+def _strings() -> st.SearchStrategy[Any]:
+    size = st.integers(0, 3)
+    return _some(
+        {
+            "pattern": st.sampled_from(PATTERNS),
+            "minLength": size,
+            "maxLength": size,
+            "format": st.sampled_from(["date", "ipv4", "unheard-of"]),
+        }
+    )
+
+
+def _numbers() -> st.SearchStrategy[Any]:
+    bound = st.sampled_from(NUMBERS)
+    return _some(
+        {
+            "minimum": bound,
+            "maximum": bound,
+            "exclusiveMinimum": bound,
+            "exclusiveMaximum": bound,
+            "multipleOf": st.sampled_from([1, 2, 3, 0.5, 0.25, 1.5]),
+        }
+    )
+
+
+def _arrays(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    size = st.integers(0, 3)
+    return _some(
+        {
+            "items": inner,
+            "prefixItems": st.lists(inner, min_size=1, max_size=2),
+            "minItems": size,
+            "maxItems": size,
+            "uniqueItems": st.booleans(),
+            "contains": inner,
+            "minContains": st.integers(0, 2),
+            "maxContains": st.integers(0, 2),
+            "unevaluatedItems": inner,
+        }
+    )
+
+
+def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    names = st.lists(st.sampled_from(NAMES), max_size=2, unique=True)
+    size = st.integers(0, 3)
+    return _some(
+        {
+            "properties": st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+            "patternProperties": st.dictionaries(st.sampled_from(PATTERNS), inner, max_size=2),
+            "additionalProperties": inner,
+            "propertyNames": _strings(),
+            "required": names,
+            "minProperties": size,
+            "maxProperties": size,
+            "dependentRequired": st.dictionaries(st.sampled_from(NAMES), names, max_size=2),
+            "dependentSchemas": st.dictionaries(st.sampled_from(NAMES), inner, max_size=1),
+            "unevaluatedProperties": inner,
+        }
+    )
+
+
+def _combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    some = st.lists(inner, min_size=1, max_size=3)
+    condition = st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner})
+    return st.one_of(
+        _some({"allOf": some, "anyOf": some, "oneOf": some, "not": inner}),
+        condition,
+    )
+
+
+TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
+
+
+def schemas() -> st.SearchStrategy[Any]:
+    """Schemas of 2020-12, up to three levels deep, with one definition that may refer to itself below an array or
+    object."""
+    leaf = st.one_of(
+        st.booleans(),
+        st.sampled_from(TYPES).map(lambda t: {"type": t}),
+        st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True).map(lambda t: {"type": t}),
+        st.lists(values(1), min_size=1, max_size=3).map(lambda v: {"enum": v}),
+        values(1).map(lambda v: {"const": v}),
+        _strings().map(lambda s: {"type": "string", **s}),
+        _numbers().map(lambda s: {"type": "number", **s}),
+        _numbers().map(lambda s: {"type": "integer", **s}),
+        st.just({"$ref": "#/$defs/node"}),
+    )
+
+    def grow(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        groups = st.one_of(_arrays(inner), _objects(inner), _combined(inner), _strings(), _numbers())
+        typed = st.one_of(
+            _arrays(inner).map(lambda s: {"type": "array", **s}), _objects(inner).map(lambda s: {"type": "object", **s})
+        )
+        together = st.lists(groups, min_size=1, max_size=2).map(lambda gs: {k: v for g in gs for k, v in g.items()})
+        return st.one_of(typed, typed, together)
+
+    def closed(schema: Any, node: Any) -> Any:
+        if "#/$defs/node" not in json.dumps([schema, node]):
+            return schema
+        base = schema if isinstance(schema, dict) else {"allOf": [schema]}
+        return {**base, "$defs": {"node": node}}
+
+    node = st.sampled_from(
+        [
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}}, "additionalProperties": False},
+            {"type": ["array", "null"], "items": {"$ref": "#/$defs/node"}, "maxItems": 2},
+            {"type": "integer"},
+            {"anyOf": [{"const": "a"}, {"type": "array", "prefixItems": [{"$ref": "#/$defs/node"}], "items": False}]},
+        ]
+    )
+    return st.builds(closed, st.recursive(leaf, grow, max_leaves=6), node)
+
+
+# -- values ---------------------------------------------------------------------------------------------------------
+def values(depth: int = 2) -> st.SearchStrategy[Any]:
+    """Values over the alphabet of the schemas."""
+    scalar = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(TEXTS))
+    if depth == 0:
+        return scalar
+    inner = values(depth - 1)
+    return st.one_of(scalar, st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(NAMES), inner, max_size=3))
+
+
+def _universe() -> list[Any]:
+    """A few hundred small values: every scalar, short arrays, small objects."""
+    scalars = [None, True, False, 0, 1, 2, -1, 0.5, 10, *TEXTS]
+    few = [None, True, 0, 1, 0.5, "a", "b", "é", [], {}, [1], {"a": 1}]
+    out: list[Any] = [*scalars, [], {}]
+    out += [[v] for v in [*scalars, [], {}, [1]]]
+    out += [[v, w] for v in few for w in few]
+    out += [[0, 1, 2], [1, 1, 0], ["a", "b", "a"], ["a", "b", "é"], [0, "a", None], [[0], [1], [0]]]
+    out += [{n: v} for n in NAMES for v in few]
+    out += [{n: v, m: w} for n in NAMES[:3] for m in NAMES[:4] if n != m for v in few[:6] for w in few[2:6]]
+    out += [{"a": 0, "b": 1, "é": "a"}, {"b": "b", "a": "a", "ab": None}, {"a": {"a": {}}}, {"a": {"a": {"a": 1}}}]
+    return out
+
+
+UNIVERSE = _universe()
+
+
+def judge(schema: Any) -> jsonschema.Draft202012Validator:
+    """Is a value valid, formats asserted?"""
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["date", "ipv4"]))
+
+
+# -- spelling -------------------------------------------------------------------------------------------------------
+def exact(number: str) -> Any:
+    """A number's value without rounding: an int where it is one."""
+    value = Decimal(number)
+    if abs(value.adjusted()) > 300:
+        raise OverflowError(number)
+    fraction = Fraction(value)
+    return fraction.numerator if fraction.denominator == 1 else fraction
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    assert len(set(names)) == len(names), f"a name is written twice: {names}"
+    return dict(pairs)
+
+
+def parse(text: str) -> Any:
+    """As ``json.loads``, exact, and strict about names that are written twice and words that are not JSON."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(text, parse_float=exact, object_pairs_hook=unique, parse_constant=refuse)
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "flexible": {},
+    "compact": {"separators": (",", ":")},
+    "spaced": {},
+    "indented": {"indent": 2},
+    "free": {"indent": 1},
+}
+
+
+def write(value: Any, layout: str = "flexible", ensure_ascii: bool = False) -> bytes:
+    return json.dumps(value, ensure_ascii=ensure_ascii, **LAYOUTS[layout]).encode()
+
+
+def respell(text: str, seed: int) -> str:
+    """The same JSON with characters of its strings escaped at random."""
+    chance = random.Random(seed)
+
+    def spell(match: re.Match[str]) -> str:
+        short = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\n": "\\n", "\t": "\\t", "\b": "\\b", "\f": "\\f", "\r": "\\r"}
+        out = []
+        for character in json.loads(match[0]):
+            units = character.encode("utf-16-be")
+            hexes = "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+            ways = [hexes, hexes.upper().replace("\\U", "\\u")]
+            ways += [short[character]] if character in short else []
+            ways += [character] * 2 if character >= " " and character not in '"\\' else []
+            out.append(chance.choice(ways))
+        return '"' + "".join(out) + '"'
+
+    return re.sub(r'"(?:[^"\\]|\\.)*"', spell, text)
+
+
+def laid_out(text: str, layout: str) -> bool:
+    """Whether the white space of a JSON text is the layout's, whatever its strings and numbers are."""
+    parts = iter(range(10**9))
+    plain = re.sub(r'"(?:[^"\\]|\\.)*"', lambda _: f'"{next(parts)}s"', text)  # names stay different
+    plain = re.sub(r'("[0-9]+s")|-?[0-9][-+.0-9eE]*', lambda match: match[1] or "0", plain)
+    blanks = re.findall(r"(.?)([ \t\r\n]+)", plain)
+    if layout == "flexible":
+        return all(before and before in ",:" and space == " " for before, space in blanks)
+    if layout == "free":
+        return all(len(space) <= 40 for _, space in blanks)
+    return plain == json.dumps(json.loads(plain), **LAYOUTS[layout])
+
+
+def depth(value: Any) -> int:
+    """How deep arrays and objects nest; 0 for a scalar."""
+    if isinstance(value, list | dict):
+        return 1 + max((depth(v) for v in (value.values() if isinstance(value, dict) else value)), default=0)
+    return 0
+
+
+# -- ends -----------------------------------------------------------------------------------------------------------
+_CLOSERS = b'}]"'
+_SCALARS = b"0123456789tfn-:abcdefghijklmnopqrstuvwxyz"
+
+
+def finish(program: Any, state: int, chance: random.Random, limit: int = 6000) -> bytes:
+    """A way from a state to the end: brackets and strings are closed as soon as they may be, the rest is chance.
+
+    Every state of a program is alive, so there is no way back to take; a text may only become long.
+    """
+    out = bytearray()
+    while not program.is_nullable(state):
+        assert len(out) < limit, f"no end after {bytes(out[:200])!r}"
+        first = program.first_bytes(state)
+        assert first, f"a dead end after {bytes(out)!r}"
+        byte = next((b for b in _CLOSERS if b in first), None)
+        if byte is None or (byte == 0x22 and chance.random() < 0.1):
+            plain = [b for b in first if b in _SCALARS] or [b for b in first if 0x20 < b < 0x7F] or list(first)
+            byte = chance.choice(plain)
+        out.append(byte)
+        state = program.derivative(state, bytes([byte]))
+    return bytes(out)
