@@ -233,19 +233,17 @@ class Algebra:
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell]:
         """A product of many cells: what is empty is dropped on the way."""
         from guiderail.frontends.json_schema.satisfiable import is_empty_object
-        from guiderail.frontends.json_schema.simplify import without_covered
+        from guiderail.frontends.json_schema.simplify import Cover
 
         self._limit(len(a) * len(b) // 64)
-        cells: list[ObjectCell] = []
+        cover = Cover()
         for x in a:
             for y in b:
                 cell = self._and_object(x, y)
                 if cell is not None and not is_empty_object(self, cell):
-                    cells.append(cell)
-            if len(cells) <= 512:
-                cells = without_covered(cells)
-            self._limit(len(cells))
-        return cells
+                    cover.add(cell)
+            self._limit(len(cover.cells))
+        return cover.cells
 
     def _limit(self, size: int) -> None:
         if size > self.max_branches:

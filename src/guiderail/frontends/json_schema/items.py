@@ -42,7 +42,7 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
 
     def item(term: Term) -> int:
         handle = lowering.term(term, level + 1)
-        return b.item(handle, lowering.is_infinite(term)) if unique and handle != b.EMPTY else handle
+        return b.item(handle, lowering.abundance.term(term)) if unique and handle != b.EMPTY else handle
 
     if cell.contains:
         inside = _counted(lowering, cell, frame, item, low, high)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from guiderail import _core
+from guiderail.frontends.json_schema.abundance import Abundance
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.items import lower_items
 from guiderail.frontends.json_schema.layout import Notation
@@ -58,7 +59,7 @@ class Lowering:
         self._open: set[object] = set()
         self._rules: dict[object, int] = {}
         self._strings: dict[Strings, int] = {}
-        self._infinite: dict[Term, bool] = {TRUE: True, FALSE: False}
+        self.abundance = Abundance(document.algebra)
 
     def term(self, term: Term, level: int = 0) -> int:
         """The expression of a term; EMPTY if it has no value.
@@ -164,16 +165,6 @@ class Lowering:
             import warnings
 
             warnings.warn(f"{pointer}: not enforced: {reason}", stacklevel=2)
-
-    def is_infinite(self, term: Term) -> bool:
-        """Whether a term surely has infinitely many values."""
-        known = self._infinite.get(term)
-        if known is None:
-            shape = term.shape()
-            known = self._infinite[term] = (
-                not shape.numbers.is_finite() and self.document.options.max_integer_digits is None
-            ) or (shape.strings.is_all() and self.max_string is None)
-        return known
 
     # -- objects
     def object(self, cell: ObjectCell, level: int) -> int:

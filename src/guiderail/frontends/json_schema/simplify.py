@@ -7,18 +7,36 @@ from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
 
-__all__ = ["without_covered"]
+__all__ = ["Cover", "without_covered"]
+
+_MOST = 400  # cells among which covers are looked for: it takes the square of that
 
 
 def without_covered(cells: list[ObjectCell]) -> list[ObjectCell]:
     """The cells without those that lie within another."""
-    kept: list[ObjectCell] = []
+    cover = Cover()
     for cell in cells:
-        if any(_covers(other, cell) for other in kept):
-            continue
-        kept = [other for other in kept if not _covers(cell, other)]
-        kept.append(cell)
-    return kept
+        cover.add(cell)
+    return cover.cells
+
+
+class Cover:
+    """Cells of a union as they come, none of which lies plainly within another."""
+
+    __slots__ = ("cells",)
+
+    def __init__(self) -> None:
+        self.cells: list[ObjectCell] = []
+
+    def add(self, cell: ObjectCell) -> None:
+        cells = self.cells
+        if len(cells) < _MOST:
+            for other in cells:
+                if _covers(other, cell):
+                    return
+            if any(_covers(cell, other) for other in cells):
+                self.cells = [other for other in cells if not _covers(cell, other)]
+        self.cells.append(cell)
 
 
 def _covers(y: ObjectCell, x: ObjectCell) -> bool:

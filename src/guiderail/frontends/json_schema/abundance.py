@@ -1,0 +1,171 @@
+"""Whether a schema has more values than anyone will ever list.
+
+A list of distinct values must not run out of them. Where there are plenty of values nothing needs to be decided while
+the list is written. "Plenty" is surely more than `PLENTY`; a False answer says nothing.
+"""
+
+from __future__ import annotations
+
+from guiderail.frontends.json_schema.algebra import Algebra
+from guiderail.frontends.json_schema.formats import FormatTexts
+from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, ObjectCell, Term
+from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.regex import Regex
+from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, Rep, Set
+
+__all__ = ["PLENTY", "Abundance"]
+
+PLENTY = 1 << 32
+_FORMATS = frozenset(
+    (
+        "date-time",
+        "email",
+        "hostname",
+        "idn-email",
+        "idn-hostname",
+        "ipv6",
+        "iri",
+        "iri-reference",
+        "json-pointer",
+        "regex",
+        "relative-json-pointer",
+        "time",
+        "uri",
+        "uri-reference",
+        "uri-template",
+        "uuid",
+    )
+)
+
+
+class Abundance:
+    """Answers for the terms of one document."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+        self.known: dict[Term, bool] = {TRUE: True, FALSE: False}
+
+    def term(self, term: Term) -> bool:
+        """Whether there surely are plenty of values."""
+        known = self.known.get(term)
+        if known is None:
+            self.known[term] = False  # met again on the way: nothing is known
+            shape = term.shape()
+            count = shape.numbers.count()
+            known = self.known[term] = (
+                count is None
+                or count > PLENTY
+                or many_texts(shape.strings)
+                or any(self._array(cell) for cell in shape.arrays)
+                or any(self._object(cell) for cell in shape.objects)
+            )
+        return known
+
+    def _array(self, cell: ArrayCell) -> bool:
+        if cell.contains or cell.unique or cell.repeated or self.algebra.emptiness.array(cell):
+            return False
+        longest = len(cell.prefix) + 1 if cell.max is None else min(cell.max, len(cell.prefix) + 1)
+        for i in range(longest):
+            if i > cell.min and self.algebra.emptiness.term(cell.item(i)):
+                return False
+            if self.term(cell.item(i)):
+                return True
+        return cell.max is None and not self.algebra.emptiness.term(cell.rest)
+
+    def _object(self, cell: ObjectCell) -> bool:
+        if cell.obligations or self.algebra.emptiness.object(cell):
+            return False
+        room = cell.max is None or cell.max > len(cell.required)
+        for name, term in cell.named.items():
+            if (room or name in cell.required) and self.term(term):
+                return True
+        if room and not cell.rules and cell.rest is not FALSE:
+            return not self.algebra.emptiness.term(cell.rest)
+        return False
+
+
+def many_texts(strings: Strings) -> bool:
+    """Whether there surely are plenty of texts."""
+    kind, parts = strings._kind, strings._parts
+    if kind in ("all", "but"):
+        return True
+    if kind == "length":
+        return parts[1] is None or parts[1] >= 2
+    if kind == "or":
+        return any(many_texts(part) for part in parts)
+    if kind == "and":  # a least length leaves endlessly many of endlessly many
+        bounds = [part for part in parts if part._kind == "length"]
+        atoms = [part for part in parts if part._kind != "length"]
+        return len(atoms) == 1 and all(part._parts[1] is None for part in bounds) and _endless(atoms[0])
+    return kind == "atom" and _count_atom(strings) > PLENTY
+
+
+def _endless(strings: Strings) -> bool:
+    return strings._kind == "atom" and _count_atom(strings) == _INFINITE
+
+
+_INFINITE = 1 << 200
+
+
+def _count_atom(strings: Strings) -> int:
+    """A lower bound of the number of texts of a constraint."""
+    constraint, _, positive = strings._parts
+    if not positive or strings.is_empty():
+        return 0
+    if isinstance(constraint, FormatTexts):
+        return PLENTY + 1 if constraint.name in _FORMATS else 0
+    if not isinstance(constraint, Regex) or constraint.max_length is not None:
+        return 0
+    tree = constraint._parsed.tree
+    branches = tree.items if isinstance(tree, Alt) else [tree]
+    return max((_count_branch(branch, constraint.mode == "search") for branch in branches), default=0)
+
+
+def _count_branch(tree: Node, search: bool) -> int:
+    items = list(tree.items) if isinstance(tree, Cat) else [tree]
+    start = end = False
+    while items and isinstance(items[0], Edge) and items[0].behind and items[0].edge and not len(items[0].chars):
+        start = True
+        items.pop(0)
+    while items and (
+        isinstance(items[-1], EndNl)
+        or (isinstance(items[-1], Edge) and not items[-1].behind and items[-1].edge and not len(items[-1].chars))
+    ):
+        end = True
+        items.pop()
+    count, _ = _count(Cat(items, 0, 0))
+    return _INFINITE if count and search and not (start and end) else count
+
+
+def _count(node: Node) -> tuple[int, int | None]:
+    """A lower bound of the number of texts, 0 where it is not known, and their length if all have the same."""
+    if isinstance(node, Lit):
+        return 1, len(node.text)
+    if isinstance(node, Set):
+        return len(node.chars), 1
+    if isinstance(node, Cat):
+        product, length, most = 1, 0, 1
+        fixed = True
+        for item in node.items:
+            count, size = _count(item)
+            if not count:
+                return 0, None
+            most = max(most, count)
+            if fixed and size is not None:  # up to here each text falls into its parts in one way
+                product, length = min(product * count, _INFINITE), length + size
+            else:
+                fixed = False
+        return max(product, most), length if fixed else None
+    if isinstance(node, Alt):
+        counts = [_count(item) for item in node.items]
+        sizes = {size for _, size in counts}
+        return max((count for count, _ in counts), default=0), sizes.pop() if len(sizes) == 1 else None
+    if isinstance(node, Rep):
+        count, size = _count(node.item)
+        if node.min == 0 and not count:
+            return 0, None
+        if node.max < 0:
+            return (_INFINITE if count and size != 0 else 0), None
+        many = min(count ** min(node.max, 64), _INFINITE) if size is not None else count
+        return many, size * node.max if size is not None and node.min == node.max else None
+    return 0, None
