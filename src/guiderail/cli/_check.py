@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
 _STYLES = {"ok": "green", "unsatisfiable": "bold red", "unsupported": "bold red", "invalid": "bold red"}
+_MOST_PLACES = 6  # of one finding that are printed
 _HEADINGS = {
     "unreachable": "Parts that no document uses",
     "unbounded": "Values without a bound",
@@ -144,14 +145,20 @@ def _show(console: Console, check: SchemaCheck, *, quiet: bool, unmeasured: str)
         title = "Keywords that are not simply enforced" if heading == "Keywords" else heading
         console.print(f"  {title}", style="bold", markup=False)
         table = Table.grid(padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=False, ratio=None, overflow="fold")
-        table.add_column(overflow="fold")
+        places: dict[tuple[str, str], list[str]] = {}
         for _, place, message, remedy in part:
+            places.setdefault((message, remedy), []).append(place)
+        for (message, remedy), where in places.items():
             text = Text(message)
             if remedy:
                 text.append(f"; {remedy}", "cyan")
-            table.add_row(Text("    " + place, "dim"), text)
+            shown = where if len(where) <= _MOST_PLACES else [*where[: _MOST_PLACES - 1], _more(where)]
+            table.add_row(Text("\n".join(f"    {place}" for place in shown), "dim", overflow="fold"), text)
         console.print(table)
+
+
+def _more(places: Sequence[str]) -> str:
+    return f"and {len(places) - _MOST_PLACES + 1:,} more (--json has them)"
 
 
 def _time(seconds: float) -> str:
