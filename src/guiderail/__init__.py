@@ -54,6 +54,7 @@ if _typing.TYPE_CHECKING:
         unquoted_text,
     )
     from guiderail.frontends.json_schema import JsonSchema, SchemaError, SchemaLimitError, SchemaOptions, json_schema
+    from guiderail.frontends.python_types import PythonType, ReadError, call, python_type, read
     from guiderail.frontends.regex import regex
     from guiderail.generation import (
         Generation,
@@ -86,6 +87,8 @@ __all__ = [
     "MatcherError",
     "ModelError",
     "PatternError",
+    "PythonType",
+    "ReadError",
     "SchemaError",
     "SchemaLimitError",
     "SchemaOptions",
@@ -102,6 +105,7 @@ __all__ = [
     "apply_token_bitmask_inplace",
     "bitmask_to_bool",
     "bool_to_bitmask",
+    "call",
     "choice",
     "clear_cache",
     "compile",
@@ -119,7 +123,9 @@ __all__ = [
     "optional",
     "paragraph_token",
     "patterns",
+    "python_type",
     "quoted_text",
+    "read",
     "regex",
     "repeat",
     "reset_token_bitmask",
@@ -185,6 +191,13 @@ _HOME = {
         "SchemaLimitError",
         "SchemaOptions",
         "json_schema",
+    ),
+    "guiderail.frontends.python_types": (
+        "PythonType",
+        "ReadError",
+        "call",
+        "python_type",
+        "read",
     ),
     "guiderail.frontends.regex": ("regex",),
     "guiderail.generation": (

@@ -1,0 +1,219 @@
+"""What stands in ``Annotated[T, …]``, gathered: annotated-types, pydantic's ``Field``, constraints, descriptions.
+
+Known by class name and module, so that neither library need be installed. Metadata of other libraries is passed
+over, as PEP 593 asks; what belongs to annotated-types or pydantic and is not known here is refused.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from guiderail.constraint import Constraint
+from guiderail.frontends.python_types.errors import unsupported
+from guiderail.frontends.python_types.rust_patterns import rust_pattern
+from guiderail.frontends.regex import regex
+
+__all__ = ["Bounds", "exact", "gather"]
+
+_ORDER = ("gt", "ge", "lt", "le")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Restrictions of one value. Each is None (or empty) where nothing was said."""
+
+    gt: Any = None
+    ge: Any = None
+    lt: Any = None
+    le: Any = None
+    multiple_of: Any = None
+    min_length: int | None = None
+    max_length: int | None = None
+    max_digits: int | None = None
+    decimal_places: int | None = None
+    texts: tuple[str | Constraint, ...] = ()  # the string is in all of them; str: a pattern of ECMA-262, a search
+    strip: bool = False  # white space at the ends is cut off before lengths are checked
+    timezone: Any = field(default=...)  # ...: either; None: naive; True: aware
+    ascii: bool = False
+    checks: tuple[Callable[[Any], Any], ...] = ()  # predicates, run on the value that was read
+    validators: tuple[Any, ...] = ()  # pydantic's, in the order of the annotation
+    description: str | None = None
+
+    def but(self, **changes: Any) -> Bounds:
+        """With other values of these fields."""
+        return replace(self, **changes)
+
+    def __and__(self, other: Bounds) -> Bounds:
+        changes: dict[str, Any] = {}
+        for name, pick in (("gt", max), ("ge", max), ("lt", min), ("le", min), ("min_length", max), ("max_length", min),
+                           ("max_digits", min), ("decimal_places", min)):  # fmt: skip
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if theirs is not None:
+                changes[name] = theirs if mine is None else pick(mine, theirs)
+        if other.multiple_of is not None:
+            if self.multiple_of is not None and self.multiple_of != other.multiple_of:
+                changes["multiple_of"] = _common_multiple(exact(self.multiple_of), exact(other.multiple_of))
+            else:
+                changes["multiple_of"] = other.multiple_of
+        changes["texts"] = self.texts + other.texts
+        changes["strip"] = self.strip or other.strip
+        changes["ascii"] = self.ascii or other.ascii
+        changes["checks"] = self.checks + other.checks
+        changes["validators"] = self.validators + other.validators
+        if other.timezone is not ...:
+            if self.timezone is not ... and self.timezone != other.timezone:
+                raise unsupported("Annotated", "one constraint asks for a time zone and another for none")
+            changes["timezone"] = other.timezone
+        if other.description is not None:
+            changes["description"] = other.description
+        return replace(self, **changes)
+
+
+def exact(value: Any) -> Fraction:
+    """A bound as the number that its decimal spelling says (0.1 is a tenth)."""
+    if isinstance(value, float):
+        return Fraction(Decimal(repr(value)))
+    return Fraction(value)
+
+
+def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
+    import math
+
+    return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))
+
+
+_PASSED_OVER = {"Strict", "AllowInfNan", "Unit", "Discriminator", "Tag", "FailFast", "OnErrorOmit", "SkipValidation",
+                "WithJsonSchema", "PlainSerializer", "WrapSerializer", "SerializeAsAny", "Deprecated"}  # fmt: skip
+_VALIDATORS = {"AfterValidator", "BeforeValidator", "PlainValidator", "WrapValidator"}
+# What FieldInfo and StringConstraints keep beside the classes of annotated-types.
+_GENERAL = {"strict", "allow_inf_nan", "coerce_numbers_to_str", "union_mode", "fail_fast", "to_upper", "to_lower",
+            "regex_engine", "ascii_only"}  # fmt: skip
+
+
+def gather(metadata: Iterable[Any], *, engine: str = "rust-regex") -> Bounds:
+    """The bounds that metadata of ``Annotated`` state, in order.
+
+    Args:
+        metadata: the metadata.
+        engine: how pydantic reads patterns, ``"rust-regex"`` or ``"python-re"``.
+
+    Raises:
+        CompileError: a constraint that cannot be enforced (``type-metadata``).
+        PatternError: a malformed pattern.
+    """
+    bounds = Bounds()
+    for item in metadata:
+        bounds &= _one(item, engine)
+    return bounds
+
+
+def _one(item: Any, engine: str) -> Bounds:
+    kind, module = type(item).__name__, type(item).__module__.partition(".")[0]
+    if isinstance(item, str):
+        return Bounds(description=item)
+    if typing.get_origin(item) is typing.Annotated:
+        raise unsupported(f"Annotated[…, {item}]", "is a type of its own, e.g. IsAscii[str]", "type-metadata")
+    if isinstance(item, Constraint):
+        return Bounds(texts=(item,))
+    if kind in ("Doc", "DocInfo") and isinstance(getattr(item, "documentation", None), str):
+        return Bounds(description=item.documentation)
+    if module == "annotated_types":
+        return _annotated_types(item, kind, engine)
+    if module == "pydantic":
+        return _pydantic(item, kind, engine)
+    return Bounds()
+
+
+def _annotated_types(item: Any, kind: str, engine: str) -> Bounds:
+    if kind in ("Gt", "Ge", "Lt", "Le", "MultipleOf"):
+        name = "multiple_of" if kind == "MultipleOf" else kind.lower()
+        return Bounds(**{name: _bound(kind, getattr(item, name))})
+    if kind == "MinLen":
+        return Bounds(min_length=item.min_length)
+    if kind == "MaxLen":
+        return Bounds(max_length=item.max_length)
+    if kind in ("Interval", "Len"):
+        return gather(item, engine=engine)
+    if kind == "Timezone":
+        if item.tz is None:
+            return Bounds(timezone=None)
+        if item.tz is ...:
+            return Bounds(timezone=True)
+        raise unsupported(
+            f"Timezone({item.tz!r})", "only Timezone(None) and Timezone(...) can be kept to", "type-metadata"
+        )
+    if kind in ("Predicate", "Not"):
+        return _predicate(item, kind)
+    if kind in _PASSED_OVER:
+        return Bounds()
+    raise unsupported(f"annotated_types.{kind}", "is not known; use a bound, a pattern or a Predicate", "type-metadata")
+
+
+def _predicate(item: Any, kind: str) -> Bounds:
+    test = item.func
+    if kind == "Not":
+        return Bounds(checks=(lambda value: not test(value),))
+    if test is str.isascii:
+        return Bounds(ascii=True)
+    if test is str.isdigit or test is str.isdecimal:
+        return Bounds(texts=("^[0-9]+$",))
+    return Bounds(checks=(test,))
+
+
+def _bound(kind: str, value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(
+        value, int | float | Decimal | Fraction | datetime.date | datetime.time | datetime.timedelta
+    ):
+        raise unsupported(f"{kind}({value!r})", "bounds are numbers, dates or times", "type-metadata")
+    if value != value:
+        raise unsupported(f"{kind}({value!r})", "nothing compares with NaN", "type-metadata")
+    if kind == "MultipleOf" and not (isinstance(value, int | float | Decimal | Fraction) and value > 0):
+        raise unsupported(f"MultipleOf({value!r})", "the divisor is a number above 0", "type-metadata")
+    return value
+
+
+def _pydantic(item: Any, kind: str, engine: str) -> Bounds:
+    if kind == "FieldInfo":
+        inner = gather(item.metadata, engine=engine)
+        return replace(inner, description=item.description) if item.description else inner
+    if kind == "StringConstraints":
+        return gather(list(item), engine=engine)
+    if kind in _VALIDATORS:
+        return Bounds(validators=(item,))
+    if kind == "EncodedStr" or kind == "EncodedBytes" or kind == "UuidVersion" or kind == "PathType":
+        return Bounds(validators=(item,))
+    if kind in _PASSED_OVER:
+        return Bounds()
+    if hasattr(item, "__dict__") and "GeneralMetadata" in kind:
+        return _general(dict(vars(item)), engine)
+    if hasattr(item, "__get_pydantic_core_schema__"):
+        return Bounds(validators=(item,))
+    raise unsupported(f"{kind} of pydantic", "is not known here and would be ignored", "type-metadata")
+
+
+def _general(said: dict[str, Any], engine: str) -> Bounds:
+    bounds = Bounds()
+    for name, value in said.items():
+        if value is None or name in _GENERAL:
+            continue
+        if name == "pattern":
+            text = value if isinstance(value, str) else value.pattern
+            flags = 0 if isinstance(value, str) else value.flags
+            if engine == "rust-regex" and isinstance(value, str):
+                bounds &= Bounds(texts=rust_pattern(text))
+            else:
+                bounds &= Bounds(texts=(regex(text, flags=flags & ~re.UNICODE, mode="search"),))
+        elif name in ("max_digits", "decimal_places", "min_length", "max_length", "multiple_of", *_ORDER):
+            bounds &= Bounds(**{name: value})
+        elif name == "strip_whitespace":
+            bounds &= Bounds(strip=bool(value))
+        else:
+            raise unsupported(f"Field({name}={value!r})", "is not known here and would be ignored", "type-metadata")
+    return bounds

@@ -1,0 +1,260 @@
+"""The constraint of a Python type, and the way back from its texts to its values."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, overload
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError
+from guiderail.frontends.python_types.containers import Named
+from guiderail.frontends.python_types.decode import Tree, parse_json
+from guiderail.frontends.python_types.errors import Mismatch, read_error
+from guiderail.frontends.python_types.nodes import Node, Schemas
+from guiderail.frontends.python_types.objects import function_of
+from guiderail.frontends.python_types.walk import Walker, type_words
+
+__all__ = ["PythonType", "call", "python_type", "read"]
+
+T = TypeVar("T")
+
+
+class PythonType(Constraint, Generic[T]):
+    """The texts that are values of a Python type; made by :func:`python_type`.
+
+    Attributes:
+        type: the type, or the function whose parameters are described.
+        schema: its JSON Schema. Where the type names a constraint for a string, the keyword ``x-guiderail-text``
+            is its index in ``constraint.texts``.
+        constraint: the constraint of that schema.
+    """
+
+    __slots__ = ("_key", "_node", "_options", "constraint", "schema", "type")
+
+    def __init__(self, kind: Any, node: Node, schema: dict[str, Any], constraint: Constraint, options: dict[str, Any]):
+        self.type = kind
+        self.schema = schema
+        self.constraint = constraint
+        self._node = node
+        self._options = options
+        self._key = (kind, constraint)
+
+    def _lower(self, b: _core.Builder) -> int:
+        return self.constraint._lower(b)
+
+    def read(self, text: str | bytes) -> T:
+        """The value that a text is.
+
+        For a function it is ``inspect.BoundArguments``, with defaults applied; see :func:`call`.
+
+        Raises:
+            ReadError: the text is not of the type, or the type's own code refuses it.
+        """
+        return self.read_tree(_tree(text, self._options.get("notation", "json")))
+
+    def read_tree(self, tree: Tree) -> T:
+        """As :meth:`read`, for a text that has been parsed already (see ``decode``)."""
+        try:
+            value: T = self._node.read(tree)
+        except Mismatch as error:
+            raise error.error() from error.cause
+        except RecursionError:
+            raise read_error(
+                f"the value is nested too deep to be made into a {type_words(self.type)}; cap it with max_depth",
+                code="read-depth",
+            ) from None
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PythonType):
+            return NotImplemented
+        return self.constraint == other.constraint and (self.type is other.type or bool(self.type == other.type))
+
+    def __hash__(self) -> int:
+        return hash(self.constraint)
+
+    def __repr__(self) -> str:
+        said = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        return f"python_type({type_words(self.type)}{said})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _remade, (self.type, self._options)
+
+
+def _remade(kind: Any, options: dict[str, Any]) -> PythonType[Any]:
+    return python_type(kind, **options)
+
+
+def _tree(text: str | bytes, notation: str) -> Tree:
+    if notation == "json":
+        return parse_json(text)
+    from guiderail.frontends.python_types.notations import parse
+
+    return parse(text, notation)
+
+
+@overload
+def python_type(
+    kind: type[T], *, defaults: str = ..., namespace: Mapping[str, Any] | None = ..., **options: Any
+) -> PythonType[T]: ...
+@overload
+def python_type(
+    kind: Any, *, defaults: str = ..., namespace: Mapping[str, Any] | None = ..., **options: Any
+) -> PythonType[Any]: ...
+def python_type(
+    kind: Any, *, defaults: str = "may-omit", namespace: Mapping[str, Any] | None = None, **options: Any
+) -> PythonType[Any]:
+    """The texts that are values of a Python type, JSON by default.
+
+        >>> import guiderail as gr
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Point:
+        ...     x: int
+        ...     y: int = 0
+        >>> point = gr.python_type(Point)
+        >>> point.read('{"x": 1}')
+        Point(x=1, y=0)
+
+    Known are pydantic models, dataclasses, typed dicts, named tuples and other classes (by the parameters of their
+    ``__init__``); enumerations and ``Literal``; unions; lists, tuples, sets, dicts and their abstract forms;
+    ``Annotated`` with the bounds of annotated-types, pydantic's ``Field``, or any constraint for a string; numbers,
+    ``Decimal`` and ``Fraction``, dates and times, UUIDs, paths, IP addresses, bytes (as base 64); ``Any``; generics,
+    aliases and recursive types; functions, by their parameters. A type whose texts cannot be promised to be read back
+    is refused.
+
+    Args:
+        kind: the type, or a function.
+        defaults: whether a member with a default is written: ``"may-omit"`` or ``"write"``.
+        namespace: names for forward references that cannot be found otherwise, such as those of local classes.
+        **options: those of :func:`json_schema`; here ``property_order`` is ``"declared"`` and values nest at
+            most 64 levels (``max_depth``) by default.
+
+    Raises:
+        CompileError: the type, or a constraint on it, cannot be kept to; the message says why (codes ``type-…``).
+        SchemaError: no value of the type can be written.
+    """
+    from guiderail.frontends.python_types.schema import type_schema
+
+    if defaults not in ("may-omit", "write"):
+        raise CompileError(f"defaults is 'may-omit' or 'write', not {defaults!r}", code="bad-schema-option")
+    node = _node(kind, namespace)
+    out = Schemas(write_defaults=defaults == "write")
+    schema = node.schema(out)
+    if isinstance(node, Named) and node.body is not None and node.label in out.definitions:
+        used = _references(out.definitions)
+        if node.label not in used:
+            schema = out.definitions.pop(node.label)
+    if out.definitions:
+        schema = {**schema, "$defs": out.definitions}
+    said = {
+        "property_order": "declared",
+        "max_depth": 64,
+        **options,
+    }
+    given = dict(options)
+    if defaults != "may-omit":
+        given["defaults"] = defaults
+    if namespace:
+        given["namespace"] = namespace
+    return PythonType(kind, node, schema, type_schema(schema, tuple(out.texts), said), given)
+
+
+def _references(part: Any) -> set[str]:
+    """The labels that a part of a schema refers to."""
+    if isinstance(part, list):
+        return set().union(*map(_references, part))
+    if not isinstance(part, dict):
+        return set()
+    found: set[str] = set().union(*map(_references, part.values()))
+    if isinstance(part.get("$ref"), str):
+        found.add(part["$ref"].removeprefix("#/$defs/").replace("~1", "/").replace("~0", "~"))
+    return found
+
+
+def _node(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
+    if namespace:
+        return _walked(kind, namespace)
+    try:
+        return _remembered(kind)
+    except TypeError:  # not hashable
+        return _walked(kind, None)
+
+
+@lru_cache(maxsize=256)
+def _remembered(kind: Any) -> Node:
+    return _walked(kind, None)
+
+
+def _walked(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
+    walker = Walker(namespace)
+    try:
+        if isinstance(kind, type) or not callable(kind) or _is_typing(kind):
+            return walker.node(kind)
+        return function_of(walker, kind)
+    except RecursionError:
+        raise CompileError(
+            f"{type_words(kind)} is nested too deep; a recursive type needs a name (a class or TypeAliasType)",
+            code="type-depth",
+        ) from None
+
+
+def _is_typing(kind: Any) -> bool:
+    """Whether a callable thing is a type all the same: ``list[int]``, ``NewType``, ``Optional`` …"""
+    known = type(kind).__module__ in ("typing", "typing_extensions", "types") or typing.get_origin(kind) is not None
+    return known and not inspect.isroutine(kind)
+
+
+def read(kind: Any, text: str | bytes, **options: Any) -> Any:
+    """The value of a Python type that a text is.
+
+        >>> import guiderail as gr
+        >>> gr.read(dict[int, set[str]], '{"1": ["a", "b"]}') == {1: {"a", "b"}}
+        True
+
+    Args:
+        kind: the type, as for :func:`python_type`, or what that returns.
+        text: the text.
+        **options: ``notation`` (``"json"``, ``"yaml"`` or ``"python"``) and ``namespace``, as for :func:`python_type`.
+
+    Raises:
+        ReadError: the text is not of the type, or the type's own code refuses it.
+        CompileError: the type is not known.
+    """
+    if isinstance(kind, PythonType):
+        if options:
+            raise CompileError("a python_type has its options already", code="bad-schema-option")
+        return kind.read(text)
+    unknown = set(options) - {"notation", "namespace"}
+    if unknown:
+        raise CompileError(f"read has no option {sorted(unknown)[0]!r}; notation, namespace", code="bad-schema-option")
+    node = _node(kind, options.get("namespace"))
+    return PythonType(kind, node, {}, Constraint(), {"notation": options.get("notation", "json")}).read(text)
+
+
+def call(function: Callable[..., T], text: str | bytes, **options: Any) -> T:
+    """Calls a function with the arguments that a text of its parameters gives.
+
+        >>> import guiderail as gr
+        >>> def area(width: float, height: float = 1.0) -> float:
+        ...     return width * height
+        >>> gr.call(area, '{"width": 2.5}')
+        2.5
+
+    Args:
+        function: the function, as for :func:`python_type`.
+        text: the arguments, as an object with the names of the parameters.
+        **options: as for :func:`read`.
+
+    Raises:
+        ReadError: the text is not of the function's parameters.
+        Exception: whatever the function raises.
+    """
+    if isinstance(function, type) or not callable(function):
+        raise CompileError("call takes a function; use gr.read for a class", code="type-not-function")
+    bound = read(function, text, **options)
+    return function(*bound.args, **bound.kwargs)

@@ -1,0 +1,127 @@
+"""Texts of values as trees: JSON as ``json`` reads it, but numbers keep their spelling.
+
+A tree is None, a bool, a str, a :class:`Number`, a list or a dict of trees. Nothing is rounded before the type
+has said what a number is to become: ``1.10`` is exact as a ``Decimal``.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+from guiderail.frontends.python_types.errors import Mismatch, read_error
+
+__all__ = ["Number", "Tree", "dump", "parse_json", "plain", "type_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number by its JSON spelling."""
+
+    text: str
+
+    def integer(self) -> int | None:
+        """The value, if it is a whole number (``1.0`` and ``1e2`` too)."""
+        if self.text.lstrip("-").isdigit():
+            return _integer(self.text)
+        value = self.decimal()
+        if not value:
+            return 0
+        if value.adjusted() > 4299 or value != value.to_integral_value():
+            return None
+        return int(value)
+
+    def decimal(self) -> Decimal:
+        """The exact value."""
+        try:
+            return Decimal(self.text)
+        except InvalidOperation:
+            if not any(digit in "123456789" for digit in self.text.lower().partition("e")[0]):
+                return Decimal(0)
+            raise Mismatch(f"is beyond the exponents of a Decimal ({self.text[:40]})") from None
+
+    def plain(self) -> int | float:
+        """An int if it is spelled as one, a float otherwise: what ``json.loads`` gives."""
+        return _integer(self.text) if self.text.lstrip("-").isdigit() else float(self.text)
+
+
+def _integer(text: str) -> int:
+    """An int of any length: ``int`` reads 4,300 digits at most unless told otherwise, and quadratically."""
+    if len(text) <= 600:
+        return int(text)
+    if text[0] == "-":
+        return -_integer(text[1:])
+    half = len(text) // 2
+    power: int = 10 ** (len(text) - half)
+    return _integer(text[:half]) * power + _integer(text[half:])
+
+
+Tree: TypeAlias = Any  # None | bool | str | Number | list[Tree] | dict[str, Tree]
+
+
+def _members(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise Mismatch(f"has two members named {again!r}")
+    return members
+
+
+def _constant(name: str) -> Tree:
+    raise Mismatch(f"holds {name}, which is not JSON")
+
+
+def parse_json(text: str | bytes) -> Tree:
+    """The tree of a JSON text (RFC 8259).
+
+    Raises:
+        ReadError: the text is not JSON, names a member twice or is nested too deep for the interpreter.
+    """
+    try:
+        return json.loads(
+            text, parse_int=Number, parse_float=Number, parse_constant=_constant, object_pairs_hook=_members
+        )
+    except Mismatch as error:
+        raise error.error() from None
+    except RecursionError:
+        raise read_error(
+            "the text is nested too deep for this interpreter; cap the nesting of the type (max_depth)",
+            code="read-depth",
+        ) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise read_error(f"the text is not JSON ({error})", code="read-syntax") from error
+
+
+def plain(tree: Tree) -> Any:
+    """A tree as ``json.loads`` would have given it."""
+    if isinstance(tree, Number):
+        return tree.plain()
+    if isinstance(tree, list):
+        return [plain(item) for item in tree]
+    if isinstance(tree, dict):
+        return {name: plain(value) for name, value in tree.items()}
+    return tree
+
+
+def dump(tree: Tree) -> str:
+    """A tree as JSON text, numbers as they were spelled."""
+    if isinstance(tree, Number):
+        return tree.text
+    if isinstance(tree, list):
+        return f"[{','.join(map(dump, tree))}]"
+    if isinstance(tree, dict):
+        return "{" + ",".join(f"{json.dumps(name)}:{dump(value)}" for name, value in tree.items()) + "}"
+    return json.dumps(tree)
+
+
+def type_name(tree: Tree) -> str:
+    """The JSON type of a tree, for messages."""
+    if tree is None:
+        return "null"
+    for kind, name in ((bool, "a boolean"), (str, "a string"), (Number, "a number"), (list, "an array")):
+        if isinstance(tree, kind):
+            return name
+    return "an object"

@@ -1,0 +1,474 @@
+"""The parts of a type: each says its JSON Schema and reads its values back.
+
+Both come from one node, so what the schema lets through is what ``read`` takes. ``read`` checks everything that
+the schema says once more: a union needs it to find its branch, and texts may come from elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from guiderail.constraint import AllOf, Constraint
+from guiderail.frontends.python_types.bounds import Bounds, exact
+from guiderail.frontends.python_types.decode import Number, Tree, plain, type_name
+from guiderail.frontends.python_types.errors import Mismatch, unsupported
+from guiderail.frontends.python_types.rust_patterns import ASCII
+
+__all__ = ["AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
+
+TEXT = "x-guiderail-text"
+"""The keyword whose value is the index of a constraint of the decoded string; see ``schema``."""
+
+LARGEST = 1.7976931348623157e308
+
+
+class Schemas:
+    """Collects the definitions while nodes say their schemas."""
+
+    def __init__(self, *, write_defaults: bool = False) -> None:
+        self.write_defaults = write_defaults
+        self.definitions: dict[str, Any] = {}
+        self.texts: list[Constraint] = []
+
+    def text(self, constraint: Constraint) -> int:
+        """The index of a constraint of texts."""
+        if constraint not in self.texts:
+            self.texts.append(constraint)
+        return self.texts.index(constraint)
+
+
+class Node:
+    """A part of a type.
+
+    Attributes:
+        name: the type in words, for messages.
+        kinds: the JSON types of its values (``"null"``, ``"boolean"``, ``"number"``, ``"string"``, ``"array"``,
+            ``"object"``).
+        hashable: whether its Python values can be hashed.
+        fractional: whether a whole number would rather be of another branch of a union.
+        injective: whether different JSON values always read as different Python values.
+    """
+
+    name: str
+    kinds: frozenset[str] = frozenset()
+    hashable: bool = True
+    injective: bool = True
+    fractional: bool = False
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def read(self, tree: Tree) -> Any:
+        """The value; raises Mismatch."""
+        raise NotImplementedError
+
+    def constrained(self, bounds: Bounds) -> Node:
+        """This with further bounds, none of which is a check, a validator or a description."""
+        said = [f.name for f in bounds.__dataclass_fields__.values() if getattr(bounds, f.name) != f.default]
+        raise unsupported(
+            f"{', '.join(said)} of {self.name}", "this constraint does not apply to the type", "type-metadata"
+        )
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        """For a key of a dict: the schema of the member's name, and what reads it."""
+        raise unsupported(
+            f"a dict with keys of {self.name}",
+            "keys of JSON are strings; use str, int, bool, an Enum, a Literal or a type written as a string",
+            "type-key",
+        )
+
+    def fail(self, tree: Tree) -> Mismatch:
+        return Mismatch(f"is {type_name(tree)}, not {self.name}")
+
+
+def only(bounds: Bounds, *allowed: str) -> bool:
+    """Whether a bound says nothing outside these fields."""
+    return all(getattr(bounds, f.name) == f.default or f.name in allowed for f in bounds.__dataclass_fields__.values())
+
+
+def read_in(node: Node, tree: Tree, step: str | int) -> Any:
+    """Reads a part, naming the step to it in any mismatch."""
+    try:
+        return node.read(tree)
+    except Mismatch as error:
+        error.path.append(step)
+        raise
+
+
+@dataclass
+class AnyNode(Node):
+    """Any JSON value, read as ``json.loads`` does. Among hashable values: scalars only."""
+
+    name: str = "Any"
+    scalar: bool = False
+    injective: bool = False
+    kinds = frozenset({"null", "boolean", "number", "string", "array", "object"})
+
+    @property
+    def hashable(self) -> bool:  # type: ignore[override]
+        return self.scalar
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        # Numbers are kept to what a float can hold and int() reads.
+        scalars = ["null", "boolean", "string", "number"]
+        bounds = {"minimum": -LARGEST, "maximum": LARGEST}
+        if self.scalar:
+            return {"type": scalars, **bounds}
+        out.definitions.setdefault(
+            "Any",
+            {
+                "type": [*scalars, "array", "object"],
+                **bounds,
+                "items": {"$ref": "#/$defs/Any"},
+                "additionalProperties": {"$ref": "#/$defs/Any"},
+            },
+        )
+        return {"$ref": "#/$defs/Any"}
+
+    def read(self, tree: Tree) -> Any:
+        if self.scalar and isinstance(tree, list | dict):
+            raise self.fail(tree)
+        made = plain(tree)
+        if not _is_finite(made):
+            raise Mismatch("holds a number beyond the largest float")
+        return made
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        return {}, str
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, list | dict):
+        return all(map(_is_finite, value.values() if isinstance(value, dict) else value))
+    return True
+
+
+@dataclass
+class Simple(Node):
+    """None, bool."""
+
+    name: str
+    json_type: str
+    values: tuple[Any, ...]
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({self.json_type})
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        return {"type": self.json_type}
+
+    def read(self, tree: Tree) -> Any:
+        for value in self.values:
+            if tree is value:
+                return value
+        raise self.fail(tree)
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        if self.json_type == "null":
+            return super().key(out)
+        return Literals(self.name, tuple((str(value).lower(), value) for value in self.values)).key(out)
+
+
+def call_user(make: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """A call of the user's code: whatever it raises is a mismatch with that cause."""
+    try:
+        return make(*args, **named)
+    except (Mismatch, RecursionError):
+        raise
+    except Exception as error:
+        raise Mismatch("is refused", error) from error
+
+
+# -- strings
+@dataclass
+class Text(Node):
+    """A string, or a value that is written as one.
+
+    ``pattern`` (ECMA-262, anchored) is all that ``parse`` reads; None: any text.
+    """
+
+    name: str = "str"
+    pattern: str | None = None
+    parse: Callable[[str], Any] | None = None
+    bounds: Bounds = field(default_factory=Bounds)
+    sized: bool = False  # the lengths of bounds are those of the text
+    injective: bool = True
+    order: Callable[[Text, Bounds], Text] | None = None  # narrows the pattern to bounds of order
+    kinds = frozenset({"string"})
+
+    def constrained(self, bounds: Bounds) -> Node:
+        node: Text = self
+        if self.order is not None and not only(bounds, "texts"):
+            node = self.order(self, replace(bounds, texts=()))
+            bounds = Bounds(texts=bounds.texts)
+        sizes = ("min_length", "max_length", "strip") if self.sized else ()
+        if not only(bounds, "texts", *sizes, "ascii"):
+            return super().constrained(bounds)
+        return replace(node, bounds=node.bounds & bounds)
+
+    def texts(self) -> tuple[str | Constraint, ...]:
+        """All that the string must be in: patterns (searches of ECMA-262) and constraints."""
+        made = [*self.bounds.texts]
+        if self.pattern is not None:
+            made.insert(0, self.pattern)
+        if self.bounds.ascii:
+            made.append(ASCII)
+        if self.bounds.strip and self.bounds != Bounds(strip=True):
+            made.append(_STRIPPED)
+        return tuple(made)
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        made: dict[str, Any] = {"type": "string"}
+        if self.bounds.min_length:
+            made["minLength"] = self.bounds.min_length
+        if self.bounds.max_length is not None:
+            made["maxLength"] = self.bounds.max_length
+        texts = self.texts()
+        patterns = [{"pattern": one} for one in texts if isinstance(one, str)]
+        if len(patterns) == 1:
+            made |= patterns[0]
+        elif patterns:
+            made["allOf"] = patterns
+        constraints = tuple(one for one in texts if isinstance(one, Constraint))
+        if constraints:
+            made.setdefault("minLength", 0)  # a schema that only says "string" is not looked at further
+            made[TEXT] = out.text(constraints[0] if len(constraints) == 1 else AllOf(constraints))
+        return made
+
+    def read(self, tree: Tree) -> Any:
+        if not isinstance(tree, str):
+            raise self.fail(tree)
+        low, high = self.bounds.min_length, self.bounds.max_length
+        if (low is not None and len(tree) < low) or (high is not None and len(tree) > high):
+            raise Mismatch(f"has {len(tree)} characters, not {low or 0} to {'any number' if high is None else high}")
+        for one in self.texts():
+            if not (matcher(one) if isinstance(one, str) else one).matches(tree):
+                raise Mismatch(f"is {tree[:60]!r}, not {self.name if one == self.pattern else f'in {one!r}'}")
+        return tree if self.parse is None else call_user(self.parse, tree)
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        return {name: said for name, said in self.schema(out).items() if name != "type"}, self.read
+
+
+def matcher(pattern: str) -> Constraint:
+    """A pattern as JSON Schema means it."""
+    from guiderail.frontends.regex import regex
+
+    return regex(pattern, dialect="ecma", flags="u", mode="search")
+
+
+_INK = r"[^\s\u0085\u001c-\u001f\ufeff]"
+_STRIPPED = f"^(?:{_INK}(?:[^]*{_INK})?)?$"  # no white space at either end, in any of the senses that there are
+
+
+_KEY_WORDS: dict[Any, str] = {None: "null", True: "true", False: "false"}
+
+
+# -- values given one by one
+@dataclass
+class Literals(Node):
+    """Given values, by what they are in JSON."""
+
+    name: str
+    values: tuple[tuple[Any, Any], ...]  # (scalar of JSON, value of Python)
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset(_scalar_kind(scalar) for scalar, _ in self.values)
+
+    @property
+    def injective(self) -> bool:  # type: ignore[override]
+        seen: list[Any] = []
+        for _, value in self.values:
+            if value in seen:
+                return False
+            seen.append(value)
+        return True
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        scalars = [scalar for scalar, _ in self.values]
+        return {"const": scalars[0]} if len(scalars) == 1 else {"enum": scalars}
+
+    def read(self, tree: Tree) -> Any:
+        kind = "number" if isinstance(tree, Number) else _scalar_kind(tree)
+        for scalar, value in self.values:
+            if _scalar_kind(scalar) == kind and (
+                exact(scalar) == tree.decimal() if isinstance(tree, Number) else scalar == tree
+            ):
+                return value
+        raise Mismatch(f"is {plain(tree)!r}, none of the values of {self.name}")
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        names: dict[str, Any] = {}
+        for scalar, value in self.values:
+            name = _KEY_WORDS[scalar] if scalar is None or isinstance(scalar, bool) else str(scalar)
+            if name in names:
+                raise unsupported(f"a dict with keys of {self.name}", f"two of them are written {name!r}", "type-key")
+            names[name] = value
+
+        def read(name: str) -> Any:
+            if name not in names:
+                raise Mismatch(f"has the key {name[:40]!r}, none of {self.name}")
+            return names[name]
+
+        return {"enum": list(names)}, read
+
+
+def _scalar_kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    return "string" if isinstance(value, str) else "container"
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether JSON can write the value of an enumeration as it is."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, str):
+        return not any("\ud800" <= c <= "\udfff" for c in value)
+    return value is None or isinstance(value, bool | int)
+
+
+def scalar_of(value: Any) -> Any:
+    """The bare scalar of a value that may be of a subclass (``StrEnum``, ``IntEnum`` …)."""
+    if value is None or isinstance(value, bool):
+        return value
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value.value if isinstance(value, Enum) else value)
+    return value
+
+
+# -- around other nodes
+@dataclass
+class Union(Node):
+    """One of several; the first that reads wins, whole numbers before fractions."""
+
+    name: str
+    branches: tuple[Node, ...]
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset().union(*(branch.kinds for branch in self.branches))
+
+    @property
+    def hashable(self) -> bool:  # type: ignore[override]
+        return all(branch.hashable for branch in self.branches)
+
+    @property
+    def injective(self) -> bool:  # type: ignore[override]
+        # 1 == True and 0 == False in Python, the same date may be written in two branches, and so on
+        seen: list[frozenset[str]] = []
+        for branch in self.branches:
+            kinds = branch.kinds | ({"boolean", "number"} if branch.kinds & {"boolean", "number"} else set())
+            if not branch.injective or any(kinds & other for other in seen):
+                return False
+            seen.append(kinds)
+        return True
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        made = [branch.schema(out) for branch in self.branches]
+        bare = [s["type"] for s in made if set(s) == {"type"} and isinstance(s["type"], str)]
+        if len(bare) == len(made):
+            return {"type": list(dict.fromkeys(bare))}
+        return {"anyOf": made}
+
+    def read(self, tree: Tree) -> Any:
+        order = self.branches
+        if isinstance(tree, Number):
+            order = tuple(sorted(order, key=lambda branch: branch.fractional))
+        best: Mismatch | None = None
+        for branch in order:
+            try:
+                return branch.read(tree)
+            except Mismatch as error:
+                if best is None or len(error.path) > len(best.path) or (error.cause and not best.cause):
+                    best = error
+        if best is None or (not best.path and best.cause is None):
+            raise Mismatch(f"is {type_name(tree)} and fits no branch of {self.name}")
+        raise best
+
+    def constrained(self, bounds: Bounds) -> Node:
+        # as pydantic does for Optional: None is left alone, the rest must take the constraint
+        return replace(
+            self,
+            branches=tuple(
+                branch if branch.kinds == {"null"} else branch.constrained(bounds) for branch in self.branches
+            ),
+        )
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        keys = [branch.key(out) for branch in self.branches]
+
+        def read(name: str) -> Any:
+            for _, one in keys:
+                try:
+                    return one(name)
+                except Mismatch:
+                    continue
+            raise Mismatch(f"has the key {name[:40]!r}, which is none of {self.name}")
+
+        return {"anyOf": [schema for schema, _ in keys]}, read
+
+
+@dataclass
+class Checked(Node):
+    """A node whose values pass through code of the user's, which may refuse them; a description; or both."""
+
+    inner: Node
+    checks: tuple[Callable[[Any], Any], ...] = ()
+    validate: Callable[[Any], Any] | None = None
+    description: str | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.inner.name
+
+    @property
+    def kinds(self) -> frozenset[str]:  # type: ignore[override]
+        return self.inner.kinds
+
+    @property
+    def hashable(self) -> bool:  # type: ignore[override]
+        return self.inner.hashable
+
+    @property
+    def injective(self) -> bool:  # type: ignore[override]
+        return self.inner.injective and self.validate is None
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        made = self.inner.schema(out)
+        return {**made, "description": self.description} if self.description else made
+
+    def read(self, tree: Tree) -> Any:
+        value = self.inner.read(tree)
+        for check in self.checks:
+            if not call_user(check, value):
+                raise Mismatch("is refused", ValueError(f"{value!r} does not satisfy {check!r}"))
+        return value if self.validate is None else call_user(self.validate, value)
+
+    def constrained(self, bounds: Bounds) -> Node:
+        return replace(self, inner=self.inner.constrained(bounds))
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        if self.checks or self.validate is not None:
+            return super().key(out)
+        return self.inner.key(out)
+
+
+def described_apart(node: Node) -> tuple[Node, str | None]:
+    """A node without the description that is all there is around it, and the description."""
+    if isinstance(node, Checked) and node.description and not node.checks and node.validate is None:
+        return node.inner, node.description
+    return node, None

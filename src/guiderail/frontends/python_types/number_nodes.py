@@ -1,0 +1,260 @@
+"""Numbers: ``int``, ``float``, ``Decimal``, with what of their JSON spellings each of them can hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from guiderail.frontends.python_types.bounds import Bounds, exact
+from guiderail.frontends.python_types.decode import Number, Tree
+from guiderail.frontends.python_types.errors import Mismatch, unsupported
+from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only
+
+__all__ = ["Decimals", "Floats", "Integers"]
+
+MAX_KEY_DIGITS = 300
+"""Digits of an int as a key of a dict."""
+
+
+@dataclass
+class _Numeric(Node):
+    bounds: Bounds = field(default_factory=Bounds)
+    make: Callable[[Any], Any] | None = None  # a subclass of int, float …
+    kinds = frozenset({"number"})
+
+    def constrained(self, bounds: Bounds) -> Node:
+        if not only(bounds, "gt", "ge", "lt", "le", "multiple_of"):
+            return super().constrained(bounds)
+        if not all(isinstance(b, int | float | Decimal | Fraction) for b in _said(bounds)):
+            raise unsupported(f"a bound of {self.name}", "must be a number", "type-metadata")
+        return replace(self, bounds=self.bounds & bounds)
+
+    def within(self, value: Any) -> None:
+        """Raises Mismatch where a bound does not hold."""
+        b = self.bounds
+        for bound, holds, words in (
+            (b.gt, b.gt is None or value > b.gt, "above"),
+            (b.ge, b.ge is None or value >= b.ge, "at least"),
+            (b.lt, b.lt is None or value < b.lt, "below"),
+            (b.le, b.le is None or value <= b.le, "at most"),
+        ):
+            if not holds:
+                raise Mismatch(f"is {value}, not {words} {bound}")
+
+    def multiple(self, value: Fraction | int | Decimal) -> None:
+        if self.bounds.multiple_of is not None and Fraction(value) % exact(self.bounds.multiple_of) != 0:
+            raise Mismatch(f"is {value}, not a multiple of {self.bounds.multiple_of}")
+
+    def made(self, value: Any) -> Any:
+        return value if self.make is None else call_user(self.make, value)
+
+
+def _said(bounds: Bounds) -> list[Any]:
+    return [b for b in (bounds.gt, bounds.ge, bounds.lt, bounds.le, bounds.multiple_of) if b is not None]
+
+
+def spelled(bound: Any, towards: float = 0.0) -> int | float:
+    """A bound as a number in a schema: without rounding, or (``towards`` ±infinity) to a float on that side."""
+    value = exact(bound)
+    if value.denominator == 1:
+        return value.numerator
+    if exact(float(value)) == value:
+        return float(value)
+    if not towards:
+        raise unsupported(f"a multiple of {bound}", "has no short decimal form", "type-metadata")
+    near = float(value)
+    return near if (exact(near) > value) == (towards > 0) else math.nextafter(near, towards)
+
+
+def _finite(bounds: Bounds, name: str) -> Bounds:
+    """Without the infinite bounds that say nothing."""
+    for side, nothing in (("gt", -math.inf), ("ge", -math.inf), ("lt", math.inf), ("le", math.inf)):
+        value = getattr(bounds, side)
+        if isinstance(value, float) and math.isinf(value):
+            if value != nothing:
+                raise unsupported(f"{side}={value} of {name}", "no number that JSON writes is so", "type-metadata")
+            bounds = bounds.but(**{side: None})
+    return bounds
+
+
+@dataclass
+class Integers(_Numeric):
+    """Whole numbers, with at most 4300 digits."""
+
+    name: str = "int"
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        made: dict[str, Any] = {"type": "integer"}
+        b = _finite(self.bounds, self.name)
+        lows = [math.ceil(exact(b.ge))] if b.ge is not None else []
+        lows += [math.floor(exact(b.gt)) + 1] if b.gt is not None else []
+        highs = [math.floor(exact(b.le))] if b.le is not None else []
+        highs += [math.ceil(exact(b.lt)) - 1] if b.lt is not None else []
+        if lows:
+            made["minimum"] = max(lows)
+        if highs:
+            made["maximum"] = min(highs)
+        if b.multiple_of is not None:
+            made["multipleOf"] = exact(b.multiple_of).numerator  # of its multiples, those that are whole
+        return made
+
+    def read(self, tree: Tree) -> Any:
+        value = tree.integer() if isinstance(tree, Number) else None
+        if value is None:
+            raise self.fail(tree)
+        self.within(value)
+        self.multiple(value)
+        return self.made(value)
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        if self.bounds != Bounds():
+            raise unsupported("a dict with keys of a bounded int", "is not written; use Literal or an Enum", "type-key")
+
+        def read(name: str) -> Any:
+            if (
+                not name.lstrip("-").isdigit()
+                or (name.startswith("0") and name != "0")
+                or name.startswith(("-0", "--"))
+            ):
+                raise Mismatch(f"has the key {name[:40]!r}, which is no int")
+            return self.read(Number(name))
+
+        return {"pattern": f"^(?:0|-?[1-9][0-9]{{0,{MAX_KEY_DIGITS - 1}}})$"}, read
+
+
+@dataclass
+class Floats(_Numeric):
+    """Finite floats.
+
+    Rounding can carry a number onto a bound that it does not reach (1e-400 is above 0, the float it becomes is
+    not), so the exclusive bounds of the type are the inclusive ones of the next float in the schema.
+    """
+
+    name: str = "float"
+    fractional: bool = True
+    injective: bool = False
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        b = _finite(self.bounds, self.name)
+        low: Any = -LARGEST
+        high: Any = LARGEST
+        if b.ge is not None:
+            low = max(low, spelled(b.ge, math.inf))
+        if b.gt is not None:
+            low = max(low, math.nextafter(float(b.gt), math.inf))
+        if b.le is not None:
+            high = min(high, spelled(b.le, -math.inf))
+        if b.lt is not None:
+            high = min(high, math.nextafter(float(b.lt), -math.inf))
+        made: dict[str, Any] = {"type": "number", "minimum": low, "maximum": high}
+        if b.multiple_of is not None:
+            made["multipleOf"] = spelled(b.multiple_of)
+        return made
+
+    def read(self, tree: Tree) -> Any:
+        if not isinstance(tree, Number):
+            raise self.fail(tree)
+        value = float(tree.text)
+        if math.isinf(value):
+            raise Mismatch(f"is beyond the largest float ({tree.text[:40]})")
+        self.within(value)
+        if self.bounds.multiple_of is not None:
+            self.multiple(tree.decimal())
+        return self.made(value)
+
+    def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
+        if self.bounds != Bounds():
+            return super().key(out)
+        return {"pattern": r"^-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?$"}, lambda name: self.read(Number(name))
+
+
+@dataclass
+class Decimals(_Numeric):
+    """Decimals of at most 28 digits before and 28 after the point (or what digits the type allows)."""
+
+    name: str = "Decimal"
+    fractional: bool = True
+
+    def constrained(self, bounds: Bounds) -> Node:
+        plain_bounds = replace(bounds, max_digits=None, decimal_places=None)
+        made = super().constrained(plain_bounds) if plain_bounds != Bounds() else self
+        assert isinstance(made, Decimals)
+        digits = Bounds(max_digits=bounds.max_digits, decimal_places=bounds.decimal_places)
+        return replace(made, bounds=made.bounds & digits)
+
+    def _cells(self) -> list[tuple[int, int]]:
+        """(digits before the point, digits after it) of which one must hold; pydantic counts digits so."""
+        b = self.bounds
+        if b.max_digits is None:
+            return [(28, 28 if b.decimal_places is None else b.decimal_places)]
+        if b.decimal_places is not None:
+            return [(max(0, b.max_digits - b.decimal_places), min(b.decimal_places, b.max_digits))]
+        # The union of all of them would be an automaton too many; no digits after the point or two are what is common.
+        return [(b.max_digits - after, after) for after in (0, 2) if after <= b.max_digits]
+
+    def schema(self, out: Schemas) -> dict[str, Any]:
+        b = _finite(self.bounds, self.name)
+        if b.multiple_of is not None:
+            step = exact(b.multiple_of)
+        cells: list[dict[str, Any]] = []
+        for before, after in self._cells():
+            cell: dict[str, Any] = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
+            unit = Fraction(1, 10**after)
+            if b.multiple_of is not None:
+                # pydantic divides with 28 digits
+                before = max(0, min(before, 28 - len(str(math.ceil(1 / step)))))
+                cell = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
+                unit = Fraction(math.lcm(unit.numerator, step.numerator), math.gcd(unit.denominator, step.denominator))
+            cell["multipleOf"] = spelled(unit)
+            for bound, keyword, inner, pick in (
+                (b.ge, "minimum", "exclusiveMinimum", max),
+                (b.le, "maximum", "exclusiveMaximum", min),
+                (b.gt, "exclusiveMinimum", "exclusiveMinimum", max),
+                (b.lt, "exclusiveMaximum", "exclusiveMaximum", min),
+            ):
+                if bound is not None:
+                    value = spelled(bound, math.inf if "Min" in inner else -math.inf)
+                    cell[keyword] = pick(cell[inner], value) if keyword == inner else value
+            cells.append(cell)
+        return {"type": "number", **cells[0]} if len(cells) == 1 else {"type": "number", "anyOf": cells}
+
+    def read(self, tree: Tree) -> Any:
+        if isinstance(tree, str):  # as pydantic writes it; what a guide writes is a number
+            try:
+                tree = Number(str(Decimal(tree)))
+            except ArithmeticError:
+                raise self.fail(tree) from None
+        if not isinstance(tree, Number):
+            raise self.fail(tree)
+        value = tree.decimal()
+        if not value.is_finite():
+            raise Mismatch("is not finite")
+        self.within(value)
+        parts = value.normalize().as_tuple() if len(value.as_tuple().digits) <= 28 else _normal(value)
+        assert isinstance(parts.exponent, int)
+        after = max(0, -parts.exponent)
+        digits = max(len(parts.digits) + max(parts.exponent, 0), after)
+        if self.bounds.max_digits is not None and digits > self.bounds.max_digits:
+            raise Mismatch(f"has {digits} digits, more than {self.bounds.max_digits}")
+        if self.bounds.decimal_places is not None and after > self.bounds.decimal_places:
+            raise Mismatch(f"has {after} digits after the point, more than {self.bounds.decimal_places}")
+        if self.bounds.multiple_of is not None:
+            self.multiple(value)
+        return self.made(value)
+
+    def within(self, value: Any) -> None:
+        b = self.bounds
+        changed = {n: Decimal(repr(v)) for n in ("gt", "ge", "lt", "le") if isinstance(v := getattr(b, n), float)}
+        super(Decimals, replace(self, bounds=b.but(**changed)) if changed else self).within(value)
+
+
+def _normal(value: Decimal) -> Any:
+    """As ``normalize``, without rounding to the context's precision."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    kept = "".join(map(str, digits)).rstrip("0") or "0"
+    return Decimal((sign, tuple(map(int, kept)), exponent + len(digits) - len(kept))).as_tuple()

@@ -1,0 +1,202 @@
+"""Classes and functions as objects with named members."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from guiderail.frontends.python_types import nodes
+from guiderail.frontends.python_types.bounds import gather
+from guiderail.frontends.python_types.containers import Array, Field, Named, Object
+from guiderail.frontends.python_types.errors import unsupported
+from guiderail.frontends.python_types.fields import (
+    annotation_of,
+    docstring,
+    hints_of,
+    is_pydantic,
+    is_typed_dict,
+    origin_of,
+    resolved,
+)
+
+if TYPE_CHECKING:
+    from guiderail.frontends.python_types.pydantic_types import ModelRules
+    from guiderail.frontends.python_types.walk import Walker
+
+__all__ = ["function_of", "object_of"]
+
+
+def object_of(
+    walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None
+) -> Object | nodes.Node:
+    """The members of a class."""
+    if is_pydantic(kind) is not None:
+        from guiderail.frontends.python_types.pydantic_types import model_of
+
+        return model_of(walker, kind)
+    if is_typed_dict(kind):
+        return _typed_dict(walker, kind, args, in_model)
+    if issubclass(kind, tuple):
+        if not hasattr(kind, "_fields"):
+            raise unsupported(kind.__name__, "a subclass of tuple says nothing of its items; use a NamedTuple")
+        return _named_tuple(walker, kind, args, in_model)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(walker, kind, args)
+    return _plain_class(walker, kind, args)
+
+
+def _split(walker: Walker, hint: Any, in_model: ModelRules | None = None) -> tuple[nodes.Node, str | None]:
+    """The node of a member and what its annotation says about it."""
+    return nodes.described_apart(walker.node(hint, in_model=in_model))
+
+
+def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
+    hints = hints_of(kind, args, walker.names)
+    members: list[Field] = []
+    for name, one in inspect.signature(kind).parameters.items():
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) or name not in hints:
+            return _plain_class(walker, kind, args)  # an __init__ of its own
+        hint = hints[name]
+        if isinstance(hint, dataclasses.InitVar):
+            hint = hint.type
+        field = next((f for f in dataclasses.fields(kind) if f.name == name), None)
+        node, description = _split(walker, hint)
+        if field is not None and isinstance(field.metadata.get("description"), str):
+            description = field.metadata["description"]
+        members.append(Field(name, name, node, one.default is one.empty, description))
+    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind))
+
+
+def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
+    required_keys: frozenset[str] = kind.__required_keys__
+    members = []
+    for name, hint in hints_of(kind, args, walker.names).items():
+        inner, said = annotation_of(hint)
+        node, description = _split(walker, inner, in_model)
+        members.append(Field(name, name, node, name in required_keys if said is None else said, description))
+    extra = getattr(kind, "__extra_items__", None)
+    others = None
+    if extra is not None and type(extra).__name__ not in ("NoExtraItemsType", "NoExtraItems"):
+        inner, _ = annotation_of(extra)
+        others = None if type(inner).__name__ == "_SpecialForm" and inner is not Any else walker.node(inner)
+    return Object(
+        kind.__name__,
+        tuple(members),
+        lambda given, rest: {**given, **rest},
+        others=others,
+        description=docstring(kind),
+    )
+
+
+def _named_tuple(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
+    hints = hints_of(kind, args, walker.names)
+    defaults: dict[str, Any] = kind._field_defaults
+    members = []
+    for name in kind._fields:
+        node, description = _split(walker, hints.get(name, Any), in_model)
+        members.append(Field(name, name, node, name not in defaults, description))
+    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind))
+
+
+def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
+    """A class by the parameters of its ``__init__`` (or ``__new__``)."""
+    if getattr(kind, "_is_protocol", False) or inspect.isabstract(kind):
+        raise unsupported(kind.__name__, "cannot be instantiated; name a class that can")
+    own: Any = kind
+    if (own.__init__ is object.__init__ and own.__new__ is object.__new__) or kind.__module__ == "builtins":
+        raise unsupported(
+            kind.__name__,
+            "says nothing of what its values are made of; make it a dataclass, or give __init__ annotated parameters",
+        )
+    made = parameters_of(walker, kind, kind.__name__, hints_from=kind.__init__)
+
+    def make(given: dict[str, Any], others: dict[str, Any]) -> Any:
+        bound = made.make(given, others)
+        return kind(*bound.args, **bound.kwargs)
+
+    return dataclasses.replace(made, make=make, description=docstring(kind))
+
+
+def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
+    """The parameters of a function as an object; its values are ``inspect.BoundArguments``."""
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    source: Any = function
+    while hasattr(source, "func") and not inspect.isfunction(source):  # functools.partial
+        source = source.func
+    if not (inspect.isroutine(source) or isinstance(source, type)):
+        source = type(source).__call__
+    made = parameters_of(walker, function, name.rpartition("<locals>.")[2], hints_from=source)
+    return dataclasses.replace(made, description=docstring(inspect.unwrap(source)))
+
+
+def parameters_of(walker: Walker, function: Callable[..., Any], name: str, *, hints_from: Any) -> Object:
+    """Parameters as members: ``*args`` is an array under its name, ``**kwargs`` are members beside the others."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise unsupported(name, f"its parameters are not known ({error})", "type-signature") from error
+    hints = resolved(inspect.unwrap(hints_from), walker.names)
+    members: list[Field] = []
+    others: nodes.Node | None = None
+    rest = ""
+    for one in signature.parameters.values():
+        hint = hints.get(one.name, Any)
+        origin, args = origin_of(hint)
+        packed = (getattr(origin, "__name__", None) or getattr(origin, "_name", None)) == "Unpack"
+        if one.kind is one.VAR_KEYWORD:
+            rest = one.name
+            if not packed:
+                others = walker.node(hint)
+                continue
+            body = walker.node(args[0])
+            while isinstance(body, Named) and body.body is not None:
+                body = body.body
+            if not isinstance(body, Object):
+                raise unsupported(f"**{one.name} of {name}", "Unpack takes a TypedDict", "type-signature")
+            for field in body.fields:
+                if field.key in signature.parameters:
+                    raise unsupported(
+                        f"**{one.name} of {name}", f"{field.key!r} is the name of a parameter, too", "type-signature"
+                    )
+            members += [dataclasses.replace(field, name=f"**{field.key}") for field in body.fields]
+            continue
+        if one.kind is one.VAR_POSITIONAL:
+            if packed:
+                raise unsupported(f"*{one.name} of {name}", "several types in a row are not written", "type-signature")
+            node: nodes.Node = Array(f"*{one.name}", walker.node(hint), tuple)
+            members.append(Field(one.name, one.name, node, False))
+            continue
+        node, description = _split(walker, hint)
+        if isinstance(one.default, _field_info()):
+            # def f(x: int = Field(gt=0)), as for pydantic.validate_call
+            node = walker.constrained(node, dataclasses.replace(gather([one.default]), description=None))
+            members.append(
+                Field(one.name, one.name, node, one.default.is_required(), one.default.description or description)
+            )
+            continue
+        members.append(Field(one.name, one.name, node, one.default is one.empty, description))
+
+    def make(given: dict[str, Any], more: dict[str, Any]) -> inspect.BoundArguments:
+        arguments = {key: value for key, value in given.items() if not key.startswith("**")}
+        more = {**more, **{key[2:]: value for key, value in given.items() if key.startswith("**")}}
+        if more:
+            arguments[rest] = more
+        bound = inspect.BoundArguments(signature, typing.cast(Any, arguments))
+        for parameter in signature.parameters.values():
+            if isinstance(parameter.default, _field_info()) and parameter.name not in arguments:
+                arguments[parameter.name] = parameter.default.get_default(call_default_factory=True)
+        bound.apply_defaults()
+        return bound
+
+    return Object(name, tuple(members), make, others=others)
+
+
+def _field_info() -> Any:
+    """pydantic's class of ``Field(…)``, if it has been imported; an empty tuple otherwise."""
+    import sys
+
+    module = sys.modules.get("pydantic.fields")
+    return () if module is None else module.FieldInfo

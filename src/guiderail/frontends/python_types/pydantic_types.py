@@ -1,0 +1,287 @@
+"""Models of pydantic and the types that it brings along.
+
+The parts of a model are read here, into values of their types (a ``Decimal`` from its digits, an ``Enum`` member, a
+``set``), and pydantic makes the model of them with ``model_validate``: its validators, aliases and defaults are at
+work, but it need not parse JSON, of which it reads less (no ``Decimal`` beyond 17 digits, no member of an ``IntEnum``
+in a ``Literal``, 200 levels).
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from guiderail import patterns
+from guiderail.frontends.python_types import nodes, number_nodes
+from guiderail.frontends.python_types.bounds import Bounds
+from guiderail.frontends.python_types.containers import Field, Object
+from guiderail.frontends.python_types.decode import Tree, dump, plain
+from guiderail.frontends.python_types.errors import unsupported
+from guiderail.frontends.python_types.fields import annotation_of, docstring, is_pydantic, resolved
+from guiderail.frontends.python_types.nodes import call_user, described_apart
+from guiderail.frontends.python_types.scalars import scalar
+
+if TYPE_CHECKING:
+    from guiderail.frontends.python_types.walk import Walker
+
+__all__ = ["ModelRules", "encoded", "leaf", "model_of", "validator_of"]
+
+
+@dataclass(frozen=True)
+class ModelRules:
+    """What the config of a model says of all the values in it.
+
+    Attributes:
+        strings: bounds of every ``str``.
+        engine: what reads its patterns.
+    """
+
+    strings: Bounds = field(default_factory=Bounds)
+    engine: str = "rust-regex"
+
+
+def validator_of(kind: Any) -> Callable[[Any], Any]:
+    """What pydantic makes of a value of an annotated type."""
+    from pydantic import TypeAdapter
+
+    validate: Callable[[Any], Any] = TypeAdapter(kind).validate_python
+    return validate
+
+
+# -- models
+def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
+    """The fields of a model or of a pydantic dataclass."""
+    members = _fields(walker, kind)
+    config = getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}
+    rules = _rules(config)
+    by_alias = config.get("validate_by_alias", True) is not False
+    if getattr(kind, "__pydantic_root_model__", False):
+        root = members["root"]
+        inner = walker.annotated(root.annotation, root.metadata, in_model=rules)
+        return nodes.Checked(inner, validate=kind.model_validate, description=docstring(kind))
+    fields: list[Field] = []
+    for name, info in members.items():
+        if info.init is False:
+            continue
+        node = walker.annotated(info.annotation, info.metadata, in_model=rules)
+        node, described = described_apart(node)
+        key = _key(kind, name, info, by_alias)
+        fields.append(Field(key, key, node, info.is_required(), info.description or described))
+    others = None
+    if config.get("extra") == "allow":
+        extra = resolved(kind, walker.names).get("__pydantic_extra__", dict[str, Any])
+        args: tuple[Any, ...] = getattr(annotation_of(extra)[0], "__args__", ())
+        value = args[1] if len(args) == 2 and hasattr(extra, "__origin__") and extra.__origin__ is dict else Any
+        others = walker.node(value, in_model=rules)
+    if is_pydantic(kind) == "model":
+
+        def make(given: dict[str, Any], rest: dict[str, Any]) -> Any:
+            return kind.model_validate({**given, **rest})
+    else:
+
+        def make(given: dict[str, Any], rest: dict[str, Any]) -> Any:
+            return kind(**given, **rest)
+
+    return Object(kind.__name__, tuple(fields), make, others=others, description=docstring(kind))
+
+
+def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
+    from pydantic.errors import PydanticUndefinedAnnotation
+
+    try:
+        if is_pydantic(kind) == "model":
+            if not kind.__pydantic_complete__:
+                kind.model_rebuild(_types_namespace={kind.__name__: kind, **walker.names} if walker.names else None)
+        elif not getattr(kind, "__pydantic_complete__", True):
+            from pydantic.dataclasses import rebuild_dataclass
+
+            rebuild_dataclass(kind, _types_namespace=walker.names or None)
+    except PydanticUndefinedAnnotation as error:
+        raise unsupported(
+            kind.__name__,
+            f"an annotation names {error.name!r}, which is not known there; pass namespace={{{error.name!r}: …}}",
+            "type-forward-reference",
+        ) from error
+    return dict(kind.__pydantic_fields__)
+
+
+def _rules(config: dict[str, Any]) -> ModelRules:
+    strings = Bounds(
+        min_length=config.get("str_min_length") or None,
+        max_length=config.get("str_max_length"),
+        strip=bool(config.get("str_strip_whitespace")),
+    )
+    return ModelRules(strings, config.get("regex_engine") or "rust-regex")
+
+
+def _key(kind: type[Any], name: str, info: Any, by_alias: bool) -> str:
+    """The name of the member that pydantic looks for."""
+    alias = info.validation_alias if info.validation_alias is not None else info.alias
+    if alias is None or not by_alias:
+        return name
+    choices = [alias] if not hasattr(alias, "choices") else alias.choices
+    for choice in choices:
+        if isinstance(choice, str):
+            return choice
+        path: Any = getattr(choice, "path", ())
+        if len(path) == 1 and isinstance(path[0], str):
+            return str(path[0])
+    raise unsupported(
+        f"{kind.__name__}.{name}", "its alias is a path into other members; give it a plain alias too", "type-alias"
+    )
+
+
+# -- types that pydantic brings along
+@dataclass
+class Leaf(nodes.Node):
+    """A type of which only pydantic knows what it is: by its own schema, and read by itself."""
+
+    name: str
+    json_schema: dict[str, Any]
+    validate: Callable[[str], Any] | None
+    injective: bool = False
+    kinds: frozenset[str] = field(default=frozenset({"null", "boolean", "number", "string", "array", "object"}))
+
+    def schema(self, out: nodes.Schemas) -> dict[str, Any]:
+        return _moved(self.json_schema, self.name, out)
+
+    def read(self, tree: Tree) -> Any:
+        return plain(tree) if self.validate is None else call_user(self.validate, dump(tree))
+
+
+def _moved(schema: dict[str, Any], name: str, out: nodes.Schemas) -> dict[str, Any]:
+    """A schema made elsewhere, its definitions put among ours under names of their own."""
+    prefix = f"{name}."
+
+    def renamed(part: Any) -> Any:
+        if isinstance(part, list):
+            return [renamed(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        made = {key: renamed(value) for key, value in part.items() if key != "$defs"}
+        reference = part.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/$defs/"):
+            made["$ref"] = "#/$defs/" + prefix + reference.removeprefix("#/$defs/")
+        return made
+
+    for label, definition in schema.get("$defs", {}).items():
+        out.definitions[prefix + label] = renamed(definition)
+    return dict(renamed(schema))
+
+
+_BASE64 = {"Base64Encoder": False, "Base64UrlEncoder": True}  # by name: whether the alphabet is the URL-safe one
+
+
+def encoded(inner: Any, encoder: Any) -> nodes.Node:
+    """``Base64Bytes``, ``Base64Str`` and their like: the text as it is; pydantic decodes it."""
+    name = getattr(encoder, "__name__", type(encoder).__name__)
+    if name not in _BASE64:
+        raise unsupported(f"EncodedBytes with {name}", "what this encoder reads is not known; use bytes or str")
+    if inner is str:  # the bytes must be UTF-8 as well
+        return nodes.Text("Base64Str", _ascii_base64())
+    pattern = f"^(?:{patterns.base64(url_safe=_BASE64[name]).pattern})$"  # type: ignore[attr-defined]
+    return nodes.Text("Base64Bytes", pattern, parse=str.encode)
+
+
+def _ascii_base64() -> str:
+    """Base 64 of ASCII text: the top bit of each of three bytes is 0."""
+    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    first = "".join(d for i, d in enumerate(digits) if not i & 0b100000)
+    second = "".join(d for i, d in enumerate(digits) if not i & 0b001000)
+    third = "".join(d for i, d in enumerate(digits) if not i & 0b000010)
+    last_of_one = "".join(d for i, d in enumerate(digits) if not i & 0b001111)
+    last_of_two = "".join(d for i, d in enumerate(digits) if not i & 0b000011)
+    kind = {"first": f"[{first}]", "second": f"[{second}]", "third": f"[{third}]", "any": f"[{digits}]"}
+    group = kind["first"] + kind["second"] + kind["third"] + kind["any"]
+    return f"^(?:{group})*(?:{kind['first']}[{last_of_one}]==|{kind['first']}{kind['second']}[{last_of_two}]=)?$"
+
+
+def leaf(kind: Any, *, in_model: ModelRules | None) -> nodes.Node:
+    """A type of pydantic's own, or one that describes itself to pydantic."""
+    name = getattr(kind, "__name__", str(kind))
+    made = _known(kind, name)
+    if made is None:
+        return _described(kind, name, in_model)
+    if in_model is not None:
+        return made
+    return nodes.Checked(made, validate=validator_of(kind))
+
+
+def _known(kind: Any, name: str) -> nodes.Node | None:
+    if name in ("PastDate", "FutureDate", "PastDatetime", "FutureDatetime", "AwareDatetime", "NaiveDatetime"):
+        return _moment(name)
+    if name == "EmailStr":
+        return _email()
+    if name in ("SecretStr", "SecretBytes"):
+        return nodes.Text(name, sized=name == "SecretStr")
+    if name == "ByteSize":
+        return number_nodes.Integers(name="ByteSize", bounds=Bounds(ge=0, le=2**63 - 1))
+    if name == "IPvAnyAddress":
+        nodes_of = [scalar(one) for one in (ipaddress.IPv4Address, ipaddress.IPv6Address)]
+        return nodes.Union(name, tuple(one for one in nodes_of if one is not None))
+    if name in ("ImportString", "Json"):
+        raise unsupported(name, "code and JSON inside JSON are not written; use the type of the value itself")
+    if hasattr(kind, "_constraints") and (hasattr(kind, "host") or hasattr(kind, "hosts")):
+        return _url(kind, name)
+    return None
+
+
+def _moment(name: str) -> nodes.Node:
+    node = scalar(datetime.date if name.endswith("Date") else datetime.datetime)
+    assert node is not None
+    if name == "AwareDatetime":
+        return node.constrained(Bounds(timezone=True))
+    if name == "NaiveDatetime":
+        return node.constrained(Bounds(timezone=None))
+    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    # A margin of two days: today's date depends on the place, and time goes on until the text is read.
+    limit: Any = now + datetime.timedelta(days=2 if name.startswith("Future") else -2)
+    if name.endswith("Date"):
+        limit = limit.date()
+    return node.constrained(Bounds(gt=limit) if name.startswith("Future") else Bounds(lt=limit))
+
+
+def _email() -> nodes.Node:
+    """What email-validator takes: no quoted parts, no reserved domains."""
+    try:
+        from email_validator import SPECIAL_USE_DOMAIN_NAMES as RESERVED
+    except ImportError:
+        RESERVED = ["arpa", "invalid", "local", "localhost", "onion", "test"]
+    word = "[A-Za-z0-9]+"
+    label = "[a-z0-9]{1,30}(?:-[a-z0-9]{1,30})?"
+    pattern = rf"^[A-Za-z0-9._+-]{{1,64}}@(?:{label}\.){{1,3}}[a-z]{{2,20}}$"
+    ends = "|".join(name.replace(".", r"\.") for name in RESERVED)
+    texts = (rf"^{word}(?:[._+-]{word})*@", rf"^(?!.*[@.](?:{ends})$)")
+    return nodes.Text("EmailStr", pattern, bounds=Bounds(texts=texts, max_length=254), sized=True)
+
+
+def _url(kind: Any, name: str) -> nodes.Node:
+    said = kind._constraints
+    schemes = "|".join(scheme.replace("+", r"\+") for scheme in said.allowed_schemes or ("https", "http"))
+    label = "[a-z0-9]{1,30}(?:-[a-z0-9]{1,30})?"
+    part = "(?:[A-Za-z0-9._~!$&'()*+,;=:@\\-]|%[0-9A-Fa-f]{2})"
+    if name == "FileUrl":
+        pattern = rf"^file://(?:/{part}+){{1,30}}$"
+    else:
+        port = "(?::(?:[1-5][0-9]{4}|[1-9][0-9]{0,3}))?"
+        pattern = (
+            rf"^(?:{schemes})://(?:{label}\.){{0,4}}[a-z]{{2,20}}{port}(?:/{part}*)*"
+            rf"(?:\?(?:{part}|[/?])*)?(?:#(?:{part}|[/?])*)?$"
+        )
+    bounds = Bounds(max_length=said.max_length or 2083)
+    return nodes.Text(name, pattern, bounds=bounds, sized=True)
+
+
+def _described(kind: Any, name: str, in_model: ModelRules | None) -> nodes.Node:
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
+
+    try:
+        adapter = TypeAdapter(kind)
+        schema = adapter.json_schema()
+    except (PydanticInvalidForJsonSchema, PydanticSchemaGenerationError) as error:
+        raise unsupported(name, f"pydantic has no JSON Schema for it ({str(error).splitlines()[0]})") from error
+    return Leaf(name, schema, None if in_model is not None else adapter.validate_json)

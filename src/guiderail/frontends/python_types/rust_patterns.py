@@ -1,0 +1,150 @@
+"""Patterns of pydantic's default engine (the ``regex`` crate of Rust), as patterns of JSON Schema.
+
+What the two read differently without a word is rewritten or refused: ``.`` is anything but a line feed; ``\\w``,
+``\\d`` and ``\\s`` are properties of Unicode (UTS 18, annex C); any punctuation may be escaped. Inline flags have no
+form in ECMA-262: such a pattern becomes a constraint by way of Python's dialect.
+"""
+
+from __future__ import annotations
+
+import re
+
+from guiderail.constraint import Constraint
+from guiderail.errors import PatternError
+from guiderail.frontends.regex import regex
+
+__all__ = ["rust_pattern"]
+
+# Every version of Unicode that either side may have agrees on these: letters and digits of the scripts in wide use.
+_SETS = {
+    "w": r"0-9A-Z_a-z\xaa\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\u02c1\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5"
+    r"\u0400-\u0481\u048a-\u0527\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u0669\u0671-\u06d3\u0904-\u0939"
+    r"\u0966-\u096f\u0e01-\u0e3a\u0e40-\u0e4e\u1e00-\u1f15\u3041-\u3096\u30a1-\u30fa\u3400-\u4db5\u4e00-\u9fcb"
+    r"\uac00-\ud7a3\uff10-\uff19",
+    "d": r"0-9\u0660-\u0669\u0966-\u096f\uff10-\uff19",
+    "s": r"\p{White_Space}",
+}
+# For the complements: all that either side may count among them.
+_WIDE = {
+    "w": r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}",
+    "d": r"\p{Nd}",
+    "s": r"\p{White_Space}",
+}
+# All of it has been assigned for long, so that any version of Unicode gives it the same properties.
+_SETTLED = (
+    r"^[\u0000-\u0377\u0388-\u038a\u038e-\u03a1\u03a3-\u052f\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u06ff\u0904-\u0939"
+    r"\u0966-\u096f\u0e01-\u0e3a\u0e3f-\u0e5b\u1e00-\u1f15\u2000-\u2063\u20a0-\u20bd\u2100-\u218b\u2190-\u23fa"
+    r"\u2500-\u2b73\u3001-\u303f\u3041-\u3096\u3099-\u30ff\u3400-\u4db5\u4e00-\u9fcb\uac00-\ud7a3\uff01-\uff5e"
+    r"\u{1f300}-\u{1f64f}]*$"
+)
+_PIECE = re.compile(r"\\[pPxuU]\{[^}]*\}|\\[pP].|\\.|\[\^?\]?|\(\?P?<(?![=!])|\(\?[:=!<][=!]?|\(\?|.", re.DOTALL)
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(-[a-zA-Z]+)?[:)]")
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+_NO_TURKISH_I = "^[^\\u0130\\u0131]*$"  # Python folds these two to i, Unicode's simple folding does not
+ASCII = "^[\\u0000-\\u007f]*$"
+
+
+def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
+    """What ``pattern`` finds somewhere in a text, as the ``regex`` crate reads it; at worst some texts fewer.
+
+    Returns:
+        Patterns of ECMA-262 (searches) and constraints; a text must be in all of them.
+
+    Raises:
+        PatternError: the pattern is malformed, or uses syntax of that crate that has no counterpart here.
+    """
+    flags = [match for match in _FLAGS.finditer(pattern) if match[1] or match[2]]
+    for match in flags:
+        if set(match[1] + (match[2] or "")) - set("-ims"):
+            raise _refused(pattern, match.start(), match[0])
+    python = bool(flags)  # ECMA-262 has no inline flags
+    end = "$" if not python else r"\Z"
+    multi_line = any("m" in match[1] for match in flags)
+    out: list[str] = []
+    inside, negated, boundary, property = False, False, False, False
+    for match in _PIECE.finditer(pattern):
+        piece, position = match[0], match.start()
+        if piece in (r"\A", r"\z") and not inside:
+            out.append(end if piece == r"\z" else r"\A" if python else "^")
+        elif piece[0] == "\\":
+            out.append(_escape(pattern, position, piece, inside, negated, python))
+            boundary |= piece in (r"\b", r"\B")
+            property |= piece[1] in "pP"
+        elif inside:
+            _check_class(pattern, position, piece)
+            inside = piece != "]"
+            out.append(piece)
+        elif piece[0] == "[":
+            inside, negated = True, piece.startswith("[^")
+            out.append(piece.replace("]", r"\]"))
+        elif piece == "$":
+            out.append("$" if multi_line else end)
+        elif piece == "." and not python:
+            out.append(r"[^\n]")
+        elif piece in ("(?P<", "(?<"):
+            out.append("(?P<" if python else "(?<")
+        elif piece in ("(?=", "(?!", "(?<=", "(?<!") or (piece == "(?" and not python):
+            raise _refused(pattern, position, piece)
+        elif piece in ("{", "}") and not _counts(pattern, position, piece):
+            out.append("\\" + piece)
+        else:
+            out.append(piece)
+    made = "".join(out)
+    if python:
+        texts: tuple[str | Constraint, ...] = (regex(made, mode="search"),)
+        if any("i" in match[1] for match in flags):
+            texts = (*texts, _NO_TURKISH_I)
+    else:
+        texts = (made,)
+        regex(made, dialect="ecma", flags="u")  # says what is wrong now, and not when it is compiled
+    if property:
+        texts = (*texts, _SETTLED)
+    return (*texts, ASCII) if boundary else texts  # what belongs to a word differs beyond ASCII
+
+
+def _counts(pattern: str, position: int, piece: str) -> bool:
+    """Whether a brace is one of ``{2}``, ``{2,}``, ``{2,3}``."""
+    start = position if piece == "{" else pattern.rfind("{", 0, position)
+    return start >= 0 and re.compile(r"\{\d+(?:,\d*)?\}").match(pattern, start) is not None
+
+
+def _escape(pattern: str, position: int, piece: str, inside: bool, negated: bool, python: bool) -> str:
+    letter = piece[1:]
+    if letter in _SETS:
+        if not inside:
+            return f"[{_SETS[letter]}]"
+        return _WIDE[letter] if negated else _SETS[letter]
+    if letter.lower() in _SETS:
+        if inside:
+            raise _refused(pattern, position, f"{piece} inside a class")
+        return f"[^{_WIDE[letter.lower()]}]"
+    if letter[0] in "pP":
+        return piece if len(letter) > 1 and letter[1] == "{" else rf"\{letter[0]}{{{letter[1:]}}}"
+    if letter in ("b", "B") and not inside:
+        return piece
+    if letter in ("n", "r", "t", "f", "v"):
+        return piece
+    if letter == "a":
+        return r"\x07"
+    if letter in ("x", "u") and pattern[position + 2 : position + 3] != "{":
+        return piece
+    if letter[0] in "xuU" and letter.endswith("}"):
+        return f"\\u{letter[1:]}" if not python else f"\\U{int(letter[2:-1], 16):08x}"
+    if letter.isalnum() or letter in ("<", ">"):
+        raise _refused(pattern, position, piece)
+    return piece if letter in _SYNTAX or (inside and letter == "-") else f"\\x{ord(letter):02x}"
+
+
+def _check_class(pattern: str, position: int, piece: str) -> None:
+    if piece[0] == "[" or (piece in "&~-" and pattern[position : position + 2] == piece * 2):
+        raise _refused(pattern, position, "a class inside a class, or an operation on classes,")
+
+
+def _refused(pattern: str, position: int, what: str) -> PatternError:
+    return PatternError(
+        f"{what} of Rust's regular expressions is not read here; write it another way, or set "
+        "regex_engine='python-re' in the model's config",
+        code="type-pattern",
+        source=pattern,
+        span=(position, position + 1),
+    )

@@ -1,0 +1,84 @@
+"""The JSON Schema of a type, with what JSON Schema has no word for.
+
+A string that a constraint of the user's describes has the keyword ``x-guiderail-text``; its value is the index of
+that constraint among ``TypeSchema.texts``, so that the schema stays plain data.
+"""
+
+from __future__ import annotations
+
+import marshal
+from typing import Any
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.frontends.json_schema.constraint import JsonSchema, json_schema
+from guiderail.frontends.json_schema.keywords import evaluate
+from guiderail.frontends.json_schema.layout import Notation
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.references import Document, Node
+from guiderail.frontends.json_schema.shape import ANY_ARRAY, ANY_OBJECT, Shape
+from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.python_types.nodes import TEXT
+
+__all__ = ["TypeSchema", "type_schema"]
+
+
+class TypeSchema(JsonSchema):
+    """A schema whose strings may be described by constraints.
+
+    Attributes:
+        texts: the constraints that ``x-guiderail-text`` counts.
+    """
+
+    __slots__ = ("texts",)
+
+    def __init__(self, text: bytes, options: SchemaOptions, texts: tuple[Constraint, ...] = ()) -> None:
+        super().__init__(text, options)
+        self.texts = texts
+
+    def document(self) -> Document:
+        return Document(marshal.loads(self._text), self.options, self._evaluate, self._text)
+
+    def _evaluate(self, node: Node) -> Shape:
+        shape = evaluate(node)
+        index = node.schema.get(TEXT)
+        if index is None:
+            return shape
+        strings = Strings.constraint(self.texts[index])
+        described = Shape(True, 3, Numbers.ALL, strings, (ANY_ARRAY,), (ANY_OBJECT,))
+        return node.scope.document.algebra.and_shapes(shape, described)
+
+    def notation(self, b: _core.Builder) -> Notation:
+        # Types repeat themselves: every float of one builder is written by the same expression.
+        made = super().notation(b)
+        write, known = made.number, dict[Numbers, int]()
+
+        def number(numbers: Numbers) -> int:
+            handle = known.get(numbers)
+            if handle is None:
+                handle = known[numbers] = write(numbers)
+            return handle
+
+        made.number = number  # type: ignore[method-assign]
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TypeSchema) and self.texts == other.texts and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TypeSchema, (self._text, self.options, self.texts)
+
+
+def type_schema(schema: dict[str, Any], texts: tuple[Constraint, ...], options: dict[str, Any]) -> TypeSchema:
+    """As ``json_schema``, with the constraints that the schema counts.
+
+    Raises:
+        SchemaError: the schema says nothing that could be written.
+        CompileError: an option is wrong.
+    """
+    plain = json_schema(schema, **options)
+    return TypeSchema(plain._text, plain.options, texts)

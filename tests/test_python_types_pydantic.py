@@ -1,0 +1,416 @@
+"""Models of pydantic: whatever the constraint lets through, the model takes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import enum
+import random
+import uuid
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+import pytest
+import typing_extensions as te
+
+import guiderail as gr
+
+pydantic = pytest.importorskip("pydantic")
+
+from pydantic import (  # noqa: E402
+    UUID4,
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    AnyUrl,
+    AwareDatetime,
+    Base64Bytes,
+    Base64Str,
+    Base64UrlBytes,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Discriminator,
+    Field,
+    FileUrl,
+    FiniteFloat,
+    FutureDate,
+    FutureDatetime,
+    HttpUrl,
+    IPvAnyAddress,
+    Json,
+    MongoDsn,
+    NaiveDatetime,
+    PastDate,
+    PastDatetime,
+    PositiveInt,
+    PostgresDsn,
+    RootModel,
+    SecretBytes,
+    SecretStr,
+    StrictStr,
+    StringConstraints,
+    Tag,
+    TypeAdapter,
+    WebsocketUrl,
+    computed_field,
+    constr,
+    field_validator,
+)
+from pydantic.dataclasses import dataclass as pydantic_dataclass  # noqa: E402
+
+T = TypeVar("T")
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 20
+
+
+class Row(NamedTuple):
+    number: int
+    text: str = "none"
+
+
+class Extra(te.TypedDict):
+    code: Annotated[str, StringConstraints(pattern=r"^\w+\s\W$")]
+
+
+@dataclass
+class Point:
+    x: int
+    y: Annotated[int, AfterValidator(lambda n: n + 1)] = 0
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = Field(9, ge=0, le=9)
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str = ""
+
+
+class Everything(BaseModel):
+    """All sorts."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str = Field(pattern=r"^[A-Z]\w*$", max_length=8, description="who")
+    price: decimal.Decimal = Field(gt=0, max_digits=8, decimal_places=2)
+    level: Level
+    chosen: Literal[Level.HIGH, "x"]
+    rows: list[Row] = []
+    extra: Extra | None = None
+    points: tuple[Point, ...] = ()
+    tags: Annotated[set[str], Field(max_length=3)] = Field(default_factory=set)
+    counts: dict[Level, bytes] = {}
+    pet: Annotated[Cat | Dog, Field(discriminator="kind")] = Dog(kind="dog")
+    share: float | None = Field(None, gt=0, le=1)
+    when: dt.datetime | None = None
+    parent: Everything | None = None
+
+    @computed_field
+    def twice(self) -> decimal.Decimal:
+        return self.price * 2
+
+
+class Trimmed(BaseModel):
+    model_config = ConfigDict(str_strip_whitespace=True, str_min_length=2, str_max_length=5)
+    text: str
+    many: list[str]
+
+
+class Open(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int]
+    name: str
+
+
+class Aliased(BaseModel):
+    model_config = ConfigDict(alias_generator=lambda name: name.upper())
+    one: int
+    two: int = Field(alias="zwei")
+    three: int = Field(3, validation_alias=AliasChoices(AliasPath("a", 0), "tre"))
+
+
+class Pair(BaseModel, Generic[T]):
+    left: T
+    right: T | None = None
+
+
+class Ids(RootModel[list[Annotated[int, Field(gt=0)]]]):
+    """Numbers of things."""
+
+
+@pydantic_dataclass
+class Checked:
+    size: int = Field(gt=0)
+    word: str = Field("x", alias="wort")
+
+
+class Incremented(BaseModel):
+    n: Annotated[int, AfterValidator(lambda n: n + 1)]
+    d: dict[str, Annotated[int, BeforeValidator(lambda n: n)]] = {}
+
+
+def tag_of(value: Any) -> str:
+    return value["kind"] if isinstance(value, dict) else value.kind
+
+
+Tagged = Annotated[
+    Annotated[Cat, Tag("cat")] | Annotated[Dog, Tag("dog")],
+    Discriminator(tag_of),
+]
+
+
+class Owner(BaseModel):
+    pet: Tagged
+
+
+MODELS = [Everything, Trimmed, Open, Aliased, Pair[int], Pair[Level], Ids, Checked, Incremented, Owner]
+TYPES: list[Any] = [
+    UUID4, AnyUrl, AwareDatetime, Base64Bytes, Base64Str, Base64UrlBytes, ByteSize, FileUrl, FiniteFloat, FutureDate,
+    FutureDatetime, HttpUrl, IPvAnyAddress, MongoDsn, NaiveDatetime, PastDate, PastDatetime, PositiveInt, PostgresDsn,
+    SecretBytes, SecretStr, StrictStr, WebsocketUrl, constr(pattern="^[a-c]{2,3}$", strip_whitespace=True),
+    constr(strip_whitespace=True, min_length=2, max_length=4), Annotated[str, Field(pattern=r"(?i)^ab[c-d]?$")],
+    Annotated[decimal.Decimal, Field(max_digits=3)], Annotated[decimal.Decimal, Field(max_digits=9)],
+    Annotated[decimal.Decimal, Field(decimal_places=2)],
+    Annotated[decimal.Decimal, Field(multiple_of=decimal.Decimal("0.05"))],
+    Annotated[float, Field(multiple_of=0.1)], Annotated[list[int], Field(min_length=1, max_length=2)],
+    Annotated[int | None, Field(gt=3)],
+]  # fmt: skip
+
+
+def random_text(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
+    core = constraint.program().core
+    state, out = core.root, bytearray()
+    for step in range(100_000):
+        if core.is_nullable(state) and (step >= steps or rng.random() < 0.3):
+            return out.decode()
+        choices = core.first_bytes(state)
+        if not choices:
+            break
+        closing = [byte for byte in b'"]}' if byte in choices] if step >= steps and rng.random() < 0.7 else []
+        byte = closing[0] if closing else rng.choice(choices)
+        out.append(byte)
+        state = core.derivative(state, bytes([byte]))
+    assert core.is_nullable(state), f"no end of {out[:200]!r}"
+    return out.decode()
+
+
+@pytest.mark.parametrize("kind", [*MODELS, *TYPES], ids=str)
+def test_whatever_is_let_through_is_taken(kind: Any) -> None:
+    rng = random.Random(7)
+    constraint = gr.python_type(kind)
+    for steps in (0, 2, 10, 40, 40, 120, 250) * 4:
+        text = random_text(constraint, rng, steps)
+        value = constraint.read(text)
+        if isinstance(kind, type):
+            assert isinstance(value, kind) or kind.__module__.startswith("pydantic")
+
+
+def test_email_addresses() -> None:
+    pytest.importorskip("email_validator")
+    constraint = gr.python_type(pydantic.EmailStr)
+    rng = random.Random(3)
+    for _ in range(40):
+        constraint.read(random_text(constraint, rng, 40))
+    assert constraint.matches('"ada.lovelace@example.org"') is not constraint.matches('"ada@localhost.test"')
+
+
+def test_values() -> None:
+    text = (
+        '{"name":"Ada","price":12.50,"level":20,"chosen":20,"rows":[{"number":1}],"extra":{"code":"a !"},'
+        '"points":[{"x":1,"y":1}],"tags":["b","a"],"counts":{"1":"aGk="},"pet":{"kind":"cat"},"share":1}'
+    )
+    constraint = gr.python_type(Everything)
+    assert constraint.matches(text)
+    value = constraint.read(text)
+    assert value == Everything(
+        name="Ada",
+        price=decimal.Decimal("12.50"),
+        level=Level.HIGH,
+        chosen=Level.HIGH,
+        rows=[Row(1)],
+        extra={"code": "a !"},
+        points=(Point(1, 2),),
+        tags={"a", "b"},
+        counts={Level.LOW: b"hi"},
+        pet=Cat(kind="cat"),
+        share=1.0,
+    )
+    assert str(value.price) == "12.50"
+    assert constraint.schema["$defs"]["Everything"]["properties"]["name"]["description"] == "who"
+    assert constraint.schema["$defs"]["Everything"]["description"] == "All sorts."
+    for bad in ('"price":12.505', '"price":0', '"price":1234567.5'):
+        assert not constraint.matches(text.replace('"price":12.50', bad))
+
+
+def test_the_way_fields_are_named() -> None:
+    assert gr.read(Aliased, '{"ONE":1,"zwei":2,"tre":4}') == Aliased(ONE=1, zwei=2, tre=4)
+    assert gr.read(Checked, '{"size":1,"wort":"a"}') == Checked(size=1, wort="a")
+    assert gr.python_type(Open).matches('{"name":"a","other":3}')
+    assert not gr.python_type(Open).matches('{"name":"a","other":"x"}')
+    assert gr.read(Open, '{"name":"a","other":3}').other == 3
+    assert not gr.python_type(Cat).matches('{"kind":"cat","other":3}')
+
+    class Deep(BaseModel):
+        n: int = Field(alias=None, validation_alias=AliasPath("a", "b"))
+
+    with pytest.raises(gr.CompileError, match="path") as caught:
+        gr.python_type(Deep)
+    assert caught.value.code == "type-alias"
+
+
+def test_validators_run_once() -> None:
+    assert gr.read(Incremented, '{"n":1,"d":{"a":1}}') == Incremented(n=1, d={"a": 1})
+    assert gr.read(Annotated[int, AfterValidator(lambda n: n * 10)], "2") == 20
+    assert gr.read(list[Annotated[int, AfterValidator(lambda n: n * 10)]], "[2]") == [20]
+    assert gr.read(Point, '{"x":1,"y":1}') == Point(1, 2)
+    assert gr.read(Ids, "[1,2]") == Ids([1, 2])
+    assert gr.read(Owner, '{"pet":{"kind":"dog"}}').pet == Dog(kind="dog")
+
+
+def test_a_validator_may_refuse() -> None:
+    class Even(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def check(cls, n: int) -> int:
+            if n % 2:
+                raise ValueError("odd")
+            return n
+
+    constraint = gr.python_type(dict[str, Even])
+    assert constraint.read('{"a":{"n":2}}') == {"a": Even(n=2)}
+    with pytest.raises(gr.ReadError, match="odd") as caught:
+        constraint.read('{"a":{"n":1}}')
+    assert caught.value.code == "read-refused" and caught.value.pointer == "/a"
+    assert isinstance(caught.value.cause, pydantic.ValidationError)
+
+
+def test_parameters_with_fields() -> None:
+    def tool(count: int = Field(gt=0, description="how many"), name: str = Field("x")) -> Any:
+        return count, name
+
+    constraint = gr.python_type(tool)
+    assert constraint.schema["required"] == ["count"]
+    assert constraint.schema["properties"]["count"] == {"type": "integer", "minimum": 1, "description": "how many"}
+    assert gr.call(tool, '{"count":2}') == (2, "x")
+
+
+@pytest.mark.parametrize(
+    "pattern, good, bad",
+    [
+        (r"^\w+$", ["abc_1", "né"], ["a b", "²"]),
+        (r"^[\w.]+$", ["a.b"], ["a b"]),
+        (r"^[^\w]+$", ["!?"], ["a", "é"]),
+        (r"^\d{2,}$", ["12", "٣٤"], ["1", "²²"]),
+        (r"^\D\S\W$", ["a-!"], ["1-!"]),
+        (r"\Aa.z\z", ["abz"], ["a\nz", "abz\n"]),
+        (r"^a$", ["a"], ["a\n"]),
+        (r"(?m)^a$", ["a", "b\na\nc"], ["ab"]),
+        (r"(?s)^a.b$", ["a\nb"], ["ab"]),
+        (r"^(?P<x>a)(?<y>b)(?:c)?$", ["ab", "abc"], ["a"]),
+        (r"^[]a]+$", ["]a"], ["b"]),
+        (r"^\-\_\@\#$", ["-_@#"], ["a"]),
+        (r"^\x41\u0042\x{43}\u{44}$", ["ABCD"], ["x"]),
+        (r"^\p{L}\pL$", ["ab"], ["1"]),
+        (r"^a{2}\{b}$", ["aa{b}"], ["aa"]),
+        (r"^\bab\b$", ["ab"], ["abc"]),
+        (r"(?i)ab$", ["AB", "ab"], ["ac"]),
+    ],
+)
+def test_patterns_mean_what_pydantic_means(pattern: str, good: list[str], bad: list[str]) -> None:
+    kind = Annotated[str, Field(pattern=pattern)]
+    adapter, constraint = TypeAdapter(kind), gr.python_type(kind)
+    import json
+
+    for text in good:
+        assert adapter.validate_python(text) == text
+        assert constraint.matches(json.dumps(text, ensure_ascii=False)), text
+        assert constraint.read(json.dumps(text)) == text
+    for text in bad:
+        with pytest.raises(pydantic.ValidationError):
+            adapter.validate_python(text)
+        assert not constraint.matches(json.dumps(text, ensure_ascii=False)), text
+    rng = random.Random(pattern)
+    for _ in range(30):
+        core, out = constraint.program().core, bytearray()
+        state = core.root
+        for _ in range(12):
+            if choices := core.first_bytes(state):
+                out.append(rng.choice(choices))
+                state = core.derivative(state, bytes(out[-1:]))
+        adapter.validate_json(bytes(out) + core.shortest(state, 1000))
+
+
+@pytest.mark.parametrize("pattern", [r"[[:alpha:]]", r"[a&&b]", r"[\W]", r"(?x)a b", r"\<a", r"(?=a)", r"(?u)a"])
+def test_patterns_of_rust_alone_are_refused(pattern: str) -> None:
+    class Model(BaseModel):
+        model_config = ConfigDict(regex_engine="python-re")
+        text: str = Field(pattern="a")
+
+    field = Model.model_fields["text"]
+    field.metadata = [StringConstraints(pattern=pattern)]
+    with pytest.raises(gr.PatternError) as caught:
+        gr.python_type(Annotated[str, StringConstraints(pattern=pattern)])
+    assert caught.value.code == "type-pattern" or caught.value.code.startswith("regex-")
+
+
+def test_python_patterns() -> None:
+    import re
+
+    class Model(BaseModel):
+        model_config = ConfigDict(regex_engine="python-re")
+        text: str = Field(pattern=r"^(?=a)\w{2}$")
+        other: str = Field("AB", pattern=re.compile("ab", re.I))
+
+    constraint = gr.python_type(Model)
+    assert constraint.matches('{"text":"ab"}') and not constraint.matches('{"text":"ba"}')
+    assert constraint.read('{"text":"ab","other":"xAb"}').other == "xAb"
+
+
+@pytest.mark.parametrize("kind", [Json[int], pydantic.ImportString], ids=str)
+def test_refused(kind: Any) -> None:
+    with pytest.raises(gr.CompileError, match="use the type of the value"):
+        gr.python_type(kind)
+
+
+def test_types_that_describe_themselves() -> None:
+    class Money:
+        def __init__(self, cents: int) -> None:
+            self.cents = cents
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            from pydantic_core import core_schema
+
+            return core_schema.no_info_after_validator_function(cls, core_schema.int_schema(ge=0))
+
+    constraint = gr.python_type(Money)
+    assert constraint.matches("5") and not constraint.matches("-5")
+    assert constraint.read("5").cents == 5
+
+    class Bill(BaseModel):
+        total: Money
+
+    assert gr.read(Bill, '{"total":7}').total.cents == 7
+
+
+def test_models_that_are_not_complete() -> None:
+    class Holder(BaseModel):
+        part: LaterPart  # noqa: F821
+
+    with pytest.raises(gr.CompileError, match="LaterPart"):
+        gr.python_type(Holder)
+
+    class Part(BaseModel):
+        n: int
+
+    assert gr.read(Holder, '{"part":{"n":1}}', namespace={"LaterPart": Part}).part == Part(n=1)
+    assert gr.read(uuid.UUID, '"12345678-1234-5678-1234-567812345678"').int
