@@ -99,6 +99,7 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
+        self._work = 0  # products of cells, of the large ones
         self._emptiness: Emptiness | None = None
 
     @property
@@ -236,6 +237,8 @@ class Algebra:
         from guiderail.frontends.json_schema.simplify import Cover
 
         self._limit(len(a) * len(b) // 64)
+        self._work += len(a) * len(b)
+        self._limit(self._work // 64)
         cover = Cover()
         for x in a:
             for y in b:

@@ -38,7 +38,7 @@ class JsonSchema(Constraint):
         options: how the schema is read and its values are written.
     """
 
-    __slots__ = ("_hash", "_term", "_text", "options")
+    __slots__ = ("_hash", "_root", "_text", "options")
 
     options: SchemaOptions
 
@@ -47,7 +47,7 @@ class JsonSchema(Constraint):
         self._text = text
         self.options = options
         self._hash = hash((text, options))
-        self._term: Term | None = None
+        self._root: tuple[Document, Term] | None = None
 
     @property
     def schema(self) -> Any:
@@ -60,9 +60,12 @@ class JsonSchema(Constraint):
 
     def accepts(self, value: Any) -> bool:
         """Whether a decoded JSON value satisfies the schema, decided on the normal form alone."""
-        if self._term is None:
-            self._term = self.document().term()
-        return self._term.shape().accepts(value)
+        if self._root is None:
+            document = self.document()
+            self._root = document, document.term()
+        document, term = self._root
+        with document.evaluating():
+            return term.shape().accepts(value)
 
     def report(self) -> Report:
         """What of the schema is enforced, what is only an annotation, and what nothing can satisfy."""
@@ -72,14 +75,15 @@ class JsonSchema(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         document = self.document()
-        term = document.term()
-        handle = Lowering(b, document, self.notation(b)).term(term)
-        if handle == b.EMPTY:
-            raise SchemaError(
-                "no value satisfies this schema, so nothing could be generated",
-                code="unsatisfiable-schema",
-                pointer=_blame(document, term),
-            )
+        with document.evaluating():
+            term = document.term()
+            handle = Lowering(b, document, self.notation(b)).term(term)
+            if handle == b.EMPTY:
+                raise SchemaError(
+                    "no value satisfies this schema, so nothing could be generated",
+                    code="unsatisfiable-schema",
+                    pointer=_blame(document, term),
+                )
         return handle
 
     def notation(self, b: _core.Builder) -> Notation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guiderail.errors import CompileError, LimitError
 
-__all__ = ["SchemaError", "SchemaLimitError"]
+__all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "Undecided"]
 
 
 class SchemaError(CompileError):
@@ -47,3 +47,19 @@ def _rebuild(
     kind: type[SchemaError] | type[SchemaLimitError], message: str, code: str, pointer: str | None
 ) -> SchemaError | SchemaLimitError:
     return kind(message, code=code, pointer=pointer)
+
+
+class Undecided(Exception):
+    """Inside this package only: a question cannot be answered now, and need not be."""
+
+
+class SelfReference(Undecided):
+    """Inside this package only: the shape of a schema is needed while it is being made.
+
+    Attributes:
+        schema: the schema object.
+    """
+
+    def __init__(self, schema: object) -> None:
+        super().__init__(schema)
+        self.schema = schema

@@ -9,7 +9,7 @@ from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.json_schema.branches import apply_branches, terms_of
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Node, infinite_reference
+from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -98,7 +98,7 @@ def restrict(node: Node, outer: Shape, term: Term) -> Shape:
 def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tuple[Node, ...]) -> None:
     """Collects all schema objects that hold wherever a node does: itself, what it refers to, its ``allOf``."""
     if node in path:
-        raise infinite_reference(node)
+        raise node.scope.document.infinite_reference(node.schema)
     if node in nodes:
         return
     nodes[node] = None

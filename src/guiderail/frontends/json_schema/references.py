@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from guiderail.frontends.json_schema.algebra import Algebra
-from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.errors import SchemaError, SelfReference
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
@@ -84,16 +84,6 @@ class Node(Term):
         return known
 
 
-def infinite_reference(node: Node) -> SchemaError:
-    """The error for a schema that refers to itself in place."""
-    return SchemaError(
-        "following its references in place leads back to the same schema, which says nothing about any value; put the "
-        "reference below a keyword that reads something, such as properties or items",
-        code="infinite-reference",
-        pointer=node.scope.document.pointer(node.schema),
-    )
-
-
 class Document:
     """A schema document while it is compiled: its options, its algebra, and all its scopes.
 
@@ -140,9 +130,26 @@ class Document:
     def enter(self, node: Node) -> None:
         """Notes that a node is being evaluated."""
         if node.busy:
-            raise infinite_reference(node)
+            raise SelfReference(node.schema)
         node.busy = True
         self.current = node
+
+    def infinite_reference(self, schema: object) -> SchemaError:
+        """The error for a schema that refers to itself in place."""
+        return SchemaError(
+            "following its references in place leads back to the same schema, which says nothing about any value; put "
+            "the reference below a keyword that reads something, such as properties or items",
+            code="infinite-reference",
+            pointer=self.pointer(schema),
+        )
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Around all use of the document from outside: says what went wrong in words for users."""
+        try:
+            yield
+        except SelfReference as error:
+            raise self.infinite_reference(error.schema) from None
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
@@ -322,11 +329,7 @@ class Scope:
         """The target of a schema that is nothing but a reference."""
         chain = self.document.chain
         if id(schema) in chain:
-            raise SchemaError(
-                "this reference leads back to itself without reading anything",
-                code="infinite-reference",
-                pointer=self.document.pointer(schema),
-            )
+            raise self.document.infinite_reference(schema)
         chain.add(id(schema))
         try:
             return self.reference(schema["$ref"], schema)

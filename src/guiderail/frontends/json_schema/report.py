@@ -91,10 +91,10 @@ def report(constraint: JsonSchema) -> Report:
 
     document = constraint.document()
     builder = _core.Builder()
-    root = document.term()
-    Lowering(builder, document, constraint.notation(builder)).term(root)
-    dropped = {(pointer, keyword): reason for pointer, keyword, reason in document.unsupported}
-    return Report(tuple(_walk(document, document.contents, "#", dropped)))
+    with document.evaluating():
+        Lowering(builder, document, constraint.notation(builder)).term(document.term())
+        dropped = {(pointer, keyword): reason for pointer, keyword, reason in document.unsupported}
+        return Report(tuple(_walk(document, document.contents, "#", dropped)))
 
 
 def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str, str], str]) -> Iterator[ReportEntry]:

@@ -6,9 +6,12 @@ while it is being decided counts as empty; an answer "empty" that rests on this 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra, And, Not, Or
-from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
@@ -34,6 +37,18 @@ class Emptiness:
         self.answers: dict[Term, bool] = {TRUE: False, FALSE: True}
         self._open: dict[Term, int] = {}
         self._lowest = _NO_ASSUMPTION
+        self._deepest: int | None = None
+
+    @contextmanager
+    def shallow(self) -> Iterator[None]:
+        """Within, questions that lead more than a few terms deep raise `Undecided`."""
+        before = self._deepest
+        if before is None:
+            self._deepest = len(self._open) + _SHALLOW
+        try:
+            yield
+        finally:
+            self._deepest = before
 
     def term(self, term: Term) -> bool:
         """Whether no value satisfies a term."""
@@ -44,7 +59,10 @@ class Emptiness:
         if depth is not None:
             self._lowest = min(self._lowest, depth)
             return True
-        depth = self._open[term] = len(self._open)
+        depth = len(self._open)
+        if self._deepest is not None and depth >= self._deepest:
+            raise Undecided
+        self._open[term] = depth
         outer, self._lowest = self._lowest, _NO_ASSUMPTION
         try:
             empty = self.shape(term.shape())
@@ -155,6 +173,7 @@ class Emptiness:
 
 
 _NO_ASSUMPTION = 1 << 60
+_SHALLOW = 6  # terms
 
 
 def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
@@ -163,30 +182,27 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
     A schema whose own shape is under evaluation cannot be looked into: False then.
     """
     try:
-        return algebra.emptiness.shape(shape)
-    except SchemaError as error:
-        if error.code != "infinite-reference":
-            raise
+        with algebra.emptiness.shallow():
+            return algebra.emptiness.shape(shape)
+    except (Undecided, LimitError):
         return False
 
 
 def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
     """Whether a cell is certainly empty; as `is_empty_shape`."""
     try:
-        return algebra.emptiness.object(cell)
-    except (SchemaError, LimitError) as error:
-        if isinstance(error, SchemaError) and error.code != "infinite-reference":
-            raise
+        with algebra.emptiness.shallow():
+            return algebra.emptiness.object(cell)
+    except (Undecided, LimitError):
         return False
 
 
 def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
     """Whether a cell is certainly empty; as `is_empty_shape`."""
     try:
-        return algebra.emptiness.array(cell)
-    except (SchemaError, LimitError) as error:
-        if isinstance(error, SchemaError) and error.code != "infinite-reference":
-            raise
+        with algebra.emptiness.shallow():
+            return algebra.emptiness.array(cell)
+    except (Undecided, LimitError):
         return False
 
 
@@ -219,9 +235,7 @@ def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None
             continue
         try:
             shapes = [term.shape() for term in terms]
-        except SchemaError as error:
-            if error.code != "infinite-reference":
-                raise
+        except Undecided:
             continue
         if any(shape.arrays or shape.objects for shape in shapes):
             continue
@@ -245,9 +259,7 @@ def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
             continue
         try:
             s, t = p.shape(), q.shape()
-        except SchemaError as error:
-            if error.code != "infinite-reference":
-                raise
+        except Undecided:
             continue
         if s.objects and t.objects:
             continue

@@ -9,7 +9,6 @@ sub-schemas holding only evaluates more, so that no way has to say which sub-sch
 from __future__ import annotations
 
 from guiderail.frontends.json_schema.branches import dependencies_of, terms_of
-from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.shape import (
     FALSE,
@@ -162,11 +161,7 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
         if not isinstance(term, Node):
             return [_NONE]
         if term in path:
-            raise SchemaError(
-                "following its references in place leads back to the same schema",
-                code="infinite-reference",
-                pointer=scope.document.pointer(term.schema),
-            )
+            raise scope.document.infinite_reference(term.schema)
         return _ways(term, only, path | {term})
 
     if "$ref" in schema:
