@@ -21,7 +21,7 @@ GROUPS: list[tuple[str, str]] = [
     ("Compiling and matching", r"guiderail\.(guide|matcher|token_automaton)"),
     ("Vocabularies", r"guiderail\.vocabulary"),
     ("Bitmasks", r"guiderail\.bitmask"),
-    ("Generating", r"guiderail\.(generate|models|sampling)"),
+    ("Generating", r"guiderail\.(generation|decoding|streams|models|sampling)"),
     ("Errors", r"guiderail\.errors"),
 ]
 
@@ -61,7 +61,8 @@ def prose(doc: str | None) -> str:
             lines.append(f"  {bare}" if section and bare else line)
     if code:
         lines.append("```")
-    return re.sub(r":(?:func|class|meth|mod|data):`~?([^`]+)`", r"`\1`", "\n".join(lines)).replace("``", "`")
+    text = re.sub(r":(?:func|class|meth|mod|data):`~?([^`]+)`", r"`\1`", "\n".join(lines))
+    return re.sub(r"(?<!`)``(?!`)", "`", text)
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:

@@ -33,7 +33,7 @@ def run_page(text: str, name: str) -> int:
         code = match[1]
         count += 1
         if ">>>" not in code:
-            exec(compile("\n" * line + code, name, "exec"), space)
+            exec(compile("\n" * line + code, name, "exec", dont_inherit=True), space)
             continue
         example = parser.get_doctest(code, space, name, name, line)
         output: list[str] = []
