@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import re
 import sys
@@ -470,10 +471,23 @@ def test_atomic_groups_that_cannot_be_written_out_are_refused(pattern):
     assert caught.value.code == "regex-atomic" and caught.value.span is not None
 
 
-def test_assertions_repeated_in_a_group_that_can_be_empty_are_refused():
-    with pytest.raises(PatternError) as caught:
-        gr.regex("x(?:a?(?!b))*[bc]")._lower(_core.Builder())
-    assert (caught.value.code, caught.value.span) == ("regex-empty-lookaround-loop", (1, 13))
+def test_assertions_repeated_in_a_group_that_can_be_empty():
+    texts = ["".join(t) for n in range(5) for t in itertools.product("abx", repeat=n)]
+    for pattern in (
+        "x(?:a?(?!b))*[bc]",
+        "(?:a|$)*b?",
+        r"^(?:x?(?:a{2}|b*)(?:$|x))*$",
+        "(?:(?=a)|b){2,3}a",
+        "(?:(?:(?<=a)|b)*a?)*",
+        r"(?:\b|a/?|)*b",
+        "(?:(?:^|a)?b?(?!x))*x",
+        "(?:(?:a*$)|(?:(?=b)b?))+x",
+    ):
+        for mode in ("match", "search"):
+            assert check_against_re(pattern, 0, mode, texts), (pattern, mode)
+    with pytest.raises(PatternError) as caught:  # too many iterations to write out
+        gr.regex("x(?:a?(?!b)){9,}[bc]")._lower(_core.Builder())
+    assert (caught.value.code, caught.value.span) == ("regex-empty-lookaround-loop", (1, 16))
     assert both(gr.regex("(?:(?=a))*a"), "a") and both(gr.regex("(?:^)+a"), "a")
 
 

@@ -16,6 +16,7 @@ from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.atomic import expand
 from guiderail.frontends.regex.eliminate import eliminate
 from guiderail.frontends.regex.facts import Facts, children
+from guiderail.frontends.regex.loops import without_empty_iterations
 from guiderail.frontends.regex.parser import Parsed
 from guiderail.frontends.regex.resolve import resolve
 from guiderail.frontends.regex.syntax import (
@@ -73,6 +74,7 @@ def lower(parsed: Parsed, b: _core.Builder, source: str, search: bool) -> int:
                 return False
 
         tree = expand(tree, facts, source, prefix_free)
+    tree = without_empty_iterations(tree, facts)
     if search:
         span = (tree.start, tree.end)
         tree = Cat([Any(*span), tree, Any(*span)], *span)
