@@ -21,6 +21,9 @@ from guiderail.targets import Target, resolve
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
+    from guiderail.frontends.json_schema import JsonSchema
+    from guiderail.frontends.python_types import PythonType
+
     class _Options(TypedDict, total=False):
         max_tokens: int
         temperature: float
@@ -57,8 +60,10 @@ DEFAULT_MAX_TOKENS = 256
 @overload
 def stream(model: Any, prompt: str, target: type[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
 @overload
+def stream(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
+@overload
 def stream(
-    model: Any, prompt: str, target: Mapping[str, Any], **options: Unpack[_StreamOptions]
+    model: Any, prompt: str, target: Mapping[str, Any] | JsonSchema, **options: Unpack[_StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
 def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[_StreamOptions]) -> Stream: ...
@@ -196,13 +201,29 @@ def generations(
 @overload
 def generate(model: Any, prompt: str, target: type[T], **options: Unpack[_Options]) -> T: ...
 @overload
-def generate(model: Any, prompt: str, target: Mapping[str, Any], **options: Unpack[_Options]) -> Any: ...
+def generate(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_Options]) -> T: ...
+@overload
+def generate(model: Any, prompt: str, target: Mapping[str, Any] | JsonSchema, **options: Unpack[_Options]) -> Any: ...
 @overload
 def generate(model: Any, prompt: str, target: Constraint, **options: Unpack[_Options]) -> str: ...
 @overload
 def generate(
     model: Any, prompt: list[str] | tuple[str, ...], target: type[T] | Sequence[type[T]], **options: Unpack[_Options]
 ) -> list[T]: ...
+@overload
+def generate(
+    model: Any,
+    prompt: list[str] | tuple[str, ...],
+    target: PythonType[T] | Sequence[PythonType[T]],
+    **options: Unpack[_Options],
+) -> list[T]: ...
+@overload
+def generate(
+    model: Any,
+    prompt: list[str] | tuple[str, ...],
+    target: Mapping[str, Any] | JsonSchema | Sequence[Mapping[str, Any] | JsonSchema],
+    **options: Unpack[_Options],
+) -> list[Any]: ...
 @overload
 def generate(
     model: Any,

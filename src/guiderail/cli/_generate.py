@@ -165,6 +165,9 @@ def _validate(constraint: Constraint, result: Generation) -> str:
     return "  valid"
 
 
+_REDRAW_SECONDS = 0.05
+
+
 class _Display:
     """Text on stdout and a progress line on stderr, which may be one and the same terminal.
 
@@ -178,6 +181,7 @@ class _Display:
         self._json = json
         self._out, self._line = sys.stdout.isatty(), sys.stderr.isatty()
         self._text = ""
+        self._next = 0.0
         self._live: Live | None = None
         if self._line:
             from rich.console import Console
@@ -212,6 +216,12 @@ class _Display:
 
     def add(self, piece: str, status: Callable[[], str]) -> None:
         self._text += piece
+        if self._line and time.monotonic() < self._next:  # drawing takes longer than many a token
+            if self._live is None:
+                sys.stdout.write(piece)
+                sys.stdout.flush()
+            return
+        self._next = time.monotonic() + _REDRAW_SECONDS
         if self._live is not None:
             from rich.console import Group
             from rich.text import Text
