@@ -2,7 +2,7 @@
 // of masks and not 4,000.
 #include <algorithm>
 
-#include "expression.hpp"
+#include "members.hpp"
 
 namespace guiderail {
 
@@ -33,9 +33,36 @@ u32 Arena::slack(Id e) {
   return s;
 }
 
+// The texts of a key or item being read are at the head, never further down the stack.
+Id Arena::without_texts(Id e) {
+  if (!has(e, kExactKey)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Concat: return concat(without_texts(n.a), n.b);
+    case Kind::Union: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = without_texts(m);
+      return unite(std::move(members));
+    }
+    case Kind::Distinct: return distinct_node(without_texts(n.a), n.b);
+    case Kind::Item: return item_at(without_texts(n.a), kSomeText, n.min);
+    case Kind::And: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = without_texts(m);
+      return intersect(std::move(members), true);
+    }
+    case Kind::Key: return key_without_text(e);
+    default: return e;
+  }
+}
+
 Id Arena::canonical(Id e, u32 horizon) {
   Node& n = node(e);
   if (!has(e, kBigRepeat | kExactKey)) return e;
+  if (has(e, kExactKey) && n.canonical == kUnknown) {
+    const Id plain = canonical(without_texts(e), horizon);
+    n.canonical = plain;
+  }
   if (n.canonical != kUnknown) return n.canonical;
   Id out = e;
   switch (n.kind) {
@@ -49,7 +76,7 @@ Id Arena::canonical(Id e, u32 horizon) {
     case Kind::Concat: {  // down the stack to the first part that is known or plain
       std::vector<Id> parts;
       Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kExactKey) && node(cur).canonical == kUnknown;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat) && node(cur).canonical == kUnknown;
            cur = node(cur).b)
         parts.push_back(cur);
       out = canonical(cur, horizon);
@@ -66,8 +93,6 @@ Id Arena::canonical(Id e, u32 horizon) {
       break;
     }
     case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
-    case Kind::Key: out = without_text(e); break;
-    case Kind::Item: out = has(e, kExactKey) ? without_text(e) : e; break;
     case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time

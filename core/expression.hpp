@@ -167,6 +167,9 @@ class Arena {
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);                  // some string matches: exact, or Error("fuel")
   Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
+  // e with the texts of keys and items being read forgotten. Whether one is repeated is then unknown: what depends on
+  // it has the flag kUnknownText.
+  Id without_texts(Id e);
   // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
   // cap_hit() and yields kEmpty, and then nothing that was found counts.
   Id cap_groups(Id e, u32 most);
@@ -254,6 +257,7 @@ class Arena {
   Id derive_escaped(Id e, u8 byte);
   bool live_escaped(Id e, u32 at, Escapes mode);
   Id members_node(MemberState state);
+  u32 shortest_members(const MemberState& state, u32 written) const;
   Id key_node(KeyState key);
   Id derive_members(Id e, u8 byte);
   Id derive_key(Id e, u8 byte);
@@ -274,7 +278,7 @@ class Arena {
   Id equal_number(std::string_view text);
   u32 with_seen(u32 seen, u32 text);
   bool item_is_dense(Id e) const;
-  Id without_text(Id e);
+  Id key_without_text(Id e);
   Id unknown();
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   Id derive_fresh(Id e, u8 byte);

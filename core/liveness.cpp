@@ -10,12 +10,13 @@
 namespace guiderail {
 namespace {
 constexpr u64 kWorkPerState = 20;
+constexpr u32 kWait = 16;
 }  // namespace
 
 bool Arena::live(Id e) {
   for (;;) {
     if (e == kEmpty) return false;
-    if (!has(e, kSearch)) return true;
+    if (!has(e, kSearch) || has(e, kUnknownText)) return true;
     const Node& n = node(e);
     if (has(e, kLiveKnown)) return !has(e, kDead);
     switch (n.kind) {
@@ -136,25 +137,33 @@ bool Arena::live_search(Id start) {
     u32 shortest;
     u32 order;
     Id id;
+    u32 from;  // the first byte class not tried yet
     bool operator<(const Item& o) const { return shortest != o.shortest ? shortest > o.shortest : order > o.order; }
   };
   std::priority_queue<Item> queue;
   std::unordered_map<Id, Id> parent;
   u32 order = 0;
-  queue.push({node(start).shortest, order++, start});
+  queue.push({node(start).shortest, order++, start, 0});
   parent.emplace(start, start);
   Id found = kEmpty;
+  bool depends = false;  // on a text that was forgotten
   while (!queue.empty() && found == kEmpty) {
-    Id state = queue.top().id;
+    const Item item = queue.top();
+    const Id state = item.id;
     queue.pop();
     if (parent.size() > limits_.fuel || work_ > work_limit)
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
     const ByteSet possible = first(state);
-    for (u32 c = 0; c < class_count_; ++c) {
-      if (!possible.has(representatives_[c])) continue;
-      Id next = derive(state, representatives_[c]);
+    for (u32 c = item.from; c < class_count_; ++c) {
+      const u8 byte = representatives_[c];
+      if (!possible.has(byte)) continue;
+      Id next = derive(state, byte);
       if (next == kEmpty || parent.contains(next)) continue;
+      if (has(next, kUnknownText)) {
+        depends = true;
+        continue;
+      }
       bool known = !has(next, kSearch) || has(next, kLiveKnown);
       if (known && has(next, kDead)) continue;
       parent.emplace(next, state);
@@ -162,8 +171,17 @@ bool Arena::live_search(Id start) {
         found = next;
         break;
       }
-      queue.push({node(next).shortest, order++, next});
+      queue.push({node(next).shortest, order++, next, 0});
+      // One step closer, or inside a character, where one byte is mostly as good as another: the others wait.
+      if (c + 1 < class_count_ && (node(next).shortest < node(state).shortest || byte >= 0x80)) {
+        queue.push({add_sat(node(state).shortest, kWait), order++, state, c + 1});
+        break;
+      }
     }
+  }
+  if (found == kEmpty && depends) {
+    node(start).flags.fetch_or(static_cast<u16>(kLiveKnown | kUnknownText), std::memory_order_relaxed);
+    return true;
   }
   if (found == kEmpty) {
     for (auto& [id, from] : parent) settle(id, false);

@@ -5,6 +5,10 @@
 
 namespace guiderail {
 
+namespace {
+constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
+}  // namespace
+
 // -- Program --
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
   arena_->freeze(root_);
@@ -87,26 +91,47 @@ std::string Program::forced(Id state, std::size_t limit) {
   return out;
 }
 
+// A* with the characters that are known to be missing: of printable ASCII and without escapes if there is one, for then
+// the states are few.
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   if (start == kEmpty) return false;
   std::lock_guard lock(arena_->mutex);
-  std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
-  std::queue<std::pair<Id, std::size_t>> queue;
-  queue.push({start, 0});
-  while (!queue.empty()) {
-    auto [state, depth] = queue.front();
-    queue.pop();
-    if (arena_->nullable(state)) {
-      out.clear();
-      for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
-      std::reverse(out.begin(), out.end());
-      return true;
-    }
-    if (depth == limit || from.size() > arena_->limits().fuel) continue;
-    for (u32 c = 0; c < arena_->byte_class_count(); ++c) {
-      Id next = arena_->step_slow(state, c);
-      if (next != kEmpty && from.try_emplace(next, state, arena_->representative(c)).second)
-        queue.push({next, depth + 1});
+  const Id exact = start;
+  for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}}) {
+    auto seen = [&](Id e) { return forget ? arena_->without_texts(e) : e; };
+    start = seen(exact);
+    struct Item {
+      std::size_t total, depth;
+      Id id;
+      bool operator<(const Item& o) const { return total != o.total ? total > o.total : depth < o.depth; }
+    };
+    std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
+    std::unordered_map<Id, std::size_t> best{{start, 0}};
+    std::priority_queue<Item> queue;
+    queue.push({0, 0, start});
+    while (!queue.empty()) {
+      const auto [total, depth, state] = queue.top();
+      queue.pop();
+      if (best[state] < depth) continue;
+      if (arena_->nullable(state)) {
+        out.clear();
+        for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
+        std::reverse(out.begin(), out.end());
+        return true;
+      }
+      if (depth == limit || from.size() > std::min(arena_->limits().fuel, kMostStates)) continue;
+      const ByteSet first = arena_->first(state);
+      for (u32 c = 0; c < arena_->byte_class_count(); ++c) {
+        const u8 byte = arena_->representative(c);
+        if (!first.has(byte) || (plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) continue;
+        const Id next = seen(arena_->step_slow(state, c));
+        if (next == kEmpty || arena_->has(next, kUnknownText)) continue;
+        auto [it, fresh] = best.try_emplace(next, depth + 1);
+        if (!fresh && it->second <= depth + 1) continue;
+        it->second = depth + 1;
+        from[next] = {state, byte};
+        queue.push({depth + 1 + arena_->node(next).shortest, depth + 1, next});
+      }
     }
   }
   return false;

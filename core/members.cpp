@@ -105,12 +105,30 @@ Id Arena::members(MemberTable table) {
   json_->exact_bytes = json_->exact_bytes || !table.others.empty();
   table.dense = table.others.size() == 1 && table.others[0].dense && table.others[0].key == any_text_;
   table.hash = h;
+  u32 value = kInf;
+  for (const auto& list : table.values)
+    for (const Alternative& a : list) value = std::min(value, node(a.value).shortest);
+  for (const OtherKeys& o : table.others) value = std::min(value, node(o.value).shortest);
+  table.least = add_sat(2, add_sat(node(table.colon).shortest, value));
   MemberState start;
   start.table = static_cast<u32>(json_->tables.size());
   start.gone.assign(table.needed.size(), 0);
   start.pending = table.pending;
   json_->tables.push_back(std::move(table));
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
+}
+
+// Characters that complete the object, at least: the names that are due, at the length of the least member.
+u32 Arena::shortest_members(const MemberState& state, u32 written) const {
+  const MemberTable& table = json_->tables[state.table];
+  u32 due = 0;
+  for (std::size_t i = 0; i < state.gone.size(); ++i)
+    due += static_cast<u32>(std::popcount(table.needed[i] & ~state.gone[i]));
+  if (state.count < table.min) due = std::max(due, table.min - state.count);
+  if (state.pending) due = std::max(due, 1u);
+  due = due > written ? due - written : 0;
+  const u32 commas = mul_sat(node(table.comma).shortest, state.count == 0 && written == 0 && due > 0 ? due - 1 : due);
+  return add_sat(mul_sat(due, table.least), commas);
 }
 
 MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharges) const {
@@ -234,7 +252,7 @@ Id Arena::members_node(MemberState state) {
   d.hash = hash_step(d.hash, hash_state(state, table, json_->texts));
   d.flags = table.flags;
   if (can_end) d.flags |= kNullable;
-  d.shortest = can_end ? 0 : 2;
+  d.shortest = can_end ? 0 : shortest_members(state, 0);
   d.longest = kInf;
   const u64 key = d.hash.lo;
   d.a = json_->members.id(std::move(state), key);
@@ -245,16 +263,17 @@ Id Arena::members_node(MemberState state) {
 Id Arena::derive_members(Id e, u8 byte) {
   const MemberState& state = json_->members.values[node(e).a];
   const MemberTable& table = json_->tables[state.table];
+  if (state.count > 0 && !first(table.comma).has(byte)) return kEmpty;
   KeyState key;
   key.members = node(e).a;
   key.hi = static_cast<u32>(table.order.size());
   key.seen_hi = static_cast<u32>(state.seen.size());
   key.text = table.others.empty() ? kSomeText : 0;
   for (const OtherKeys& o : table.others) key.others.push_back(o.key);
-  const bool first = state.count == 0;
+  const bool at_start = state.count == 0;
   if (state.some && !table.dense && others_allowed(state)) return unknown();
   const Id start = key_node(std::move(key));
-  if (first) return derive(start, byte);
+  if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
 }
 
@@ -294,7 +313,7 @@ Id Arena::key_node(KeyState key) {
   d.hash = h;
   d.flags = table.flags;
   if (key.text != 0 && key.text != kSomeText) d.flags |= kExactKey;
-  d.shortest = 1;
+  d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, 1));
   d.longest = kInf;
   const u64 hash = h.lo;
   d.a = json_->keys.id(std::move(key), hash);
@@ -434,11 +453,9 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   return free != kEmpty;
 }
 
-// The same Key or Item with its text so far forgotten: masks of keys that no name begins with are one mask.
-Id Arena::without_text(Id e) {
-  const Node& n = node(e);
-  if (n.kind == Kind::Item) return item_at(n.a, kSomeText, n.min);
-  KeyState key = json_->keys.values[n.a];
+// Masks of keys that no name begins with are one mask.
+Id Arena::key_without_text(Id e) {
+  KeyState key = json_->keys.values[node(e).a];
   key.text = kSomeText;
   return key_node(std::move(key));
 }

@@ -34,6 +34,7 @@ struct MemberTable {
   // Derived from the above.
   std::vector<u32> order;   // names sorted
   std::vector<u64> needed;  // bits of `required`
+  u32 least = 0;            // characters of any member: a key in quotes, a colon, the shortest value
   bool dense = false;       // one kind of other keys, dense: any text
   u16 flags = 0;
   Hash hash;
