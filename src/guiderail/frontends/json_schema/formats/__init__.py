@@ -60,7 +60,7 @@ FORMATS: dict[str, Format] = {
             "idn-hostname",
             international.idn_hostname,
             international.idn_hostname_wide,
-            "labels in Punycode (xn--…), labels near the limit of 63 octets, names near the limit of 253",
+            "labels in Punycode (xn--…), most combining marks, labels near 63 octets, names near 253",
         ),
         Format("ipv4", internet.ipv4),
         Format("ipv6", internet.ipv6),

@@ -5,7 +5,8 @@ the code points and their contexts (RFC 5892), hyphens and combining marks (RFC 
 and the directions of a name that is written from right to left (RFC 5893, section 2). Each rule is one expression,
 and a label is their intersection.
 
-Two things are not, so the format has a narrow and a wide side:
+Marks that combine are left out but for those that some scripts cannot do without (see ``normal_form``). Two things are
+not regular, so the format has a narrow and a wide side:
 
 * The Punycode of a label must fit 63 octets, and the whole name 253. ``_idna.WINDOWS`` says how many code points surely
   fit, by the range that they come from; longer labels are left out by the narrow side, and names of more than three
@@ -15,6 +16,8 @@ Two things are not, so the format has a narrow and a wide side:
 
 from __future__ import annotations
 
+import functools
+import operator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,6 +34,7 @@ __all__ = ["idn_email", "idn_email_wide", "idn_hostname", "idn_hostname_wide"]
 _ZWNJ, _ZWJ, _MIDDLE_DOT, _KERAIA, _KATAKANA_DOT = 0x200C, 0x200D, 0xB7, 0x375, 0x30FB
 _GERESH, _ARABIC, _EXTENDED = (0x5F3, 0x5F4), (0x660, 0x669), (0x6F0, 0x6F9)
 _SEPARATORS = CharSet([(0x2E, 0x2E), (0x3002, 0x3002), (0xFF0E, 0xFF0E), (0xFF61, 0xFF61)])
+_RANKS = (9, 103, 107, 118, 122)  # viramas, and the vowels and tones of Thai and Lao
 _ASCII = CharSet([(0, 0x7F)])
 _LDH = CharSet([(45, 45), (48, 57), (65, 90), (97, 122)])
 
@@ -103,9 +107,15 @@ class _Labels:
         ]
 
     def normal_form(self) -> list[int]:
-        """NFC: no pair that composes, marks in the order of their classes (Unicode, D108 to D117)."""
+        """NFC: no pair that composes, marks in the order of their classes (Unicode, D108 to D117).
+
+        Only marks of the classes ``_RANKS``, which words need, stand in the narrow side: with all of them the automaton
+        would be too large to walk a vocabulary through.
+        """
         b, one = self.b, self.one
-        ranks = sorted((rank, _set(packed)) for rank, packed in _idna.RANKS.items())
+        ranks = sorted((rank, _set(packed)) for rank, packed in _idna.RANKS.items() if rank in _RANKS)
+        others = [_set(packed) for rank, packed in _idna.RANKS.items() if rank not in _RANKS]
+        allowed = b.repeat(one(~functools.reduce(operator.or_, others)), 0)
         below: dict[int, CharSet] = {}
         sofar = CharSet([])
         for rank, chars in ranks:
@@ -114,10 +124,12 @@ class _Labels:
         disorder = [b.concat([one(sofar - below[rank] - chars), one(chars)]) for rank, chars in ranks[:-1]]
         composed = []
         for rank, firsts, seconds in _idna.COMPOSED:
+            if rank and rank not in _RANKS:
+                continue
             between = b.repeat(one(below[rank]), 0) if rank else b.EPSILON
             composed.append(b.concat([one(_set(firsts)), between, one(_set(seconds))]))
         # one complement each: it dies where its pair is met
-        return [self.without(pair) for pair in disorder + composed]
+        return [allowed, *(self.without(pair) for pair in disorder + composed)]
 
     def lengths(self) -> int:
         b = self.b
