@@ -114,7 +114,7 @@ def test_generations_have_text_and_value():
     assert got.value is got.value
     for twin in (pickle.loads(pickle.dumps(got)), copy.deepcopy(got), copy.copy(got)):
         assert twin == got and twin.value == got.value and twin.text == got.text
-    assert "value" not in repr(got)
+    assert "value" not in repr(got) and json.dumps(dataclasses.asdict(got))
     (plain,) = gr.generations(Scribe("abc"), ["0"], gr.regex("[a-z]{3}"))
     assert plain.value == plain.text == "abc"
 

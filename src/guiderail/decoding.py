@@ -29,11 +29,17 @@ __all__ = ["Batch", "FinishReason", "Generation", "IncompleteError"]
 
 FinishReason = Literal["complete", "stop", "length"]
 
-_UNREAD: Any = object()
+
+class _Readable:
+    """Room beside the fields of a generation, so that ``dataclasses.asdict`` of one is plain data."""
+
+    __slots__ = ("_reading", "_value")
+    _reading: Reading
+    _value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(_Readable):
     """What came of one prompt.
 
     Attributes:
@@ -56,8 +62,6 @@ class Generation:
     forced_tokens: int
     seconds: float
     constraint_seconds: float
-    _reading: Reading = field(default=TEXT, repr=False, compare=False)
-    _value: Any = field(default=_UNREAD, init=False, repr=False, compare=False)
 
     @property
     def value(self) -> Any:
@@ -69,20 +73,27 @@ class Generation:
         Raises:
             ReadError: code of the user's own (a validator, ``__post_init__``) refuses the value.
         """
-        if self._value is _UNREAD:
-            object.__setattr__(self, "_value", self._read())
+        if not hasattr(self, "_value"):
+            reading = getattr(self, "_reading", TEXT)
+            if self.matched:
+                value = reading.read(self.text)
+            else:
+                partial = reading.partial(growing_strings=True)
+                partial.feed(self.text)
+                value = partial.snapshot()
+            object.__setattr__(self, "_value", value)
         return self._value
-
-    def _read(self) -> Any:
-        if self.matched:
-            return self._reading.read(self.text)
-        partial = self._reading.partial(growing_strings=True)
-        partial.feed(self.text)
-        return partial.snapshot()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # without the value, which may be of any kind: a copy reads the text again
-        return Generation, tuple(getattr(self, f.name) for f in fields(self) if f.init)
+        return read_by, (getattr(self, "_reading", TEXT), *(getattr(self, f.name) for f in fields(self)))
+
+
+def read_by(reading: Reading, *values: Any) -> Generation:
+    """A generation of these fields that is read so."""
+    made = Generation(*values)
+    object.__setattr__(made, "_reading", reading)
+    return made
 
 
 class IncompleteError(ModelError):
@@ -234,14 +245,14 @@ class Batch:
 
     def generation(self, i: int) -> Generation:
         row = self.rows[i]
-        return Generation(
-            text="".join(row.text),
-            tokens=tuple(row.tokens),
-            finish_reason=row.finish or "length",
-            matched=row.matched,
-            prompt_tokens=row.prompt_tokens,
-            forced_tokens=row.forced,
-            seconds=self.seconds + self.constraint_seconds,
-            constraint_seconds=self.constraint_seconds,
-            _reading=self.readings[i],
+        return read_by(
+            self.readings[i],
+            "".join(row.text),
+            tuple(row.tokens),
+            row.finish or "length",
+            row.matched,
+            row.prompt_tokens,
+            row.forced,
+            self.seconds + self.constraint_seconds,
+            self.constraint_seconds,
         )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "MaskCost", "SchemaCheck", "check_schema"]
 
-LONG = 1_000
-"""A string that may have more characters than this counts as unbounded."""
+LONG = 330
+"""A string without "maxLength" that may have more characters than this counts as unbounded (a mail address has 320)."""
 
 _MOST_PARTS = 5_000  # parts of values that are looked at
 _THOUGHTS = re.compile(r"reason(ing)?s?|rationale|explanation|thoughts?|thinking|analysis|chain_of_thought|steps", re.I)
@@ -152,7 +153,10 @@ def check_schema(
         return _refused(schema, name, options, error)
     report = constraint.report()
     document = constraint.document()
-    findings = [*_Unreachable(document), *_Unbounded(document)]
+    builder = _core.Builder()
+    with document.evaluating():
+        constraint.lowering(builder, document).term(document.term())  # so that all is evaluated from the root
+        findings = [*_Unreachable(document), *_Unbounded(document)]
     return SchemaCheck(
         name=name,
         status="ok",
@@ -178,7 +182,8 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
     """The check of a schema that does not compile."""
     if error.code == "unsatisfiable-schema":
         document = json_schema(schema, **options).document()
-        inside = tuple(finding for finding in _Unreachable(document) if finding.place != "#")
+        with document.evaluating():
+            inside = tuple(finding for finding in _Unreachable(document) if finding.place != "#")
         return SchemaCheck(name, "unsatisfiable", error.message, error.code, dialect=document.dialect, findings=inside)
     if error.code == "schema-branches":  # found out after long work, which would only be done again
         return SchemaCheck(name, "unsupported", error.message, error.code)
@@ -213,7 +218,8 @@ class _Unreachable:
             try:
                 term = self.document.root.child(schema, plain=schema is self.document.contents)
                 if self.empty(term):
-                    yield Finding("unreachable", pointer, "no value satisfies this schema")
+                    if schema not in ({"not": {}}, {"not": True}):  # a way to write false
+                        yield Finding("unreachable", pointer, "no value satisfies this schema")
                 else:
                     yield from self._parts(schema, pointer, term)
             except LimitError as error:
@@ -355,8 +361,8 @@ class _Unbounded:
             return
         if strings.is_all():
             self._say("unbounded", path, "any text, of any length", 'set "maxLength" (or "enum", "pattern", "format")')
-        elif not (strings & Strings.length(LONG + 1)).is_empty():
-            self._say("unbounded", path, f"a text that may have more than {LONG:,} characters", 'set "maxLength"')
+        elif not _has_length(strings) and not (strings & Strings.length(LONG + 1)).is_empty():
+            self._say("unbounded", path, f"a text that may have more than {LONG} characters", 'set "maxLength"')
 
     def _number(self, numbers: Numbers, path: str) -> None:
         for cell in numbers.cells():
@@ -435,6 +441,17 @@ class _Unbounded:
                         f"declare {name!r} first, so that the model chooses before it writes the rest",
                     )
                 return
+
+
+def _has_length(strings: Strings) -> bool:
+    """Whether a greatest length is written down."""
+    kind, parts = strings._kind, strings._parts
+    if kind == "length":
+        return parts[1] is not None
+    if kind in ("and", "or"):
+        found = map(_has_length, parts)
+        return any(found) if kind == "and" else all(found)
+    return kind in ("texts", "none")
 
 
 def _step(name: str) -> str:
