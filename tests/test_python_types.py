@@ -19,6 +19,7 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass, field
+from pathlib import Path
 from typing import (
     Annotated,
     Any,
@@ -55,9 +56,11 @@ from annotated_types import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.frontends.python_types.decode import Number, dump, parse_json, plain
 from guiderail.frontends.python_types.ordered import between
+from random_texts import random_text
 
 D = decimal.Decimal
 T = TypeVar("T")
@@ -325,25 +328,6 @@ def test_texts_and_values(kind: Any, good: dict[str, Any], bad: list[str]) -> No
         assert read == value and type(read) is type(value)
     for text in bad:
         assert not constraint.matches(text), f"{text} is let through"
-
-
-def random_text(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
-    """A text that a guide could have produced: random bytes first, then towards an end."""
-    core = constraint.program().core
-    state, out = core.root, bytearray()
-    for step in range(100_000):
-        nullable = core.is_nullable(state)
-        if nullable and (step >= steps or rng.random() < 0.3):
-            return out.decode()
-        choices = core.first_bytes(state)
-        if not choices:
-            break
-        closing = [byte for byte in b'"]}' if byte in choices] if step >= steps and rng.random() < 0.7 else []
-        byte = closing[0] if closing else rng.choice(choices)
-        out.append(byte)
-        state = core.derivative(state, bytes([byte]))
-    assert core.is_nullable(state), f"no end of {out[:200]!r}"
-    return out.decode()
 
 
 @pytest.mark.parametrize("kind", [case[0] for case in CASES], ids=[name_of(case[0]) for case in CASES])

@@ -6,14 +6,18 @@ import datetime as dt
 import decimal
 import enum
 import random
+import sys
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 import typing_extensions as te
 
+sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
+from random_texts import random_text
 
 pydantic = pytest.importorskip("pydantic")
 
@@ -182,23 +186,6 @@ TYPES: list[Any] = [
     Annotated[float, Field(multiple_of=0.1)], Annotated[list[int], Field(min_length=1, max_length=2)],
     Annotated[int | None, Field(gt=3)],
 ]  # fmt: skip
-
-
-def random_text(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
-    core = constraint.program().core
-    state, out = core.root, bytearray()
-    for step in range(100_000):
-        if core.is_nullable(state) and (step >= steps or rng.random() < 0.3):
-            return out.decode()
-        choices = core.first_bytes(state)
-        if not choices:
-            break
-        closing = [byte for byte in b'"]}' if byte in choices] if step >= steps and rng.random() < 0.7 else []
-        byte = closing[0] if closing else rng.choice(choices)
-        out.append(byte)
-        state = core.derivative(state, bytes([byte]))
-    assert core.is_nullable(state), f"no end of {out[:200]!r}"
-    return out.decode()
 
 
 @pytest.mark.parametrize("kind", [*MODELS, *TYPES], ids=str)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraint import Constraint
-from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.keywords import evaluate
-from guiderail.frontends.json_schema.layout import JsonNotation, Notation
+from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
@@ -77,7 +76,7 @@ class JsonSchema(Constraint):
         document = self.document()
         with document.evaluating():
             term = document.term()
-            handle = Lowering(b, document, self.notation(b)).term(term)
+            handle = self.lowering(b, document).term(term)
             if handle == b.EMPTY:
                 raise SchemaError(
                     "no value satisfies this schema, so nothing could be generated",
@@ -86,12 +85,13 @@ class JsonSchema(Constraint):
                 )
         return handle
 
-    def notation(self, b: _core.Builder) -> Notation:
-        """How values are written with a builder."""
-        name = self.options.notation
-        if name == "json":
-            return JsonNotation(b, self.options)
-        raise CompileError(f"the notation {name!r} is not available here", code="bad-schema-option")
+    def lowering(self, b: _core.Builder, document: Document) -> Lowering:
+        """What writes the values of this schema, in its notation, with a builder."""
+        if self.options.notation == "json":
+            return Lowering(b, document, JsonNotation(b, self.options))
+        from guiderail.frontends.json_schema.notations import lowering_of
+
+        return lowering_of(b, document)
 
     def __eq__(self, other: object) -> bool:
         if self is other:

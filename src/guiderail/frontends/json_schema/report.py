@@ -87,12 +87,11 @@ def report(constraint: JsonSchema) -> Report:
         SchemaLimitError: its exact meaning is too large.
     """
     from guiderail import _core
-    from guiderail.frontends.json_schema.lower import Lowering
 
     document = constraint.document()
     builder = _core.Builder()
     with document.evaluating():
-        Lowering(builder, document, constraint.notation(builder)).term(document.term())
+        constraint.lowering(builder, document).term(document.term())
         dropped = {(pointer, keyword): reason for pointer, keyword, reason in document.unsupported}
         return Report(tuple(_walk(document, document.contents, "#", dropped)))
 

@@ -143,7 +143,7 @@ def python_type(
     if defaults not in ("may-omit", "write"):
         raise CompileError(f"defaults is 'may-omit' or 'write', not {defaults!r}", code="bad-schema-option")
     node = _node(kind, namespace)
-    out = Schemas(write_defaults=defaults == "write")
+    out = Schemas(write_defaults=defaults == "write", calls=options.get("notation") == "python")
     schema = node.schema(out)
     if isinstance(node, Named) and node.body is not None and node.label in out.definitions:
         used = _references(out.definitions)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from typing import Any
 
 from guiderail.frontends.python_types.bounds import Bounds
-from guiderail.frontends.python_types.decode import Tree
+from guiderail.frontends.python_types.decode import Called, Tree
 from guiderail.frontends.python_types.errors import Mismatch, unsupported
-from guiderail.frontends.python_types.nodes import Node, Schemas, call_user, only, read_in
+from guiderail.frontends.python_types.nodes import CALL, Node, Schemas, call_user, only, read_in
 
 __all__ = ["Array", "Field", "Mapping", "Named", "Object", "Tuple"]
 
@@ -209,20 +210,31 @@ class Object(Node):
     make: Callable[[dict[str, Any], dict[str, Any]], Any]
     others: Node | None = None
     description: str | None = None
+    call: bool = False  # whether `name` is what Python calls to make one
     hashable: bool = False
     injective: bool = False
     kinds = frozenset({"object"})
+
+    def _is_called(self) -> bool:
+        """Whether it can be written as a call: every member a keyword argument."""
+        keys = [one.key for one in self.fields]
+        return self.call and self.others is None and all(k.isidentifier() and not iskeyword(k) for k in keys)
 
     def schema(self, out: Schemas) -> dict[str, Any]:
         made: dict[str, Any] = {"type": "object"}
         if self.description:
             made["description"] = self.description
         properties: dict[str, Any] = {}
+        called = out.calls and self._is_called()
+        if called:
+            properties[CALL] = {"const": self.name}
         for one in self.fields:
             schema = one.node.schema(out)
             properties[one.key] = {**schema, "description": one.description} if one.description else schema
         made["properties"] = properties
         required = [one.key for one in self.fields if one.required or out.write_defaults]
+        if called:
+            required.insert(0, CALL)
         if required:
             made["required"] = required
         made["additionalProperties"] = False if self.others is None else self.others.schema(out)
@@ -231,6 +243,8 @@ class Object(Node):
     def read(self, tree: Tree) -> Any:
         if not isinstance(tree, dict):
             raise self.fail(tree)
+        if isinstance(tree, Called) and tree.function != self.name:
+            raise Mismatch(f"is a call of {tree.function}, not of {self.name}")
         members: dict[str, Any] = {}
         known: set[str] = set()
         for one in self.fields:

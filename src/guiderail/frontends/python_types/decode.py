@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from guiderail.frontends.python_types.errors import Mismatch, read_error
 
-__all__ = ["Number", "Tree", "dump", "parse_json", "plain", "type_name"]
+__all__ = ["Called", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,23 @@ def _integer(text: str) -> int:
     return _integer(text[:half]) * power + _integer(text[half:])
 
 
+class Called(dict[str, Any]):
+    """The arguments of a call, by name, as the members of an object.
+
+    Attributes:
+        function: what is called.
+    """
+
+    def __init__(self, function: str, members: dict[str, Any]) -> None:
+        super().__init__(members)
+        self.function = function
+
+
 Tree: TypeAlias = Any  # None | bool | str | Number | list[Tree] | dict[str, Tree]
 
 
-def _members(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
+def members_of(pairs: list[tuple[str, Tree]]) -> dict[str, Tree]:
+    """An object by its members; raises Mismatch if two have one name."""
     members = dict(pairs)
     if len(members) != len(pairs):
         names = [name for name, _ in pairs]
@@ -82,7 +95,7 @@ def parse_json(text: str | bytes) -> Tree:
     """
     try:
         return json.loads(
-            text, parse_int=Number, parse_float=Number, parse_constant=_constant, object_pairs_hook=_members
+            text, parse_int=Number, parse_float=Number, parse_constant=_constant, object_pairs_hook=members_of
         )
     except Mismatch as error:
         raise error.error() from None

@@ -26,11 +26,16 @@ TEXT = "x-guiderail-text"
 LARGEST = 1.7976931348623157e308
 
 
+CALL = "x-guiderail-call"
+"""The property that names the class of an object in the notation of Python; see ``json_schema.notations.python``."""
+
+
 class Schemas:
     """Collects the definitions while nodes say their schemas."""
 
-    def __init__(self, *, write_defaults: bool = False) -> None:
+    def __init__(self, *, write_defaults: bool = False, calls: bool = False) -> None:
         self.write_defaults = write_defaults
+        self.calls = calls  # whether objects of classes say which, for the notation of Python
         self.definitions: dict[str, Any] = {}
         self.texts: list[Constraint] = []
 

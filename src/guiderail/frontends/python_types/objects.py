@@ -67,7 +67,7 @@ def _dataclass(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object
         if field is not None and isinstance(field.metadata.get("description"), str):
             description = field.metadata["description"]
         members.append(Field(name, name, node, one.default is one.empty, description))
-    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind))
+    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind), call=True)
 
 
 def _typed_dict(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_model: ModelRules | None) -> Object:
@@ -98,7 +98,7 @@ def _named_tuple(walker: Walker, kind: type[Any], args: tuple[Any, ...], in_mode
     for name in kind._fields:
         node, description = _split(walker, hints.get(name, Any), in_model)
         members.append(Field(name, name, node, name not in defaults, description))
-    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind))
+    return Object(kind.__name__, tuple(members), lambda given, _: kind(**given), description=docstring(kind), call=True)
 
 
 def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Object:
@@ -117,7 +117,7 @@ def _plain_class(walker: Walker, kind: type[Any], args: tuple[Any, ...]) -> Obje
         bound = made.make(given, others)
         return kind(*bound.args, **bound.kwargs)
 
-    return dataclasses.replace(made, make=make, description=docstring(kind))
+    return dataclasses.replace(made, make=make, description=docstring(kind), call=True)
 
 
 def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
@@ -129,7 +129,7 @@ def function_of(walker: Walker, function: Callable[..., Any]) -> Object:
     if not (inspect.isroutine(source) or isinstance(source, type)):
         source = type(source).__call__
     made = parameters_of(walker, function, name.rpartition("<locals>.")[2], hints_from=source)
-    return dataclasses.replace(made, description=docstring(inspect.unwrap(source)))
+    return dataclasses.replace(made, description=docstring(inspect.unwrap(source)), call=True)
 
 
 def parameters_of(walker: Walker, function: Callable[..., Any], name: str, *, hints_from: Any) -> Object:

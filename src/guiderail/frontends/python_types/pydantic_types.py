@@ -85,7 +85,7 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         def make(given: dict[str, Any], rest: dict[str, Any]) -> Any:
             return kind(**given, **rest)
 
-    return Object(kind.__name__, tuple(fields), make, others=others, description=docstring(kind))
+    return Object(kind.__name__, tuple(fields), make, others=others, description=docstring(kind), call=True)
 
 
 def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.frontends.json_schema.constraint import JsonSchema, json_schema
 from guiderail.frontends.json_schema.keywords import evaluate
-from guiderail.frontends.json_schema.layout import Notation
+from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
@@ -49,10 +49,10 @@ class TypeSchema(JsonSchema):
         described = Shape(True, 3, Numbers.ALL, strings, (ANY_ARRAY,), (ANY_OBJECT,))
         return node.scope.document.algebra.and_shapes(shape, described)
 
-    def notation(self, b: _core.Builder) -> Notation:
+    def lowering(self, b: _core.Builder, document: Document) -> Lowering:
         # Types repeat themselves: every float of one builder is written by the same expression.
-        made = super().notation(b)
-        write, known = made.number, dict[Numbers, int]()
+        made = super().lowering(b, document)
+        write, known = made.notation.number, dict[Numbers, int]()
 
         def number(numbers: Numbers) -> int:
             handle = known.get(numbers)
@@ -60,7 +60,7 @@ class TypeSchema(JsonSchema):
                 handle = known[numbers] = write(numbers)
             return handle
 
-        made.number = number  # type: ignore[method-assign]
+        made.notation.number = number  # type: ignore[method-assign]
         return made
 
     def __eq__(self, other: object) -> bool:

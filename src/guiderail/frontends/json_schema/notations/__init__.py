@@ -1,0 +1,31 @@
+"""Other notations of the same values: one lowering each, over the one normal form (after Koo, Liu, He 2024, §5.1–5.2).
+
+A notation other than JSON is a subclass of ``Lowering``: shapes, recursion, counting of items and members are the
+same, what is written around them is not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from guiderail import _core
+    from guiderail.frontends.json_schema.lower import Lowering
+    from guiderail.frontends.json_schema.references import Document
+
+__all__ = ["lowering_of"]
+
+
+def lowering_of(builder: _core.Builder, document: Document) -> Lowering:
+    """The lowering for the notation that the options of a document name, ``"yaml"`` or ``"python"``.
+
+    Raises:
+        CompileError: an option has no meaning in this notation.
+    """
+    if document.options.notation == "yaml":
+        from guiderail.frontends.json_schema.notations.yaml import YamlLowering
+
+        return YamlLowering(builder, document)
+    from guiderail.frontends.json_schema.notations.python import PythonLowering
+
+    return PythonLowering(builder, document)

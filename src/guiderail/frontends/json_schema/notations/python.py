@@ -1,0 +1,108 @@
+"""Python literals, as ``ast`` reads them: ``{"name": "Ada", "tags": None}``, and calls of constructors.
+
+A schema that stands for a class says so by a property that is no member of the value, ``CALL``: a constant with the
+name to call. It is part of the normal form like any other, so that alternatives keep their classes apart, and is
+written as what it means:
+
+    Person(name="Ada", friends=[Person(name="Bob")])
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from guiderail import _core
+from guiderail.errors import CompileError
+from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.layout import JsonNotation
+from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.references import Document
+from guiderail.frontends.json_schema.shape import FALSE, ObjectCell
+
+__all__ = ["CALL", "PythonLowering"]
+
+CALL = "x-guiderail-call"
+"""Name of the property whose constant is the constructor."""
+
+_MAX_INTEGER_DIGITS = 300  # Python's own parser stops at 4,300
+
+
+class _Notation(JsonNotation):
+    """JSON, but for three names."""
+
+    # ``ast.parse`` gives up at about 90 levels of brackets in some versions.
+    depth_limit = 32
+
+    def __init__(self, builder: _core.Builder, options: SchemaOptions) -> None:
+        if options.escapes != "canonical":
+            raise CompileError(
+                "in Python a string is written with canonical escapes (`\\/` means something else); leave out escapes",
+                code="bad-schema-option",
+            )
+        if options.max_integer_digits is None:
+            options = replace(options, max_integer_digits=_MAX_INTEGER_DIGITS)
+        super().__init__(builder, options)
+
+    def null(self) -> int:
+        return self.builder.literal(b"None")
+
+    def boolean(self, value: bool) -> int:
+        return self.builder.literal(b"True" if value else b"False")
+
+
+class PythonLowering(Lowering):
+    """Literals, and calls where a cell names its class."""
+
+    def __init__(self, builder: _core.Builder, document: Document) -> None:
+        super().__init__(builder, document, _Notation(builder, document.options))
+        if self.max_depth is None:
+            self.max_depth = self.notation.depth_limit
+        self.leveled = True
+
+    def object(self, cell: ObjectCell, level: int) -> int:
+        term = cell.named.get(CALL)
+        if term is None:
+            return super().object(cell, level)
+        names = term.shape().strings.finite_texts()
+        if not names:
+            return self.builder.EMPTY
+        if cell.rest is not FALSE or cell.rules or cell.obligations or cell.min or cell.max is not None:
+            raise SchemaError(
+                f"{CALL} stands in an object with members beyond those it names, which a call cannot have",
+                code="python-call",
+                pointer=self.document.where(),
+            )
+        parts = [self._call(name, cell, level) for name in sorted(names)]
+        return self.builder.union([part for part in parts if part != self.builder.EMPTY])
+
+    def _call(self, name: str, cell: ObjectCell, level: int) -> int:
+        """``name(a=…, b=…)``: from the last argument to the first, with and without one written before."""
+        b = self.builder
+        comma, first = self._punctuation(level)
+        after, alone = b.EPSILON, b.EPSILON  # what may follow an argument; what may follow the parenthesis
+        for key, term in reversed(cell.named.items()):
+            if key == CALL:
+                continue
+            value = self.term(term, level + 1)
+            argument = b.EMPTY if value == b.EMPTY else b.concat([b.literal(f"{key}=".encode()), value])
+            ways, starts = [], []
+            if argument != b.EMPTY:
+                written = b.concat([argument, after])
+                ways, starts = [b.concat([comma, written])], [b.concat([first, written])]
+            if key not in cell.required:
+                ways.append(after)
+                starts.append(alone)
+            if not ways:
+                return b.EMPTY
+            after, alone = b.union(ways), b.union(starts)
+        return b.concat([b.literal(f"{name}(".encode()), alone, b.literal(b")")])
+
+    def _punctuation(self, level: int) -> tuple[int, int]:
+        """Between two arguments, and before the first."""
+        b, options = self.builder, self.notation.options
+        comma = self.notation.object(level).comma
+        if options.layout != "indented":
+            return comma, b.EPSILON
+        line = b.literal(("\n" + " " * (options.indent * (level + 1))).encode())
+        return comma, line
