@@ -7,9 +7,9 @@ from typing import Any
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.json_schema.branches import apply_branches, terms_of
-from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
+from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Node
+from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -73,6 +73,17 @@ def restrict(node: Node, outer: Shape, term: Term) -> Shape:
         return algebra.and_shapes(outer, term.shape())
     if not term.groups & _COMPOUND:
         return algebra.and_shapes(outer, term.shape())
+    if term.narrowing:
+        raise SelfReference(term.schema)
+    term.narrowing = True
+    try:
+        return _narrowed(document, outer, term)
+    finally:
+        term.narrowing = False
+
+
+def _narrowed(document: Document, outer: Shape, term: Node) -> Shape:
+    algebra = document.algebra
     nodes: dict[Node, None] = {}
     others: list[Term] = []
     _conjuncts(term, nodes, others, ())

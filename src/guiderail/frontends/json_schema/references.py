@@ -59,14 +59,15 @@ def dialect_of(uri: object) -> str | None:
 class Node(Term):
     """A schema object in its scope."""
 
-    __slots__ = ("busy", "groups", "plain", "schema", "scope")
+    __slots__ = ("busy", "groups", "narrowing", "plain", "schema", "scope")
 
     def __init__(self, schema: dict[str, Any], scope: Scope, groups: int) -> None:
         self.known = None
         self.schema = schema
         self.scope = scope
         self.groups = groups
-        self.busy = False
+        self.busy = False  # its shape is being made
+        self.narrowing = False  # so is that of something within it
         self.plain: Shape | None = None  # of the keywords that apply no other schema in place
 
     def shape(self) -> Shape:

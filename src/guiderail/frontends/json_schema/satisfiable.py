@@ -148,28 +148,49 @@ class Emptiness:
                     missing = 0 if texts is None else missing - len(texts - cell.named.keys())
             if missing > 0:
                 return True
-        return not self._discharge(cell, regions, 0, {}, 0)
+        return not self._discharge(cell, regions, 0, {}, ())
 
     def _discharge(
-        self, cell: ObjectCell, regions: list[tuple[Strings, Term]], index: int, chosen: dict[str, Term], fresh: int
+        self,
+        cell: ObjectCell,
+        regions: list[tuple[Strings, Term]],
+        index: int,
+        chosen: dict[str, Term],
+        fresh: tuple[tuple[Strings, Term], ...],
     ) -> bool:
-        """Whether the obligations from one on can all be met, given what has been asked of named members."""
+        """Whether the obligations from one on can all be met, given what has been asked of members so far.
+
+        Args:
+            cell: the object.
+            regions: its other keys.
+            index: of the first obligation that is open.
+            chosen: named members with all that they must satisfy.
+            fresh: other members, by the keys and values that they may have.
+        """
         if index == len(cell.obligations):
             extra = sum(name not in cell.required for name in chosen)
-            return cell.max is None or len(cell.required) + extra + fresh <= cell.max
+            return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         obligation = cell.obligations[index]
         for name, term in cell.named.items():
-            if name not in obligation.keys:
-                continue
-            asked = self.algebra.and_terms((chosen.get(name, term), obligation.term))
-            if not self.term(asked) and self._discharge(cell, regions, index + 1, {**chosen, name: asked}, fresh):
-                return True
+            if name in obligation.keys:
+                asked = self.algebra.and_terms((chosen.get(name, term), obligation.term))
+                if not self.term(asked) and self._discharge(cell, regions, index + 1, {**chosen, name: asked}, fresh):
+                    return True
+        if cell.max is not None:  # a member may meet several obligations
+            for i, (keys, term) in enumerate(fresh):
+                both = keys & obligation.keys, self.algebra.and_terms((term, obligation.term))
+                if self._is_member(*both):
+                    merged = (*fresh[:i], both, *fresh[i + 1 :])
+                    if self._discharge(cell, regions, index + 1, chosen, merged):
+                        return True
         for keys, term in regions:
-            if not (keys & obligation.keys).is_empty() and not self.term(
-                self.algebra.and_terms((term, obligation.term))
-            ):
-                return self._discharge(cell, regions, index + 1, chosen, fresh + 1)
+            both = keys & obligation.keys, self.algebra.and_terms((term, obligation.term))
+            if self._is_member(*both) and self._discharge(cell, regions, index + 1, chosen, (*fresh, both)):
+                return True
         return False
+
+    def _is_member(self, keys: Strings, term: Term) -> bool:
+        return not keys.is_empty() and not self.term(term)
 
 
 _NO_ASSUMPTION = 1 << 60

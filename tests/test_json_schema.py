@@ -1,0 +1,431 @@
+"""gr.json_schema: dialects, options, references, errors, reports. What keywords mean is held to the official suite."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+TREE = {
+    "$ref": "#/$defs/tree",
+    "$defs": {
+        "tree": {
+            "type": "object",
+            "properties": {
+                "value": {"type": "integer"},
+                "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+            },
+            "required": ["value"],
+            "additionalProperties": False,
+        }
+    },
+}
+
+
+def texts(schema: Any, *values: str, **options: Any) -> list[bool]:
+    constraint = gr.json_schema(schema, **options)
+    return [constraint.matches(text) for text in values]
+
+
+def fault(schema: Any, **options: Any) -> gr.GuiderailError:
+    with pytest.raises(gr.GuiderailError) as caught:
+        gr.json_schema(schema, **options).program()
+    return caught.value
+
+
+# -- what is taken --------------------------------------------------------------------------------------------------
+def test_a_schema_may_be_given_in_many_ways(tmp_path: Path) -> None:
+    path = tmp_path / "person.json"
+    path.write_text(json.dumps(PERSON))
+    from_dict = gr.json_schema(PERSON)
+    assert from_dict == gr.json_schema(json.dumps(PERSON)) == gr.json_schema(path)
+    assert hash(from_dict) == hash(gr.json_schema(path))
+    assert from_dict.matches('{"name": "Ada", "age": 36}')
+    assert from_dict.schema == PERSON
+
+
+def test_a_pydantic_model_is_its_schema() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Model", name=(str, ...), tags=(list[str], []))
+    constraint = gr.json_schema(model)
+    assert constraint.matches('{"name": "x", "tags": ["a"]}')
+    assert not constraint.matches('{"tags": ["a"]}')
+
+
+def test_what_was_given_may_change_afterwards() -> None:
+    schema = {"type": "string"}
+    constraint = gr.json_schema(schema)
+    schema["type"] = "integer"
+    assert constraint.matches('"x"') and not constraint.matches("1")
+    assert gr.json_schema(schema).matches("1")
+
+
+def test_equal_by_value_and_picklable() -> None:
+    a, b = gr.json_schema(PERSON), gr.json_schema(PERSON, layout="compact")
+    assert a != b and len({a, b, gr.json_schema(dict(PERSON))}) == 2
+    assert pickle.loads(pickle.dumps(b)) == b
+    assert repr(a).startswith("json_schema({")
+
+
+def test_composes_with_other_constraints() -> None:
+    call = "<call>" + gr.json_schema(PERSON) + "</call>"
+    assert call.matches('<call>{"name": "x"}</call>')
+
+
+def test_a_schema_seen_before_is_cheap() -> None:
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "string", "maxLength": i} for i in range(20)}}
+    gr.json_schema(schema)
+    start = time.perf_counter()
+    for _ in range(100):
+        gr.json_schema(schema)
+    assert (time.perf_counter() - start) / 100 < 1e-3
+
+
+@pytest.mark.parametrize("schema", [None, 3, ["object"], "not json", object()])
+def test_what_is_no_schema_is_refused(schema: Any) -> None:
+    assert fault(schema).code == "invalid-schema"
+
+
+# -- dialects ---------------------------------------------------------------------------------------------------------
+def test_schema_decides_the_dialect() -> None:
+    schema = {"minimum": 1, "exclusiveMinimum": True, "type": "integer"}
+    draft4 = {**schema, "$schema": "http://json-schema.org/draft-04/schema#"}
+    assert texts(draft4, "1", "2") == [False, True]
+    assert texts(schema, "1", "2") == [False, True]  # unambiguous without $schema too
+    assert texts({"const": 1}, "1", "2", dialect="draft-04") == [True, True]  # not yet a keyword
+    assert texts({"const": 1}, "1", "2") == [True, False]
+
+
+def test_siblings_of_ref_count_from_2019_on() -> None:
+    schema = {"$ref": "#/definitions/a", "maximum": 5, "definitions": {"a": {"type": "integer"}}}
+    assert texts(schema, "7", "3", dialect="2020-12") == [False, True]
+    assert texts(schema, "7", "3", dialect="draft-07") == [True, True]
+    assert texts({**schema, "$schema": "http://json-schema.org/draft-07/schema#"}, "7") == [True]
+
+
+def test_items_as_a_list_and_dependencies_keep_their_old_meaning() -> None:
+    schema = {"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "string"}}
+    assert texts(schema, '[1, "a"]', "[1, 2]", '["a"]') == [True, False, False]
+    schema = {"type": "object", "dependencies": {"a": ["b"], "c": {"required": ["d"]}}}
+    assert texts(schema, '{"a": 1}', '{"a": 1, "b": 2}', '{"c": 1}', "{}") == [False, True, False, True]
+
+
+def test_openapi_nullable() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "nullable": True}}}
+    assert texts(schema, '{"a": null}', dialect="openapi-3.0") == [True]
+    assert texts(schema, '{"a": null}') == [False]
+
+
+def test_recursive_ref_of_2019() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2019-09/schema",
+        "$recursiveAnchor": True,
+        "type": "object",
+        "additionalProperties": {"$recursiveRef": "#"},
+    }
+    assert texts(schema, '{"a": {"b": {}}}', '{"a": {"b": 1}}') == [True, False]
+
+
+# -- references -------------------------------------------------------------------------------------------------------
+def test_recursion() -> None:
+    deep = '{"value": 1, "children": [{"value": 2, "children": [{"value": 3}]}, {"value": 4}]}'
+    assert texts(TREE, deep, deep.replace("3", '"x"')) == [True, False]
+
+
+def test_pointers_are_unescaped() -> None:
+    schema = {"$defs": {"a/b~c %": {"type": "null"}}, "properties": {"x": {"$ref": "#/$defs/a~1b~0c%20%25"}}}
+    assert texts(schema, '{"x": null}', '{"x": 1}') == [True, False]
+
+
+def test_other_documents_come_from_the_registry() -> None:
+    referencing = pytest.importorskip("referencing")
+    from referencing.jsonschema import DRAFT202012
+
+    resource = DRAFT202012.create_resource({"$defs": {"n": {"type": "integer"}}})
+    registry = referencing.Registry().with_resource("urn:numbers", resource)
+    schema = {"items": {"$ref": "urn:numbers#/$defs/n"}, "type": "array"}
+    assert texts(schema, "[1]", '["a"]', registry=registry) == [True, False]
+    error = fault(schema)
+    assert error.code == "unresolvable-reference" and "registry=" in str(error)
+    assert error.pointer == "#/items"  # type: ignore[attr-defined]
+
+
+def test_metaschemas_are_known() -> None:
+    schema = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+    assert texts(schema, '{"type": "object"}', '{"type": 3}', "true") == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"anyOf": [{"type": "string"}, {"$ref": "#"}]},
+        {"allOf": [{"$ref": "#"}]},
+        {"not": {"$ref": "#"}},
+    ],
+)
+def test_references_that_read_nothing_are_refused(schema: Any) -> None:
+    assert fault(schema).code == "infinite-reference"
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"type": "strng"}, "#/type"),
+        ({"type": []}, "#/type"),
+        ({"properties": {"a": {"minLength": "5"}}}, "#/properties/a/minLength"),
+        ({"properties": {"a": {"minimum": "5"}}}, "#/properties/a/minimum"),
+        ({"properties": ["a"]}, "#/properties"),
+        ({"required": True}, "#/required"),
+        ({"required": [1]}, "#/required"),
+        ({"items": {"anyOf": []}}, "#/items/anyOf"),
+        ({"items": {"enum": "a"}}, "#/items/enum"),
+        ({"multipleOf": 0}, "#/multipleOf"),
+        ({"uniqueItems": "yes"}, "#/uniqueItems"),
+        ({"pattern": 3}, "#/pattern"),
+        ({"additionalProperties": "no"}, "#"),
+        ({"maxItems": -1}, "#/maxItems"),
+    ],
+)
+def test_malformed_keywords_are_refused_with_their_place(schema: Any, pointer: str) -> None:
+    error = fault(schema)
+    assert isinstance(error, gr.SchemaError)
+    assert (error.code, error.pointer) == ("invalid-schema", pointer)
+    assert pickle.loads(pickle.dumps(error)).pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        (False, "#"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, "#"),
+        ({"type": "object", "required": ["a"], "properties": {"a": {"enum": []}}}, "#/properties/a"),
+        ({"type": "object", "required": ["a"], "properties": {"a": False}}, "#"),
+        ({"type": "array", "minItems": 1, "items": {"minimum": 2, "maximum": 1, "type": "number"}}, "#/items"),
+        ({"type": "array", "minItems": 3, "uniqueItems": True, "items": {"type": "boolean"}}, "#"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/a"}}}}, "#"),
+        ({"type": "object", "minProperties": 3, "propertyNames": {"enum": ["a", "b"]}}, "#"),
+        ({"type": "string", "pattern": "^a$", "minLength": 2}, "#"),
+    ],
+)
+def test_unsatisfiable_schemas_are_found(schema: Any, pointer: str) -> None:
+    error = fault(schema)
+    assert error.code == "unsatisfiable-schema"
+    assert error.pointer.startswith(pointer)  # type: ignore[attr-defined]
+
+
+def test_a_branch_that_nothing_satisfies_is_left_out() -> None:
+    loop = {"type": "object", "properties": {"next": {"$ref": "#/$defs/loop"}}, "required": ["next"]}
+    schema = {"anyOf": [{"$ref": "#/$defs/loop"}, {"type": "null"}], "$defs": {"loop": loop}}
+    program = gr.json_schema(schema).program()
+    assert program.core.first_bytes(program.start) == b"n"
+
+
+def test_patterns_beyond_automata() -> None:
+    schema = {"properties": {"a": {"type": "string", "pattern": r"^(.)\1$"}}}
+    error = fault(schema)
+    assert error.code == "regex-backreference" and error.pointer == "#/properties/a/pattern"  # type: ignore[attr-defined]
+    with pytest.warns(UserWarning, match="#/properties/a/pattern"):
+        assert texts(schema, '{"a": "xy"}', on_unsupported="warn") == [True]
+    entries = gr.json_schema(schema, on_unsupported="ignore").report().with_status("ignored")
+    assert [(e.pointer, e.keyword) for e in entries] == [("#/properties/a", "pattern")]
+
+
+def test_two_equal_items_cannot_be_asked_for() -> None:
+    assert fault({"not": {"uniqueItems": True}}).code == "negated-unique"
+    schema = {"oneOf": [{"uniqueItems": True, "type": "array"}, {"type": "string"}]}
+    assert texts(schema, "[1, 1]", "[1]", '"x"') == [False, True, True]  # nothing to negate: no value is both
+
+
+def test_the_limit_names_the_place() -> None:
+    options = [{"properties": {f"k{i}{j}": {"type": "integer"} for j in range(6)}} for i in range(12)]
+    error = fault({"properties": {"a": {"oneOf": options}}}, max_branches=100)
+    assert isinstance(error, gr.SchemaLimitError)
+    assert error.code == "schema-branches" and error.pointer == "#/properties/a"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layout": "wide"},
+        {"max_items": -1},
+        {"max_items": True},
+        {"separators": (";", ":")},
+        {"separators": ","},
+        {"colour": "red"},
+        {"dialect": "draft-99"},
+        {"notation": "xml"},
+        {"registry": {}},
+        {"base_uri": 3},
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    schema = {"$ref": "urn:x"} if "registry" in options else {}
+    assert fault(schema, **options).code == "bad-schema-option"
+
+
+# -- layout and spelling ----------------------------------------------------------------------------------------------
+VALUE = {"a": [1, {"b": None}], "c": {}, "d": []}
+ANY = {"type": "object"}
+
+
+@pytest.mark.parametrize("schema", [ANY, {"required": ["a"], "type": "object", "properties": {"a": {"type": "array"}}}])
+def test_layouts(schema: Any) -> None:
+    compact = json.dumps(VALUE, separators=(",", ":"))
+    spaced = json.dumps(VALUE)
+    indented, wide = json.dumps(VALUE, indent=2), json.dumps(VALUE, indent=4)
+    every = (compact, spaced, indented, wide)
+    assert texts(schema, *every) == [True, True, False, False]
+    assert texts(schema, *every, layout="compact") == [True, False, False, False]
+    assert texts(schema, *every, layout="spaced") == [False, True, False, False]
+    assert texts(schema, *every, layout="indented") == [False, False, True, False]
+    assert texts(schema, *every, layout="indented", indent=4) == [False, False, False, True]
+    assert texts(schema, *every, layout="free") == [True, True, True, True]
+    assert texts(schema, *every, separators=(" , ", ": ")) == [False, False, False, False]
+    assert texts(schema, json.dumps(VALUE, separators=(" , ", ": ")), separators=[" , ", ": "]) == [True]
+
+
+def test_free_white_space_is_bounded() -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    assert texts(schema, "[\n\t1 ,\r\n 2 ]", layout="free") == [True]
+    assert texts(schema, "[1," + " " * 9 + "2]", "[1," + " " * 8 + "2]", layout="free", max_whitespace=8) == [
+        False,
+        True,
+    ]
+
+
+def test_order_of_properties() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["b"]}
+    pair, other = '{"a": 1, "b": 2}', '{"b": 2, "a": 1}'
+    assert texts(schema, pair, other) == [True, True]
+    assert texts(schema, pair, other, property_order="declared") == [True, False]
+
+
+def test_no_key_comes_twice_however_it_is_spelled() -> None:
+    schema = {"type": "object", "properties": {"é": {"type": "integer"}}}
+    twice, escaped = '{"é": 1, "é": 2}', r'{"é": 1, "\u00e9": "x"}'
+    assert texts(schema, twice, escaped) == [False, False]
+    assert texts(schema, twice, escaped, r'{"\u00E9": 1}', r'{"\u00E9": "x"}', escapes="all") == [
+        False,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_escapes() -> None:
+    schema = {"const": 'a"\n/é😀'}
+    canonical = '"a\\"\\n/é😀"'
+    others = [r'"a\"\n\/é😀"', r'"a\"\n/\u00e9😀"', r'"a\"\u000A/é\uD83D\uDE00"']
+    assert texts(schema, canonical, *others) == [True, False, False, False]
+    assert texts(schema, canonical, *others, escapes="all") == [True, True, True, True]
+
+
+def test_integers_may_be_spelled_otherwise_on_request() -> None:
+    schema = {"type": "integer", "maximum": 100}
+    spellings = ("100", "1e2", "100.0", "1.5", "1e3")
+    assert texts(schema, *spellings) == [True, False, False, False, False]
+    assert texts(schema, *spellings, integers="any") == [True, True, True, False, False]
+
+
+def test_caps_narrow_and_never_drop_a_condition() -> None:
+    schema = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^a+$"}}
+    assert texts(schema, '["aaa"]', '["a", "a", "a"]', '["b"]', "[]", max_items=2, max_string_length=2) == [False] * 4
+    assert texts(schema, '["aa", "a"]', max_items=2, max_string_length=2) == [True]
+    assert fault(schema, max_items=0).code == "unsatisfiable-schema"
+    assert texts(ANY, '{"a": {"b": {}}}', '{"a": {"b": 1}}', max_depth=2) == [False, True]
+    assert texts(TREE, '{"value": 1, "children": []}', '{"value": 1, "children": [{"value": 1}]}', max_depth=2) == [
+        True,
+        False,
+    ]
+    assert texts({"type": "number"}, "123", "12.34", "12.3", max_integer_digits=2, max_fraction_digits=1) == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_formats() -> None:
+    schema = {"type": "string", "format": "date"}
+    assert texts(schema, '"2023-02-28"', '"2023-02-30"') == [True, False]
+    assert texts(schema, '"2023-02-30"', format="annotate") == [True]
+    assert texts({"type": "string", "format": "shoe-size"}, '"44"') == [True]
+
+
+# -- exactness --------------------------------------------------------------------------------------------------------
+def test_one_of_is_exactly_one() -> None:
+    schema = {
+        "oneOf": [
+            {"type": "object", "properties": {"a": {"type": "integer"}}},
+            {"type": "object", "properties": {"b": {"type": "integer"}}},
+        ]
+    }
+    wanted = {'{"a": 1}': False, '{"a": "x"}': True, '{"b": "x"}': True, '{"a": "x", "b": "x"}': False, "{}": False}
+    assert texts(schema, *wanted) == list(wanted.values())
+
+
+def test_branches_are_told_apart_by_what_stands_around_them() -> None:
+    kinds = {
+        f"kind{i}": {"properties": {"kind": {"const": f"kind{i}"}, f"x{i}": {"type": "integer"}}} for i in range(40)
+    }
+    schema = {"type": "object", "required": ["kind"], "oneOf": list(kinds.values())}
+    good, bad = '{"kind": "kind7", "x7": 1, "x8": "free"}', '{"kind": "kind7", "x7": "no"}'
+    assert texts(schema, good, bad, max_branches=100) == [True, False]
+
+
+def test_unevaluated_members_see_through_references() -> None:
+    schema = {
+        "allOf": [{"$ref": "#/$defs/base"}],
+        "properties": {"b": {"type": "integer"}},
+        "unevaluatedProperties": False,
+        "$defs": {"base": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+    }
+    assert texts(schema, '{"a": 1, "b": 2}', '{"c": 1}') == [True, False]
+
+
+def test_values_accepted_by_the_normal_form() -> None:
+    constraint = gr.json_schema(TREE)
+    assert constraint.accepts({"value": 1, "children": [{"value": 2}]})
+    assert not constraint.accepts({"value": 1.5})
+    assert not constraint.accepts({"value": True})
+
+
+# -- reports ----------------------------------------------------------------------------------------------------------
+def test_report() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "T",
+        "properties": {
+            "a": {"type": "string", "format": "shoe-size", "x-order": 1},
+            "b": {"allOf": [{"type": "string"}, {"type": "null"}]},
+            "c": {"$ref": "#/definitions/d", "minimum": 3},
+            "e": {"then": {"minimum": 1}},
+        },
+        "definitions": {"d": {"type": "integer"}},
+    }
+    report = gr.json_schema(schema).report()
+    found = {(e.pointer, e.keyword): (e.status, e.detail) for e in report.entries}
+    assert found["#", "title"] == ("annotation", "")
+    assert found["#", "properties"] == ("enforced", "")
+    assert found["#/properties/a", "format"] == ("annotation", "unknown format 'shoe-size'")
+    assert found["#/properties/a", "x-order"] == ("annotation", "not a keyword of draft-07")
+    assert found["#/properties/b", ""][0] == "unsatisfiable"
+    assert found["#/properties/c", "minimum"] == ("annotation", "draft-07 ignores what stands beside $ref")
+    assert found["#/properties/e", "then"] == ("annotation", "means nothing without if")
+    data = json.loads(json.dumps(report.to_dict()))
+    assert data["counts"]["unsatisfiable"] == 1 and len(data["entries"]) == len(report.entries)
+    assert "#/properties/b: unsatisfiable" in str(report)
