@@ -196,13 +196,18 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
   }
 }
 
+MaskBuilder::Loop MaskBuilder::free_loop(Id e) {
+  ByteSet quote_or_escape;
+  quote_or_escape.add('"');
+  quote_or_escape.add('\\');
+  return {raw_characters(), 0, kInf, kEmpty, e, quote_or_escape};
+}
+
 // Takes e apart into loops over a class and the rest. False: not worth it.
 bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
   std::vector<Id> work{e};
   int budget = 64;
-  ByteSet quote_or_escape, escape;
-  quote_or_escape.add('"');
-  quote_or_escape.add('\\');
+  ByteSet escape;
   escape.add('\\');
   while (!work.empty()) {
     Id x = work.back();
@@ -220,8 +225,8 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
       head = n.a;
       outer = n.b;
     }
-    if (arena_.free_key(head) || arena_.free_item(head)) {
-      loops.push_back({raw_characters(), 0, kInf, kEmpty, x, quote_or_escape});
+    if (all_free(x)) {
+      loops.push_back(free_loop(x));
       continue;
     }
     // in a string the parts stay wrapped: escaped(head inner) outer
@@ -286,10 +291,23 @@ std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
   return cost;
 }
 
+// Keys or items in progress of which nothing is known: any character leads back, whatever their number.
+bool MaskBuilder::all_free(Id e) const {
+  const Node& n = arena_.node(e);
+  if (n.kind == Kind::Concat) return all_free(n.a);
+  if (n.kind != Kind::Union) return arena_.free_key(e) || arena_.free_item(e);
+  for (Id m : arena_.operands(e))
+    if (!all_free(m)) return false;
+  return true;
+}
+
 bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<Loop> loops;
   std::vector<Id> rest;
-  if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
+  if (all_free(e))
+    loops.push_back(free_loop(e));
+  else if (!starts_with_loop(e, 0) || !split(e, loops, rest))
+    return false;
   std::size_t cost = 0;
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
@@ -441,27 +459,36 @@ u32 MaskBuilder::find_below(u32 node, std::string_view text) const {
   return node;
 }
 
+// The same keys without their names; kEmpty if something else is among them.
+Id MaskBuilder::without_names(Id e, std::vector<std::string>& rests) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: return arena_.concat(without_names(n.a, rests), n.b);
+    case Kind::Union: {
+      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      for (Id& m : members)
+        if ((m = without_names(m, rests)) == kEmpty) return kEmpty;
+      return arena_.unite(std::move(members));
+    }
+    case Kind::Key: {
+      if (arena_.free_key(e)) return e;
+      Id bare = kEmpty;
+      return arena_.key_without_names(e, bare, rests) ? bare : kEmpty;
+    }
+    default: return kEmpty;
+  }
+}
+
 // Keys that may be anything or one of some names: what follows differs only where a token completes a name.
 bool MaskBuilder::names(Id e, u32 node) {
   if (node != 0 || touched_) return false;
-  std::vector<Id> members{e}, free;
-  if (arena_.node(e).kind == Kind::Union) members.assign(arena_.operands(e).begin(), arena_.operands(e).end());
   std::vector<std::string> rests;
-  for (Id m : members) {
-    Id head = m, tail = kEpsilon, bare = kEmpty;
-    if (arena_.node(m).kind == Kind::Concat) {
-      head = arena_.node(m).a;
-      tail = arena_.node(m).b;
-    }
-    if (arena_.node(head).kind != Kind::Key) return false;
-    if (arena_.free_key(head))
-      bare = head;
-    else if (!arena_.key_without_names(head, bare, rests))
-      return false;
-    free.push_back(arena_.concat(bare, tail));
-  }
+  const Id free = without_names(e, rests);
+  if (free == kEmpty) return false;
   if (rests.empty()) return false;
-  visit(arena_.unite(std::move(free)), node);
+  std::sort(rests.begin(), rests.end());
+  rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
+  visit(free, node);
   for (const std::string& rest : rests) {
     const u32 at = find_below(node, rest);
     if (at == kNoFan) continue;

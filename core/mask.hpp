@@ -44,9 +44,12 @@ class MaskBuilder {
   void scan(Id e, u32 node);
   bool structural(Id e, u32 node);
   bool semantic(Id e, u32 node);
+  bool all_free(Id e) const;
+  static Loop free_loop(Id e);
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
+  Id without_names(Id e, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   void walk_exits(const ExitTrie& trie, Id state);
