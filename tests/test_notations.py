@@ -76,7 +76,7 @@ TYPES: list[Any] = [
 SCHEMAS: list[Any] = [
     True,
     {"type": "object"},
-    {"type": "array", "uniqueItems": True},
+    {"type": "array", "uniqueItems": True, "items": {"type": ["string", "null", "boolean", "integer"]}},
     {"type": ["number", "string"], "minimum": 1e-7, "maxLength": 5},
     {"type": "string", "pattern": "^[^a]*$"},
     {"properties": {"a": {"const": 1e-07}, "\x7f": {"type": "null"}}, "required": ["a"], "maxProperties": 2},
@@ -235,6 +235,19 @@ def test_calls() -> None:
     assert empty.matches("Empty()") and empty.matches("Empty(a=None)")
     lines = gr.python_type(Pet, notation="python", layout="indented")
     assert lines.matches('Pet(\n  name="x")')
+
+
+def test_items_of_python_differ() -> None:
+    kind = {"type": ["null", "boolean", "string", "number"]}
+    unique = gr.json_schema({"type": "array", "uniqueItems": True, "items": kind}, notation="python")
+    for text in ("[0, None, True, False, 1]", "[]", '["None", None]'):
+        assert unique.matches(text)
+    for text in ("[None, None]", "[True, 1, True]", "[1, 1.0]", '["a", "a"]', "[False,None,False]"):
+        assert not unique.matches(text)
+    nested = gr.json_schema({"type": "array", "uniqueItems": True, "items": {"type": "array"}}, notation="python")
+    with pytest.raises(gr.SchemaError) as caught:
+        nested.matches("[]")
+    assert caught.value.code == "python-unique"
 
 
 def test_trees() -> None:

@@ -110,6 +110,11 @@ class Point:
     y: int = 0
 
 
+@dataclass(frozen=True)
+class Held:
+    many: list[int]
+
+
 @dataclass
 class Box(Generic[T]):
     item: T
@@ -502,6 +507,12 @@ def test_constraints_are_values() -> None:
     assert listed.matches("x = [1]")
 
 
+def test_reports() -> None:
+    report = gr.python_type(Annotated[str, gr.regex("a+"), MaxLen(3)]).constraint.report()
+    assert {entry.keyword: entry.status for entry in report.entries}["x-guiderail-text"] == "enforced"
+    assert not report.with_status("ignored", "unsatisfiable")
+
+
 def test_schemas_say_what_they_mean() -> None:
     assert gr.python_type(Point).schema == {
         "type": "object",
@@ -606,6 +617,7 @@ def test_names_of_local_classes() -> None:
         (Literal[b"x"], "JSON cannot write"),
         (set[list[int]], "cannot be hashed"),
         (set[Node], "cannot be hashed"),
+        (set[Held], "cannot be hashed"),
         (dict[tuple[int, int], int], "keys of JSON"),
         (dict[None, int], "keys of JSON"),
         (Annotated[set[float], MinLen(2)], "turn out smaller"),

@@ -362,6 +362,16 @@ def test_python_patterns() -> None:
     assert constraint.read('{"text":"ab","other":"xAb"}').other == "xAb"
 
 
+def test_two_fields_of_one_name() -> None:
+    class Twice(BaseModel):
+        a: int
+        b: int = Field(alias="a")
+
+    with pytest.raises(gr.CompileError, match="two of its fields") as caught:
+        gr.python_type(Twice)
+    assert caught.value.code == "type-alias"
+
+
 @pytest.mark.parametrize("kind", [Json[int], pydantic.ImportString], ids=str)
 def test_refused(kind: Any) -> None:
     with pytest.raises(gr.CompileError, match="use the type of the value"):

@@ -65,7 +65,7 @@ class Array(Node):
         if not isinstance(tree, list):
             raise self.fail(tree)
         _count("items", len(tree), self.bounds)
-        made = self.make([read_in(self.item, part, index) for index, part in enumerate(tree)])
+        made = call_user(self.make, [read_in(self.item, part, index) for index, part in enumerate(tree)])
         if self.unique:
             _count("different elements", len(made), self.bounds)
         return made

@@ -64,7 +64,7 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         return nodes.Checked(inner, validate=kind.model_validate, description=docstring(kind))
     fields: list[Field] = []
     for name, info in members.items():
-        if info.init is False:
+        if getattr(info, "init", None) is False:
             continue
         node = walker.annotated(info.annotation, info.metadata, in_model=rules)
         node, described = described_apart(node)
@@ -105,7 +105,8 @@ def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
             f"an annotation names {error.name!r}, which is not known there; pass namespace={{{error.name!r}: …}}",
             "type-forward-reference",
         ) from error
-    return dict(kind.__pydantic_fields__)
+    fields: dict[str, Any] | None = getattr(kind, "__pydantic_fields__", None)
+    return dict(kind.model_fields if fields is None else fields)
 
 
 def _rules(config: dict[str, Any]) -> ModelRules:

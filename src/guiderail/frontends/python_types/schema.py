@@ -7,6 +7,7 @@ that constraint among ``TypeSchema.texts``, so that the schema stays plain data.
 from __future__ import annotations
 
 import marshal
+from dataclasses import replace
 from typing import Any
 
 from guiderail import _core
@@ -17,6 +18,7 @@ from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
+from guiderail.frontends.json_schema.report import Report
 from guiderail.frontends.json_schema.shape import ANY_ARRAY, ANY_OBJECT, Shape
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.python_types.nodes import TEXT
@@ -62,6 +64,11 @@ class TypeSchema(JsonSchema):
 
         made.notation.number = number  # type: ignore[method-assign]
         return made
+
+    def report(self) -> Report:
+        """As of any schema; ``x-guiderail-text`` is enforced."""
+        entries = super().report().entries
+        return Report(tuple(replace(e, status="enforced", detail="") if e.keyword == TEXT else e for e in entries))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TypeSchema) and self.texts == other.texts and super().__eq__(other)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds, gather
-from guiderail.frontends.python_types.containers import Array, Named, Tuple
+from guiderail.frontends.python_types.containers import Array, Named, Object, Tuple
 from guiderail.frontends.python_types.containers import Mapping as MappingNode
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.fields import (
@@ -318,7 +318,7 @@ class Walker:
         if made is not None:
             return made
         if origin.__module__.partition(".")[0].startswith("pydantic"):
-            return leaf(origin, in_model=in_model)
+            return leaf(kind, in_model=in_model)
         for base, node in (
             (int, number_nodes.Integers),
             (float, number_nodes.Floats),
@@ -346,10 +346,18 @@ class Walker:
         named = self._named[key] = Named(type_words(kind), self._label(origin.__name__, args))
         named.hashable = origin.__hash__ is not None and not issubclass(origin, dict)
         try:
-            named.body = object_of(self, origin, args, in_model)
+            body = named.body = object_of(self, origin, args, in_model)
         except BaseException:
             del self._named[key]
             raise
+        if isinstance(body, Object):
+            keys = [one.key for one in body.fields]
+            if len(set(keys)) != len(keys):
+                again = next(name for name in keys if keys.count(name) > 1)
+                raise unsupported(named.name, f"two of its fields are named {again!r}", "type-alias")
+            made_up = dataclasses.is_dataclass(origin) or issubclass(origin, tuple) or is_pydantic(origin) is not None
+            if made_up:  # hashed by their fields
+                named.hashable = named.hashable and all(one.node.hashable for one in body.fields)
         return named
 
     def _label(self, name: str, args: tuple[Any, ...]) -> str:

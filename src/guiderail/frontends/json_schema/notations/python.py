@@ -16,14 +16,19 @@ from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.shape import FALSE, ObjectCell
+from guiderail.frontends.json_schema.shape import FALSE, TYPE_TERMS, ArrayCell, Contains, Fixed, ObjectCell, Shape
+from guiderail.frontends.json_schema.strings import Strings
 
 __all__ = ["CALL", "PythonLowering"]
 
 CALL = "x-guiderail-call"
 """Name of the property whose constant is the constructor."""
+
+_NULL = TYPE_TERMS["null"]
+_BOOLEANS = [(Fixed(Shape(False, bit, Numbers.NONE, Strings.NONE, (), ())), bit) for bit in (1, 2)]
 
 _MAX_INTEGER_DIGITS = 300  # Python's own parser stops at 4,300
 
@@ -59,6 +64,27 @@ class PythonLowering(Lowering):
         if self.max_depth is None:
             self.max_depth = self.notation.depth_limit
         self.leveled = True
+
+    def array(self, cell: ArrayCell, level: int) -> int:
+        return super().array(self._distinct(cell) if cell.unique else cell, level)
+
+    def _distinct(self, cell: ArrayCell) -> ArrayCell:
+        """The core knows equal items as JSON: what is spelled otherwise here is counted."""
+        if cell.max is not None and cell.max < 2:
+            return cell
+        shapes = [term.shape() for term in (*cell.prefix, cell.rest)]
+        if any(shape.arrays or shape.objects for shape in shapes):
+            raise SchemaError(
+                "uniqueItems is enforced in the notation of Python for items that are scalars only; use JSON or YAML, "
+                "or drop it",
+                code="python-unique",
+                pointer=self.document.where(),
+            )
+        once = [Contains(0, _NULL, 0, 1)] if any(shape.null for shape in shapes) else []
+        once += [Contains(0, term, 0, 1) for term, bit in _BOOLEANS if any(shape.booleans & bit for shape in shapes)]
+        return ArrayCell(
+            cell.prefix, cell.rest, cell.min, cell.max, (*cell.contains, *once), cell.unique, cell.repeated
+        )
 
     def object(self, cell: ObjectCell, level: int) -> int:
         term = cell.named.get(CALL)
@@ -96,7 +122,9 @@ class PythonLowering(Lowering):
             if not ways:
                 return b.EMPTY
             after, alone = b.union(ways), b.union(starts)
-        return b.concat([b.literal(f"{name}(".encode()), alone, b.literal(b")")])
+        rule = b.rule(name)  # not in place: what is nested in itself 64 times would be one very deep expression
+        b.define(rule, b.concat([b.literal(f"{name}(".encode()), alone, b.literal(b")")]))
+        return rule
 
     def _punctuation(self, level: int) -> tuple[int, int]:
         """Between two arguments, and before the first."""
