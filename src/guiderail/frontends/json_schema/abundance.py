@@ -13,7 +13,7 @@ from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.regex import Regex
 from guiderail.frontends.regex.syntax import Alt, Cat, Edge, EndNl, Lit, Node, Rep, Set
 
-__all__ = ["PLENTY", "Abundance"]
+__all__ = ["PLENTY", "Abundance", "is_dense"]
 
 PLENTY = 1 << 32
 _FORMATS = frozenset(
@@ -121,7 +121,25 @@ def _count_atom(strings: Strings) -> int:
     return max((_count_branch(branch, constraint.mode == "search") for branch in branches), default=0)
 
 
-def _count_branch(tree: Node, search: bool) -> int:
+def is_dense(strings: Strings) -> bool:
+    """Whether every prefix of a text surely has infinitely many completions."""
+    kind, parts = strings._kind, strings._parts
+    if kind in ("all", "but"):
+        return True
+    if kind != "atom" or not parts[2] or not isinstance(parts[0], Regex) or parts[0].max_length is not None:
+        return False
+    tree = parts[0]._parsed.tree
+    if isinstance(tree, Alt):
+        return False
+    items, _, end = _unanchored(tree)
+    if parts[0].mode == "search" and not end:
+        return _count(Cat(items, 0, 0))[0] > 0  # whatever follows a match, it stays one
+    last = items[-1] if items else None
+    return isinstance(last, Rep) and last.max < 0 and _count(Cat(items, 0, 0))[0] > 0
+
+
+def _unanchored(tree: Node) -> tuple[list[Node], bool, bool]:
+    """The parts of a pattern, and whether it was anchored at the start and at the end of the text."""
     items = list(tree.items) if isinstance(tree, Cat) else [tree]
     start = end = False
     while items and isinstance(items[0], Edge) and items[0].behind and items[0].edge and not len(items[0].chars):
@@ -133,6 +151,11 @@ def _count_branch(tree: Node, search: bool) -> int:
     ):
         end = True
         items.pop()
+    return items, start, end
+
+
+def _count_branch(tree: Node, search: bool) -> int:
+    items, start, end = _unanchored(tree)
     count, _ = _count(Cat(items, 0, 0))
     return _INFINITE if count and search and not (start and end) else count
 

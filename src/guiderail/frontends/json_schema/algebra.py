@@ -304,7 +304,39 @@ class Algebra:
         if b.obligations:
             obligations += tuple(o for o in b.obligations if o not in obligations)
         rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
-        return ObjectCell(named, rest, required, rules, low, high, obligations)
+        cell = ObjectCell(named, rest, required, rules, low, high, obligations)
+        return self._settled(cell) if obligations else cell
+
+    def _settled(self, cell: ObjectCell) -> ObjectCell | None:
+        """A cell without the obligations that a required member meets, or that only one member can meet."""
+        named, required = cell.named, cell.required
+        closed = cell.rest is FALSE and not cell.rules
+        kept: list[Obligation] = []
+        changed = True
+        open_ = list(cell.obligations)
+        while changed:
+            changed, kept = False, []
+            for o in open_:
+                if any(name in o.keys for name in required if o.term is TRUE or named[name] is o.term):
+                    continue
+                if closed:
+                    able = [name for name, term in named.items() if term is not FALSE and name in o.keys]
+                    if not able:
+                        return None
+                    if len(able) == 1:
+                        named = {**named, able[0]: self.and_terms((named[able[0]], o.term))}
+                        if named[able[0]] is FALSE:
+                            return None
+                        required = required | {able[0]}
+                        changed = True
+                        continue
+                kept.append(o)
+            open_ = kept
+        if len(kept) == len(cell.obligations):
+            return cell
+        if cell.max is not None and len(required) > cell.max:
+            return None
+        return ObjectCell(named, cell.rest, required, cell.rules, cell.min, cell.max, tuple(kept))
 
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.

@@ -28,6 +28,7 @@ __all__ = ["JsonSchema", "json_schema"]
 _CACHED = 256
 _cache: OrderedDict[tuple[bytes, SchemaOptions, int], JsonSchema] = OrderedDict()
 _lock = threading.Lock()
+_accepting = threading.Lock()
 
 
 class JsonSchema(Constraint):
@@ -37,7 +38,7 @@ class JsonSchema(Constraint):
         options: how the schema is read and its values are written.
     """
 
-    __slots__ = ("_hash", "_root", "_text", "options")
+    __slots__ = ("_checked", "_hash", "_root", "_text", "options")
 
     options: SchemaOptions
 
@@ -47,6 +48,7 @@ class JsonSchema(Constraint):
         self.options = options
         self._hash = hash((text, options))
         self._root: tuple[Document, Term] | None = None
+        self._checked: list[Document] = []  # one for the first compilation
 
     @property
     def schema(self) -> Any:
@@ -57,14 +59,21 @@ class JsonSchema(Constraint):
         """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
         return Document(marshal.loads(self._text), self.options, evaluate, self._text)
 
+    def check(self) -> None:
+        """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
+        document = self.document()
+        document.term()
+        self._checked.append(document)
+
     def accepts(self, value: Any) -> bool:
         """Whether a decoded JSON value satisfies the schema, decided on the normal form alone."""
-        if self._root is None:
-            document = self.document()
-            self._root = document, document.term()
-        document, term = self._root
-        with document.evaluating():
-            return term.shape().accepts(value)
+        with _accepting:  # a document is for one thread at a time
+            if self._root is None:
+                document = self.document()
+                self._root = document, document.term()
+            document, term = self._root
+            with document.evaluating():
+                return term.shape().accepts(value)
 
     def report(self) -> Report:
         """What of the schema is enforced, what is only an annotation, and what nothing can satisfy."""
@@ -73,7 +82,10 @@ class JsonSchema(Constraint):
         return report(self)
 
     def _lower(self, b: _core.Builder) -> int:
-        document = self.document()
+        try:
+            document = self._checked.pop()  # of no use to anyone else then
+        except IndexError:
+            document = self.document()
         with document.evaluating():
             term = document.term()
             handle = self.lowering(b, document).term(term)
@@ -178,7 +190,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
             _cache.move_to_end(key)
             return known
     made = JsonSchema(text, checked)
-    made.document().term()  # what is wrong at the root is said at once
+    made.check()
     with _lock:
         made = _cache.setdefault(key, made)
         while len(_cache) > _CACHED:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from guiderail import _core
-from guiderail.frontends.json_schema.abundance import Abundance
+from guiderail.frontends.json_schema.abundance import Abundance, is_dense
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.items import lower_items
 from guiderail.frontends.json_schema.layout import Notation
@@ -29,7 +29,8 @@ from guiderail.frontends.json_schema.strings import Strings
 
 __all__ = ["Lowering"]
 
-_MOST_OBLIGATIONS = 6
+_MOST_OBLIGATIONS = 10  # as many as the core keeps
+_MOST_CHOICES = 6  # obligations that depend on the value: a member may meet any subset of them
 
 
 class Lowering:
@@ -174,6 +175,8 @@ class Lowering:
         values: list[int | list[tuple[int, int]]] = []
         required: list[bool] = []
         empty, needed, obligations = b.EMPTY, cell.required, cell.obligations
+        if len(obligations) > _MOST_OBLIGATIONS:
+            raise self._too_many(_MOST_OBLIGATIONS)
         inner = level + 1
         for name, term in cell.named.items():
             value = self.term(term, inner)
@@ -191,19 +194,8 @@ class Lowering:
         others: list[tuple[int, int, bool, int]] = []
         if cell.rest is not FALSE or cell.rules:
             regions = self.algebra.regions(cell) if cell.rules else [(Strings.ALL, cell.rest)]
-            for keys, term in regions:
-                value = self.term(term, inner)
-                if value != empty:
-                    others.append((keys.lower(b, self.notation.texts), value, _is_dense(keys), 0))
-                if obligations:
-                    others += self._discharging(keys, term, obligations, inner)
+            others = list(self._others(regions, cell, inner))
         pending = (1 << len(obligations)) - 1
-        if len(obligations) > _MOST_OBLIGATIONS:
-            raise SchemaLimitError(
-                f"more than {_MOST_OBLIGATIONS} negated sub-schemas each ask for some member of the same object; make "
-                "the alternatives exclude each other by a required property",
-                pointer=self.document.where(),
-            )
 
         def inside(least: int) -> int:
             return b.members(
@@ -231,36 +223,61 @@ class Lowering:
         self, name: str, term: Term, value: int, obligations: tuple[Obligation, ...], level: int
     ) -> list[tuple[int, int]]:
         """The ways to write a named member, each with the obligations that it meets."""
-        found = [(value, 0)] if value != self.builder.EMPTY else []
-        for mask, chosen in _subsets(obligations):
-            if all(name in o.keys for o in chosen):
-                met = self.term(self.algebra.and_terms([term, *(o.term for o in chosen)]), level)
-                if met != self.builder.EMPTY:
-                    found.append((met, mask))
+        if value == self.builder.EMPTY:
+            return []
+        here = [(1 << i, o) for i, o in enumerate(obligations) if name in o.keys]
+        met = sum(bit for bit, o in here if o.term is TRUE)
+        found = [(value, met)]
+        for mask, chosen in self._subsets([(bit, o) for bit, o in here if o.term is not TRUE]):
+            handle = self.term(self.algebra.and_terms([term, *(o.term for o in chosen)]), level)
+            if handle != self.builder.EMPTY:
+                found.append((handle, mask | met))
         return found
 
-    def _discharging(
-        self, keys: Strings, term: Term, obligations: tuple[Obligation, ...], level: int
+    def _others(
+        self, regions: list[tuple[Strings, Term]], cell: ObjectCell, level: int
     ) -> Iterator[tuple[int, int, bool, int]]:
-        """The ways to write other members that meet obligations."""
-        for mask, chosen in _subsets(obligations):
-            texts = keys
-            for o in chosen:
-                texts = texts & o.keys
-            if texts.is_empty():
+        """The ways to write members that are not named, each with the obligations that it meets."""
+        b, texts = self.builder, self.notation.texts
+        obligations = list(enumerate(cell.obligations))
+        for region, term in regions:
+            value = self.term(term, level)
+            if value == b.EMPTY:
                 continue
-            met = self.term(self.algebra.and_terms([term, *(o.term for o in chosen)]), level)
-            if met != self.builder.EMPTY:
-                yield texts.lower(self.builder, self.notation.texts), met, _is_dense(texts), mask
+            # keys that any value makes meet an obligation are set apart; what then remains is up to the value
+            parts: list[tuple[Strings, int]] = [(region, 0)]
+            for i, o in obligations:
+                if o.term is not TRUE:
+                    continue
+                left_out = (~o.keys).finite_texts()
+                if left_out is not None and left_out <= cell.named.keys():
+                    parts = [(keys, mask | 1 << i) for keys, mask in parts]
+                else:
+                    split = [(keys & o.keys, mask | 1 << i) for keys, mask in parts]
+                    split += [(keys & ~o.keys, mask) for keys, mask in parts]
+                    parts = [(keys, mask) for keys, mask in split if not keys.is_empty()]
+            for keys, met in parts:
+                yield keys.lower(b, texts), value, is_dense(keys), met
+                choices = [(1 << i, o) for i, o in obligations if o.term is not TRUE]
+                for mask, chosen in self._subsets(choices):
+                    some = keys
+                    for o in chosen:
+                        some = some & o.keys
+                    if not some.is_empty():
+                        handle = self.term(self.algebra.and_terms([term, *(o.term for o in chosen)]), level)
+                        if handle != b.EMPTY:
+                            yield some.lower(b, texts), handle, is_dense(some), met | mask
 
+    def _subsets(self, obligations: list[tuple[int, Obligation]]) -> Iterator[tuple[int, tuple[Obligation, ...]]]:
+        if len(obligations) > _MOST_CHOICES:
+            raise self._too_many(_MOST_CHOICES)
+        for size in range(1, len(obligations) + 1):
+            for some in combinations(obligations, size):
+                yield sum(bit for bit, _ in some), tuple(o for _, o in some)
 
-def _subsets(obligations: tuple[Obligation, ...]) -> Iterator[tuple[int, tuple[Obligation, ...]]]:
-    places = range(len(obligations))
-    for size in range(1, len(obligations) + 1):
-        for some in combinations(places, size):
-            yield sum(1 << i for i in some), tuple(obligations[i] for i in some)
-
-
-def _is_dense(keys: Strings) -> bool:
-    """Whether every prefix of a key surely has infinitely many completions."""
-    return keys.is_all()
+    def _too_many(self, most: int) -> SchemaLimitError:
+        return SchemaLimitError(
+            f"more than {most} negated sub-schemas each ask for some member of the same object; make the alternatives "
+            "exclude each other by a required property",
+            pointer=self.document.where(),
+        )

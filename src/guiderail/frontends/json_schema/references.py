@@ -92,7 +92,7 @@ class Document:
         contents: the schema, not to be changed by anyone any more.
         options: how to read it.
         evaluate: makes the shape of a node.
-        text: some serialisation of the contents, searched for the names of keywords.
+        text: the contents, marshalled in version 2; searched for the names of keywords.
     """
 
     def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], text: bytes) -> None:
@@ -189,7 +189,9 @@ class Document:
         if b"$ref" not in self.text and not self._dynamic:
             return False
         name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
-        if name.encode() not in self.text:
+        key = b"u" + len(name).to_bytes(4, "little") + name.encode() + b"u"  # the key, and then a text
+        own = isinstance(self.contents, dict) and isinstance(self.contents.get(name), str)
+        if self.text.count(key) <= own:
             return False
         return any(schema is not self.contents and isinstance(schema.get(name), str) for schema in self._dicts())
 
