@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMAS = Path(__file__).parents[1] / "tests" / "data" / "schemas"
-DEEPEST = 8  # two of the schemas are recursive: a model must be stopped somewhere
+# Two of the schemas are recursive, and numbers have no end of their own: a model must be stopped somewhere.
+CAPS = {"max_depth": 8, "max_integer_digits": 9, "max_fraction_digits": 4}
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,15 @@ def exact(number: str) -> Any:
 
 
 def fault_of(schema: Any, text: str) -> str:
-    """Why a text is not a value of the schema; empty if it is. Formats count; ``multipleOf`` is exact, which it is not
-    in ``jsonschema`` for floats such as 0.01."""
+    """Why a text is not a value of the schema; empty if it is. Formats count.
+
+    Numbers are compared exactly; ``jsonschema`` alone divides floats, and finds that 19.99 is no multiple of 0.01.
+    """
     import jsonschema
 
-    def multiple(_: Any, divisor: float, instance: Any, __: Any) -> Any:
+    def multiple(_: Any, divisor: Any, instance: Any, __: Any) -> Any:
         counts = isinstance(instance, int | Fraction) and not isinstance(instance, bool)
-        if counts and (Fraction(instance) / Fraction(repr(divisor))).denominator != 1:
+        if counts and (Fraction(instance) / Fraction(divisor)).denominator != 1:
             yield jsonschema.ValidationError(f"{instance} is not a multiple of {divisor}")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -72,6 +75,7 @@ def fault_of(schema: Any, text: str) -> str:
         value = json.loads(text, parse_float=exact, object_pairs_hook=unique)
     except ValueError as error:
         return f"{type(error).__name__}: {error}"
+    schema = json.loads(json.dumps(schema), parse_float=exact)  # 0.19 in an enum is 19/100
     kind = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"multipleOf": multiple})
     errors = kind(schema, format_checker=jsonschema.FormatChecker()).iter_errors(value)
     return "; ".join(f"{error.json_path}: {error.message}" for error in errors)
@@ -87,7 +91,7 @@ def write_objects(
     names = list(wanted)
     for number in range(objects):
         name, seed = names[number % len(names)], number // len(names)
-        constraint = gr.json_schema(wanted[name], property_order="declared", max_depth=DEEPEST)
+        constraint = gr.json_schema(wanted[name], property_order="declared", **CAPS)
         [row] = gr.generations(
             model, [prompt_of(wanted[name])], constraint, temperature=temperature, seed=seed, max_tokens=max_tokens
         )

@@ -176,10 +176,9 @@ def judge(schema: Any) -> jsonschema.Draft202012Validator:
 # -- spelling -------------------------------------------------------------------------------------------------------
 def exact(number: str) -> Any:
     """A number's value without rounding: an int where it is one."""
-    value = Decimal(number)
-    if abs(value.adjusted()) > 300:
+    if len(number.lower().rpartition("e")[2]) > 4 and "e" in number.lower():
         raise OverflowError(number)
-    fraction = Fraction(value)
+    fraction = Fraction(Decimal(number))
     return fraction.numerator if fraction.denominator == 1 else fraction
 
 
@@ -251,24 +250,42 @@ def depth(value: Any) -> int:
 
 
 # -- ends -----------------------------------------------------------------------------------------------------------
-_CLOSERS = b'}]"'
-_SCALARS = b"0123456789tfn-:abcdefghijklmnopqrstuvwxyz"
+def finish(program: Any, state: int, read: bytes, chance: random.Random, limit: int = 6000) -> bytes:
+    """A way to the end: strings, arrays and objects are closed as soon as they may be, the rest is chance.
 
+    Every state of a program is alive, so there is never a step to take back; a text may only become long.
 
-def finish(program: Any, state: int, chance: random.Random, limit: int = 6000) -> bytes:
-    """A way from a state to the end: brackets and strings are closed as soon as they may be, the rest is chance.
-
-    Every state of a program is alive, so there is no way back to take; a text may only become long.
+    Args:
+        program: of the core.
+        state: where the text stands.
+        read: the text so far.
+        chance: for the choices.
+        limit: bytes, beyond which the text counts as endless.
     """
-    out = bytearray()
+    out = bytearray(read)
+    inside = re.sub(rb"\\.", b"", read).count(b'"') % 2 == 1  # of a string
+    escaped = inside and re.search(rb"(?<!\\)(?:\\\\)*\\$", read) is not None
     while not program.is_nullable(state):
-        assert len(out) < limit, f"no end after {bytes(out[:200])!r}"
+        assert len(out) - len(read) < limit, f"no end after {bytes(out[:300])!r}"
         first = program.first_bytes(state)
         assert first, f"a dead end after {bytes(out)!r}"
-        byte = next((b for b in _CLOSERS if b in first), None)
-        if byte is None or (byte == 0x22 and chance.random() < 0.1):
-            plain = [b for b in first if b in _SCALARS] or [b for b in first if 0x20 < b < 0x7F] or list(first)
-            byte = chance.choice(plain)
+        groups: list[list[int]]
+        if inside and not escaped:
+            groups = [[b for b in first if b == 0x22 and chance.random() < 0.9]]
+            named = [b for b in first if b in b'abq"' and chance.random() < 0.5]  # what names are made of
+            groups += [named, [b for b in first if 0x20 < b < 0x7F and b != 0x5C], list(first)]
+        else:
+            groups = [
+                [b for b in first if b in some]
+                for some in (b"}]\n", b':"tfn-0123456789aelrsu,', b"[{", bytes(range(256)))
+            ]
+        byte = chance.choice(next(group for group in groups if group))
+        if escaped:
+            escaped = False
+        elif byte == 0x22:
+            inside = not inside
+        else:
+            escaped = inside and byte == 0x5C
         out.append(byte)
         state = program.derivative(state, bytes([byte]))
-    return bytes(out)
+    return bytes(out[len(read) :])
