@@ -429,3 +429,31 @@ def test_report() -> None:
     data = json.loads(json.dumps(report.to_dict()))
     assert data["counts"]["unsatisfiable"] == 1 and len(data["entries"]) == len(report.entries)
     assert "#/properties/b: unsatisfiable" in str(report)
+
+
+# -- complements of wide objects --------------------------------------------------------------------------------------
+def test_many_overlapping_branches_stay_few_alternatives() -> None:
+    """Seven branches, each with a required member of its own and five optional ones: 7^6 cells by De Morgan alone."""
+    branches = [
+        {
+            "type": "object",
+            "required": ["name", f"kind{i}"],
+            "properties": {
+                "name": {"type": "string"},
+                f"kind{i}": {"type": "string"},
+                **{f"p{i}{j}": {"type": "integer"} for j in range(5)},
+            },
+        }
+        for i in range(7)
+    ]
+    one, both = '{"name": "x", "kind0": "y", "p10": "free"}', '{"name": "x", "kind0": "y", "kind1": "z"}'
+    wrong = '{"name": "x", "kind0": "y", "kind1": "z", "p10": "wrong there"}'
+    assert texts({"oneOf": branches}, one, both, wrong, '{"name": "x"}') == [True, False, True, False]
+
+
+def test_names_that_no_text_can_spell() -> None:
+    schema = {"type": "object", "properties": {"\ud800": {"type": "integer"}, "a": {"type": "integer"}}}
+    assert texts(schema, '{"a": 1}', '{"a": "x"}') == [True, False]
+    assert texts({"not": schema}, '{"a": 1}', '{"a": "x"}') == [False, True]
+    assert fault({**schema, "required": ["\ud800"]}).code == "unsatisfiable-schema"
+    assert texts({"enum": ["\ud800", "a"]}, '"a"') == [True]

@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Algebra", "And", "Not", "Or"]
 
+_FEW = 4  # optional members, the negations of which are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
+
+
+def has_surrogate(name: str) -> bool:
+    """Whether a name holds half of a surrogate pair, so that no text can spell it."""
+    return not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)
 
 
 class And(Term):
@@ -302,7 +308,8 @@ class Algebra:
             rules += tuple(r for r in b.rules if r not in rules)
         obligations = a.obligations
         if b.obligations:
-            obligations += tuple(o for o in b.obligations if o not in obligations)
+            known = {o.key() for o in obligations}
+            obligations += tuple(o for o in b.obligations if o.key() not in known)
         rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
         return self._settled(cell) if obligations else cell
@@ -311,32 +318,43 @@ class Algebra:
         """A cell without the obligations that a required member meets, or that only one member can meet."""
         named, required = cell.named, cell.required
         closed = cell.rest is FALSE and not cell.rules
-        kept: list[Obligation] = []
-        changed = True
-        open_ = list(cell.obligations)
+        waiting, changed = list(cell.obligations), True
         while changed:
             changed, kept = False, []
-            for o in open_:
-                if any(name in o.keys for name in required if o.term is TRUE or named[name] is o.term):
+            for o in waiting:
+                if any(term is TRUE or named[name] is term for name in required for term in o.terms(name)):
                     continue
-                if closed:
-                    able = [name for name, term in named.items() if term is not FALSE and name in o.keys]
-                    if not able:
-                        return None
-                    if len(able) == 1:
-                        named = {**named, able[0]: self.and_terms((named[able[0]], o.term))}
-                        if named[able[0]] is FALSE:
-                            return None
-                        required = required | {able[0]}
-                        changed = True
+                ways: list[tuple[Strings, Term]] = []
+                able: set[str] | None = set()  # the names that can meet it; None: others can as well
+                for keys, term in o.ways:
+                    texts = keys.finite_texts()
+                    if not closed and (texts is None or not texts <= named.keys()):
+                        ways.append((keys, term))
+                        able = None
                         continue
-                kept.append(o)
-            open_ = kept
-        if len(kept) == len(cell.obligations):
-            return cell
+                    names = [
+                        name
+                        for name in (named if texts is None else sorted(texts & named.keys()))
+                        if name in keys and self.and_terms((named[name], term)) is not FALSE
+                    ]
+                    if names:
+                        ways.append((keys, term))
+                    if able is not None:
+                        able.update(names)
+                if not ways:
+                    return None
+                if able is not None and len(able) == 1:
+                    (name,) = able
+                    met = self.and_terms((named[name], self.or_terms(o.terms(name))))
+                    if met is FALSE:
+                        return None
+                    named, required, changed = {**named, name: met}, required | able, True
+                else:
+                    kept.append(o if len(ways) == len(o.ways) else Obligation(tuple(ways)))
+            waiting = kept
         if cell.max is not None and len(required) > cell.max:
             return None
-        return ObjectCell(named, cell.rest, required, cell.rules, cell.min, cell.max, tuple(kept))
+        return ObjectCell(named, cell.rest, required, cell.rules, cell.min, cell.max, tuple(waiting))
 
     def _not_objects(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """The complement of a union of cells.
@@ -370,18 +388,26 @@ class Algebra:
     def _not_object(self, cell: ObjectCell, but: str | None = None) -> tuple[ObjectCell, ...]:
         """The complement of a cell, given that the member ``but`` is as the cell says."""
         cells: list[ObjectCell] = []
+        optional: list[tuple[str, Term]] = []
         for name, term in cell.named.items():
             if name == but:
                 continue
             if name in cell.required:  # it is missing, or there and wrong
                 cells.append(ObjectCell({name: self.not_term(term)}, TRUE))
-            elif term is not TRUE:
-                cells.append(ObjectCell({name: self.not_term(term)}, TRUE, frozenset((name,))))
-        others = ~Strings.texts(cell.named) if cell.named else Strings.ALL
+            elif term is not TRUE and not has_surrogate(name):
+                optional.append((name, self.not_term(term)))
+        if len(optional) < _FEW:
+            cells += [ObjectCell({name: term}, TRUE, frozenset((name,))) for name, term in optional]
+        else:  # one of them is there and wrong: one cell, whatever their number
+            ways = tuple((Strings.texts((name,)), term) for name, term in optional)
+            named = dict.fromkeys((name for name, _ in optional), TRUE)
+            cells.append(ObjectCell(named, TRUE, obligations=(Obligation(ways),)))
+        names = [name for name in cell.named if not has_surrogate(name)]
+        others = ~Strings.texts(names) if names else Strings.ALL
 
         def wrong(keys: Strings, term: Term) -> None:
             if term is not TRUE and not keys.is_empty():
-                obligation = Obligation(keys, self.not_term(term))
+                obligation = Obligation(((keys, self.not_term(term)),))
                 cells.append(ObjectCell({}, TRUE, obligations=(obligation,)))
 
         wrong(others, cell.rest)
@@ -396,12 +422,23 @@ class Algebra:
             cells.append(ObjectCell({}, TRUE, max=cell.min - 1))
         if cell.max is not None:
             cells.append(ObjectCell({}, TRUE, min=cell.max + 1))
-        for o in cell.obligations:
-            if o.keys.is_all():
-                cells.append(ObjectCell({}, self.not_term(o.term)))
-            else:
-                cells.append(ObjectCell({}, TRUE, rules=(KeyRules(((o.keys, self.not_term(o.term)),), TRUE),)))
+        cells += [self._unmet(o) for o in cell.obligations]
         return tuple(cells)
+
+    def _unmet(self, obligation: Obligation) -> ObjectCell:
+        """The objects no member of which meets an obligation."""
+        named: dict[str, Term] = {}
+        rest: list[Term] = []
+        rules: list[KeyRules] = []
+        for keys, term in obligation.ways:
+            if keys.is_all():
+                rest.append(self.not_term(term))
+        for name in sorted({name for keys, _ in obligation.ways for name in keys.finite_texts() or ()}):
+            named[name] = self.and_terms(self.not_term(term) for term in obligation.terms(name))
+        for keys, term in obligation.ways:
+            if not keys.is_all() and keys.finite_texts() is None:
+                rules.append(KeyRules(((keys, self.not_term(term)),), TRUE))
+        return ObjectCell(named, self.and_terms(rest), rules=tuple(rules))
 
     def array_cell(
         self,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["lower_items"]
 
+_UNREACHABLE = 2**32 - 1  # the core counts no further, and no text has so many items
+
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
 
@@ -37,6 +39,8 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
         most = lowering.algebra.emptiness.count(cell.rest)
         if most is not None:
             high = min(len(cell.prefix) + most, len(cell.prefix) + most if high is None else high)
+    if high is not None and high >= _UNREACHABLE:
+        high = None
     if high is not None and high < low:
         return b.EMPTY
 

@@ -30,7 +30,7 @@ from guiderail.frontends.json_schema.strings import Strings
 __all__ = ["Lowering"]
 
 _MOST_OBLIGATIONS = 10  # as many as the core keeps
-_MOST_CHOICES = 6  # obligations that depend on the value: a member may meet any subset of them
+_MOST_CHOICES = 8  # obligations that depend on the value: a member may meet any subset of them
 
 
 class Lowering:
@@ -225,11 +225,16 @@ class Lowering:
         """The ways to write a named member, each with the obligations that it meets."""
         if value == self.builder.EMPTY:
             return []
-        here = [(1 << i, o) for i, o in enumerate(obligations) if name in o.keys]
-        met = sum(bit for bit, o in here if o.term is TRUE)
+        met, choices = 0, []
+        for i, o in enumerate(obligations):
+            terms = o.terms(name)
+            if any(t is TRUE or t is term for t in terms):
+                met |= 1 << i
+            elif terms:
+                choices.append((1 << i, Strings.ALL, self.algebra.or_terms(terms)))
         found = [(value, met)]
-        for mask, chosen in self._subsets([(bit, o) for bit, o in here if o.term is not TRUE]):
-            handle = self.term(self.algebra.and_terms([term, *(o.term for o in chosen)]), level)
+        for mask, _, chosen in self._subsets(choices, Strings.ALL):
+            handle = self.term(self.algebra.and_terms([term, *chosen]), level)
             if handle != self.builder.EMPTY:
                 found.append((handle, mask | met))
         return found
@@ -239,41 +244,56 @@ class Lowering:
     ) -> Iterator[tuple[int, int, bool, int]]:
         """The ways to write members that are not named, each with the obligations that it meets."""
         b, texts = self.builder, self.notation.texts
-        obligations = list(enumerate(cell.obligations))
+        by_key = [(1 << i, keys) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is TRUE]
+        choices = [
+            (1 << i, keys, term) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is not TRUE
+        ]
         for region, term in regions:
             value = self.term(term, level)
             if value == b.EMPTY:
                 continue
             # keys that any value makes meet an obligation are set apart; what then remains is up to the value
             parts: list[tuple[Strings, int]] = [(region, 0)]
-            for i, o in obligations:
-                if o.term is not TRUE:
-                    continue
-                left_out = (~o.keys).finite_texts()
+            for bit, wanted in by_key:
+                left_out = (~wanted).finite_texts()
                 if left_out is not None and left_out <= cell.named.keys():
-                    parts = [(keys, mask | 1 << i) for keys, mask in parts]
+                    parts = [(keys, mask | bit) for keys, mask in parts]
                 else:
-                    split = [(keys & o.keys, mask | 1 << i) for keys, mask in parts]
-                    split += [(keys & ~o.keys, mask) for keys, mask in parts]
+                    split = [(keys & wanted, mask | bit) for keys, mask in parts]
+                    split += [(keys & ~wanted, mask) for keys, mask in parts]
                     parts = [(keys, mask) for keys, mask in split if not keys.is_empty()]
             for keys, met in parts:
                 yield keys.lower(b, texts), value, is_dense(keys), met
-                choices = [(1 << i, o) for i, o in obligations if o.term is not TRUE]
-                for mask, chosen in self._subsets(choices):
-                    some = keys
-                    for o in chosen:
-                        some = some & o.keys
-                    if not some.is_empty():
-                        handle = self.term(self.algebra.and_terms([term, *(o.term for o in chosen)]), level)
-                        if handle != b.EMPTY:
-                            yield some.lower(b, texts), handle, is_dense(some), met | mask
+                able = [
+                    (bit, wanted, t)
+                    for bit, wanted, t in choices
+                    if (names := wanted.finite_texts()) is None or not names <= cell.named.keys()
+                ]
+                for mask, some, chosen in self._subsets(able, keys):
+                    handle = self.term(self.algebra.and_terms([term, *chosen]), level)
+                    if handle != b.EMPTY:
+                        yield some.lower(b, texts), handle, is_dense(some), met | mask
 
-    def _subsets(self, obligations: list[tuple[int, Obligation]]) -> Iterator[tuple[int, tuple[Obligation, ...]]]:
-        if len(obligations) > _MOST_CHOICES:
+    def _subsets(
+        self, choices: list[tuple[int, Strings, Term]], keys: Strings
+    ) -> Iterator[tuple[int, Strings, tuple[Term, ...]]]:
+        """The sets of obligations that one member may meet by its value: their bits, its keys, terms of its value."""
+        together: dict[tuple[Strings, Term], int] = {}
+        for bit, wanted, term in choices:  # what asks for the same is met together
+            together[wanted, term] = together.get((wanted, term), 0) | bit
+        if len(together) > _MOST_CHOICES:
             raise self._too_many(_MOST_CHOICES)
-        for size in range(1, len(obligations) + 1):
-            for some in combinations(obligations, size):
-                yield sum(bit for bit, _ in some), tuple(o for _, o in some)
+        choices = [(bits, wanted, term) for (wanted, term), bits in together.items()]
+        for size in range(1, len(choices) + 1):
+            for some in combinations(choices, size):
+                left = keys
+                for _, wanted, _ in some:
+                    left = left & wanted
+                if not left.is_empty():
+                    mask = 0
+                    for bit, _, _ in some:
+                        mask |= bit
+                    yield mask, left, tuple(term for _, _, term in some)
 
     def _too_many(self, most: int) -> SchemaLimitError:
         return SchemaLimitError(

@@ -170,23 +170,27 @@ class Emptiness:
         if index == len(cell.obligations):
             extra = sum(name not in cell.required for name in chosen)
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
-        obligation = cell.obligations[index]
-        for name, term in cell.named.items():
-            if name in obligation.keys:
-                asked = self.algebra.and_terms((chosen.get(name, term), obligation.term))
-                if not self.term(asked) and self._discharge(cell, regions, index + 1, {**chosen, name: asked}, fresh):
-                    return True
-        if cell.max is not None:  # a member may meet several obligations
-            for i, (keys, term) in enumerate(fresh):
-                both = keys & obligation.keys, self.algebra.and_terms((term, obligation.term))
-                if self._is_member(*both):
-                    merged = (*fresh[:i], both, *fresh[i + 1 :])
-                    if self._discharge(cell, regions, index + 1, chosen, merged):
+        ways = cell.obligations[index].ways
+        and_terms = self.algebra.and_terms
+        for wanted, value in ways:
+            for name, term in cell.named.items():
+                if name in wanted:
+                    asked = and_terms((chosen.get(name, term), value))
+                    if not self.term(asked) and self._discharge(
+                        cell, regions, index + 1, {**chosen, name: asked}, fresh
+                    ):
                         return True
-        for keys, term in regions:
-            both = keys & obligation.keys, self.algebra.and_terms((term, obligation.term))
-            if self._is_member(*both) and self._discharge(cell, regions, index + 1, chosen, (*fresh, both)):
-                return True
+            if cell.max is not None:  # a member may meet several obligations
+                for i, (keys, term) in enumerate(fresh):
+                    both = keys & wanted, and_terms((term, value))
+                    if self._is_member(*both):
+                        merged = (*fresh[:i], both, *fresh[i + 1 :])
+                        if self._discharge(cell, regions, index + 1, chosen, merged):
+                            return True
+            for keys, term in regions:
+                both = keys & wanted, and_terms((term, value))
+                if self._is_member(*both) and self._discharge(cell, regions, index + 1, chosen, (*fresh, both)):
+                    return True
         return False
 
     def _is_member(self, keys: Strings, term: Term) -> bool:

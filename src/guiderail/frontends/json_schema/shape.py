@@ -150,16 +150,19 @@ class KeyRules:
 
 
 class Obligation:
-    """Some member has its key in ``keys`` and its value in ``term``."""
+    """For one of the ways ``(keys, term)`` some member has its key in ``keys`` and its value in ``term``."""
 
-    __slots__ = ("keys", "term")
+    __slots__ = ("ways",)
 
-    def __init__(self, keys: Strings, term: Term) -> None:
-        self.keys = keys
-        self.term = term
+    def __init__(self, ways: tuple[tuple[Strings, Term], ...]) -> None:
+        self.ways = ways
 
-    def key(self) -> tuple[object, ...]:
-        return self.keys, self.term
+    def terms(self, name: str) -> list[Term]:
+        """The terms in one of which the value of a member must be for the obligation to be met by it."""
+        return [term for keys, term in self.ways if name in keys]
+
+    def key(self) -> frozenset[tuple[Strings, Term]]:
+        return frozenset(self.ways)
 
 
 class ObjectCell:
@@ -225,7 +228,7 @@ class ObjectCell:
             if not all(term.shape().accepts(member) for term in self.terms(key)):
                 return False
         return all(
-            any(key in o.keys and o.term.shape().accepts(member) for key, member in value.items())
+            any(term.shape().accepts(member) for key, member in value.items() for term in o.terms(key))
             for o in self.obligations
         )
 
