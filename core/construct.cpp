@@ -503,7 +503,8 @@ Id Arena::look(Kind kind, Id e, bool negative) {
   absorb(d, e, true);
   if (d.flags & (kHasRef | kHasToken))
     throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
-  d.flags |= kHasLook | kSearch | (kind == Kind::Behind ? kHasBehind : 0);
+  d.flags |= kHasLook | kSearch;
+  if (kind == Kind::Behind) d.flags |= kHasBehind;
   if (has(e, kNullable) != negative) d.flags |= kNullable;
   d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
   return intern(d);
@@ -524,7 +525,7 @@ Id Arena::scope(Id e) {
   absorb(d, e, true);
   if (d.flags & (kHasRef | kHasToken))
     throw Error("not-regular", "a scope with look-arounds cannot hold recursive rules or special tokens");
-  d.flags = static_cast<u16>((d.flags & ~(kHasLook | kHasBehind)) | kSearch);
+  d.flags = static_cast<u32>((d.flags & ~(kHasLook | kHasBehind)) | kSearch);
   if (has(e, kNullable)) d.flags |= kNullable;
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;

@@ -313,31 +313,50 @@ const ByteSet& Arena::first(Id e) {
 u32* Arena::ensure_row(Id e) {
   Node& n = node(e);
   if (u32* row = n.row.load(std::memory_order_relaxed)) return row;
+  if (has(e, kExactStep)) return nullptr;
   if (row_used_ + class_count_ > row_cap_) {
     row_cap_ = std::max<std::size_t>(row_blocks_.empty() ? 1024 : 16384, class_count_);
     row_blocks_.push_back(std::make_unique<u32[]>(row_cap_));
     row_bytes_ += row_cap_ * sizeof(u32);
     row_used_ = 0;
   }
-  u32* row = row_blocks_.back().get() + row_used_;
+  u32* row = row_blocks_.back().get() + row_used_;  // zeros: kEmpty
   row_used_ += class_count_;
   const ByteSet possible = first(e);
-  for (u32 c = 0; c < class_count_; ++c) row[c] = possible.has(representatives_[c]) ? kUnknown : kEmpty;
+  for (unsigned i = 0; i < 4; ++i)
+    for (u64 bits = possible.words[i]; bits; bits &= bits - 1)
+      row[classes_[i * 64 + static_cast<unsigned>(std::countr_zero(bits))]] = kUnknown;
   u64 slot = n.step.load(std::memory_order_relaxed);
   if (slot) row[(slot >> 32) - 1] = static_cast<Id>(slot);
   n.row.store(row, std::memory_order_release);
   return row;
 }
 
-Id Arena::step_slow(Id e, u32 byte_class) {
-  if (e == kEmpty) return kEmpty;
-  if (Id known = known_step(e, byte_class); known != kUnknown) return known;
-  Id next = derive(e, representatives_[byte_class]);
-  if (next != kEmpty && has(next, kCapHit)) {
+// The successor as it is kept: kEmpty if it is dead; what may not be kept is kUnknown.
+Id Arena::settle_step(Id next) {
+  if (next == kEmpty) return kEmpty;
+  if (has(next, kCapHit)) {
     cap_hit_ = true;
-    return kEmpty;  // not remembered: whoever comes here again must hit the cap again
+    return kUnknown;  // whoever comes here again must hit the cap again
   }
-  if (next != kEmpty && !live(next)) next = kEmpty;
+  return live(next) ? next : kEmpty;
+}
+
+Id Arena::step_slow(Id e, u8 byte) {
+  if (e == kEmpty) return kEmpty;
+  if (has(e, kExactStep)) {
+    const u64 key = u64{e} << 8 | byte;
+    if (auto it = exact_memo_.find(key); it != exact_memo_.end()) return it->second;
+    const Id next = settle_step(derive(e, byte));
+    if (next == kUnknown) return kEmpty;
+    if (exact_memo_.size() >= kMemoLimit) exact_memo_.clear();
+    exact_memo_.emplace(key, next);
+    return next;
+  }
+  const u32 byte_class = classes_[byte];
+  if (Id known = known_step(e, byte_class); known != kUnknown) return known;
+  const Id next = settle_step(derive(e, byte));
+  if (next == kUnknown) return kEmpty;
   Node& n = node(e);
   if (u32* row = n.row.load(std::memory_order_relaxed))
     std::atomic_ref<u32>(row[byte_class]).store(next, std::memory_order_release);

@@ -68,7 +68,6 @@ Id Arena::item(Id e, bool infinite) {
   if (!json_) json_ = std::make_unique<JsonParts>();
   if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one item");
-  json_->exact_bytes = true;
   const u32 dense = item_is_dense(e) ? kDense | kInfinite : 0;
   return item_at(e, 0, dense | (infinite ? kInfinite : 0));
 }
@@ -82,6 +81,7 @@ Id Arena::item_at(Id e, u32 text, u32 facts) {
   d.min = facts;
   absorb(d, e, true);
   d.flags |= kHasItem;
+  if (text != kSomeText) d.flags |= kExactStep;
   if (!(facts & kInfinite)) d.flags |= kFiniteItem;
   if (text != 0 && text != kSomeText) d.flags |= kExactKey;
   if (has(e, kNullable)) d.flags |= kNullable;
@@ -132,10 +132,11 @@ Id Arena::distinct_node(Id body, u32 seen) {
   d.a = body;
   d.b = seen;
   absorb(d, body, true);
-  d.flags = static_cast<u16>(d.flags & ~kHasItem);
+  d.flags &= ~static_cast<u32>(kHasItem);
   if (has(body, kNullable)) d.flags |= kNullable;
   if (has(body, kFiniteItem)) d.flags |= kSearch;
-  d.flags = static_cast<u16>(d.flags & ~kFiniteItem);
+  if (!state.texts.empty()) d.flags |= kExactStep;
+  d.flags &= ~static_cast<u32>(kFiniteItem);
   d.shortest = node(body).shortest;
   d.longest = node(body).longest;
   d.hash = hash_step(hash_step(d.hash, node(body).hash), state.some);

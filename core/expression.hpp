@@ -66,7 +66,7 @@ enum class Kind : u8 {
   Item
 };
 
-enum Flag : u16 {
+enum Flag : u32 {
   kNullable = 1,     // matches the empty string (above a Ref: known only once frozen)
   kHasRef = 2,       // holds a Ref outside its own body
   kHasLook = 4,      // holds a look-around outside any inner Scope
@@ -81,6 +81,7 @@ enum Flag : u16 {
   kCapHit = 1024,        // the cap of a capped Repeat was reached: what lies behind it is unknown
   kHasItem = 4096,       // holds an Item outside any inner Distinct
   kFiniteItem = 16384,   // holds an Item outside any inner Distinct that may have only finitely many values
+  kExactStep = 65536,    // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,  // what follows depends on a text that was forgotten (canonical)
   kExactKey = 8192,      // begins with a key or item whose text so far is remembered (see canonical)
 };
@@ -91,7 +92,7 @@ struct MaskEntry;
 // 96 bytes. Lengths count characters: bytes that are not UTF-8 continuation bytes.
 struct Node {
   Kind kind = Kind::Empty;
-  std::atomic<u16> flags{0};
+  std::atomic<u32> flags{0};
   u16 depth = 0;         // nesting of heads; bounds every recursion over structure
   u32 a = 0, b = 0;      // operands, or offset and count in the operand pool
   u32 min = 0, max = 0;  // Repeat (b = 1: capped)
@@ -162,7 +163,7 @@ class Arena {
   // All but the lock-free ones need the mutex.
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
   Id derive_symbol(Id e, u32 symbol);  // by a special token (index into symbols())
-  Id step_slow(Id e, u32 byte_class);  // memoised; kEmpty if nothing can follow
+  Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
   const ByteSet& first(Id e);          // a superset of the bytes e can begin with
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);                  // some string matches: exact, or Error("fuel")
@@ -183,7 +184,7 @@ class Arena {
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
   // them. False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
-  u32* ensure_row(Id e);
+  u32* ensure_row(Id e);  // null: see kExactStep
   std::string dump(Id e) const;
 
   // Lock-free: the successor, or kUnknown where it was never computed.
@@ -200,7 +201,7 @@ class Arena {
   }
   const Node& node(Id id) const { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
   Node& node(Id id) { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
-  bool has(Id e, u16 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
+  bool has(Id e, u32 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
   std::span<const u32> operands(Id e) const {
     const Node& n = node(e);
     return {pool_.data() + n.a, n.b};
@@ -209,7 +210,18 @@ class Arena {
   const CharSet::Ptr& charset_ptr(u32 index) const { return charsets_[index]; }
   u8 byte_class(u8 byte) const { return classes_[byte]; }
   const std::array<u8, 256>& byte_classes() const { return classes_; }
-  u8 representative(u32 byte_class) const { return representatives_[byte_class]; }
+  // Calls f(byte) for bytes that stand for all: one of each class, or every one where that is not enough; until f says
+  // false.
+  template <class F>
+  void each_byte(Id e, F f) const {
+    if (has(e, kExactStep)) {
+      for (unsigned b = 0; b < 256; ++b)
+        if (!f(static_cast<u8>(b))) return;
+    } else {
+      for (u32 c = 0; c < class_count_; ++c)
+        if (!f(representatives_[c])) return;
+    }
+  }
   u32 byte_class_count() const { return class_count_; }
   const std::vector<Symbol>& symbols() const { return symbols_; }
   bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
@@ -230,7 +242,7 @@ class Arena {
   struct Draft {  // a node before it is interned
     Kind kind;
     u32 a = 0, b = 0, min = 0, max = 0;
-    u16 flags = 0;
+    u32 flags = 0;
     u32 depth = 0;
     u32 shortest = 0, longest = 0;
     Hash hash;
@@ -282,6 +294,7 @@ class Arena {
   Id unknown();
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   Id derive_fresh(Id e, u8 byte);
+  Id settle_step(Id next);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
   bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
   Id derive_in_scope(Id e, u8 byte, u32 depth);
@@ -321,6 +334,7 @@ class Arena {
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
   std::unordered_map<u64, Id> derive_memo_;  // of boolean combinations, whose parts are shared; bounded
+  std::unordered_map<u64, Id> exact_memo_;   // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   bool cap_hit_ = false, raw_bytes_ = false;
   u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with

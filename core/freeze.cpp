@@ -23,11 +23,6 @@ void Arena::ensure_classes() {
     for (unsigned b = 0; b < 256; ++b) seen[cls[b] << 8 | value(b)] = 0;
     cls = next;
   };
-  if (json_ && json_->exact_bytes) {  // texts are remembered byte by byte
-    for (unsigned b = 0; b < 256; ++b) classes_[b] = representatives_[b] = static_cast<u8>(b);
-    class_count_ = 256;
-    return;
-  }
   ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
   auto alone = [&](u8 b) {
     starts.add(b);

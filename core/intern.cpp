@@ -42,7 +42,7 @@ std::size_t Arena::memory() const {
   return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24 +
-         (derive_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 +
+         (derive_memo_.size() + exact_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 +
          (json_ ? json_->memory() : 0);
 }
 
@@ -57,7 +57,7 @@ void Arena::absorb(Draft& d, Id operand, bool nests) const {
   const Node& n = node(operand);
   d.flags |= n.flags.load(std::memory_order_relaxed) &
              (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasGreedy |
-              kHasItem | kFiniteItem | kExactKey | kUnknownText);
+              kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
@@ -191,7 +191,7 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
   }
   edges.resize(kept);
   if (edges.empty()) return accept ? kEpsilon : kEmpty;
-  bool plain = !accept;
+  bool plain = !accept && !frozen_;
   for (auto [range, target] : edges) plain = plain && target == kEpsilon && (range >> 8) < 0x80;
   if (plain) {
     std::vector<CharSet::Range> ranges;
@@ -213,7 +213,8 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
     list.push_back(range);
     list.push_back(target);
   }
-  d.depth = 0;  // nothing recurs into the targets of a Switch
+  d.depth = 0;                         // nothing recurs into the targets of a Switch
+  if (frozen_) d.flags |= kExactStep;  // a text met while reading: the byte classes do not know it
   if (accept) d.flags |= kNullable;
   d.list = list;
   d.has_list = true;

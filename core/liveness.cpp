@@ -44,7 +44,7 @@ bool Arena::live(Id e) {
         continue;
       case Kind::Escaped: {
         const bool alive = live_escaped(n.a, n.b, static_cast<Escapes>(n.min));
-        node(e).flags.fetch_or(static_cast<u16>(kLiveKnown | (alive ? 0 : kDead)), std::memory_order_relaxed);
+        node(e).flags.fetch_or(kLiveKnown | (alive ? 0u : u32{kDead}), std::memory_order_relaxed);
         return alive;
       }
       default: return live_search(e);
@@ -121,7 +121,7 @@ std::optional<bool> Arena::live_by_length(Id e) {
 // Searches the derivatives of e, those that promise a short match first, for a nullable one.
 bool Arena::live_search(Id start) {
   auto settle = [this](Id e, bool is_live) {
-    node(e).flags.fetch_or(static_cast<u16>(kLiveKnown | (is_live ? 0 : kDead)), std::memory_order_relaxed);
+    node(e).flags.fetch_or(kLiveKnown | (is_live ? 0u : u32{kDead}), std::memory_order_relaxed);
   };
   if (nullable(start)) {
     settle(start, true);
@@ -137,7 +137,7 @@ bool Arena::live_search(Id start) {
     u32 shortest;
     u32 order;
     Id id;
-    u32 from;  // the first byte class not tried yet
+    u32 from;  // how many bytes were tried
     bool operator<(const Item& o) const { return shortest != o.shortest ? shortest > o.shortest : order > o.order; }
   };
   std::priority_queue<Item> queue;
@@ -155,32 +155,31 @@ bool Arena::live_search(Id start) {
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
     const ByteSet possible = first(state);
-    for (u32 c = item.from; c < class_count_; ++c) {
-      const u8 byte = representatives_[c];
-      if (!possible.has(byte)) continue;
+    u32 tried = 0;
+    each_byte(state, [&](u8 byte) {
+      if (tried++ < item.from || !possible.has(byte)) return true;
       Id next = derive(state, byte);
-      if (next == kEmpty || parent.contains(next)) continue;
+      if (next == kEmpty || parent.contains(next)) return true;
       if (has(next, kUnknownText)) {
         depends = true;
-        continue;
+        return true;
       }
       bool known = !has(next, kSearch) || has(next, kLiveKnown);
-      if (known && has(next, kDead)) continue;
+      if (known && has(next, kDead)) return true;
       parent.emplace(next, state);
       if (known || nullable(next)) {
         found = next;
-        break;
+        return false;
       }
       queue.push({node(next).shortest, order++, next, 0});
       // One step closer, or inside a character, where one byte is mostly as good as another: the others wait.
-      if (c + 1 < class_count_ && (node(next).shortest < node(state).shortest || byte >= 0x80)) {
-        queue.push({add_sat(node(state).shortest, kWait), order++, state, c + 1});
-        break;
-      }
-    }
+      if (node(next).shortest >= node(state).shortest && byte < 0x80) return true;
+      queue.push({add_sat(node(state).shortest, kWait), order++, state, tried});
+      return false;
+    });
   }
   if (found == kEmpty && depends) {
-    node(start).flags.fetch_or(static_cast<u16>(kLiveKnown | kUnknownText), std::memory_order_relaxed);
+    node(start).flags.fetch_or(static_cast<u32>(kLiveKnown | kUnknownText), std::memory_order_relaxed);
     return true;
   }
   if (found == kEmpty) {

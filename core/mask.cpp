@@ -26,9 +26,7 @@ void MaskBuilder::resolve(Id exact) {
   for (int token : postponed_tokens_) {
     Id s = exact;
     for (char c : vocabulary_.bytes(static_cast<u32>(token))) {
-      const u32 byte_class = arena_.byte_class(static_cast<u8>(c));
-      s = arena_.known_step(s, byte_class) != kUnknown ? arena_.known_step(s, byte_class)
-                                                       : arena_.step_slow(s, byte_class);
+      s = arena_.step_slow(s, static_cast<u8>(c));
       if (s == kEmpty) break;
     }
     if (s != kEmpty) set(token);
@@ -116,9 +114,8 @@ void MaskBuilder::enter(Id e, u32 node) {
 void MaskBuilder::walk(Id e, u32 node) {
   const u32* row = arena_.ensure_row(e);
   auto go = [&](u32 child, u8 byte) {
-    u32 c = arena_.byte_class(byte);
-    Id next = row[c];
-    if (next == kUnknown) next = arena_.step_slow(e, c);
+    Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
+    if (next == kUnknown) next = arena_.step_slow(e, byte);
     if (next != kEmpty) enter(forget(next), child);
   };
   const TrieNode& n = trie_.nodes[node];
@@ -140,9 +137,10 @@ void MaskBuilder::scan(Id e, u32 node) {
   rows_[depths[node]] = arena_.ensure_row(e);
   for (u32 n = node + 1; n < end;) {
     const TrieNode& t = nodes[n];
-    const u32 depth = depths[n], c = classes[t.byte];
-    Id next = rows_[depth - 1][c];
-    if (next == kUnknown) next = arena_.step_slow(states_[depth - 1], c);
+    const u32 depth = depths[n];
+    const u32* from = rows_[depth - 1];
+    Id next = from ? from[classes[t.byte]] : kUnknown;
+    if (next == kUnknown) next = arena_.step_slow(states_[depth - 1], t.byte);
     if (next == kEmpty || postponed(next, n)) {
       n = t.end;
       continue;

@@ -66,7 +66,7 @@ class MaskBuilder {
   Id step(Id e, u8 byte) {
     u32 c = arena_.byte_class(byte);
     Id next = arena_.known_step(e, c);
-    return forget(next != kUnknown ? next : arena_.step_slow(e, c));
+    return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
   }
   Id forget(Id e) { return arena_.has(e, kExactKey) ? arena_.canonical(e, vocabulary_.longest()) : e; }
   // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.

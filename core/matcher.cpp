@@ -25,8 +25,7 @@ Id Program::advance(Id state, std::string_view bytes) {
   }
   if (i == bytes.size()) return state;
   std::lock_guard lock(arena_->mutex);
-  for (; i < bytes.size() && state != kEmpty; ++i)
-    state = arena_->step_slow(state, arena_->byte_class(static_cast<u8>(bytes[i])));
+  for (; i < bytes.size() && state != kEmpty; ++i) state = arena_->step_slow(state, static_cast<u8>(bytes[i]));
   return state;
 }
 
@@ -48,7 +47,7 @@ ByteSet Program::next_bytes(Id state) {
   std::lock_guard lock(arena_->mutex);
   const ByteSet first = arena_->first(state);
   for (unsigned b = 0; b < 256; ++b)
-    if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, arena_->byte_class(static_cast<u8>(b))) != kEmpty)
+    if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, static_cast<u8>(b)) != kEmpty)
       out.add(static_cast<u8>(b));
   return out;
 }
@@ -78,7 +77,7 @@ std::string Program::forced(Id state, std::size_t limit) {
     u8 byte = 0;
     for (unsigned b = 0; b < 256 && count < 2; ++b) {
       if (!first.has(static_cast<u8>(b))) continue;
-      if (Id next = arena_->step_slow(state, arena_->byte_class(static_cast<u8>(b))); next != kEmpty) {
+      if (Id next = arena_->step_slow(state, static_cast<u8>(b)); next != kEmpty) {
         only = next;
         byte = static_cast<u8>(b);
         ++count;
@@ -121,17 +120,17 @@ bool Program::shortest(Id start, std::size_t limit, std::string& out) {
       }
       if (depth == limit || from.size() > std::min(arena_->limits().fuel, kMostStates)) continue;
       const ByteSet first = arena_->first(state);
-      for (u32 c = 0; c < arena_->byte_class_count(); ++c) {
-        const u8 byte = arena_->representative(c);
-        if (!first.has(byte) || (plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) continue;
-        const Id next = seen(arena_->step_slow(state, c));
-        if (next == kEmpty || arena_->has(next, kUnknownText)) continue;
+      arena_->each_byte(state, [&, total = total, depth = depth, state = state](u8 byte) {
+        if (!first.has(byte) || (plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
+        const Id next = seen(arena_->step_slow(state, byte));
+        if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
         auto [it, fresh] = best.try_emplace(next, depth + 1);
-        if (!fresh && it->second <= depth + 1) continue;
+        if (!fresh && it->second <= depth + 1) return true;
         it->second = depth + 1;
         from[next] = {state, byte};
         queue.push({depth + 1 + arena_->node(next).shortest, depth + 1, next});
-      }
+        return true;
+      });
     }
   }
   return false;
@@ -295,7 +294,7 @@ TokenTable Guide::token_table(std::size_t max_states) {
     for (u32 n = 1; n < trie.nodes[0].end;) {
       const TrieNode& node = trie.nodes[n];
       const u32 depth = trie.depths[n];
-      Id next = arena.step_slow(stack[depth - 1], arena.byte_class(node.byte));
+      Id next = arena.step_slow(stack[depth - 1], node.byte);
       if (next == kEmpty) {
         n = node.end;
         continue;

@@ -102,9 +102,9 @@ Id Arena::members(MemberTable table) {
     take(o.value);
     h = hash_step(h, u64{o.discharges} << 1 | o.dense);
   }
-  json_->exact_bytes = json_->exact_bytes || !table.others.empty();
   table.dense = table.others.size() == 1 && table.others[0].dense && table.others[0].key == any_text_;
   table.hash = h;
+  if (frozen_) table.flags |= kExactStep;  // made of a text met while reading
   u32 value = kInf;
   for (const auto& list : table.values)
     for (const Alternative& a : list) value = std::min(value, node(a.value).shortest);
@@ -313,6 +313,7 @@ Id Arena::key_node(KeyState key) {
   d.hash = h;
   d.flags = table.flags;
   if (key.text != 0 && key.text != kSomeText) d.flags |= kExactKey;
+  if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
   d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, 1));
   d.longest = kInf;
   const u64 hash = h.lo;

@@ -36,7 +36,7 @@ struct MemberTable {
   std::vector<u64> needed;  // bits of `required`
   u32 least = 0;            // characters of any member: a key in quotes, a colon, the shortest value
   bool dense = false;       // one kind of other keys, dense: any text
-  u16 flags = 0;
+  u32 flags = 0;
   Hash hash;
 };
 
@@ -116,7 +116,6 @@ class Texts {
 };
 
 struct JsonParts {
-  bool exact_bytes = false;  // some key or item must be remembered
   std::deque<MemberTable> tables;
   Interned<MemberState> members;
   Interned<KeyState> keys;
