@@ -143,6 +143,39 @@ def test_schemas_are_kept(schema: Any, notation: str) -> None:
         assert "inf" in repr(value) or meant.accepts(value), text  # 1e999 is a number of JSON, and no float
 
 
+SCALARS: list[Any] = [
+    int, float, Decimal, str, bool, None, dt.date, dt.timedelta, bytes, Color, Literal[1, "a", None], Row, Pet,
+    Annotated[float, Gt(0)],
+]  # fmt: skip
+KEYS: list[Any] = [str, int, float, bool, dt.date, Literal["a", 1]]
+
+
+def random_type(rng: random.Random, depth: int) -> Any:
+    choice = rng.randrange(12 if depth else 5)
+    if choice < 5:
+        return rng.choice(SCALARS)
+    inner = random_type(rng, depth - 1)
+    if choice < 7:
+        return list[inner]  # type: ignore[valid-type]
+    if choice < 9:
+        return dict[rng.choice(KEYS), inner]  # type: ignore[misc]
+    if choice < 10:
+        return inner | rng.choice([int, str, None, Row]) if inner is not None else inner
+    if choice < 11:
+        return set[rng.choice(SCALARS[:-3])]  # type: ignore[misc]
+    return tuple[inner, random_type(rng, depth - 1)]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_types_made_at_random(seed: int) -> None:
+    rng = random.Random(seed)
+    kind = random_type(rng, 3)
+    for options in ({}, {"notation": "yaml"}, {"notation": "python"}, {"layout": "free", "integers": "any"}):
+        constraint = gr.python_type(kind, **options)
+        for steps in (5, 40, 100):
+            constraint.read(random_text(constraint, rng, steps))
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=6),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),

@@ -491,6 +491,10 @@ def test_options_of_the_schema() -> None:
     assert not gr.python_type(list, max_depth=2).matches("[[[]]]")
     assert gr.python_type(list).matches("[" * 60 + "]" * 60)
     assert not gr.python_type(list).matches("[" * 70)
+    assert gr.python_type(int, integers="any").read("1.2e1") == 12
+    assert not gr.python_type(int, integers="any").matches("1e301")
+    with pytest.raises(gr.CompileError, match="schemas of others"):
+        gr.python_type(int, dialect="draft-07")
     with pytest.raises(gr.CompileError, match="no option"):
         gr.python_type(Point, colour=1)
 

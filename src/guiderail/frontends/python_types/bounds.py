@@ -7,6 +7,7 @@ over, as PEP 593 asks; what belongs to annotated-types or pydantic and is not kn
 from __future__ import annotations
 
 import datetime
+import math
 import re
 import typing
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex
 
-__all__ = ["Bounds", "exact", "gather"]
+__all__ = ["Bounds", "common_multiple", "exact", "gather"]
 
 _ORDER = ("gt", "ge", "lt", "le")
 
@@ -59,7 +60,7 @@ class Bounds:
                 changes[name] = theirs if mine is None else pick(mine, theirs)
         if other.multiple_of is not None:
             if self.multiple_of is not None and self.multiple_of != other.multiple_of:
-                changes["multiple_of"] = _common_multiple(exact(self.multiple_of), exact(other.multiple_of))
+                changes["multiple_of"] = common_multiple(exact(self.multiple_of), exact(other.multiple_of))
             else:
                 changes["multiple_of"] = other.multiple_of
         changes["texts"] = self.texts + other.texts
@@ -83,9 +84,8 @@ def exact(value: Any) -> Fraction:
     return Fraction(value)
 
 
-def _common_multiple(a: Fraction, b: Fraction) -> Fraction:
-    import math
-
+def common_multiple(a: Fraction, b: Fraction) -> Fraction:
+    """The least number that is a multiple of both."""
     return Fraction(math.lcm(a.numerator, b.numerator), math.gcd(a.denominator, b.denominator))
 
 

@@ -140,10 +140,18 @@ def python_type(
     """
     from guiderail.frontends.python_types.schema import type_schema
 
+    for name in ("dialect", "registry", "base_uri", "on_unsupported"):
+        if name in options:
+            raise CompileError(f"{name} is for schemas of others; python_type makes its own", code="bad-schema-option")
     if defaults not in ("may-omit", "write"):
         raise CompileError(f"defaults is 'may-omit' or 'write', not {defaults!r}", code="bad-schema-option")
     node = _node(kind, namespace)
-    out = Schemas(write_defaults=defaults == "write", calls=options.get("notation") == "python")
+    out = Schemas(
+        write_defaults=defaults == "write",
+        calls=options.get("notation") == "python",
+        one_spelling=options.get("escapes") != "all" and options.get("integers") != "any",
+        exponents=options.get("integers") == "any",
+    )
     schema = node.schema(out)
     if isinstance(node, Named) and node.body is not None and node.label in out.definitions:
         used = _references(out.definitions)

@@ -56,8 +56,9 @@ class Array(Node):
             made["minItems"] = self.bounds.min_length
         if self.bounds.max_length is not None:
             made["maxItems"] = self.bounds.max_length
-        # Where it cannot hurt, arrays and objects may repeat (they merge): to compare them is costly.
-        if self.unique and ((self.bounds.min_length or 0) > 1 or not self.item.kinds & {"array", "object"}):
+        # Equal elements merge, which can only hurt a least number of them; some comparisons are too costly for less.
+        cheap = out.one_spelling and not self.item.kinds & {"array", "object"}
+        if self.unique and (cheap or (self.bounds.min_length or 0) > 1):
             made["uniqueItems"] = True
         return made
 
@@ -171,6 +172,8 @@ class Mapping(Node):
     def read(self, tree: Tree) -> Any:
         if not isinstance(tree, dict):
             raise self.fail(tree)
+        if isinstance(tree, Called):
+            raise Mismatch(f"is a call of {tree.function}, not {self.name}")
         _count("members", len(tree), self.bounds)
         _, read = self.keys.key(Schemas())
         made = {read(name): read_in(self.values, value, name) for name, value in tree.items()}
@@ -217,7 +220,7 @@ class Object(Node):
 
     def _is_called(self) -> bool:
         """Whether it can be written as a call: every member a keyword argument."""
-        keys = [one.key for one in self.fields]
+        keys = [*self.name.split("."), *(one.key for one in self.fields)]
         return self.call and self.others is None and all(k.isidentifier() and not iskeyword(k) for k in keys)
 
     def schema(self, out: Schemas) -> dict[str, Any]:

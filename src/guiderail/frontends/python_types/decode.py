@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 from guiderail.frontends.python_types.errors import Mismatch, read_error
@@ -40,6 +40,8 @@ class Number:
         except InvalidOperation:
             if not any(digit in "123456789" for digit in self.text.lower().partition("e")[0]):
                 return Decimal(0)
+            if "e-" in self.text.lower():  # nearer to 0 than any Decimal but 0
+                return Decimal((self.text.startswith("-"), (1,), MIN_ETINY))
             raise Mismatch(f"is beyond the exponents of a Decimal ({self.text[:40]})") from None
 
     def plain(self) -> int | float:

@@ -33,9 +33,13 @@ CALL = "x-guiderail-call"
 class Schemas:
     """Collects the definitions while nodes say their schemas."""
 
-    def __init__(self, *, write_defaults: bool = False, calls: bool = False) -> None:
+    def __init__(
+        self, *, write_defaults: bool = False, calls: bool = False, one_spelling: bool = True, exponents: bool = False
+    ) -> None:
         self.write_defaults = write_defaults
         self.calls = calls  # whether objects of classes say which, for the notation of Python
+        self.one_spelling = one_spelling  # of each scalar, more or less
+        self.exponents = exponents  # whether whole numbers may have them
         self.definitions: dict[str, Any] = {}
         self.texts: list[Constraint] = []
 

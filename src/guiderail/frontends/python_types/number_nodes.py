@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from guiderail.frontends.python_types.bounds import Bounds, exact
+from guiderail.frontends.python_types.bounds import Bounds, common_multiple, exact
 from guiderail.frontends.python_types.decode import Number, Tree
 from guiderail.frontends.python_types.errors import Mismatch, unsupported
 from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only
 
 __all__ = ["Decimals", "Floats", "Integers"]
 
+_MOST = 10**300
+
+_FLOAT_KEY = re.compile(r"-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?", re.ASCII)
 MAX_KEY_DIGITS = 300
 """Digits of an int as a key of a dict."""
 
@@ -90,9 +94,11 @@ class Integers(_Numeric):
     def schema(self, out: Schemas) -> dict[str, Any]:
         made: dict[str, Any] = {"type": "integer"}
         b = _finite(self.bounds, self.name)
-        lows = [math.ceil(exact(b.ge))] if b.ge is not None else []
+        # 1e999999999 is soon written, and takes a gigabyte
+        lows, highs = ([-_MOST], [_MOST]) if out.exponents else ([], [])
+        lows += [math.ceil(exact(b.ge))] if b.ge is not None else []
         lows += [math.floor(exact(b.gt)) + 1] if b.gt is not None else []
-        highs = [math.floor(exact(b.le))] if b.le is not None else []
+        highs += [math.floor(exact(b.le))] if b.le is not None else []
         highs += [math.ceil(exact(b.lt)) - 1] if b.lt is not None else []
         if lows:
             made["minimum"] = max(lows)
@@ -169,12 +175,18 @@ class Floats(_Numeric):
     def key(self, out: Schemas) -> tuple[dict[str, Any], Callable[[str], Any]]:
         if self.bounds != Bounds():
             return super().key(out)
-        return {"pattern": r"^-?(?:0|[1-9][0-9]{0,15})(?:\.[0-9]{1,16})?$"}, lambda name: self.read(Number(name))
+
+        def read(name: str) -> Any:
+            if not _FLOAT_KEY.fullmatch(name):
+                raise Mismatch(f"has the key {name[:40]!r}, which is no float")
+            return self.read(Number(name))
+
+        return {"pattern": f"^{_FLOAT_KEY.pattern}$"}, read
 
 
 @dataclass
 class Decimals(_Numeric):
-    """Decimals of at most 28 digits before and 28 after the point (or what digits the type allows)."""
+    """Decimals of at most 28 digits before the point (or what digits the type allows)."""
 
     name: str = "Decimal"
     fractional: bool = True
@@ -186,11 +198,11 @@ class Decimals(_Numeric):
         digits = Bounds(max_digits=bounds.max_digits, decimal_places=bounds.decimal_places)
         return replace(made, bounds=made.bounds & digits)
 
-    def _cells(self) -> list[tuple[int, int]]:
+    def _cells(self) -> list[tuple[int, int | None]]:
         """(digits before the point, digits after it) of which one must hold; pydantic counts digits so."""
         b = self.bounds
         if b.max_digits is None:
-            return [(28, 28 if b.decimal_places is None else b.decimal_places)]
+            return [(28, b.decimal_places)]
         if b.decimal_places is not None:
             return [(max(0, b.max_digits - b.decimal_places), min(b.decimal_places, b.max_digits))]
         # The union of all of them would be an automaton too many; no digits after the point or two are what is common.
@@ -203,13 +215,14 @@ class Decimals(_Numeric):
         cells: list[dict[str, Any]] = []
         for before, after in self._cells():
             cell: dict[str, Any] = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
-            unit = Fraction(1, 10**after)
+            unit = None if after is None else Fraction(1, 10**after)
             if b.multiple_of is not None:
                 # pydantic divides with 28 digits
                 before = max(0, min(before, 28 - len(str(math.ceil(1 / step)))))
                 cell = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
-                unit = Fraction(math.lcm(unit.numerator, step.numerator), math.gcd(unit.denominator, step.denominator))
-            cell["multipleOf"] = spelled(unit)
+                unit = step if unit is None else common_multiple(unit, step)
+            if unit is not None:
+                cell["multipleOf"] = spelled(unit)
             for bound, keyword, inner, pick in (
                 (b.ge, "minimum", "exclusiveMinimum", max),
                 (b.le, "maximum", "exclusiveMaximum", min),

@@ -85,7 +85,9 @@ def model_of(walker: Walker, kind: type[Any]) -> nodes.Node:
         def make(given: dict[str, Any], rest: dict[str, Any]) -> Any:
             return kind(**given, **rest)
 
-    return Object(kind.__name__, tuple(fields), make, others=others, description=docstring(kind), call=True)
+    return Object(
+        kind.__name__.partition("[")[0], tuple(fields), make, others=others, description=docstring(kind), call=True
+    )
 
 
 def _fields(walker: Walker, kind: type[Any]) -> dict[str, Any]:
