@@ -6,7 +6,7 @@ while it is being decided counts as empty; an answer "empty" that rests on this 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from guiderail.errors import LimitError
@@ -109,21 +109,54 @@ class Emptiness:
             if places < c.min and (not open_end or self.term(self.algebra.and_terms((cell.rest, c.term)))):
                 return True
         if cell.unique and need > 1:
+            for c in cell.contains:
+                if c.min > 1 and (few := self.count(c.term)) is not None and few < c.min:
+                    return True
             most = self.count(cell.rest)
             if most is not None and need - len(cell.prefix) > most:
                 return True
         return False
 
-    def count(self, term: Term) -> int | None:
-        """How many values there are if few enough to know; None otherwise."""
+    def count(self, term: Term, depth: int = 6) -> int | None:
+        """An upper bound of the number of values, where it is easy to know; None otherwise.
+
+        Args:
+            term: whose values.
+            depth: how deep to look into arrays and objects.
+        """
         shape = term.shape()
-        if shape.arrays or shape.objects:
+        if depth == 0 and (shape.arrays or shape.objects):
             return None
         numbers = shape.numbers.count() if shape.numbers is not Numbers.NONE else 0
         texts = shape.strings.finite_texts() if shape.strings is not Strings.NONE else frozenset()
         if numbers is None or texts is None:
             return None
-        return numbers + len(texts) + shape.null + (shape.booleans & 1) + (shape.booleans >> 1)
+        total = numbers + len(texts) + shape.null + (shape.booleans & 1) + (shape.booleans >> 1)
+        for array in shape.arrays:
+            if array.rest is not FALSE or array.min != len(array.prefix):
+                return None
+            number = self._product(array.prefix, depth)
+            if number is None:
+                return None
+            total += number
+        for cell in shape.objects:
+            there = [term for term in cell.named.values() if term is not FALSE]
+            if cell.rest is not FALSE or cell.rules or len(there) != len(cell.required):
+                return None
+            number = self._product(there, depth)
+            if number is None:
+                return None
+            total += number
+        return total
+
+    def _product(self, terms: Iterable[Term], depth: int) -> int | None:
+        product = 1
+        for term in terms:
+            number = self.count(term, depth - 1)
+            if number is None:
+                return None
+            product *= number
+        return product
 
     def object(self, cell: ObjectCell) -> bool:
         if cell is ANY_OBJECT:
