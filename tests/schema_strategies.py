@@ -168,16 +168,31 @@ def _universe() -> list[Any]:
 UNIVERSE = _universe()
 
 
-def judge(schema: Any) -> jsonschema.Draft202012Validator:
-    """Is a value valid, formats asserted?"""
-    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(["date", "ipv4"]))
+def _multiple(_: Any, divisor: Any, instance: Any, __: Any) -> Any:
+    number = isinstance(instance, int | float | Fraction) and not isinstance(instance, bool)
+    if number and (Fraction(instance) / Fraction(divisor)).denominator != 1:
+        yield jsonschema.ValidationError(f"{instance} is not a multiple of {divisor}")
+
+
+# ``jsonschema`` divides floats, which overflow; the alphabet's divisors are exact as floats.
+_Exact = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"multipleOf": _multiple})
+
+
+def judge(schema: Any) -> Any:
+    """A validator: formats are asserted, numbers compared exactly."""
+    return _Exact(schema, format_checker=jsonschema.FormatChecker(["date", "ipv4"]))
 
 
 # -- spelling -------------------------------------------------------------------------------------------------------
 def exact(number: str) -> Any:
-    """A number's value without rounding: an int where it is one."""
-    if len(number.lower().rpartition("e")[2]) > 4 and "e" in number.lower():
-        raise OverflowError(number)
+    """A number's value without rounding: an int where it is one.
+
+    Raises:
+        OverflowError: it has more digits than are worth comparing here.
+    """
+    digits, _, exponent = number.lower().partition("e")
+    if len(digits) > 400 or len(exponent) > 4:
+        raise OverflowError(number[:50])
     fraction = Fraction(Decimal(number))
     return fraction.numerator if fraction.denominator == 1 else fraction
 
@@ -194,7 +209,7 @@ def parse(text: str) -> Any:
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is not JSON")
 
-    return json.loads(text, parse_float=exact, object_pairs_hook=unique, parse_constant=refuse)
+    return json.loads(text, parse_float=exact, parse_int=exact, object_pairs_hook=unique, parse_constant=refuse)
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -250,7 +265,34 @@ def depth(value: Any) -> int:
 
 
 # -- ends -----------------------------------------------------------------------------------------------------------
-def finish(program: Any, state: int, read: bytes, chance: random.Random, limit: int = 6000) -> bytes:
+def words(schema: Any) -> list[bytes]:
+    """Texts of JSON values that a schema speaks of: names, what enums and consts hold, a text of each format."""
+    found: set[str] = {json.dumps(text, ensure_ascii=False) for text in TEXTS}
+
+    def look(part: Any) -> None:
+        if isinstance(part, str | int | float) or part == []:
+            found.add(json.dumps(part, ensure_ascii=False))
+        if isinstance(part, list):
+            for item in part:
+                look(item)
+        if isinstance(part, dict):
+            for key, value in part.items():
+                found.add(json.dumps(key, ensure_ascii=False))
+                if key in ("const", "enum"):
+                    found.update(json.dumps(v, ensure_ascii=False) for v in (value if key == "enum" else [value]))
+                look(value)
+
+    look(schema)
+    return sorted(text.encode() for text in found)
+
+
+class EndlessError(Exception):
+    """Chance has not found a way to the end."""
+
+
+def finish(
+    program: Any, state: int, read: bytes, chance: random.Random, known: list[bytes], limit: int = 6000
+) -> bytes:
     """A way to the end: strings, arrays and objects are closed as soon as they may be, the rest is chance.
 
     Every state of a program is alive, so there is never a step to take back; a text may only become long.
@@ -260,25 +302,34 @@ def finish(program: Any, state: int, read: bytes, chance: random.Random, limit: 
         state: where the text stands.
         read: the text so far.
         chance: for the choices.
-        limit: bytes, beyond which the text counts as endless.
+        known: texts worth trying where a value or a name may begin, see ``words``.
+        limit: bytes, beyond which the search is given up.
+
+    Raises:
+        EndlessError: it was given up.
     """
     out = bytearray(read)
     inside = re.sub(rb"\\.", b"", read).count(b'"') % 2 == 1  # of a string
     escaped = inside and re.search(rb"(?<!\\)(?:\\\\)*\\$", read) is not None
     while not program.is_nullable(state):
-        assert len(out) - len(read) < limit, f"no end after {bytes(out[:300])!r}"
+        if len(out) - len(read) > limit:
+            raise EndlessError(bytes(out[:300]))
         first = program.first_bytes(state)
         assert first, f"a dead end after {bytes(out)!r}"
-        groups: list[list[int]]
         if inside and not escaped:
             groups = [[b for b in first if b == 0x22 and chance.random() < 0.9]]
-            named = [b for b in first if b in b'abq"' and chance.random() < 0.5]  # what names are made of
-            groups += [named, [b for b in first if 0x20 < b < 0x7F and b != 0x5C], list(first)]
+            groups += [[b for b in first if 0x20 < b < 0x7F and b != 0x5C], list(first)]
         else:
-            groups = [
-                [b for b in first if b in some]
-                for some in (b"}]\n", b':"tfn-0123456789aelrsu,', b"[{", bytes(range(256)))
-            ]
+            closers = b"}]" if chance.random() < 0.9 else b"}]\n"  # of the layouts with lines
+            closing = [b for b in first if b in closers]
+            if not closing and not escaped and chance.random() < 0.7:
+                word = chance.choice(known)
+                if after := program.derivative(state, word):
+                    out += word
+                    state = after
+                    continue
+            scalars = b':"tfn-0123456789aelrsu,.+' if chance.random() < 0.8 else bytes(range(128))
+            groups = [closing, [b for b in first if b in scalars], list(first)]
         byte = chance.choice(next(group for group in groups if group))
         if escaped:
             escaped = False
