@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
-from guiderail.frontends.json_schema.notations.yaml import BLOCK_LEVELS
 from guiderail.frontends.python_types.decode import Called, Number, plain
 from guiderail.frontends.python_types.notations import parse
 from random_texts import random_text
@@ -234,8 +233,11 @@ def test_blocks() -> None:
         assert not people.matches(bad), bad
     nested = gr.json_schema({"type": "array"}, notation="yaml")
     assert nested.matches("- - 1\n  - []\n- {}\n-" + ' "a": 1\n  "b": true')
-    assert nested.matches("- " * BLOCK_LEVELS + '[[1, {"a": 1}]]')
-    assert not nested.matches("- " * (BLOCK_LEVELS + 1) + "1")
+    assert nested.matches("- " * 8 + '[[1, {"a": 1}]]')
+    assert not nested.matches("- " * 9 + "1")
+    for depth in (0, 1, 3):
+        nested = gr.json_schema({"type": "array"}, notation="yaml", block_depth=depth)
+        assert nested.matches("- " * depth + "[]") and not nested.matches("- " * (depth + 1) + "[]")
 
 
 def test_numbers_of_yaml() -> None:

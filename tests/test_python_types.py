@@ -667,6 +667,32 @@ def test_nothing_can_be_written() -> None:
         gr.python_type(alias, namespace={"Self": alias})
 
 
+def test_optional_libraries_are_not_needed() -> None:
+    import os
+    import subprocess
+
+    code = """
+import sys
+for name in ("pydantic", "annotated_types", "typing_extensions", "yaml", "email_validator"):
+    sys.modules[name] = None
+import guiderail as gr
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
+@dataclass
+class P:
+    x: int
+    tags: set[str]
+class D(TypedDict, total=False):
+    p: P
+print(gr.python_type(D).read('{"p":{"x":1,"tags":["a"]}}'), gr.read(Annotated[str, gr.regex("a")], '"a"'))
+"""
+    path = os.pathsep.join([str(Path(gr.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert run.stdout == "{'p': P(x=1, tags={'a'})} a\n", run.stderr
+
+
 def test_metadata_of_others_is_passed_over() -> None:
     assert gr.python_type(Annotated[int, object(), 3]).schema == {"type": "integer"}
     assert gr.python_type(Annotated[int, te.Doc("how many")]).schema["description"] == "how many"

@@ -33,6 +33,7 @@ _COUNTS = {
     "max_items": 0,
     "max_depth": 1,
     "max_branches": 1,
+    "block_depth": 0,
 }
 
 
@@ -65,6 +66,7 @@ class SchemaOptions:
             schema is recursive or allows anything.
         max_branches: alternatives (cells of the normal form) that one schema may have before a LimitError is raised.
         notation: how values are written: ``"json"``, ``"yaml"`` or ``"python"``.
+        block_depth: levels of arrays and objects that YAML writes in block style; flow style below them.
     """
 
     dialect: str | None = None
@@ -86,6 +88,7 @@ class SchemaOptions:
     max_depth: int | None = None
     max_branches: int = 4096
     notation: str = "json"
+    block_depth: int = 8
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -94,7 +97,7 @@ class SchemaOptions:
                 raise CompileError(f"{name} is one of {shown}, not {getattr(self, name)!r}", code="bad-schema-option")
         for name, least in _COUNTS.items():
             value = getattr(self, name)
-            if value is None and name not in ("indent", "max_whitespace", "max_branches"):
+            if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
                 raise CompileError(

@@ -6,7 +6,7 @@
       - "x": 1
         "y": []
 
-Mappings and sequences stand in blocks, two spaces a level; at ``BLOCK_LEVELS`` and beyond (so that recursion needs no
+Mappings and sequences stand in blocks, two spaces a level; below ``block_depth`` levels (so that recursion needs no
 more copies of itself) and under ``uniqueItems`` the rest is in flow style, written as JSON. Strings stand in double
 quotes, with JSON's escapes, which YAML has too; those that could be nothing else are also written plain.
 
@@ -37,10 +37,7 @@ from guiderail.frontends.json_schema.references import Document
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, KeyRules, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.strings import Strings
 
-__all__ = ["BLOCK_LEVELS", "KEY_LENGTH", "YamlLowering"]
-
-BLOCK_LEVELS = 8
-"""Levels of arrays and objects in block style; what stands deeper is in flow style."""
+__all__ = ["KEY_LENGTH", "YamlLowering"]
 
 KEY_LENGTH = 160
 """Most characters of a key that the schema does not name; each may take six as an escape."""
@@ -167,10 +164,11 @@ class YamlLowering(Lowering):
         super().__init__(builder, document, self.blocks)
         self.flow = _FlowLowering(builder, document, _Notation(builder, options, plain=False))
         self.depths = self.max_depth
+        self.block_depth = options.block_depth
         self.leveled = True
 
     def term(self, term: Term, level: int = 0) -> int:
-        if level >> 1 < BLOCK_LEVELS:
+        if level >> 1 < self.block_depth:
             return super().term(term, level)
         return self._spaced(self.flow.term(term, level >> 1), level)
 
