@@ -38,6 +38,7 @@ class Emptiness:
         self._open: dict[Term, int] = {}
         self._lowest = _NO_ASSUMPTION
         self._deepest: int | None = None
+        self._steps = 0
 
     @contextmanager
     def shallow(self) -> Iterator[None]:
@@ -181,6 +182,7 @@ class Emptiness:
                     missing = 0 if texts is None else missing - len(texts - cell.named.keys())
             if missing > 0:
                 return True
+        self._steps = 0
         return not self._discharge(cell, regions, 0, {}, ())
 
     def _discharge(
@@ -203,8 +205,15 @@ class Emptiness:
         if index == len(cell.obligations):
             extra = sum(name not in cell.required for name in chosen)
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
+        self._steps += 1
+        if self._steps > _MOST_STEPS:  # not surely empty
+            return True
         ways = cell.obligations[index].ways
         and_terms = self.algebra.and_terms
+        if cell.max is None:  # one more member costs nothing: no other choice can be better
+            for wanted, value in ways:
+                if any(self._is_member(keys & wanted, and_terms((term, value))) for keys, term in regions):
+                    return self._discharge(cell, regions, index + 1, chosen, fresh)
         for wanted, value in ways:
             for name, term in cell.named.items():
                 if name in wanted:
@@ -220,10 +229,10 @@ class Emptiness:
                         merged = (*fresh[:i], both, *fresh[i + 1 :])
                         if self._discharge(cell, regions, index + 1, chosen, merged):
                             return True
-            for keys, term in regions:
-                both = keys & wanted, and_terms((term, value))
-                if self._is_member(*both) and self._discharge(cell, regions, index + 1, chosen, (*fresh, both)):
-                    return True
+                for keys, term in regions:
+                    both = keys & wanted, and_terms((term, value))
+                    if self._is_member(*both) and self._discharge(cell, regions, index + 1, chosen, (*fresh, both)):
+                        return True
         return False
 
     def _is_member(self, keys: Strings, term: Term) -> bool:
@@ -232,6 +241,7 @@ class Emptiness:
 
 _NO_ASSUMPTION = 1 << 60
 _SHALLOW = 6  # terms
+_MOST_STEPS = 500  # choices tried for the obligations of one object
 
 
 def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
