@@ -305,7 +305,7 @@ Id Arena::equal_value(const std::string& text, std::size_t& at, int depth) {
          text[at] != '\n' && text[at] != '\r' && text[at] != '\t')
     ++at;
   const std::string_view word = std::string_view(text).substr(from, at - from);
-  if (kind == 't' || kind == 'f' || kind == 'n') return literal(word);
+  if (kind != '-' && (kind < '0' || kind > '9')) return literal(word);  // true, None …
   return equal_number(word);
 }
 

@@ -226,6 +226,12 @@ Id Arena::derive_escaped(Id e, u8 byte) {
 bool Arena::live_escaped(Id e, EscapeAt at, Escapes mode) {
   if (at == kBetween) return live(e);
   if (!live(e)) return false;
+  ByteSet middle;  // a byte that continues a character: an escape would split it
+  middle.add_range(0x80, 0xBF);
+  ByteSet both = first(e);
+  const int all = both.count();
+  both &= middle;
+  if (both.count() == all) return false;
   const Id begin = concat(char_class(escape_range(at, mode)), any_text_);
   return live(intersect({e, begin}));
 }

@@ -278,6 +278,7 @@ class Arena {
   bool feed_key(KeyState& key, u8 byte);
   bool allowed(const MemberState& state, u32 field) const;
   bool others_allowed(const MemberState& state) const;
+  bool counts_fit(const MemberState& state, u32 field) const;
   bool feasible(const MemberState& state) const;
   MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
   MemberState with_other(const MemberState& state, u32 key_text, u32 discharges);
@@ -339,6 +340,7 @@ class Arena {
   bool cap_hit_ = false, raw_bytes_ = false;
   u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;
+  u32 frozen_sets_ = 0;  // character sets that the byte classes know
   Id any_text_ = kUnknown;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   u64 salt_;                         // keeps rules of different arenas apart in structural hashes

@@ -171,6 +171,7 @@ void Arena::freeze(Id root) {
   // first sets were computed with what was known of the rules so far
   if (!rules_.empty())
     for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
+  frozen_sets_ = static_cast<u32>(charsets_.size());
   frozen_ = true;
 }
 

@@ -130,6 +130,7 @@ Id Arena::char_class(CharSet::Ptr set) {
   if (set->ranges().empty()) return kEmpty;
   Draft d = draft(Kind::Class);
   d.a = charset_index(set);
+  if (frozen_ && d.a >= frozen_sets_) d.flags |= kExactStep;
   d.shortest = d.longest = 1;
   d.hash = hash_step(d.hash, set->hash());
   return intern(d);
@@ -141,6 +142,7 @@ Id Arena::class_tail(u32 set, u16 state) {
   Draft d = draft(Kind::ClassTail);
   d.a = set;
   d.b = state;
+  if (frozen_ && set >= frozen_sets_) d.flags |= kExactStep;
   d.hash = hash_step(hash_step(d.hash, charsets_[set]->hash()), state);
   return intern(d);
 }

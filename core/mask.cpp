@@ -9,6 +9,7 @@ constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
 constexpr u32 kShortLoop = 12;
+constexpr u32 kWorthClass = 64;      // trie nodes
 constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
 }  // namespace
 
@@ -36,6 +37,7 @@ void MaskBuilder::resolve(Id exact) {
 std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, Id exact) {
   postponed_.clear();
   postponed_tokens_.clear();
+  shared_ = false;
   words_.assign(vocabulary_.words(), 0);
   base_ = nullptr;
   touched_ = false;
@@ -107,8 +109,27 @@ void MaskBuilder::enter(Id e, u32 node) {
   if (n.end == node + 1 || e == kEpsilon) return;
   if (n.end - node >= Vocabulary::kHeavy)
     visit(e, node);
+  else if (n.end - node >= kWorthClass && n.whole && in_string(e) && (names(e, node) || structural(e, node)))
+    return;
   else
     scan(e, node);
+}
+
+// Inside a string or key of any text, whose class masks all constraints share: worth having for small subtrees too.
+bool MaskBuilder::in_string(Id e) const {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: return in_string(n.a);
+    case Kind::Union: {
+      for (Id m : arena_.operands(e))
+        if (!in_string(m)) return false;
+      return true;
+    }
+    case Kind::Escaped: return n.b == kBetween && arena_.node(n.a).kind == Kind::Repeat;
+    case Kind::Key: return true;
+    case Kind::Distinct: return arena_.free_item(e);
+    default: return false;
+  }
 }
 
 void MaskBuilder::walk(Id e, u32 node) {
@@ -320,6 +341,7 @@ bool MaskBuilder::structural(Id e, u32 node) {
   }
   if (taken.empty()) return false;
   if (cost > kManyExits && self_loop(e).chars) return false;
+  const Shared shared(*this);
   // the largest class first: its bitset becomes the base that the cached mask is stored against
   std::sort(taken.begin(), taken.end(),
             [](const auto& a, const auto& b) { return a.second->tokens.size() > b.second->tokens.size(); });
@@ -479,7 +501,7 @@ Id MaskBuilder::without_names(Id e, std::vector<std::string>& rests) {
 
 // Keys that may be anything or one of some names: what follows differs only where a token completes a name.
 bool MaskBuilder::names(Id e, u32 node) {
-  if (node != 0 || touched_) return false;
+  if (shared_) return false;  // another alternative may have allowed tokens here
   std::vector<std::string> rests;
   const Id free = without_names(e, rests);
   if (free == kEmpty) return false;
@@ -597,6 +619,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
   const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
+  const Shared shared(*this);
   auto mask = vocabulary_.class_mask(loop.chars, node);
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
@@ -622,6 +645,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
 bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
+  const Shared shared(*this);
   auto mask = vocabulary_.class_mask(loop.chars, node);
   add(*mask, kInf);
   for (unsigned b = 0; b < 256; ++b) {

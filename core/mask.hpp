@@ -44,6 +44,7 @@ class MaskBuilder {
   void scan(Id e, u32 node);
   bool structural(Id e, u32 node);
   bool semantic(Id e, u32 node);
+  bool in_string(Id e) const;
   bool all_free(Id e) const;
   static Loop free_loop(Id e);
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
@@ -86,6 +87,13 @@ class MaskBuilder {
   Words words_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
+  bool shared_ = false;  // several alternatives of one state are set into the same subtrees
+  struct Shared {        // while it lives
+    explicit Shared(MaskBuilder& b) : builder(b), before(b.shared_) { b.shared_ = true; }
+    ~Shared() { builder.shared_ = before; }
+    MaskBuilder& builder;
+    bool before;
+  };
   std::vector<u32> postponed_;  // nodes
   std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie

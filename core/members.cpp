@@ -13,6 +13,7 @@ namespace guiderail {
 namespace {
 
 constexpr std::size_t kMostObligations = 10;
+constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
 
 u64 hash_bits(const Bits& bits) {
   Hash h;
@@ -67,6 +68,7 @@ Id Arena::members(MemberTable table) {
   const u32 count = static_cast<u32>(table.names.size());
   table.order.resize(count);
   table.needed.assign(count / 64 + 1, 0);
+  table.possible = table.needed;
   for (u32 i = 0; i < count; ++i) table.order[i] = i;
   std::sort(table.order.begin(), table.order.end(), [&](u32 a, u32 b) { return table.names[a] < table.names[b]; });
   for (u32 i = 1; i < count; ++i)
@@ -89,6 +91,7 @@ Id Arena::members(MemberTable table) {
       if (table.values[i].empty()) return kEmpty;
       set_bit(table.needed, i);
     }
+    if (!table.values[i].empty()) set_bit(table.possible, i);
     for (const Alternative& a : table.values[i]) {
       take(a.value);
       h = hash_step(h, a.discharges);
@@ -161,13 +164,33 @@ MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges
   return next;
 }
 
-// Can the object be completed, as far as counts and obligations go? The fewest members that fulfil the obligations are
-// found exactly, over sets of obligations: names that are required come first, then any others.
+// Can the object be completed, as far as counts go, after `field` was written (kInf: nothing more; kOther: another
+// key)?
+bool Arena::counts_fit(const MemberState& state, u32 field) const {
+  const MemberTable& table = json_->tables[state.table];
+  if (table.max == kInf && (table.min == 0 || !table.others.empty())) return true;
+  u32 due = 0, left = 0, count = state.count + (field == kInf ? 0 : 1);
+  for (u32 i = 0; i < state.gone.size(); ++i) {
+    u64 gone = state.gone[i];
+    if (field != kInf) {
+      const u32 at = field / 64;
+      if (field != kOther && i == at) gone |= u64{1} << (field & 63);
+      if (table.ordered && (field == kOther || i < at)) gone = ~u64{0};
+      if (table.ordered && field != kOther && i == at) gone |= (u64{1} << (field & 63)) - 1;
+    }
+    due += static_cast<u32>(std::popcount(table.needed[i] & ~gone));
+    left += static_cast<u32>(std::popcount(table.possible[i] & ~gone));
+  }
+  if (table.max != kInf && (count > table.max || due > table.max - count)) return false;
+  return count >= table.min || !table.others.empty() || left >= table.min - count;
+}
+
+// The same with obligations: the fewest members that fulfil them are found exactly, over sets of obligations: names
+// that are required come first, then any others.
 bool Arena::feasible(const MemberState& state) const {
   const MemberTable& table = json_->tables[state.table];
-  if (table.max == kInf && state.pending == 0 && (state.count >= table.min || !table.others.empty())) return true;
+  if (state.pending == 0) return counts_fit(state, kInf);
   u32 available = 0;
-  std::vector<u32> fewest(std::size_t{1} << kMostObligations, kInf);  // by set of obligations fulfilled
   // compress the pending obligations into consecutive bits
   std::vector<u32> bits;
   for (u32 i = 0; i < 32; ++i)
@@ -179,6 +202,7 @@ bool Arena::feasible(const MemberState& state) const {
       if (mask & bits[i]) out |= 1u << i;
     return out;
   };
+  std::vector<u32> fewest(sets, kInf);  // by set of obligations fulfilled
   fewest[0] = 0;
   auto choose = [&](const std::vector<Alternative>& values, bool must) {
     std::vector<u32> next(fewest.begin(), fewest.begin() + sets);
@@ -217,7 +241,7 @@ bool Arena::allowed(const MemberState& state, u32 field) const {
       if (field - i < 64) left &= (u64{1} << (field - i)) - 1;
       if (left) return false;
     }
-  if (table.max == kInf && table.pending == 0 && (table.min == 0 || !table.others.empty())) return true;
+  if (state.pending == 0) return counts_fit(state, field);
   for (const Alternative& a : table.values[field])
     if (feasible(with_field(state, field, a.discharges))) return true;
   return false;
@@ -229,7 +253,7 @@ bool Arena::others_allowed(const MemberState& state) const {
   if (table.ordered)
     for (std::size_t i = 0; i < state.gone.size(); ++i)
       if (table.needed[i] & ~state.gone[i]) return false;
-  if (table.max == kInf && table.pending == 0) return true;
+  if (state.pending == 0) return counts_fit(state, kOther);
   MemberState after = state;
   if (table.ordered)
     for (u32 i = 0; i < table.names.size(); ++i) set_bit(after.gone, i);

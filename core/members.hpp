@@ -32,10 +32,11 @@ struct MemberTable {
   Escapes escapes = Escapes::Canonical;
   u32 pending = 0;  // obligations to be fulfilled
   // Derived from the above.
-  std::vector<u32> order;   // names sorted
-  std::vector<u64> needed;  // bits of `required`
-  u32 least = 0;            // characters of any member: a key in quotes, a colon, the shortest value
-  bool dense = false;       // one kind of other keys, dense: any text
+  std::vector<u32> order;     // names sorted
+  std::vector<u64> needed;    // bits of `required`
+  std::vector<u64> possible;  // bits of the names that are not forbidden
+  u32 least = 0;              // characters of any member: a key in quotes, a colon, the shortest value
+  bool dense = false;         // one kind of other keys, dense: any text
   u32 flags = 0;
   Hash hash;
 };
