@@ -158,6 +158,9 @@ class Arena {
   // Checks the rules (defined, productive, not left-recursive), fixes the byte classes. No construction from
   // outside afterwards.
   void freeze(Id root);
+  // The arena as it was when it was frozen, with the same ids and no memos: what was found by reading is left behind.
+  // Needs the mutex.
+  std::shared_ptr<Arena> fresh() const;
 
   // -- reading --
   // All but the lock-free ones need the mutex.
@@ -182,7 +185,7 @@ class Arena {
   bool free_key(Id e) const;
   bool free_item(Id e) const;  // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
-  // them. False where the difference is not that simple.
+  // them (kEmpty: only names are keys). False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
   u32* ensure_row(Id e);  // null: see kExactStep
   std::string dump(Id e) const;
@@ -251,7 +254,7 @@ class Arena {
   };
 
   Id intern(Draft& draft);
-  void grow_table();
+  void fill_table(std::size_t size);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
   Id make_list(Kind kind, const std::vector<Id>& sorted);
@@ -278,6 +281,8 @@ class Arena {
   bool feed_key(KeyState& key, u8 byte);
   bool allowed(const MemberState& state, u32 field) const;
   bool others_allowed(const MemberState& state) const;
+  bool allowed_at(u32 state, u32 field);  // the same by id, remembered
+  bool others_allowed_at(u32 state);
   bool counts_fit(const MemberState& state, u32 field) const;
   bool feasible(const MemberState& state) const;
   MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
@@ -341,6 +346,10 @@ class Arena {
   u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;
   u32 frozen_sets_ = 0;  // character sets that the byte classes know
+  struct Extent {        // how much there was of what only grows
+    u32 nodes = 0, pool = 0, byte_sets = 0;
+    bool raw_bytes = false;
+  } extent_;  // when frozen
   Id any_text_ = kUnknown;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   u64 salt_;                         // keeps rules of different arenas apart in structural hashes

@@ -173,6 +173,88 @@ void Arena::freeze(Id root) {
     for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
   frozen_sets_ = static_cast<u32>(charsets_.size());
   frozen_ = true;
+  extent_ = {count_, static_cast<u32>(pool_.size()), static_cast<u32>(byte_sets_.size()), raw_bytes_};
+  if (json_) json_->note_extent();
+}
+
+std::shared_ptr<Arena> Arena::fresh() const {
+  auto copy = std::make_shared<Arena>(limits_);
+  Arena& to = *copy;
+  for (Id id = 0; id < extent_.nodes; ++id) {
+    if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
+      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)));
+    const Node& from = node(id);
+    Node& n = *new (&to.node(id)) Node;  // memos and the chains of the table start anew
+    n.kind = from.kind;
+    n.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    n.depth = from.depth;
+    n.a = from.a;
+    n.b = from.b;
+    n.min = from.min;
+    n.max = from.max;
+    n.shortest = from.shortest;
+    n.longest = from.longest;
+    n.hash = from.hash;
+  }
+  to.count_ = extent_.nodes;
+  std::size_t size = to.table_.size();
+  while (size < to.count_) size *= 4;
+  to.fill_table(size);
+  to.pool_.assign(pool_.begin(), pool_.begin() + extent_.pool);
+  to.charsets_.assign(charsets_.begin(), charsets_.begin() + frozen_sets_);
+  to.charset_ids_.clear();
+  for (u32 i = 0; i < frozen_sets_; ++i) to.charset_ids_.emplace(charsets_[i].get(), i);
+  to.byte_sets_.assign(byte_sets_.begin(), byte_sets_.begin() + extent_.byte_sets);
+  for (auto [hash, index] : byte_set_ids_)
+    if (index < extent_.byte_sets) to.byte_set_ids_.emplace(hash, index);
+  to.symbols_ = symbols_;
+  to.rules_ = rules_;
+  to.classes_ = classes_;
+  to.representatives_ = representatives_;
+  to.class_count_ = class_count_;
+  to.classes_built_for_ = classes_built_for_;
+  to.any_text_ = any_text_;
+  to.raw_bytes_ = extent_.raw_bytes;
+  to.frozen_ = true;
+  to.frozen_sets_ = frozen_sets_;
+  to.extent_ = extent_;
+  if (json_) to.json_ = json_->fresh();
+  // The salt stays the copy's own: with it are hashed texts by their ids, and those found from here on differ. The
+  // frozen hashes hold the old one, with the same rules and tokens behind it.
+  return copy;
+}
+
+// -- JsonParts --
+void JsonParts::note_extent() {
+  extent.tables = static_cast<u32>(tables.size());
+  extent.members = static_cast<u32>(members.values.size());
+  extent.keys = static_cast<u32>(keys.values.size());
+  extent.seen = static_cast<u32>(seen.values.size());
+  extent.texts = texts.count();
+  extent.table_bytes = 0;
+  for (const MemberTable& table : tables) {
+    std::size_t bytes = sizeof(table) + (table.needed.size() + table.possible.size()) * 8;
+    for (const std::string& name : table.names) bytes += sizeof(name) + name.capacity() + 5;
+    for (const auto& list : table.values) bytes += sizeof(list) + list.capacity() * sizeof(Alternative);
+    extent.table_bytes += bytes + table.others.capacity() * sizeof(OtherKeys);
+  }
+}
+
+std::unique_ptr<JsonParts> JsonParts::fresh() const {
+  auto to = std::make_unique<JsonParts>();
+  to->tables.assign(tables.begin(), tables.begin() + extent.tables);
+  to->members = members.first(extent.members);
+  to->keys = keys.first(extent.keys);
+  to->seen = seen.first(extent.seen);
+  to->texts = texts.first(extent.texts);
+  to->extent = extent;
+  return to;
+}
+
+// Tables made while reading are small ones: of an item that was read (distinct.cpp).
+std::size_t JsonParts::memory() const {
+  return texts.memory() + members.values.size() * 160 + keys.values.size() * 160 + seen.values.size() * 120 +
+         extent.table_bytes + (tables.size() - extent.tables) * 1024 + (equal.size() + others.size()) * 40;
 }
 
 }  // namespace guiderail

@@ -105,12 +105,12 @@ Id Arena::intern(Draft& d) {
   n.chain = head;
   head = id;
   ++count_;
-  if (count_ > table_.size()) grow_table();
+  if (count_ > table_.size()) fill_table(table_.size() * 4);
   return id;
 }
 
-void Arena::grow_table() {
-  table_.assign(table_.size() * 4, kEmpty);
+void Arena::fill_table(std::size_t size) {
+  table_.assign(size, kEmpty);
   const std::size_t mask = table_.size() - 1;
   for (Id id = 2; id < count_; ++id) {
     Node& n = node(id);

@@ -17,6 +17,7 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
     : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
   states_.resize(vocabulary.longest() + 2);
   rows_.resize(vocabulary.longest() + 2);
+  zeros_.assign(vocabulary.words(), 0);
 }
 
 // The tokens that postponed() kept, one by one from the exact state.
@@ -50,18 +51,27 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, Id exact) {
   const u32 rest = vocabulary_.size() & 31;
   entry->full = words_.back() == (rest ? (1u << rest) - 1 : ~0u) &&
                 std::all_of(words_.begin(), words_.end() - 1, [](u32 w) { return w == ~0u; });
-  const u32* from = base_ ? base_->data() : nullptr;
-  u32 differ = 0;
-  for (u32 i = 0; i < words_.size(); ++i) differ += words_[i] != (from ? from[i] : 0);
-  if (differ > words_.size() / 3) {
+  // Where the mask differs from its base, block by block.
+  const u32 *mine = words_.data(), *base = base_ ? base_->data() : zeros_.data();
+  constexpr std::size_t kBlock = 16;
+  diff_.clear();
+  for (std::size_t i = 0; i < words_.size(); i += kBlock) {
+    const std::size_t end = std::min(i + kBlock, words_.size());
+    if (end - i == kBlock) {
+      u32 any = 0;
+      for (std::size_t k = 0; k < kBlock; ++k) any |= mine[i + k] ^ base[i + k];
+      if (!any) continue;
+    }
+    for (std::size_t k = i; k < end; ++k)
+      if (mine[k] != base[k]) diff_.push_back({static_cast<u32>(k), mine[k]});
+  }
+  if (diff_.size() > words_.size() / 3) {
     entry->base = std::make_shared<const Words>(words_);
     entry->owns_base = true;
     return entry;
   }
   entry->base = base_;
-  entry->diff.reserve(differ);
-  for (u32 i = 0; i < words_.size(); ++i)
-    if (words_[i] != (from ? from[i] : 0)) entry->diff.push_back({i, words_[i]});
+  entry->diff.assign(diff_.begin(), diff_.end());
   return entry;
 }
 
@@ -479,23 +489,24 @@ u32 MaskBuilder::find_below(u32 node, std::string_view text) const {
   return node;
 }
 
-// The same keys without their names; kEmpty if something else is among them.
-Id MaskBuilder::without_names(Id e, std::vector<std::string>& rests) {
+// The same keys without their names, kEmpty if nothing is left; false if something else is among them.
+bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const Node& n = arena_.node(e);
   switch (n.kind) {
-    case Kind::Concat: return arena_.concat(without_names(n.a, rests), n.b);
+    case Kind::Concat: {
+      if (!without_names(n.a, free, rests)) return false;
+      free = arena_.concat(free, arena_.node(e).b);
+      return true;
+    }
     case Kind::Union: {
       std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
       for (Id& m : members)
-        if ((m = without_names(m, rests)) == kEmpty) return kEmpty;
-      return arena_.unite(std::move(members));
+        if (!without_names(m, m, rests)) return false;
+      free = arena_.unite(std::move(members));
+      return true;
     }
-    case Kind::Key: {
-      if (arena_.free_key(e)) return e;
-      Id bare = kEmpty;
-      return arena_.key_without_names(e, bare, rests) ? bare : kEmpty;
-    }
-    default: return kEmpty;
+    case Kind::Key: free = e; return arena_.free_key(e) || arena_.key_without_names(e, free, rests);
+    default: return false;
   }
 }
 
@@ -503,8 +514,8 @@ Id MaskBuilder::without_names(Id e, std::vector<std::string>& rests) {
 bool MaskBuilder::names(Id e, u32 node) {
   if (shared_) return false;  // another alternative may have allowed tokens here
   std::vector<std::string> rests;
-  const Id free = without_names(e, rests);
-  if (free == kEmpty) return false;
+  Id free = kEmpty;
+  if (!without_names(e, free, rests) || free == kEmpty) return false;
   if (rests.empty()) return false;
   std::sort(rests.begin(), rests.end());
   rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
@@ -562,6 +573,8 @@ const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
 }
 
 MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
+  const ByteSet first = arena_.first(e);
+  if (static_cast<unsigned>(std::popcount(first.words[0]) + std::popcount(first.words[1])) < kSmallLoop) return {};
   arena_.ensure_row(e);
   std::map<Id, unsigned> weight;
   for (unsigned b = 0; b < 128; ++b)

@@ -50,7 +50,7 @@ class MaskBuilder {
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
-  Id without_names(Id e, std::vector<std::string>& rests);
+  bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   void walk_exits(const ExitTrie& trie, Id state);
@@ -84,7 +84,8 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_;
+  Words words_, zeros_;
+  std::vector<std::pair<u32, u32>> diff_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
   bool shared_ = false;  // several alternatives of one state are set into the same subtrees

@@ -265,6 +265,24 @@ bool Arena::others_allowed(const MemberState& state) const {
   return false;
 }
 
+bool Arena::allowed_at(u32 state, u32 field) {
+  if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
+  MemberFacts& facts = json_->facts[state];
+  const MemberState& members = json_->members.values[state];
+  if (members.pending == 0) return allowed(members, field);
+  if (facts.fields.empty()) facts.fields.resize(json_->tables[members.table].names.size());
+  u8& known = facts.fields[field];
+  if (!known) known = allowed(members, field) ? 2 : 1;
+  return known == 2;
+}
+
+bool Arena::others_allowed_at(u32 state) {
+  if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
+  u8& known = json_->facts[state].others;
+  if (!known) known = others_allowed(json_->members.values[state]) ? 2 : 1;
+  return known == 2;
+}
+
 Id Arena::members_node(MemberState state) {
   const MemberTable& table = json_->tables[state.table];
   bool can_end = state.pending == 0 && state.count >= table.min;
@@ -295,7 +313,7 @@ Id Arena::derive_members(Id e, u8 byte) {
   key.text = table.others.empty() ? kSomeText : 0;
   for (const OtherKeys& o : table.others) key.others.push_back(o.key);
   const bool at_start = state.count == 0;
-  if (state.some && !table.dense && others_allowed(state)) return unknown();
+  if (state.some && !table.dense && others_allowed_at(node(e).a)) return unknown();
   const Id start = key_node(std::move(key));
   if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
@@ -304,11 +322,11 @@ Id Arena::derive_members(Id e, u8 byte) {
 Id Arena::key_node(KeyState key) {
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
-  if (!others_allowed(state)) key.others.assign(key.others.size(), kEmpty);
+  if (!others_allowed_at(key.members)) key.others.assign(key.others.size(), kEmpty);
   bool live_now = false;
   for (u32 k = key.lo; k < key.hi && !live_now; ++k) {
     const u32 field = table.order[k];
-    if (!allowed(state, field)) continue;
+    if (!allowed_at(key.members, field)) continue;
     const std::string& name = table.names[field];
     live_now = key.at == kBetween ||
                (name.size() > key.depth &&
@@ -434,12 +452,12 @@ Id Arena::close_key(const KeyState& key) {
   };
   if (key.lo < key.hi && table.names[table.order[key.lo]].size() == key.depth) {
     const u32 field = table.order[key.lo];
-    if (allowed(state, field))
+    if (allowed_at(key.members, field))
       for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
     return unite(std::move(ways));
   }
   if (key.seen_lo < key.seen_hi && json_->texts.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
-  if (!others_allowed(state)) return kEmpty;
+  if (!others_allowed_at(key.members)) return kEmpty;
   for (std::size_t r = 0; r < key.others.size(); ++r) {
     if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
     // whether this key was written before is not known: see canonical()
@@ -463,19 +481,20 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const KeyState key = json_->keys.values[node(e).a];
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
-  if (!table.dense || table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween ||
-      (key.text != kSomeText && key.text != 0) || key.others[0] != any_text_ ||
-      (key.lo == key.hi && key.seen_lo == key.seen_hi))
-    return false;
+  if (table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween) return false;
+  const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
+  if (!closed && (!table.dense || (key.text != kSomeText && key.text != 0) || key.others[0] != any_text_)) return false;
   for (u32 k = key.lo; k < key.hi; ++k)
     rests.push_back(canonical_spelling(std::string_view(table.names[table.order[k]]).substr(key.depth)) + '"');
   for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
     rests.push_back(canonical_spelling(std::string_view(json_->texts.whole(state.seen[k])).substr(key.depth)) + '"');
+  free = kEmpty;
+  if (closed) return true;
   KeyState bare = key;
   bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
   bare.text = kSomeText;
   free = key_node(std::move(bare));
-  return free != kEmpty;
+  return true;
 }
 
 // Masks of keys that no name begins with are one mask.

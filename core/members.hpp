@@ -79,13 +79,24 @@ struct SeenState {         // items of a Distinct
 template <class T>
 struct Interned {  // values by small ids; a deque, so that references stay valid
   std::deque<T> values;
+  std::vector<u64> hashes;
   std::unordered_multimap<u64, u32> ids;
+  Interned first(u32 count) const {
+    Interned out;
+    for (u32 i = 0; i < count; ++i) {
+      out.values.push_back(values[i]);
+      out.hashes.push_back(hashes[i]);
+      out.ids.emplace(hashes[i], i);
+    }
+    return out;
+  }
   u32 id(T value, u64 hash) {
     auto [from, to] = ids.equal_range(hash);
     for (auto it = from; it != to; ++it)
       if (values[it->second] == value) return it->second;
     const u32 id = static_cast<u32>(values.size());
     values.push_back(std::move(value));
+    hashes.push_back(hash);
     ids.emplace(hash, id);
     return id;
   }
@@ -108,6 +119,12 @@ class Texts {
     }
     return it->second;
   }
+  u32 count() const { return static_cast<u32>(links_.size()); }
+  Texts first(u32 count) const {
+    Texts out;
+    for (u32 t = 1; t < count; ++t) out.grow(links_[t].first, links_[t].second);
+    return out;
+  }
   std::size_t memory() const { return links_.capacity() * 8 + children_.size() * 40 + whole_.size() * 80; }
 
  private:
@@ -116,7 +133,13 @@ class Texts {
   std::unordered_map<u32, std::string> whole_;
 };
 
+struct MemberFacts {  // of a MemberState, by its id: 0 not known, 1 no, 2 yes
+  std::vector<u8> fields;
+  u8 others = 0;
+};
+
 struct JsonParts {
+  std::deque<MemberFacts> facts;
   std::deque<MemberTable> tables;
   Interned<MemberState> members;
   Interned<KeyState> keys;
@@ -124,9 +147,14 @@ struct JsonParts {
   Texts texts;
   std::unordered_map<u32, Id> equal;   // text id -> Arena::equal_values
   std::unordered_map<u32, Id> others;  // id of a SeenState -> everything but its values
-  std::size_t memory() const {
-    return texts.memory() + members.values.size() * 160 + keys.values.size() * 160 + seen.values.size() * 120;
-  }
+  struct Extent {                      // see Arena::fresh
+    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
+    std::size_t table_bytes = 0;
+  } extent;
+  // Called when the arena is frozen.
+  void note_extent();
+  std::unique_ptr<JsonParts> fresh() const;
+  std::size_t memory() const;
 };
 
 }  // namespace guiderail

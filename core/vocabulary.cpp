@@ -6,7 +6,7 @@
 namespace guiderail {
 
 namespace {
-constexpr std::size_t kFewTokens = 2048;  // below this, setting bits one by one beats a bitset of the whole vocabulary
+constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
