@@ -2,8 +2,8 @@
 
 A leap second is the second 60 of 23:59 UTC, so the clock that shows it depends on the offset: ``01:29:60+01:30`` is
 one, ``23:59:60+01:30`` is not. With an offset ``-hh:mm`` the clock shows ``23:59`` minus ``hh:mm`` of the same day,
-with ``+hh:mm`` one minute less than ``hh:mm`` of the next. Both are subtractions that go digit by digit, so all
-2,880 spellings are an intersection of four short unions, each of one digit of the clock and of the offset.
+with ``+hh:mm`` one minute less than ``hh:mm`` of the next. Both go digit by digit but for what is carried, so all 2,880
+spellings are an intersection of three short expressions (see ``_Clock.leap``).
 
 RFC 3339 has leap seconds at the end of June and of December (UTC) only; ``date-time`` holds the day to that, in any
 year, since later ones are not known.
@@ -13,7 +13,6 @@ The expressions are made without patterns: a date is the most frequent format of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from guiderail import _core
@@ -68,59 +67,75 @@ class _Clock:
         self.fraction = b.repeat(b.concat([b.literal(b"."), b.repeat(self.digit, 1)]), 0, 1)
         self.zulu = b.byte_class(b"Zz")
 
+    def concat(self, *parts: int) -> int:
+        return self.b.concat(parts)
+
     def ordinary(self) -> int:
         """Any time but a leap second."""
-        b, colon = self.b, self.colon
-        offset = b.union([self.zulu, b.concat([b.byte_class(b"+-"), self.hour, colon, self.sixty])])
-        return b.concat([self.hour, colon, self.sixty, colon, self.sixty, self.fraction, offset])
-
-    def related(self, sign: bytes, *relations: tuple[int, Iterable[tuple[int, int]]]) -> int:
-        """``HH:MM:60…±HH:MM`` where each relation (which digit, pairs of clock and offset) holds."""
-        b, digit = self.b, self.digit
-        place = [digit, digit, self.colon, digit, digit]
-        middle = [b.literal(b":60"), self.fraction, b.literal(sign)]
-        found = []
-        for which, pairs in relations:
-            at = which + (which > 1)
-            between = b.concat([*place[at + 1 :], *middle, *place[:at]])
-            cases = b.union([b.concat([self.one[clock], between, self.one[offset]]) for clock, offset in pairs])
-            found.append(b.concat([*place[:at], cases, *place[at + 1 :]]))
-        return b.intersection(found)
-
-    def leap_behind(self) -> int:
-        """Leap seconds at an offset of UTC or behind it: the local day is that of UTC."""
-        b = self.b
-        at_utc = b.concat([b.literal(b"23:59:60"), self.fraction, b.union([self.zulu, b.literal(b"+00:00")])])
-        minutes = [(2, [(5 - d, d) for d in range(6)]), (3, [(9 - d, d) for d in range(10)])]
-        return b.union([
-            at_utc,
-            self.related(b"-", *minutes, (0, [(2 - d, d) for d in range(3)]), (1, [(3 - d, d) for d in range(4)])),
-            self.related(b"-", *minutes, (0, [(1 - d, d) for d in range(2)]), (1, [(13 - d, d) for d in range(4, 10)])),
+        colon = self.colon
+        offset = self.b.union([
+            self.zulu, self.concat(self.b.byte_class(b"+-"), self.hour, colon, self.sixty)
         ])  # fmt: skip
+        return self.concat(self.hour, colon, self.sixty, colon, self.sixty, self.fraction, offset)
 
-    def leap_ahead(self) -> int:
-        """Leap seconds at an offset ahead of UTC: the local day is the next one."""
+    def leap(self, signs: bytes, wraps: bool) -> int:
+        """``HH:MM:60…±HH:MM`` with such a sign; ``wraps``: 23:59 goes with ``+00:00`` too.
+
+        The conditions on the hours, on the tens and on the ones of the minutes are one expression each, deterministic
+        from the left: each branches over what it asks of the clock, and then knows what it asks of the offset.
+        """
+        b, one, digit = self.b, self.one, self.digit
+        second = self.concat(b.literal(b":60"), self.fraction)
+        two_digits = self.concat(digit, digit)
+        before = self.concat(two_digits, self.colon)  # "HH:"
+        behind, ahead = b"-"[0] in signs, b"+"[0] in signs
+
+        def tail(*offsets: int) -> int:
+            return self.concat(second, b.union(offsets))
+
+        def branches(low: int, high: int, back: list[int], same: list[int], following: list[int], at: int) -> int:
+            """``low`` of the clock where the offset ahead has the same digit, ``high`` where it has the next."""
+            if not ahead:
+                return self.concat(b.union([low, high]), tail(back[at]))
+            first = self.concat(low, tail(back[at], same[at]) if behind else tail(same[at]))
+            rest = [x[at] for x in (back, following) if x and x[at] != b.EMPTY]
+            return b.union([first, self.concat(high, tail(*rest))]) if rest else first
+
+        # the last minute of an hour goes with the next hour of the offset, any other with the same one
+        minutes = self.concat(self.colon, two_digits)
+        early = b.union([self.concat(b.byte_class(b"01234"), digit), self.concat(one[5], b.byte_class(b"012345678"))])
+        back = [self.concat(b.literal(b"-%02d" % (23 - h)), minutes) for h in range(24)] if behind else []
+        same = [self.concat(b.literal(b"+%02d" % h), minutes) for h in range(24)] if ahead else []
+        following = [*same[1:], same[0] if wraps else b.EMPTY] if ahead else []
+        late = b.literal(b"59")
+        hours = [
+            self.concat(one[h % 10], self.colon, branches(early, late, back, same, following, h)) for h in range(24)
+        ]
+        of_hour = b.union([self.concat(one[t], b.union(hours[10 * t : 10 * t + 10])) for t in range(3)])
+
+        # the last minute of ten goes with the next tens
+        signed = [self.concat(b.literal(sign), before) for sign in (b"-", b"+")]
+        back = [self.concat(signed[0], one[5 - t], digit) for t in range(6)]
+        same = [self.concat(signed[1], one[t], digit) for t in range(6)]
+        low = b.byte_class(b"012345678")
+        tens = [
+            self.concat(one[t], branches(low, one[9], back if behind else [], same, [*same[1:], same[0]], t))
+            for t in range(6)
+        ]
+
+        signed = [self.concat(sign, digit) for sign in signed]
+        ones = []
+        for d in range(10):
+            offsets = [self.concat(signed[0], one[9 - d])] if behind else []
+            if ahead:
+                offsets.append(self.concat(signed[1], one[(d + 1) % 10]))
+            ones.append(self.concat(one[d], tail(*offsets)))
+        return b.intersection([of_hour, self.concat(before, b.union(tens)), self.concat(before, digit, b.union(ones))])
+
+    def leap_in_utc(self) -> int:
+        """Leap seconds at UTC, as ``Z`` or ``+00:00``."""
         b = self.b
-
-        def same(below: int) -> list[tuple[int, int]]:
-            return [(d, d) for d in range(below)]
-
-        def less(below: int) -> list[tuple[int, int]]:
-            return [(d - 1, d) for d in range(1, below)]
-
-        borrow = [(9, 0)]
-        hour = b.concat(
-            [b.repeat(self.b.byte_class(bytes(range(128))), 0), b.literal(b"+"), self.hour, self.colon, self.sixty]
-        )
-        return b.intersection([
-            hour,
-            b.union([
-                self.related(b"+", (0, same(3)), (1, same(10)), (2, same(6)), (3, less(10))),
-                self.related(b"+", (0, same(3)), (1, same(10)), (2, less(6)), (3, borrow)),
-                self.related(b"+", (0, same(3)), (1, less(10)), (2, [(5, 0)]), (3, borrow)),
-                self.related(b"+", (0, less(3)), (1, borrow), (2, [(5, 0)]), (3, borrow)),
-            ]),
-        ])  # fmt: skip
+        return self.concat(b.literal(b"23:59:60"), self.fraction, b.union([self.zulu, b.literal(b"+00:00")]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +149,9 @@ class _Moment(Constraint):
         if not self.clock:
             return _days(b)
         clock = _Clock(b)
-        ordinary, behind, ahead = clock.ordinary(), clock.leap_behind(), clock.leap_ahead()
+        ordinary, in_utc = clock.ordinary(), clock.leap_in_utc()
         if not self.day:
-            return b.union([ordinary, behind, ahead])
+            return b.union([ordinary, in_utc, clock.leap(b"+-", True)])
         between = b.byte_class(b"Tt")
         year = b.concat([clock.digit] * 4)
 
@@ -145,8 +160,8 @@ class _Moment(Constraint):
 
         return b.union([
             b.concat([_days(b), between, ordinary]),
-            b.concat([ends(b"-06-30", b"-12-31"), behind]),
-            b.concat([ends(b"-07-01", b"-01-01"), ahead]),
+            b.concat([ends(b"-06-30", b"-12-31"), b.union([in_utc, clock.leap(b"-", False)])]),
+            b.concat([ends(b"-07-01", b"-01-01"), clock.leap(b"+", False)]),
         ])  # fmt: skip
 
     def __repr__(self) -> str:
