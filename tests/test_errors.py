@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,9 @@ CLASSES = [getattr(errors, name) for name in errors.__all__]
 CORE_CODES = {
     "bad-bound": gr.CompileError,
     "bad-handle": gr.CompileError,
+    "bad-mode": gr.CompileError,
     "bad-range": gr.CompileError,
+    "bad-shape": gr.CompileError,
     "bitmask-array": gr.BitmaskError,
     "bitmask-device": gr.BitmaskError,
     "bitmask-dtype": gr.BitmaskError,
@@ -27,7 +31,9 @@ CORE_CODES = {
     "bitmask-shape": gr.BitmaskError,
     "builder-finished": gr.CompileError,
     "depth": gr.LimitError,
+    "duplicate-name": gr.CompileError,
     "fuel": gr.LimitError,
+    "item-outside": gr.CompileError,
     "left-recursion": gr.CompileError,
     "look-nesting": gr.CompileError,
     "look-outside-scope": gr.CompileError,
@@ -38,6 +44,8 @@ CORE_CODES = {
     "memory": gr.LimitError,
     "nodes": gr.LimitError,
     "not-regular": gr.CompileError,
+    "not-utf8": gr.CompileError,
+    "obligations": gr.CompileError,
     "program-bound": gr.CompileError,
     "states": gr.LimitError,
     "undefined-rule": gr.CompileError,
@@ -65,7 +73,7 @@ def test_the_list_of_codes_is_complete() -> None:
     if not core.is_dir():
         pytest.skip("the sources of the core are not here")
     sources = "\n".join(path.read_text() for path in core.glob("*.?pp"))
-    raised = set(re.findall(r'(?:Error|fail)\(\s*"([a-z-]+)"', sources))
+    raised = set(re.findall(r'(?:Error|fail)\(\s*"([a-z0-9-]+)"', sources))
     assert raised == set(CORE_CODES)
 
 
@@ -131,9 +139,20 @@ def test_without_a_place_there_is_no_caret() -> None:
     assert str(gr.CompileError("wrong", code="a-b", source="text")) == "wrong [a-b]"
 
 
-def test_errors_of_the_core_arrive_as_ours() -> None:
-    builder = gr._core.Builder()
-    with pytest.raises(gr.CompileError) as caught:
-        builder.repeat(builder.EPSILON, 2, 1)
-    assert caught.value.code == "bad-bound"
+@pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        (lambda b: b.repeat(b.EPSILON, 2, 1), "bad-bound"),
+        (lambda b: b.escaped(b.EPSILON, 2), "bad-mode"),
+        (lambda b: b.members([b"a"], [], [True], [], b.EPSILON, b.EPSILON), "bad-shape"),
+        (lambda b: b.members([b"a"] * 2, [b.EPSILON] * 2, [True] * 2, [], b.EPSILON, b.EPSILON), "duplicate-name"),
+        (lambda b: b.members([b"\xff"], [b.EPSILON], [True], [], b.EPSILON, b.EPSILON), "not-utf8"),
+        (lambda b: b.members([], [], [], [], b.EPSILON, b.EPSILON, pending=(1 << 11) - 1), "obligations"),
+        (lambda b: b.item(b.item(b.literal(b"1"))), "item-outside"),
+    ],
+)
+def test_errors_of_the_core_arrive_as_ours(use: Callable[[Any], int], code: str) -> None:
+    with pytest.raises(CORE_CODES[code]) as caught:
+        use(gr._core.Builder())
+    assert caught.value.code == code
     assert caught.value.__cause__ is None
