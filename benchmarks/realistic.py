@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 SCHEMAS = Path(__file__).parents[1] / "tests" / "data" / "schemas"
-# Two of the schemas are recursive, and numbers have no end of their own: a model must be stopped somewhere.
-CAPS = {"max_depth": 8, "max_integer_digits": 9, "max_fraction_digits": 4}
+# Two of the schemas are recursive, and numbers and times have no end of their own: a model must be stopped somewhere.
+CAPS = {"max_depth": 8, "max_integer_digits": 9, "max_fraction_digits": 4, "max_string_length": 120}
 
 
 @dataclass(frozen=True)

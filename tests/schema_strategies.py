@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 
 NAMES = ["a", "b", "ab", "é", 'q"', ""]
 TEXTS = ["", "a", "b", "ab", "aab", "é", "ba\n", 'q"', "2024-02-29", "2023-02-29", "127.0.0.1", "12"]
-# In these, Python's re and ECMA-262 agree.
 PATTERNS = ["^a", "b$", "^[ab]*$", "a|é", "^.$", "[0-9]{2}", "^(?:ab)+$", "[^a]", "^a?b?$"]
 NUMBERS = [0, 1, 2, 3, 5, 6, 10, -1, -4, 0.5, 1.5, -0.25, 2.75, 100]
 
@@ -178,9 +178,27 @@ def _multiple(_: Any, divisor: Any, instance: Any, __: Any) -> Any:
 _Exact = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"multipleOf": _multiple})
 
 
+def _python(schema: Any) -> Any:
+    """The schema with its patterns as Python reads them: ``$`` is no line break's place, ``.`` no line break."""
+    if isinstance(schema, list):
+        return [_python(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {name: part if name in ("const", "enum") else _python(part) for name, part in schema.items()}
+    if "patternProperties" in out:
+        out["patternProperties"] = {_translated(name): part for name, part in out["patternProperties"].items()}
+    if isinstance(out.get("pattern"), str):
+        out["pattern"] = _translated(out["pattern"])
+    return out
+
+
+def _translated(pattern: str) -> str:
+    return pattern.replace("$", r"\Z").replace(".", r"[^\n\r\u2028\u2029]")
+
+
 def judge(schema: Any) -> Any:
     """A validator: formats are asserted, numbers compared exactly."""
-    return _Exact(schema, format_checker=jsonschema.FormatChecker(["date", "ipv4"]))
+    return _Exact(_python(schema), format_checker=jsonschema.FormatChecker(["date", "ipv4"]))
 
 
 # -- spelling -------------------------------------------------------------------------------------------------------
@@ -191,7 +209,7 @@ def exact(number: str) -> Any:
         OverflowError: it has more digits than are worth comparing here.
     """
     digits, _, exponent = number.lower().partition("e")
-    if len(digits) > 400 or len(exponent) > 4:
+    if len(digits) > 400 or len(exponent) > 3:
         raise OverflowError(number[:50])
     fraction = Fraction(Decimal(number))
     return fraction.numerator if fraction.denominator == 1 else fraction
@@ -286,6 +304,17 @@ def words(schema: Any) -> list[bytes]:
     return sorted(text.encode() for text in found)
 
 
+_LETTERS = bytes(b for b in range(0x21, 0x7F) if b not in b'"\\\\')
+_SCALARS = b':"tfn-0123456789aelrsu,.+'
+
+
+def _steps(program: Any, state: int, some: list[int]) -> Iterator[tuple[int, int]]:
+    """Those of some bytes that can be read, with the states behind them. Bytes that are not tried cost nothing."""
+    for byte in some:
+        if after := program.derivative(state, bytes([byte])):
+            yield byte, after
+
+
 class EndlessError(Exception):
     """Chance has not found a way to the end."""
 
@@ -314,23 +343,26 @@ def finish(
     while not program.is_nullable(state):
         if len(out) - len(read) > limit:
             raise EndlessError(bytes(out[:300]))
-        first = program.first_bytes(state)
-        assert first, f"a dead end after {bytes(out)!r}"
         if inside and not escaped:
-            groups = [[b for b in first if b == 0x22 and chance.random() < 0.9]]
-            groups += [[b for b in first if 0x20 < b < 0x7F and b != 0x5C], list(first)]
+            groups = [b'"'] if chance.random() < 0.9 else []
+            groups += [_LETTERS, bytes(range(256))]
         else:
             closers = b"}]" if chance.random() < 0.9 else b"}]\n"  # of the layouts with lines
-            closing = [b for b in first if b in closers]
-            if not closing and not escaped and chance.random() < 0.7:
+            groups = [closers, _SCALARS if chance.random() < 0.8 else _LETTERS, bytes(range(256))]
+        byte, after = -1, 0
+        for number, group in enumerate(groups):
+            if number == 1 and not inside and chance.random() < 0.7:
                 word = chance.choice(known)
                 if after := program.derivative(state, word):
                     out += word
                     state = after
-                    continue
-            scalars = b':"tfn-0123456789aelrsu,.+' if chance.random() < 0.8 else bytes(range(128))
-            groups = [closing, [b for b in first if b in scalars], list(first)]
-        byte = chance.choice(next(group for group in groups if group))
+                    break
+            byte, after = next(_steps(program, state, chance.sample(group, len(group))), (-1, 0))
+            if after:
+                break
+        assert after, f"a dead end after {bytes(out)!r}"
+        if byte < 0:
+            continue  # a word
         if escaped:
             escaped = False
         elif byte == 0x22:
@@ -338,5 +370,5 @@ def finish(
         else:
             escaped = inside and byte == 0x5C
         out.append(byte)
-        state = program.derivative(state, bytes([byte]))
+        state = after
     return bytes(out[len(read) :])
