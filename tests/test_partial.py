@@ -267,18 +267,18 @@ def test_nesting_is_limited_by_memory_alone():
 
 
 def test_time_is_linear():
-    """Four times the text in less than eight times the time, for every shape that could be quadratic."""
+    """Eight times the text in less than 24 times the time, for every shape that could be quadratic (64 times)."""
 
     def seconds(text: str) -> float:
         best = 9.0
         for _ in range(3):
             reader = PartialJson()
-            started = time.perf_counter()
+            started = time.process_time()  # not what other processes take
             for at in range(0, len(text), 4):
                 reader.feed(text[at : at + 4])
                 if not reader.open_string:  # the one thing that costs, and only as much as the string
                     assert reader.value is not None or not reader.has_value
-            best = min(best, time.perf_counter() - started)
+            best = min(best, time.process_time() - started)
         return best
 
     for make in (
@@ -290,4 +290,4 @@ def test_time_is_linear():
         lambda n: "{" + ", ".join(f'"{i}": {{}}' for i in range(n)) + "}",
         lambda n: " " * n + "[",
     ):
-        assert seconds(make(40_000)) < 8 * seconds(make(10_000)) + 0.05
+        assert seconds(make(32_000)) < 24 * seconds(make(4_000)) + 0.05

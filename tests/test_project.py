@@ -16,7 +16,8 @@ import guiderail as gr
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("torch", "transformers", "tokenizers", "tiktoken", "sentencepiece", "gguf", "triton", "xllamacpp",
-         "llama_cpp", "mistral_common", "typer", "rich", "pydantic")  # fmt: skip
+         "llama_cpp", "mistral_common", "typer", "rich", "pydantic", "referencing",
+         "jsonschema_specifications", "jsonschema", "yaml")  # fmt: skip
 PROMISED = [
     "Vocabulary",
     "Constraint",
@@ -55,6 +56,26 @@ def fresh(code: str) -> str:
 def test_import_is_light() -> None:
     loaded = fresh(f"import guiderail\nprint([m for m in {HEAVY!r} if m in sys.modules])")
     assert loaded == "[]"
+
+
+def test_import_is_fast() -> None:
+    """The least of five, of the processor's time: others may be at work on this machine."""
+    code = "import time; t = time.process_time(); import guiderail; print(time.process_time() - t)"
+    assert min(float(fresh(code)) for _ in range(5)) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("reference", "loaded"),
+    [("#/$defs/a", []), ("https://json-schema.org/draft/2020-12/schema", ["referencing", "jsonschema_specifications"])],
+)
+def test_a_schema_loads_what_its_references_need_and_no_more(reference: str, loaded: list[str]) -> None:
+    code = f"""
+import guiderail as gr
+schema = {{"type": "array", "items": {{"$ref": {reference!r}}}, "$defs": {{"a": {{"const": True}}}}}}
+assert gr.json_schema(schema).matches("[true]")
+print([m for m in {HEAVY!r} if m in sys.modules])
+"""
+    assert fresh(code) == repr(loaded)
 
 
 def test_compiling_and_matching_is_light() -> None:

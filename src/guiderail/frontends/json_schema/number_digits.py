@@ -68,9 +68,7 @@ EACH: Final = [(DIGIT[d], d) for d in range(10)]
 
 def runs(rows: list[str], ranges: Iterable[Range], place: int) -> list[tuple[bytes, int]]:
     """The digits in runs that all ranges treat alike, each with one of its digits."""
-    special = {
-        int(rows[i][place]) if place < len(rows[i]) else 0 for low, high in ranges for i in range(low, high)
-    }
+    special = {int(rows[i][place]) if place < len(rows[i]) else 0 for low, high in ranges for i in range(low, high)}
     if len(special) > 4:
         return EACH
     found: list[tuple[bytes, int]] = []
@@ -272,9 +270,7 @@ class Plain:
         step = self.residues.next
         return accepts, [(DIGIT[d], self._loosen(label, step(residue, d), left, False)) for d in range(10)], fixed
 
-    def _tight(
-        self, low: int, high: int, j: int, residue: tuple[int, int], room: int | None, fresh: bool
-    ) -> Expansion:
+    def _tight(self, low: int, high: int, j: int, residue: tuple[int, int], room: int | None, fresh: bool) -> Expansion:
         label = self.at[low] if len(self.fraction[low]) <= j else self.above[low - 1]
         accepts = not fresh and self.dotted[label] and self.residues.has(label, residue)
         fixed: dict[int, bytes] = {}

@@ -175,7 +175,13 @@ class Scientific:
     START, MANTISSA, APART, NOUGHT = range(4)
 
     def __init__(
-        self, plan: Plan, side: Side, residues: Residues, dotted: list[bool], room: int | None, exponents: Exponents,
+        self,
+        plan: Plan,
+        side: Side,
+        residues: Residues,
+        dotted: list[bool],
+        room: int | None,
+        exponents: Exponents,
         wanted: bool,
     ) -> None:
         self.side, self.residues, self.dotted, self.room, self.exponents = side, residues, dotted, room, exponents

@@ -124,9 +124,7 @@ def _lcm(a: Fraction | None, b: Fraction | None) -> Fraction | None:
         return b
     if b is None:
         return a
-    return Fraction(
-        math.lcm(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator
-    )
+    return Fraction(math.lcm(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)
 
 
 def _divides(step: Fraction | None, value: Fraction | None) -> bool:
