@@ -30,17 +30,22 @@ class Ipv4(Constraint):
 
 @dataclass(frozen=True, slots=True)
 class Ipv6(Constraint):
-    """An IPv6 address of RFC 4291, section 2.2, without a zone (the ABNF is that of RFC 3986, section 3.2.2)."""
+    """An IPv6 address of RFC 4291, section 2.2, without a zone (the ABNF is that of RFC 3986, section 3.2.2).
+
+    The ABNF's nine forms differ in how many groups stand before ``::``; written by how many groups were read, they are
+    one form until the ``::``, and few alternatives have to be followed at a time.
+    """
 
     def _lower(self, b: _core.Builder) -> int:
-        group = b.repeat(b.byte_class(_HEX), 1, 4)
-        first = b.concat([group, b.literal(b":")])
-        gap = b.literal(b"::")
-        low = b.union([b.concat([first, group]), Ipv4()._lower(b)])
-        forms = [b.concat([b.repeat(first, 6, 6), low])]
-        # "::" with at most n groups before it stands for the groups that are missing
-        after = [b.concat([b.repeat(first, n, n), low]) for n in (5, 4, 3, 2, 1)] + [low, group, b.EPSILON]
-        for most, tail in enumerate(after):
-            before = b.repeat(b.concat([b.repeat(first, 0, most - 1), group]), 0, 1) if most else b.EPSILON
-            forms.append(b.concat([before, gap, tail]))
-        return b.union(forms)
+        group, colon, dotted = b.repeat(b.byte_class(_HEX), 1, 4), b.literal(b":"), Ipv4()._lower(b)
+        # by how many of eight groups there are, "::" counted as one: what may follow a group, and a colon behind it
+        gapped: list[int] = [b.EPSILON] * 9  # "::" was read
+        begun: list[int] = [b.EMPTY] * 9
+        for n in range(7, 0, -1):
+            begun[n] = b.union([b.concat([group, gapped[n + 1]]), dotted if n <= 6 else b.EMPTY])
+            gapped[n] = b.repeat(b.concat([colon, begun[n]]), 0, 1)
+        rest = b.EPSILON  # behind the eighth group, the seventh …
+        for n in range(7, 0, -1):
+            gap = b.concat([colon, b.repeat(begun[n + 1], 0, 1)])
+            rest = b.concat([colon, b.union([b.concat([group, rest]), gap, dotted if n == 6 else b.EMPTY])])
+        return b.union([b.concat([group, rest]), b.concat([colon, colon, b.repeat(begun[1], 0, 1)])])

@@ -266,4 +266,4 @@ def idn_email() -> Constraint:
 @lru_cache(maxsize=1)
 def idn_email_wide() -> Constraint:
     """With any characters beyond ASCII in the domain, of any length."""
-    return made(_LOCAL, 64) + "@" + (idn_hostname_wide() | address_literal())
+    return made(_LOCAL) + "@" + (idn_hostname_wide() | address_literal())

@@ -34,43 +34,70 @@ def _set(extra: str, *, international: bool = False, private: bool = False) -> C
 class _Uri(Constraint):
     """``URI`` or, with ``reference``, ``URI-reference``; ``international``: the rules of IRIs.
 
-    ``host`` needs no case for IPv4 addresses: each is a ``reg-name`` too.
+    The ABNF tries alternatives side by side (what stands before ``@`` or a host, a scheme or a first segment). Here
+    they are one until the character that tells them apart, which keeps the masks cheap. ``host`` needs no case for IPv4
+    addresses: each is a ``reg-name`` too.
     """
 
     international: bool
     reference: bool
 
     def _lower(self, b: _core.Builder) -> int:
-        hexadecimal = b.byte_class(_HEX)
+        hexadecimal, digit = b.byte_class(_HEX), b.byte_class(b"0123456789")
+        slash, colon, at = b.literal(b"/"), b.literal(b":"), b.literal(b"@")
         encoded = b.concat([b.literal(b"%"), hexadecimal, hexadecimal])
 
-        def char(extra: str, private: bool = False) -> int:
-            chars = _set(extra, international=self.international, private=private and self.international)
-            return b.union([b.char_class(chars), encoded])
+        def chars(extra: str, private: bool = False) -> CharSet:
+            return _set(extra, international=self.international, private=private and self.international)
 
-        slash, colon, nothing = b.literal(b"/"), b.literal(b":"), b.EPSILON
-        part = char(_SUBS + ":@")
-        segment, user = b.repeat(part, 0), b.repeat(char(_SUBS + ":"), 0)
-        tail = b.repeat(b.concat([slash, segment]), 0)
+        def run(extra: str, private: bool = False) -> int:
+            """Any number of characters, encoded ones too."""
+            plain = b.repeat(b.char_class(chars(extra, private)), 0)
+            return b.concat([plain, b.repeat(b.concat([encoded, plain]), 0)])
+
+        def begun(first: CharSet, rest: int) -> int:
+            """A character of ``first`` or an encoded one, then ``rest``."""
+            return b.concat([b.union([b.char_class(first), encoded]), rest])
+
+        def optional(e: int) -> int:
+            return b.repeat(e, 0, 1)
+
+        query = b.concat([b.literal(b"?"), run(_SUBS + ":@/?", private=True)])
+        fragment = b.concat([b.literal(b"#"), run(_SUBS + ":@/?")])
+        end = b.concat([optional(query), optional(fragment)])
+
+        path = run(_SUBS + ":@/")  # any segments
+        rootless = begun(chars(_SUBS + ":@"), path)
+        after_authority = optional(b.concat([slash, path]))
         future = b.concat([
             b.byte_class(b"Vv"), b.repeat(hexadecimal, 1), b.literal(b"."), b.repeat(b.char_class(_set(_SUBS + ":")), 1)
         ])  # fmt: skip
         literal = b.concat([b.literal(b"["), b.union([Ipv6()._lower(b), future]), b.literal(b"]")])
-        port = b.repeat(b.concat([colon, b.repeat(b.byte_class(b"0123456789"), 0)]), 0, 1)
-        host = b.union([literal, b.repeat(char(_SUBS), 0)])
-        network = b.concat([b.literal(b"//"), b.union([nothing, b.concat([user, b.literal(b"@")])]), host, port, tail])
-        rootless = b.concat([b.repeat(part, 1), tail])
-        absolute = b.concat([slash, b.repeat(rootless, 0, 1)])
-        query = b.concat([b.literal(b"?"), b.repeat(char(_SUBS + ":@/?", private=True), 0)])
-        fragment = b.concat([b.literal(b"#"), b.repeat(char(_SUBS + ":@/?"), 0)])
-        end = b.concat([b.repeat(query, 0, 1), b.repeat(fragment, 0, 1)])
-        letter = b.char_class(CharSet(_ALNUM[1:]))
-        scheme = b.concat([letter, b.repeat(b.char_class(CharSet([*_ALNUM, (43, 43), (45, 46)])), 0), colon])
-        whole = b.concat([scheme, b.union([network, absolute, rootless, nothing]), end])
+        port = optional(b.concat([colon, b.repeat(digit, 0)]))
+        name = run(_SUBS)
+        literal_host = b.concat([literal, port])
+        with_user = b.concat([at, b.union([literal_host, b.concat([name, port])])])
+        # name, name:port, name@host, name:password@host, where a password may begin like a port
+        password = begun(chars(_SUBS + ":") - CharSet(_ALNUM[:1]), run(_SUBS + ":"))
+        after_colon = b.concat([b.repeat(digit, 0), optional(b.concat([optional(password), with_user]))])
+        after_name = optional(b.union([with_user, b.concat([colon, after_colon])]))
+        authority = b.union([literal_host, b.concat([name, after_name])])
+        network = b.concat([slash, authority, after_authority])
+        rooted = b.concat([slash, optional(b.union([network, rootless]))])
+
+        hierarchy = b.concat([colon, optional(b.union([rooted, rootless])), end])
+        letters, scheme_chars = CharSet(_ALNUM[1:]), CharSet([*_ALNUM, (43, 43), (45, 46)])
+        letter, scheme = b.char_class(letters), b.repeat(b.char_class(scheme_chars), 0)
         if not self.reference:
-            return whole
-        no_scheme = b.concat([b.repeat(char(_SUBS + "@"), 1), tail])
-        return b.union([whole, b.concat([b.union([network, absolute, no_scheme, nothing]), end])])
+            return b.concat([letter, scheme, hierarchy])
+        # a first segment without a colon may begin like a scheme
+        segment = b.concat([run(_SUBS + "@"), after_authority])
+        other = begun(chars(_SUBS + "@") - scheme_chars, segment)
+        after_scheme = b.union([hierarchy, b.concat([b.union([other, after_authority]), end])])
+        no_letter = begun(chars(_SUBS + "@") - letters, segment)
+        return b.union([
+            b.concat([letter, scheme, after_scheme]), b.concat([optional(b.union([rooted, no_letter])), end])
+        ])  # fmt: skip
 
 
 def uri() -> Constraint:
