@@ -337,6 +337,33 @@ def test_patterns_against_the_parser(accepts):
     assert accepted > 500 and refused > 500
 
 
+def test_random_patterns_of_the_format_are_read():
+    """Texts found by walking through the format at random: the parser reads them all."""
+    builder = _core.Builder()
+    program = builder.finish(FormatTexts("regex")._lower(builder))
+    rng = random.Random(5)
+    likely = set(b"[]()\\-ux0123{},|?:<>=!kan*")
+    lengths = []
+    for _ in range(1500):
+        state, text = program.root, b""
+        while len(text) < 40:
+            choices = program.first_bytes(state)
+            if not choices or (program.is_nullable(state) and rng.random() < 0.05):
+                break
+            byte = rng.choice([c for c in choices if c in likely] or choices)
+            if rng.random() < 0.15:
+                byte = rng.choice(choices)
+            text += bytes([byte])
+            state = program.derivative(state, bytes([byte]))
+        text += program.shortest(state, 400) or b""
+        try:
+            regex(text.decode(), dialect="ecma", flags="u")
+        except PatternError as error:  # our own parser refuses more than the language does
+            assert error.code in ("regex-backreference", "regex-empty-lookaround-loop"), text
+        lengths.append(len(text))
+    assert sum(lengths) > 20_000
+
+
 def test_lowering_is_cheap_in_nodes():
     """The formats in everyday schemas stay small (the time to lower and freeze grows with the nodes)."""
     for name, most in [("date", 200), ("date-time", 2500), ("uri", 600), ("email", 800), ("uuid", 100), ("ipv6", 600)]:

@@ -73,7 +73,7 @@ FORMATS: dict[str, Format] = {
             "regex",
             regexes.ecma_pattern,
             regexes.ecma_pattern_wide,
-            "groups nested deeper than 8, back-references beyond 9 or to long names, rare ranges and properties",
+            "groups nested deeper than 8, references beyond 4 or to groups in groups, names in odd order, rare ranges",
         ),
         Format("uuid", identifiers.uuid),
         Format("json-pointer", identifiers.json_pointer),

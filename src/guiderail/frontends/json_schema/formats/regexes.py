@@ -4,21 +4,23 @@ Patterns nest, so no automaton knows them all. A grammar with rules would, but r
 complements, and a format may stand under ``not`` and beside a ``maxLength``. So the narrow side is an expression:
 
 * groups nest at most 8 deep;
-* back-references are ``\1`` to ``\9``, each behind so many unnamed groups, and ``\k<name>`` behind its group, for
-  some short names; of named groups with another name there is at most one;
+* back-references are ``\1`` to ``\4``, each behind so many groups that are in no other group; groups with a name are in
+  no other group, and beside ``\k<name>`` behind its group there is no reference to an earlier name; several of them
+  have short names in the order of ``_NAMES``, and one more may have any name;
 * bounds ``{m,n}`` and ranges ``a-z`` are in order, as far as that is a matter of a few cases: numbers of up to two
-  digits (longer ones by their length), characters of ASCII, hexadecimal escapes of the same kind, the usual ranges of
-  letters beyond ASCII;
+  digits (longer ones by their length), characters of ASCII with the usual ones among them, hexadecimal escapes of the
+  same kind, the usual ranges of letters beyond ASCII;
 * ``\p{…}`` has one of the usual properties.
 
-What is conditional upon the rest of the pattern (a back-reference upon its group) is said about its tokens, which can
-be told apart without knowing how they nest.
+The grammar is written so that the next character says where one is, and without intersections: what depends on the
+groups before is a chain of states, one for each number of groups and each name.
 
 The wide side leaves out only what begins with something that cannot begin a pattern.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -26,14 +28,14 @@ from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraint import Constraint
 from guiderail.frontends.json_schema.formats._made import made
-from guiderail.frontends.regex.charsets import ANY
 
 __all__ = ["ecma_pattern", "ecma_pattern_wide"]
 
 _DEPTH = 8
 _HEX = b"0123456789abcdefABCDEF"
-_NAMES = [b"a", b"b", b"c", b"d", b"n", b"x", b"y", b"z", b"day", b"id", b"key", b"month", b"name", b"quote", b"tag",
-          b"value", b"word", b"year"]  # fmt: skip
+_COUNTED = 4  # groups that a back-reference may count
+_NAMES = [b"year", b"month", b"day", b"hour", b"minute", b"second", b"id", b"name", b"key", b"value", b"quote", b"tag",
+          b"word", b"a", b"b", b"c", b"d", b"n", b"x", b"y", b"z"]  # fmt: skip
 _PROPERTIES = re.findall(
     r"\S+",
     """
@@ -63,8 +65,7 @@ class _Pattern(Constraint):
     depth: int = _DEPTH
 
     def _lower(self, b: _core.Builder) -> int:
-        parts = _Parts(b)
-        return b.intersection([parts.disjunction(self.depth), *parts.conditions()])
+        return _Parts(b).pattern(self.depth)
 
 
 class _Parts:
@@ -97,7 +98,7 @@ class _Parts:
         return b.union([b.byte_class(b"dDsSwW"), named])
 
     def characters(self, halves: bool) -> int:
-        """Escapes of one character, without the backslash; ``halves``: of a surrogate pair too."""
+        """Escapes of one character but ``\\0``, without the backslash; ``halves``: of a surrogate pair too."""
         b, one = self.b, self.hexadecimal
         first = _HEX if halves else bytes(c for c in _HEX if c not in b"dD")
         four = b.union([
@@ -105,73 +106,91 @@ class _Parts:
             b.concat([b.byte_class(b"dD"), b.byte_class(b"01234567"), one, one]),
         ])  # fmt: skip
         return b.union([
-            b.byte_class(b"fnrtv0^$\\.*+?()[]{}|/"),
+            b.byte_class(b"fnrtv^$\\.*+?()[]{}|/"),
             b.concat([self.text(b"c"), self.letter]),
             b.concat([self.text(b"x"), one, one]),
             b.concat([self.text(b"u"), b.union([four, self.braced()])]),
         ])  # fmt: skip
 
     # -- classes
-    def ordered(self, escape: bytes, width: int) -> int:
-        """``\\uXXXX-\\uYYYY`` with XXXX at most YYYY: equal digits up to the first that differs."""
-        b = self.b
-        one = self.hexadecimal
-        dash = self.text(b"-" + escape)
+    def escaped_ranges(self) -> list[int]:
+        """``\\xHH-\\xHH`` and ``\\uHHHH-\\uHHHH`` in order: by the first digit that differs, or from …0 on."""
+        b, one = self.b, self.hexadecimal
         digits = [b.byte_class(bytes({ord(f"{v:x}"), ord(f"{v:X}")})) for v in range(16)]
-        upwards = [b.byte_class(bytes({ord(c) for w in range(v, 16) for c in f"{w:x}{w:X}"})) for v in range(16)]
+        above = [b.byte_class(bytes({ord(c) for w in range(v, 16) for c in f"{w:x}{w:X}"})) for v in range(1, 16)]
+        to_x, to_u = self.text(b"-\\x"), self.text(b"-\\u")
+        short = b.union([
+            b.concat([digits[v], b.union([
+                b.concat([one, to_x, above[v], one]) if v < 15 else b.EMPTY,
+                b.concat([digits[0], to_x, digits[v], one]),
+            ])])
+            for v in range(16)
+        ])  # fmt: skip
+        low = b.byte_class(b"01234567")  # behind d: no half of a pair
+        three = b.concat([one, one, one])
 
-        def related(at: int, pairs: list[tuple[int, int]]) -> int:
-            between = [*([one] * (width - at - 1)), dash, *([one] * at)]
-            cases = b.union([b.concat([low, *between, high]) for low, high in pairs])
-            return b.concat([*([one] * at), cases, *([one] * (width - at - 1))])
+        def beyond(v: int) -> int:
+            """``\\uHHHH`` whose first digit is greater than ``v``."""
+            plain = bytes({ord(c) for w in range(v + 1, 16) if w != 13 for c in f"{w:x}{w:X}"})
+            cases = [b.concat([b.byte_class(plain), three])]
+            if v < 13:
+                cases.append(b.concat([digits[13], low, one, one]))
+            return b.concat([to_u, b.union(cases)])
 
-        equal = [related(at, list(zip(digits, digits, strict=True))) for at in range(width - 1)]
-        cases = []
-        for at in range(width):
-            pairs = list(
-                zip(digits, upwards, strict=True) if at == width - 1 else zip(digits, upwards[1:], strict=False)
-            )
-            cases.append(b.intersection([*equal[:at], related(at, pairs)]))
-        return b.concat([self.text(escape), b.union(cases)])
+        cases = [b.concat([digits[v], low if v == 13 else one, one, one, beyond(v)]) for v in range(1, 15)]
+        under_1000 = [b.concat([three, beyond(0)])]
+        under_1000 += [b.concat([digits[v], one, one, to_u, digits[0], above[v], one, one]) for v in range(15)]
+        for v in (0, 1, 3, 4, 5, 6, 9, 14):  # the same first two digits: from …00, or by the third
+            same = b.concat([to_u, digits[0], digits[v]])
+            third = [b.concat([digits[0], digits[0], same, one, one])]
+            third += [b.concat([digits[t], one, same, above[t], one]) for t in range(15)]
+            under_1000.append(b.concat([digits[v], b.union(third)]))
+        cases.append(b.concat([digits[0], b.union(under_1000)]))
+        return [b.concat([self.text(b"\\x"), short]), b.concat([self.text(b"\\u"), b.union(cases)])]
 
-    def ranges(self) -> int:
-        b = self.b
+    def ranges(self) -> tuple[int, int]:
+        """Ranges in order: those that begin with a digit, and all others."""
+        b, one = self.b, self.hexadecimal
         dash = self.text(b"-")
-        cases = [self.ordered(b"\\x", 2), self.ordered(b"\\u", 4)]
-        for c in range(0x20, 0x7F):
-            if c not in b"\\]-":
-                high = [x for x in range(c, 0x7F) if x not in b"\\]-"]
-                cases.append(b.concat([b.byte_class(bytes([c])), dash, b.byte_class(bytes(high))]))
-        low = _but("\\]-")
-        for middle in _MIDDLES:
-            below, above = CharSet([(0, middle - 1)]) & low, CharSet([(middle, 0x10FFFF)])
-            cases.append(b.concat([b.char_class(below), dash, b.char_class(above)]))
-        printable = b.byte_class(bytes(c for c in range(0x20, 0x7F) if c not in b"\\]-"))
-        one = self.hexadecimal
-        beyond = b.union([  # 0080 and above, in four digits
+        far = b.concat([self.text(b"\\u"), b.union([  # 0080 and above, in four digits, but no half of a pair
             b.concat([self.text(b"00"), b.byte_class(b"89abcdefABCDEF"), one]),
             b.concat([self.text(b"0"), b.byte_class(_HEX[1:]), one, one]),
-            b.concat([b.byte_class(_HEX[1:]), one, one, one]),
-        ])  # fmt: skip
-        cases.append(b.concat([printable, self.text(b"-\\u"), beyond]))
-        # halves of surrogate pairs would join their neighbours
-        half = b.concat([
-            b.repeat(b.char_class(ANY), 0), self.text(b"\\u"), b.byte_class(b"dD"), b.byte_class(b"89abcdefABCDEF"),
-            b.repeat(b.char_class(ANY), 0),
-        ])  # fmt: skip
-        return b.intersection([b.union(cases), b.complement(half)])
+            b.concat([b.byte_class(bytes(c for c in _HEX[1:] if c not in b"dD")), one, one, one]),
+            b.concat([b.byte_class(b"dD"), b.byte_class(b"01234567"), one, one]),
+        ])])  # fmt: skip
+        plain = _but("\\]-")
+
+        def between(low: str, high: str) -> CharSet:
+            return CharSet([(ord(low), ord(high))]) & plain
+
+        def case(low: CharSet, high: CharSet) -> int:
+            return b.concat([b.char_class(low), dash, b.union([b.char_class(high), far])])
+
+        beyond = CharSet([(0x80, 0x10FFFF)])
+        rows = [("0", "0", "0"), ("1", "1", "1"), ("2", "4", "5"), ("5", "8", "9"), ("9", "9", "A")]
+        digits = b.union([case(between(low, high), between(least, "~") | beyond) for low, high, least in rows])
+        rows = [(" ", " ", " "), ("!", "!", "!"), ("\"", "/", "0"), (":", "@", "A"), ("A", "A", "A"), ("B", "F", "G"),
+                ("G", "M", "N"), ("N", "T", "U"), ("U", "`", "a"), ("a", "a", "a"), ("b", "f", "g"), ("g", "m", "n"),
+                ("n", "t", "u"), ("u", "z", "{")]  # fmt: skip
+        cases = [case(between(low, high), between(least, "~") | beyond) for low, high, least in rows]
+        cases.append(case(between("{", "~"), beyond))
+        for low_end, high_end in itertools.pairwise(_MIDDLES):
+            high = b.char_class(CharSet([(high_end, 0x10FFFF)]))
+            cases.append(b.concat([b.char_class(CharSet([(low_end, high_end - 1)])), dash, high]))
+        return digits, b.union([*cases, *self.escaped_ranges()])
 
     def char_class(self) -> int:
         b = self.b
         backslash = self.text(b"\\")
         escape = b.concat([backslash, b.union([b.byte_class(b"b-"), self.sets(), self.characters(False)])])
         dash = b.repeat(self.text(b"-"), 0, 1)
-        item = b.union([b.char_class(_but("\\]-")), escape, b.concat([self.ranges(), dash])])
+        digit_ranges, other_ranges = self.ranges()
+        digit = b.union([self.digit, b.concat([digit_ranges, dash])])
+        other = b.union([b.char_class(_but("\\]-0123456789")), escape, b.concat([other_ranges, dash])])
+        null = b.repeat(self.text(b"\\0"), 1)  # with no digit behind it
+        body = b.concat([b.repeat(b.union([digit, other, b.concat([null, other])]), 0), b.repeat(null, 0, 1)])
         negation = b.repeat(self.text(b"^"), 0, 1)
-        whole = b.concat([self.text(b"["), negation, dash, b.repeat(item, 0), dash, self.text(b"]")])
-        octal = b.concat([self.text(b"\\0"), self.digit])
-        any_text = b.repeat(b.char_class(ANY), 0)
-        return b.intersection([whole, b.complement(b.concat([any_text, octal, any_text]))])
+        return b.concat([self.text(b"["), negation, dash, body, dash, self.text(b"]")])
 
     # -- terms
     def quantifier(self) -> int:
@@ -197,58 +216,60 @@ class _Parts:
         braces = b.concat([self.text(b"{"), b.union(cases), self.text(b"}")])
         return b.concat([b.union([b.byte_class(b"*+?"), braces]), b.repeat(self.text(b"?"), 0, 1)])
 
-    def disjunction(self, depth: int) -> int:
+    def pattern(self, depth: int) -> int:
+        """A whole pattern, group by group at its outermost level."""
         b = self.b
-        backreference = b.union([self.positive, b.concat([self.text(b"k<"), b.choice(_NAMES), self.text(b">")])])
-        escape = b.concat([self.text(b"\\"), b.union([self.sets(), self.characters(True), backreference])])
-        plain = b.union([b.char_class(_but("^$\\.*+?()[]{}|")), self.text(b"."), escape, self.char_class()])
-        optional = b.repeat(self.quantifier(), 0, 1)
+        quantifier, close = self.quantifier(), self.text(b")")
+        optional = b.repeat(quantifier, 0, 1)
+        escape = b.concat([self.text(b"\\"), b.union([self.sets(), self.characters(True)])])
+        single = b.union([b.char_class(_but("^$\\.*+?()[]{}|0123456789")), self.text(b"."), escape, self.char_class()])
         edges = b.union([b.byte_class(b"^$|"), self.text(b"\\b"), self.text(b"\\B")])
-        opening = b.union([
-            self.text(b"("), self.text(b"(?:"), b.concat([self.text(b"(?<"), self.name, self.text(b">")])
-        ])  # fmt: skip
+        simple = b.union([b.concat([single, optional]), edges])
+        digit = b.concat([self.digit, optional])
+        opening, naming, plain_group = self.text(b"("), self.text(b"(?<"), self.text(b"(?:")
         looking = b.choice([b"(?=", b"(?!", b"(?<=", b"(?<!"])
-        close = self.text(b")")
-        whole = b.repeat(b.union([b.concat([plain, optional]), edges]), 0)
-        for _ in range(depth):
-            groups = [b.concat([opening, whole, close, optional]), b.concat([looking, whole, close])]
-            whole = b.repeat(b.union([b.concat([plain, optional]), edges, *groups]), 0)
+
+        def loop(terms: int, numbered: int) -> int:
+            """Any number of terms; behind ``\\0`` and back-references to ``numbered`` groups stands no digit."""
+            names = b.byte_class(bytes(range(0x30, 0x31 + numbered)))
+            references = b.repeat(b.concat([self.text(b"\\"), names]), 1)
+            behind = b.concat([references, b.union([terms, quantifier])])
+            return b.concat([b.repeat(b.union([terms, digit, behind]), 0), b.repeat(references, 0, 1)])
+
+        inner: list[int] = []  # by the number of groups before: what stands in a group
+        terms: list[int] = []  # the same at the outermost level, without groups that count
+        for numbered in range(_COUNTED + 1):
+            whole = outer = b.EMPTY
+            for level in range(depth + 1):
+                if level == depth:
+                    inner.append(whole)
+                around = b.concat([looking, whole, close])
+                outer = b.union([simple, b.concat([plain_group, whole, close, optional]), around])
+                whole = loop(b.union([outer, b.concat([opening, whole, close, optional])]), numbered)
+            terms.append(outer)
+
+        def group(start: int, numbered: int, rest: int) -> int:
+            return b.concat([start, inner[numbered], close, optional, rest])
+
+        # behind named groups: unnamed ones need not be counted further
+        free = b.union([terms[1], group(opening, 1, b.EPSILON)])
+        final = loop(free, 1)
+        following: list[int] = []
+        for name in reversed(_NAMES):
+            own = b.concat([self.text(b"\\k<" + name + b">"), optional])
+            more = b.concat([naming, b.union(following)]) if following else b.EMPTY
+            rest = b.concat([loop(b.union([free, own]), 1), b.repeat(more, 0, 1)])
+            following.append(group(self.text(name + b">"), 1, rest))
+        any_name = b.concat([self.name, self.text(b">")])
+        whole = b.EMPTY
+        for numbered in range(_COUNTED, -1, -1):
+            named = b.concat([naming, b.union([*following, group(any_name, min(numbered, 1), final)])])
+            if numbered == _COUNTED:
+                chain = loop(b.union([terms[numbered], group(opening, numbered, b.EPSILON)]), numbered)
+            else:
+                chain, named = loop(terms[numbered], numbered), b.union([named, group(opening, numbered, whole)])
+            whole = b.concat([chain, b.repeat(named, 0, 1)])
         return whole
-
-    # -- what one token asks of the others
-    def conditions(self) -> list[int]:
-        b = self.b
-        any_char = b.char_class(ANY)
-        any_text, escape = b.repeat(any_char, 0), b.concat([self.text(b"\\"), any_char])
-        inside = b.repeat(b.union([b.char_class(_but("\\]")), escape]), 0)
-        special = b.union([
-            escape,
-            b.concat([self.text(b"["), inside, self.text(b"]")]),
-            b.choice([b"(?:", b"(?=", b"(?!", b"(?<=", b"(?<!"]),
-            b.concat([self.text(b"(?<"), self.name, self.text(b">")]),
-        ])  # fmt: skip
-        tokens = b.repeat(b.union([special, b.char_class(_but("\\[("))]), 0)  # but "(" alone
-        first = b.union([special, b.char_class(_but("\\[(?"))])
-        capture = b.concat([self.text(b"("), b.repeat(b.concat([first, tokens]), 0, 1)])
-        every = b.concat([tokens, b.repeat(capture, 0)])
-
-        def never(*parts: int) -> int:
-            """No text begins with these parts; a text that does is dead at once."""
-            return b.complement(b.concat([*parts, any_text]))
-
-        conditions = [never(every, self.text(b"\\"), self.digit, self.digit)]
-        for n in range(1, 10):
-            conditions.append(never(tokens, b.repeat(capture, 0, n - 1), self.text(b"\\%d" % n)))
-        for name in _NAMES:
-            group = self.text(b"(?<" + name + b">")
-            without = b.intersection([every, never(every, group)])
-            conditions.append(never(every, group, every, group))
-            conditions.append(never(without, self.text(b"\\k<" + name + b">")))
-        any_name = b.concat([self.text(b"(?<"), self.name, self.text(b">")])
-        known = b.concat([self.text(b"(?<"), b.choice(_NAMES), self.text(b">")])
-        other = b.intersection([any_name, b.complement(known)])
-        conditions.append(never(every, other, every, other))
-        return conditions
 
 
 def ecma_pattern() -> Constraint:
