@@ -241,7 +241,7 @@ void bind_expressions(nb::module_& m) {
       .def("symbols", [](Program& p) { return p.arena().symbols(); })
       .def("dump", [](Program& p, Id s) { return p.dump(check_state(p, s)); })
       .def("node_count", [](Program& p) { return p.arena().node_count(); })
-      .def("memory_size_bytes", [](Program& p) { return p.arena().memory(); });
+      .def("memory_size_bytes", [](Program& p) { return p.memory(); });
 }
 
 }  // namespace guiderail

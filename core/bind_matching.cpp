@@ -81,7 +81,7 @@ class Rows {
 
 bool fill(Matcher& m, nb::handle bitmask, std::int64_t row) {
   Rows rows(bitmask);
-  const std::size_t words = const_cast<Guide&>(m.guide()).vocabulary().words();
+  const std::size_t words = m.guide().vocabulary().words();
   u32* out = rows.row(row, words);
   bool restricts;
   if (m.ready()) {
@@ -103,7 +103,7 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
   bool all_ready = true;
   for (std::size_t i = 0; i < matchers.size(); ++i) {
     if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
-    const std::size_t words = const_cast<Guide&>(matchers[i]->guide()).vocabulary().words();
+    const std::size_t words = matchers[i]->guide().vocabulary().words();
     out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
     if (matchers[i]->terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
@@ -114,8 +114,12 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
   if (all_ready && matchers.size() < 64) threads = 1;
   parallel(matchers.size(), threads, [&](std::size_t i) {
     matchers[i]->fill(out[i]);
-    rows.pad(out[i], const_cast<Guide&>(matchers[i]->guide()).vocabulary().words());
+    rows.pad(out[i], matchers[i]->guide().vocabulary().words());
   });
+}
+
+void check_state(Program& program, Id state, Id least) {
+  if (state < least || state >= program.arena().node_count()) throw Error("bad-handle", "no such state");
 }
 
 template <typename T>
@@ -130,35 +134,38 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
 void bind_matching(nb::module_& m) {
   nb::class_<Guide>(m, "Guide")
       .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
-                       const std::unordered_map<std::string, u32>& symbols) {
-        return std::make_shared<Guide>(std::move(program), std::move(vocabulary), symbols);
-      }))
+                       const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory) {
+             return std::make_shared<Guide>(std::move(program), std::move(vocabulary), symbols, max_memory);
+           }),
+           nb::arg(), nb::arg(), nb::arg(), nb::arg("max_memory") = 0)
       .def_prop_ro("root", &Guide::root)
+      .def_prop_ro("program", &Guide::program)
       .def("fill_state",
-           [](Guide& g, Id state, nb::handle bitmask, std::int64_t row) {
-             if (state == kEmpty || state >= g.program().arena().node_count())
-               throw Error("bad-handle", "no such state");
+           [](const Guide& g, Id state, nb::handle bitmask, std::int64_t row) {
+             const std::shared_ptr<Program> program = g.program();
+             check_state(*program, state, kEpsilon);
              Rows rows(bitmask);
              u32* out = rows.row(row, g.vocabulary().words());
              rows.pad(out, g.vocabulary().words());
              nb::gil_scoped_release release;
-             return g.fill(state, g.vocabulary().stops(), out);
+             return g.fill(*program, state, g.vocabulary().stops(), out);
            })
       .def("accept_state",
-           [](Guide& g, Id state, std::int64_t token) {
-             if (state == kEmpty || state >= g.program().arena().node_count())
-               throw Error("bad-handle", "no such state");
+           [](const Guide& g, Id state, std::int64_t token) {
+             const std::shared_ptr<Program> program = g.program();
+             check_state(*program, state, kEpsilon);
              if (token < 0 || token >= g.vocabulary().size())
                throw Error("matcher-token", "token id " + std::to_string(token) + " is out of range");
-             return g.advance(state, static_cast<u32>(token));
+             return g.advance(*program, state, static_cast<u32>(token));
            })
       .def("is_accepting_state",
-           [](Guide& g, Id state) {
-             if (state >= g.program().arena().node_count()) throw Error("bad-handle", "no such state");
-             return g.accepting(state);
+           [](const Guide& g, Id state) {
+             const std::shared_ptr<Program> program = g.program();
+             check_state(*program, state, kEmpty);
+             return program->accepting(state);
            })
       .def("token_automaton",
-           [](Guide& g, std::size_t max_states) {
+           [](const Guide& g, std::size_t max_states) {
              TokenTable t;
              {
                nb::gil_scoped_release release;
@@ -181,16 +188,25 @@ void bind_matching(nb::module_& m) {
                                                    std::to_string(g->vocabulary().size() - 1));
                 ids.push_back(static_cast<u32>(s));
               }
+            std::optional<nb::gil_scoped_release> release;
+            if (g->outgrown()) release.emplace();  // a fresh program takes its time
             new (self) Matcher(g, std::move(ids));
           },
           nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
       .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other); })
       .def_prop_ro("state", &Matcher::state)
+      .def_prop_ro("program", &Matcher::program)
       .def("accept_token", &Matcher::accept_token)
       .def("accept_string", [](Matcher& m, nb::bytes data) { return m.accept_string(view(data)); })
       .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0)
       .def("rollback", &Matcher::rollback)
-      .def("reset", &Matcher::reset)
+      .def("reset",
+           [](Matcher& m) {
+             const Program* current = m.guide().program().get();
+             std::optional<nb::gil_scoped_release> release;  // as for a new one; and the old program may end here
+             if (current != m.program().get() || m.program()->outgrown()) release.emplace();
+             m.reset();
+           })
       .def("forced_bytes", [](Matcher& m, std::size_t limit) { return to_bytes(m.forced(limit)); })
       .def("is_accepting", &Matcher::accepting)
       .def("is_complete", &Matcher::complete)

@@ -253,7 +253,7 @@ std::unique_ptr<JsonParts> JsonParts::fresh() const {
 
 // Tables made while reading are small ones: of an item that was read (distinct.cpp).
 std::size_t JsonParts::memory() const {
-  return texts.memory() + members.values.size() * 160 + keys.values.size() * 160 + seen.values.size() * 120 +
+  return texts.memory() + members.values.size() * 200 + keys.values.size() * 180 + seen.values.size() * 130 +
          extent.table_bytes + (tables.size() - extent.tables) * 1024 + (equal.size() + others.size()) * 40;
 }
 

@@ -13,6 +13,38 @@ constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
   arena_->freeze(root_);
   if (!arena_->live(root_)) root_ = kEmpty;
+  note_size();
+}
+
+Program::Program(const Program& compiled, std::shared_ptr<Arena> arena)
+    : arena_(std::move(arena)), root_(compiled.root_), budget_(compiled.budget_) {
+  if (compiled.vocabulary_) serve(compiled.vocabulary_);
+  note_size();
+}
+
+std::shared_ptr<Program> Program::fresh() {
+  std::shared_ptr<Arena> arena;
+  {
+    std::lock_guard lock(arena_->mutex);
+    arena = arena_->fresh();
+  }
+  return std::shared_ptr<Program>(new Program(*this, std::move(arena)));
+}
+
+void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
+  vocabulary_ = std::move(vocabulary);
+  builder_ = std::make_unique<MaskBuilder>(*arena_, *vocabulary_);
+}
+
+void Program::keep(std::shared_ptr<const MaskEntry> mask) {
+  mask_bytes_ += mask->memory();
+  masks_.push_back(std::move(mask));
+}
+
+void Program::note_size() {
+  const std::size_t bytes = arena_->memory() + mask_bytes_ + masks_.capacity() * sizeof(masks_[0]);
+  bytes_.store(bytes, std::memory_order_relaxed);
+  if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
 }
 
 Id Program::advance(Id state, std::string_view bytes) {
@@ -24,27 +56,27 @@ Id Program::advance(Id state, std::string_view bytes) {
     state = next;
   }
   if (i == bytes.size()) return state;
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   for (; i < bytes.size() && state != kEmpty; ++i) state = arena_->step_slow(state, static_cast<u8>(bytes[i]));
   return state;
 }
 
 Id Program::advance_symbols(Id state, const std::vector<u32>& symbols) {
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   Id next = kEmpty;
   for (u32 symbol : symbols) next = arena_->unite(next, arena_->derive_symbol(state, symbol));
   return next != kEmpty && arena_->live(next) ? next : kEmpty;
 }
 
 bool Program::live(Id state) {
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   return arena_->live(state);
 }
 
 ByteSet Program::next_bytes(Id state) {
   ByteSet out;
   if (state == kEmpty) return out;
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   const ByteSet first = arena_->first(state);
   for (unsigned b = 0; b < 256; ++b)
     if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, static_cast<u8>(b)) != kEmpty)
@@ -53,7 +85,7 @@ ByteSet Program::next_bytes(Id state) {
 }
 
 std::vector<u32> Program::next_symbols(Id state) {
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   std::vector<u32> found;
   arena_->first_symbols(state, found);
   std::sort(found.begin(), found.end());
@@ -64,7 +96,7 @@ std::vector<u32> Program::next_symbols(Id state) {
 
 std::string Program::forced(Id state, std::size_t limit) {
   std::string out;
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   while (out.size() < limit && state != kEmpty && !arena_->nullable(state)) {
     const ByteSet first = arena_->first(state);
     if (arena_->has(state, kHasToken | kHasRef)) {
@@ -94,7 +126,7 @@ std::string Program::forced(Id state, std::size_t limit) {
 // the states are few.
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   if (start == kEmpty) return false;
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   const Id exact = start;
   for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}}) {
     auto seen = [&](Id e) { return forget ? arena_->without_texts(e) : e; };
@@ -137,15 +169,15 @@ bool Program::shortest(Id start, std::size_t limit, std::string& out) {
 }
 
 std::string Program::dump(Id state) {
-  std::lock_guard lock(arena_->mutex);
+  Lock lock(*this);
   return arena_->dump(state);
 }
 
 // -- Guide --
 Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
-             const std::unordered_map<std::string, u32>& symbols)
-    : program_(std::move(program)), vocabulary_(std::move(vocabulary)) {
-  std::lock_guard lock(program_->arena_->mutex);
+             const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory)
+    : vocabulary_(std::move(vocabulary)), root_(program->root()), program_(std::move(program)) {
+  Program::Lock lock(*program_);
   if (program_->vocabulary_ && program_->vocabulary_ != vocabulary_)
     throw Error("program-bound", "this program serves another vocabulary; build a program for each");
   if (program_->root() == kEmpty)
@@ -170,16 +202,40 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     symbols_of_token_[token].push_back(static_cast<u32>(token_of_symbol_.size()));
     token_of_symbol_.push_back(token);
   }
-  if (!program_->vocabulary_) {
-    program_->vocabulary_ = vocabulary_;
-    program_->builder_ = std::make_unique<MaskBuilder>(*program_->arena_, *vocabulary_);
+  if (!program_->vocabulary_) program_->serve(vocabulary_);
+  if (max_memory != 0) {  // of what is there from the start, a renewal frees nothing
+    const Arena& arena = *program_->arena_;
+    const u32 nodes = arena.node_count();
+    budget_.bytes = std::max(max_memory, 2 * arena.memory());
+    budget_.nodes = nodes + (std::max(arena.limits().max_nodes, nodes) - nodes) / 2;
+    program_->budget_ = budget_;
   }
 }
 
-const MaskEntry* Guide::mask(Id state) {
-  if (const MaskEntry* known = known_mask(state)) return known;
-  Arena& arena = *program_->arena_;
-  std::lock_guard lock(arena.mutex);
+std::shared_ptr<Program> Guide::program() const {
+  std::lock_guard lock(mutex_);
+  return program_;
+}
+
+std::shared_ptr<Program> Guide::start() {
+  std::shared_ptr<Program> current = program();
+  if (!current->outgrown()) return current;
+  std::unique_lock renewing(renewal_, std::try_to_lock);
+  if (!renewing) return current;  // another thread is at it: one text more makes no difference
+  current = program();
+  if (!current->outgrown()) return current;
+  std::shared_ptr<Program> next = current->fresh();
+  std::lock_guard lock(mutex_);
+  std::erase_if(earlier_, [](const auto& p) { return p.expired(); });
+  earlier_.push_back(current);
+  program_ = next;
+  return next;
+}
+
+const MaskEntry* Guide::mask(Program& program, Id state) const {
+  if (const MaskEntry* known = program.known_mask(state)) return known;
+  Arena& arena = *program.arena_;
+  Program::Lock lock(program);
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
   const Id canonical = arena.canonical(state, vocabulary_->longest());
@@ -189,7 +245,7 @@ const MaskEntry* Guide::mask(Id state) {
     const bool portable = !arena.has(canonical, kHasRef | kHasToken | kExactKey);
     std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
     if (!made) {
-      made = build(canonical, state);
+      made = build(program, canonical, state);
       if (arena.has(canonical, kHasToken | kHasRef)) {
         std::vector<u32> symbols;
         arena.first_symbols(canonical, symbols);
@@ -202,13 +258,13 @@ const MaskEntry* Guide::mask(Id state) {
         }
       }
       if (made->own) {
-        program_->masks_.push_back(made);
+        program.keep(made);
         node.mask.store(made.get(), std::memory_order_release);
         return made.get();
       }
       if (portable) vocabulary_->cache_mask(shared.hash, made);
     }
-    program_->masks_.push_back(made);
+    program.keep(made);
     entry = made.get();
     shared.mask.store(entry, std::memory_order_release);
   }
@@ -218,52 +274,53 @@ const MaskEntry* Guide::mask(Id state) {
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
-std::shared_ptr<const MaskEntry> Guide::build(Id state, Id exact) {
-  Arena& arena = program_->arena();
+std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, Id exact) const {
+  Arena& arena = *program.arena_;
   for (u32 most : {4u, 16u}) {
     const Id capped = arena.cap_groups(state, most);
     if (capped == state) break;
-    if (program_->short_caps_.contains(capped)) continue;
+    if (program.short_caps_.contains(capped)) continue;
     if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
     arena.clear_cap_hit();
-    auto made = program_->builder_->build(capped, exact);
+    auto made = program.builder_->build(capped, exact);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
       if (!made->own) vocabulary_->cache_mask(arena.node(capped).hash, made);
       return made;
     }
-    program_->short_caps_.insert(capped);
+    program.short_caps_.insert(capped);
   }
-  return program_->builder_->build(state, exact);
+  return program.builder_->build(state, exact);
 }
 
-bool Guide::fill(Id state, const std::vector<u32>& stops, u32* out) {
-  const MaskEntry* entry = mask(state);
+bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {
+  const MaskEntry* entry = mask(program, state);
   const std::size_t words = vocabulary_->words();
   if (entry->base)
     std::memcpy(out, entry->base->data(), words * 4);
   else
     std::memset(out, 0, words * 4);
   for (auto [word, value] : entry->diff) out[word] = value;
-  if (accepting(state))
+  if (program.accepting(state))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
   for (int s : entry->specials) out[s >> 5] |= 1u << (s & 31);
   return !entry->full;
 }
 
-Id Guide::advance(Id state, u32 token) {
+Id Guide::advance(Program& program, Id state, u32 token) const {
   if (!symbols_of_token_.empty()) {
     if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end())
-      return program_->advance_symbols(state, it->second);
+      return program.advance_symbols(state, it->second);
   }
   if (!vocabulary_->is_text(token)) return kEmpty;
-  return program_->advance(state, vocabulary_->bytes(token));
+  return program.advance(state, vocabulary_->bytes(token));
 }
 
-TokenTable Guide::token_table(std::size_t max_states) {
-  Arena& arena = *program_->arena_;
-  std::lock_guard lock(arena.mutex);
+TokenTable Guide::token_table(std::size_t max_states) const {
+  const std::shared_ptr<Program> program = this->program();
+  Arena& arena = *program->arena_;
+  Program::Lock lock(*program);
   const Trie& trie = vocabulary_->trie();
   TokenTable table;
   std::unordered_map<Id, std::int32_t> number{{root(), 0}};
@@ -323,15 +380,20 @@ TokenTable Guide::token_table(std::size_t max_states) {
 }
 
 std::size_t Guide::memory() const {
-  std::lock_guard lock(program_->arena_->mutex);
-  std::size_t bytes = program_->arena_->memory();
-  for (const auto& entry : program_->masks_) bytes += entry->memory();
+  std::vector<std::shared_ptr<Program>> living;  // let go without the mutex
+  std::lock_guard lock(mutex_);
+  std::size_t bytes = program_->memory();
+  for (const auto& earlier : earlier_)
+    if (auto program = earlier.lock()) {
+      bytes += program->memory();
+      living.push_back(std::move(program));
+    }
   return bytes;
 }
 
 // -- Matcher --
 Matcher::Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops)
-    : guide_(std::move(guide)), stops_(std::move(stops)), state_(guide_->root()) {
+    : guide_(std::move(guide)), program_(guide_->start()), stops_(std::move(stops)), state_(guide_->root()) {
   std::sort(stops_.begin(), stops_.end());
   stops_.erase(std::unique(stops_.begin(), stops_.end()), stops_.end());
   for (u32 s : stops_)
@@ -351,13 +413,13 @@ bool Matcher::accept_token(std::int64_t token) {
     throw Error("matcher-token", "token id " + std::to_string(token) + " is not in 0.." +
                                      std::to_string(guide_->vocabulary().size() - 1));
   const u32 id = static_cast<u32>(token);
-  Id next = guide_->advance(state_, id);
+  Id next = guide_->advance(*program_, state_, id);
   if (next != kEmpty) {
     steps_.push_back({state_, static_cast<std::int32_t>(id)});
     state_ = next;
     return true;
   }
-  if (!std::binary_search(stops_.begin(), stops_.end(), id) || !guide_->accepting(state_)) return false;
+  if (!std::binary_search(stops_.begin(), stops_.end(), id) || !program_->accepting(state_)) return false;
   steps_.push_back({state_, static_cast<std::int32_t>(id)});
   terminated_ = true;
   return true;
@@ -365,7 +427,7 @@ bool Matcher::accept_token(std::int64_t token) {
 
 bool Matcher::accept_string(std::string_view bytes) {
   check_running("accept_string");
-  Id next = guide_->program().advance(state_, bytes);
+  Id next = program_->advance(state_, bytes);
   if (next == kEmpty) return false;
   steps_.push_back({state_, -1});
   state_ = next;
@@ -374,7 +436,7 @@ bool Matcher::accept_string(std::string_view bytes) {
 
 bool Matcher::fill(u32* out) {
   check_running("fill_next_token_bitmask");
-  return guide_->fill(state_, stops_, out);
+  return guide_->fill(*program_, state_, stops_, out);
 }
 
 void Matcher::rollback(std::int64_t count) {
@@ -388,19 +450,18 @@ void Matcher::rollback(std::int64_t count) {
 }
 
 void Matcher::reset() {
+  program_ = guide_->start();
   state_ = guide_->root();
   steps_.clear();
   terminated_ = false;
 }
 
-std::string Matcher::forced(std::size_t limit) {
-  return terminated_ ? std::string() : guide_->program().forced(state_, limit);
-}
+std::string Matcher::forced(std::size_t limit) { return terminated_ ? std::string() : program_->forced(state_, limit); }
 
 bool Matcher::complete() {
   if (terminated_) return true;
-  if (!guide_->accepting(state_)) return false;
-  return !guide_->program().next_bytes(state_).any() && guide_->program().next_symbols(state_).empty();
+  if (!program_->accepting(state_)) return false;
+  return !program_->next_bytes(state_).any() && program_->next_symbols(state_).empty();
 }
 
 std::vector<std::int64_t> Matcher::history() const {

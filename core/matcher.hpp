@@ -1,5 +1,10 @@
 // Program: a compiled constraint. Guide: a program over a vocabulary, shared by any number of threads. Matcher: the
 // state of one generation, an id and the history that rollback needs; for one thread at a time.
+//
+// A program only grows: each text read may leave states behind, and for some constraints (the keys written in an
+// object, say) every text has states of its own. So a guide replaces a program that has grown too large by one that is
+// as it was when compiled. New texts start there; running ones stay where they are, and the last of them frees the old
+// program.
 #pragma once
 
 #include <functional>
@@ -11,6 +16,13 @@
 
 namespace guiderail {
 
+// How much a program may hold before a guide starts new texts on a fresh one.
+struct Budget {
+  std::size_t bytes = ~std::size_t{0};
+  u32 nodes = kUnknown;
+};
+
+// An arena, its root, and the masks that hang on its nodes. A state is an id of one program.
 class Program : public std::enable_shared_from_this<Program> {
  public:
   Program(std::shared_ptr<Arena> arena, Id root);
@@ -25,9 +37,32 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string forced(Id state, std::size_t limit);
   bool shortest(Id state, std::size_t limit, std::string& out);  // a shortest completion, if one is that short
   std::string dump(Id state);
+  bool accepting(Id state) const { return arena_->nullable(state); }
+  const MaskEntry* known_mask(Id state) const { return arena_->node(state).mask.load(std::memory_order_acquire); }
+  std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free, masks included
+  bool outgrown() const { return outgrown_.load(std::memory_order_relaxed); }
+  // The same program as it was when compiled, its ids included, and without what was found by reading.
+  std::shared_ptr<Program> fresh();
 
  private:
   friend class Guide;
+  // Holds the arena's mutex; before it lets go, notes how large the program has become.
+  class Lock {
+   public:
+    explicit Lock(Program& program) : program_(program), lock_(program.arena_->mutex) {}
+    ~Lock() { program_.note_size(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    Program& program_;
+    std::lock_guard<std::mutex> lock_;
+  };
+  Program(const Program& compiled, std::shared_ptr<Arena> arena);
+  void serve(std::shared_ptr<Vocabulary> vocabulary);  // under the mutex
+  void keep(std::shared_ptr<const MaskEntry> mask);
+  void note_size();
+
   std::shared_ptr<Arena> arena_;
   Id root_;
   // The vocabulary whose masks hang on the nodes; one program serves one vocabulary.
@@ -35,6 +70,10 @@ class Program : public std::enable_shared_from_this<Program> {
   std::unique_ptr<MaskBuilder> builder_;
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
   std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
+  std::size_t mask_bytes_ = 0;
+  Budget budget_;
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<bool> outgrown_{false};
 };
 
 struct TokenTable {  // Guide::token_table: rows of states in CSR form
@@ -45,32 +84,40 @@ struct TokenTable {  // Guide::token_table: rows of states in CSR form
 
 class Guide : public std::enable_shared_from_this<Guide> {
  public:
-  // `symbols`: the token of each special token that the program names, by its text.
+  // `symbols`: the token of each special token that the program names, by its text. `max_memory`: bytes beyond which
+  // new texts start on a fresh program (0: never).
   Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
-        const std::unordered_map<std::string, u32>& symbols);
+        const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory);
 
-  Program& program() { return *program_; }
-  Vocabulary& vocabulary() { return *vocabulary_; }
-  const std::shared_ptr<Vocabulary>& vocabulary_ptr() const { return vocabulary_; }
-  Id root() const { return program_->root(); }
-  const MaskEntry* known_mask(Id state) const {
-    return program_->arena_->node(state).mask.load(std::memory_order_acquire);
-  }
-  const MaskEntry* mask(Id state);
-  bool accepting(Id state) const { return program_->arena_->nullable(state); }
+  // The program of texts that start now. States are ids of one program: who keeps some keeps their program, too.
+  std::shared_ptr<Program> program() const;
+  // The same, for a text that does start: a fresh one if the last has outgrown its budget.
+  std::shared_ptr<Program> start();
+  // Would start() make a fresh program?
+  bool outgrown() const { return program()->outgrown(); }
+  Vocabulary& vocabulary() const { return *vocabulary_; }
+  Id root() const { return root_; }  // of every program
+  const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.
-  bool fill(Id state, const std::vector<u32>& stops, u32* out);
-  Id advance(Id state, u32 token);  // kEmpty: refused; stop tokens are the matcher's business
-  TokenTable token_table(std::size_t max_states);
-  std::size_t memory() const;
+  bool fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const;
+  // kEmpty: refused; stop tokens are the matcher's business.
+  Id advance(Program& program, Id state, u32 token) const;
+  TokenTable token_table(std::size_t max_states) const;
+  std::size_t memory() const;  // of all programs that live
 
  private:
-  std::shared_ptr<const MaskEntry> build(Id state, Id exact);
+  std::shared_ptr<const MaskEntry> build(Program& program, Id state, Id exact) const;
 
-  std::shared_ptr<Program> program_;
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
   std::vector<u32> token_of_symbol_;
+  Id root_;
+  Budget budget_;
+
+  std::mutex renewal_;        // held while a fresh program is made
+  mutable std::mutex mutex_;  // of what follows; never held for long
+  std::shared_ptr<Program> program_;
+  std::vector<std::weak_ptr<Program>> earlier_;  // that matchers still use
 };
 
 class Matcher {
@@ -80,16 +127,17 @@ class Matcher {
   bool accept_token(std::int64_t token);
   bool accept_string(std::string_view bytes);
   bool fill(u32* out);
-  bool ready() const { return !terminated_ && guide_->known_mask(state_) != nullptr; }
+  bool ready() const { return !terminated_ && program_->known_mask(state_) != nullptr; }
   void rollback(std::int64_t count);
   void reset();
   std::string forced(std::size_t limit);
-  bool accepting() const { return !terminated_ && guide_->accepting(state_); }
+  bool accepting() const { return !terminated_ && program_->accepting(state_); }
   bool complete();  // accepting, and nothing but a stop token can follow
   bool terminated() const { return terminated_; }
   Id state() const { return state_; }
   const Guide& guide() const { return *guide_; }
-  const std::shared_ptr<Guide>& guide_ptr() const { return guide_; }
+  // What state() is an id of: the same from a start to the next reset, and in all forks.
+  const std::shared_ptr<Program>& program() const { return program_; }
   const std::vector<u32>& stops() const { return stops_; }
   std::vector<std::int64_t> history() const;
 
@@ -101,6 +149,7 @@ class Matcher {
   void check_running(const char* what) const;
 
   std::shared_ptr<Guide> guide_;
+  std::shared_ptr<Program> program_;
   std::vector<u32> stops_;
   Id state_;
   bool terminated_ = false;

@@ -52,7 +52,7 @@ def test_what_a_random_walk_writes_validates(name: str, order: str, smollm2: gr.
             token = max(some, key=lambda t: len(smollm2.token_bytes(t)))
             assert matcher.accept_token(token)
             read += smollm2.token_bytes(token)
-        text = (read + finish(guide._program, matcher.state, read, chance, words(SCHEMAS[name]))).decode()
+        text = (read + finish(matcher.program, matcher.state, read, chance, words(SCHEMAS[name]))).decode()
         assert realistic.fault_of(SCHEMAS[name], text) == "", text
         assert constraint.matches(text)
 

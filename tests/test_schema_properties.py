@@ -143,7 +143,7 @@ def walk(guide: gr.Guide, chance: random.Random, steps: int, known: list[bytes])
         assert matcher.accept_token(token)
         read += guide.vocabulary.token_bytes(token)
     try:
-        return (read + finish(guide._program, matcher.state, read, chance, known)).decode()
+        return (read + finish(matcher.program, matcher.state, read, chance, known)).decode()
     except EndlessError:
         assume(False)
         raise
@@ -229,7 +229,7 @@ def test_a_bit_is_set_if_and_only_if_a_text_goes_on_so(schema: Any, seed: int) -
             assert twin.accept_token(token) == bits[token], data
             if bits[token] and chance.random() < 0.1:
                 try:
-                    rest = finish(guide._program, twin.state, read + data, chance, words(schema))
+                    rest = finish(twin.program, twin.state, read + data, chance, words(schema))
                 except EndlessError:
                     continue
                 check_text(schema, (read + data + rest).decode(), "flexible")

@@ -19,10 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Guide", "clear_cache", "compile"]
 
-_CACHED_GUIDES = 128
+MAX_MEMORY = 64 << 20
+"""Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
 
-_Key = tuple[int, Constraint, int, int]
+_CACHED_GUIDES = 128
+_CACHED_BYTES = 256 << 20  # of all cached guides together, as Guide.memory_size_bytes counts
+_CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
+_MISS = 8
+
+_Key = tuple[int, Constraint, int, int, int]
 _cache: OrderedDict[_Key, Guide] = OrderedDict()
+_since_check = 0
 _lock = threading.Lock()
 
 
@@ -30,22 +37,41 @@ class Guide:
     """What all generations under one constraint share: derivatives and masks, found as they are needed.
 
     Safe to use from many threads at once. Picklable (it is compiled again where it is loaded).
+
+    What texts leave behind makes later ones fast, and is kept up to ``max_memory`` bytes (see :func:`compile`). The
+    first matcher that is made or reset beyond that starts on a fresh copy of the compiled constraint; those that are
+    in the middle of a text keep what they have, and the last of them frees it.
     """
 
-    __slots__ = ("__weakref__", "_limits", "_program", "constraint", "core", "vocabulary")
+    __slots__ = ("__weakref__", "_limits", "constraint", "core", "vocabulary")
 
     def __init__(
-        self, constraint: Constraint, vocabulary: Vocabulary, *, max_nodes: int = MAX_NODES, fuel: int = FUEL
+        self,
+        constraint: Constraint,
+        vocabulary: Vocabulary,
+        *,
+        max_nodes: int = MAX_NODES,
+        fuel: int = FUEL,
+        max_memory: int = MAX_MEMORY,
     ) -> None:
+        if max_memory < 0:
+            raise CompileError(
+                f"max_memory is a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound"
+            )
         self.constraint = constraint
         self.vocabulary = vocabulary
-        self._limits = (max_nodes, fuel)
-        self._program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
-        named = self._program.symbols()
+        self._limits = (max_nodes, fuel, max_memory)
+        program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
+        named = program.symbols()
         known = {
             n: vocabulary.special_tokens[n] for n in named if isinstance(n, str) and n in vocabulary.special_tokens
         }
-        self.core = _core.Guide(self._program, vocabulary.core, known)
+        self.core = _core.Guide(program, vocabulary.core, known, max_memory)
+
+    @property
+    def _program(self) -> _core.Program:
+        """What a matcher made now starts on; the states of an older one may belong to another: see Matcher.program."""
+        return self.core.program
 
     def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
         """A new matcher at the start of the constraint.
@@ -77,12 +103,19 @@ class Guide:
             stop_token_ids=tuple(self.vocabulary.stop_token_ids),
         )
 
-    def example_continuations(self, state: int, limit: int = 16) -> list[str]:
-        """A few short texts that may follow in a state, for probing tokenizers."""
+    def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
+        """A few short texts that may follow in a state, for probing tokenizers.
+
+        Args:
+            state: of a matcher.
+            limit: how many at most.
+            program: that of the matcher; by default that of a matcher made now.
+        """
+        program = self._program if program is None else program
         found: list[str] = []
-        for byte in self._program.first_bytes(state):
-            after = self._program.derivative(state, bytes([byte]))
-            rest = self._program.shortest(after, 16)
+        for byte in program.first_bytes(state):
+            after = program.derivative(state, bytes([byte]))
+            rest = program.shortest(after, 16)
             text = (bytes([byte]) + (rest or b"")).decode(errors="ignore")
             if text:
                 found.append(text)
@@ -90,11 +123,18 @@ class Guide:
         return found[::step][:limit]
 
     def memory_size_bytes(self) -> int:
-        """Bytes held by this guide: expressions, transitions and masks (not the vocabulary and what it caches)."""
+        """Bytes held by this guide: expressions, transitions and masks (not the vocabulary and what it caches).
+
+        What matchers in the middle of a text still hold from before a renewal is counted, too. Costs a microsecond.
+        """
         return self.core.memory_size_bytes()
 
     def dump(self, state: int | None = None) -> str:
-        """The expression of a state (the start by default), for people."""
+        """The expression of a state (the start by default), for people.
+
+        Args:
+            state: of a matcher made since the guide was last renewed; :meth:`Matcher.dump` knows that of any.
+        """
         return self._program.dump(self.core.root if state is None else state)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -104,8 +144,8 @@ class Guide:
         return f"<Guide of {self.constraint!r} over {self.vocabulary!r}>"
 
 
-def _rebuild(constraint: Constraint, vocabulary: Vocabulary, max_nodes: int, fuel: int) -> Guide:
-    return compile(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel)
+def _rebuild(constraint: Constraint, vocabulary: Vocabulary, max_nodes: int, fuel: int, max_memory: int) -> Guide:
+    return compile(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel, max_memory=max_memory)
 
 
 def compile(
@@ -115,19 +155,25 @@ def compile(
     cache: bool = True,
     max_nodes: int = MAX_NODES,
     fuel: int = FUEL,
+    max_memory: int = MAX_MEMORY,
 ) -> Guide:
     """Compiles a constraint for a vocabulary. Cheap: states and masks are found while texts are generated.
 
     Args:
         constraint: what :func:`regex`, :func:`choice` … return.
         vocabulary: of the model that is to write the text.
-        cache: return an equal guide compiled earlier (the 128 most recent are kept; see :func:`clear_cache`).
-        max_nodes: expressions the guide may hold, about 100 bytes each; beyond, a LimitError.
+        cache: return an equal guide compiled earlier. The 128 used last are kept, as long as they hold no more than
+            256 MiB together (the one used last is kept in any case); see :func:`clear_cache`.
+        max_nodes: expressions that may be needed at once, about 100 bytes each; beyond, a LimitError.
         fuel: states that one emptiness test of an intersection, complement or look-around may visit; beyond, a
             LimitError.
+        max_memory: bytes of states and masks beyond which the next text starts without those that earlier texts left
+            behind; 0: never. Soft: a text in progress is never cut short by it, and a constraint that is large from
+            the start may grow to twice its size. Passing half of ``max_nodes`` counts as well.
 
     Raises:
-        CompileError: the constraint matches no text, or names a special token that the vocabulary lacks.
+        CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; max_memory is
+            negative.
         LimitError: see ``max_nodes`` and ``fuel``.
     """
     if not isinstance(constraint, Constraint):
@@ -136,26 +182,48 @@ def compile(
             f"compile takes a constraint, not {type(constraint).__name__}{hint}", code="not-a-constraint"
         )
     if not cache:
-        return Guide(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel)
-    key = (
-        id(vocabulary),
-        constraint,
-        max_nodes,
-        fuel,
-    )  # the guide keeps its vocabulary, and so the id, alive
+        return Guide(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel, max_memory=max_memory)
+    key = (id(vocabulary), constraint, max_nodes, fuel, max_memory)  # the guide keeps its vocabulary, so the id, alive
     with _lock:
-        if (known := _cache.get(key)) is not None:
+        known = _cache.get(key)
+        if known is not None:
             _cache.move_to_end(key)
-            return known
-    guide = Guide(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel)
+    if known is not None:
+        _make_room(1)
+        return known
+    guide = Guide(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel, max_memory=max_memory)
     with _lock:
         guide = _cache.setdefault(key, guide)
-        while len(_cache) > _CACHED_GUIDES:
-            _cache.popitem(last=False)
+        _cache.move_to_end(key)
+    _make_room(_MISS)
     return guide
+
+
+def _make_room(weight: int) -> None:
+    """Drops what the cache has no room for, the longest unused first.
+
+    The bytes are counted after every ``_CHECK_AFTER`` of ``weight``: guides grow without being compiled, so that hits
+    must count, too.
+    """
+    global _since_check
+    dropped = []  # to be freed without the lock
+    with _lock:
+        while len(_cache) > _CACHED_GUIDES:
+            dropped.append(_cache.popitem(last=False)[1])
+        _since_check += weight
+        if _since_check >= _CHECK_AFTER:
+            _since_check = 0
+            sizes = {key: guide.memory_size_bytes() for key, guide in _cache.items()}
+            total = sum(sizes.values())
+            while total > _CACHED_BYTES and len(_cache) > 1:
+                key, guide = _cache.popitem(last=False)
+                total -= sizes[key]
+                dropped.append(guide)
 
 
 def clear_cache() -> None:
     """Forgets the compiled guides that :func:`compile` keeps."""
     with _lock:
+        dropped = list(_cache.values())
         _cache.clear()
+    del dropped  # freed without the lock

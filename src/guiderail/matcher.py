@@ -31,11 +31,14 @@ class Matcher(_core.Matcher):
     ``rollback(count)``
         Undoes the last ``count`` accepted tokens (a string accepted by ``accept_string`` counts as one).
     ``reset()``
-        Back to the start.
+        Back to the start, and onto a fresh program if the guide needs one.
     ``is_accepting()``, ``is_complete()``, ``is_terminated()``
         The text may stop here; it must (nothing but a stop token can follow); a stop token was accepted.
     ``history()``
         The accepted tokens, -1 for a string.
+    ``state``, ``program``
+        The state is a number of the program, which stays the same from a start to the next ``reset()`` and is shared
+        with forks. States of two programs of one guide have nothing to do with each other (see :class:`Guide`).
     """
 
     __slots__ = ("guide",)
@@ -54,6 +57,10 @@ class Matcher(_core.Matcher):
         return twin
 
     __copy__ = fork
+
+    def dump(self) -> str:
+        """The expression of the state, for people."""
+        return self.program.dump(self.state)
 
     def accept_string(self, text: str | bytes) -> bool:
         """Reads text whatever its tokens; False, and nothing changes, if no match continues so."""
@@ -116,7 +123,7 @@ class Matcher(_core.Matcher):
             longer = core.tokens_with_prefix(tail, 2)
             if any(core.token_bytes(token) != tail for token in longer):
                 keep = i
-        for probe in self.guide.example_continuations(after.state):
+        for probe in self.guide.example_continuations(after.state, program=after.program):
             again = list(encode(text + probe))[skip:]
             same = 0
             while same < min(keep, len(again)) and again[same] == new[same]:
