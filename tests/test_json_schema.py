@@ -308,6 +308,14 @@ def test_free_white_space_is_bounded() -> None:
     ]
 
 
+@pytest.mark.parametrize("value", ["[]", "{}"])
+@pytest.mark.parametrize("more", [{}, {"maxItems": 0, "maxProperties": 0}, {"maxItems": 3, "maxProperties": 3}])
+def test_what_is_empty_is_one_place_for_white_space(value: str, more: dict[str, int]) -> None:
+    left, right = value
+    sizes = [left + " " * size + right for size in (0, 8, 9)]
+    assert texts({"type": ["array", "object"], **more}, *sizes, layout="free", max_whitespace=8) == [True, True, False]
+
+
 def test_order_of_properties() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["b"]}
     pair, other = '{"a": 1, "b": 2}', '{"b": 2, "a": 1}'

@@ -130,6 +130,7 @@ class JsonNotation(Notation):
             space = b.repeat(b.byte_class(b" \t\n\r"), 0, options.max_whitespace)
             comma, colon = b.concat([space, comma, space]), b.concat([space, colon, space])
             first = last = space
+            empty = b.concat([b.literal(left), space, b.literal(right)])  # one place, not two
         if options.separators is not None:
             comma, colon = (b.literal(text.encode()) for text in options.separators)
         if layout == "indented":
