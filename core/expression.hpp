@@ -181,9 +181,11 @@ class Arena {
   void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
   bool cap_hit() const { return cap_hit_; }
   Id repeat_less(Id repeat_node);  // the Repeat after one iteration
-  // A Key of which nothing is known but that it differs from all names, and that any text may follow; or kEmpty.
-  bool free_key(Id e) const;
-  bool free_item(Id e) const;  // the same of an item of a Distinct
+  // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
+  // goes on with C*; kUnknown if it is none.
+  u32 free_key(Id e) const;
+  u32 endless_class(Id text) const;  // C, if the text is C{m,}; else kUnknown
+  bool free_item(Id e) const;        // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
   // them (kEmpty: only names are keys). False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);

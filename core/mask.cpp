@@ -218,18 +218,11 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
         if (n.b != kBetween) return false;
         e = n.a;
         continue;
-      case Kind::Key: return arena_.free_key(e);
+      case Kind::Key: return arena_.free_key(e) != kUnknown;
       case Kind::Distinct: return arena_.free_item(e);
       default: return false;
     }
   }
-}
-
-MaskBuilder::Loop MaskBuilder::free_loop(Id e) {
-  ByteSet quote_or_escape;
-  quote_or_escape.add('"');
-  quote_or_escape.add('\\');
-  return {raw_characters(), 0, kInf, kEmpty, e, quote_or_escape};
 }
 
 // Takes e apart into loops over a class and the rest. False: not worth it.
@@ -254,8 +247,8 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
       head = n.a;
       outer = n.b;
     }
-    if (all_free(x)) {
-      loops.push_back(free_loop(x));
+    if (arena_.node(head).kind == Kind::Key || arena_.node(head).kind == Kind::Distinct) {
+      if (!free_loop(x, loops)) rest.push_back(x);
       continue;
     }
     // in a string the parts stay wrapped: escaped(head inner) outer
@@ -320,23 +313,129 @@ std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
   return cost;
 }
 
-// Keys or items in progress of which nothing is known: any character leads back, whatever their number.
-bool MaskBuilder::all_free(Id e) const {
+// Is a string that may end here followed by nothing but its quote?
+bool MaskBuilder::leaves_by_quote(Id head, Id tail) const {
+  if (!arena_.nullable(head)) return true;
+  const ByteSet& first = arena_.first(tail);
+  return first.has('"') && first.count() == 1;
+}
+
+// The raw characters C of strings, keys or items in progress that go on with C* and know nothing else: all characters
+// of C lead to one state, whatever the number of alternatives. Null if e is not of that kind.
+CharSet::Ptr MaskBuilder::free_class(Id e) const {
   const Node& n = arena_.node(e);
-  if (n.kind == Kind::Concat) return all_free(n.a);
-  if (n.kind != Kind::Union) return arena_.free_key(e) || arena_.free_item(e);
-  for (Id m : arena_.operands(e))
-    if (!all_free(m)) return false;
+  auto raw = [&](u32 set) {
+    if (set == kUnknown) return CharSet::Ptr();
+    const CharSet::Ptr& chars = arena_.charset_ptr(set);
+    return chars == CharSet::any() ? raw_characters() : CharSet::intersect(*chars, *raw_characters());
+  };
+  switch (n.kind) {
+    case Kind::Concat: return leaves_by_quote(n.a, n.b) ? free_class(n.a) : nullptr;
+    case Kind::Union: {
+      CharSet::Ptr chars;
+      for (Id m : arena_.operands(e)) {
+        const CharSet::Ptr more = free_class(m);
+        if (!more || (chars && chars != more)) return nullptr;
+        chars = more;
+      }
+      return chars;
+    }
+    case Kind::Escaped: return n.b == kBetween ? raw(arena_.endless_class(n.a)) : nullptr;
+    case Kind::Key: return raw(arena_.free_key(e));
+    default: return arena_.free_item(e) ? raw_characters() : nullptr;
+  }
+}
+
+// A loop over such a class if one character more makes no difference.
+bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
+  const CharSet::Ptr chars = free_class(e);
+  if (!chars || chars->ranges().empty()) return false;
+  auto read = [&](Id s) {
+    for (char c : utf8(chars->ranges()[0].first)) s = step(s, static_cast<u8>(c));
+    return s;
+  };
+  const Id inside = read(e);
+  if (inside == kEmpty || read(inside) != inside) return false;
+  ByteSet quote_or_escape;
+  quote_or_escape.add('"');
+  quote_or_escape.add('\\');
+  loops.push_back({chars, 0, kInf, kEmpty, e, quote_or_escape, inside});
+  return true;
+}
+
+// Texts that tell no character from another: any{m,n} and what is made of it.
+bool MaskBuilder::uniform_text(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  if (depth > 8) return false;
+  switch (n.kind) {
+    case Kind::Epsilon: return true;
+    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
+    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
+    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : arena_.operands(text))
+        if (!uniform_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+bool MaskBuilder::all_uniform(Id e) const {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: return all_uniform(n.a) && leaves_by_quote(n.a, n.b);
+    case Kind::Union: {
+      for (Id m : arena_.operands(e))
+        if (!all_uniform(m)) return false;
+      return true;
+    }
+    case Kind::Escaped: return n.b == kBetween && uniform_text(n.a, 0);
+    default: {
+      const u32 set = arena_.free_key(e);
+      return arena_.free_item(e) || (set != kUnknown && arena_.charset_ptr(set) == CharSet::any());
+    }
+  }
+}
+
+// Several strings or keys at once that count their characters at most: the states after 1, 2, 3 … characters are a
+// single chain.
+bool MaskBuilder::uniform(Id e, u32 node) {
+  const Id head = arena_.node(e).kind == Kind::Concat ? arena_.node(e).a : e;
+  if (arena_.node(head).kind != Kind::Union || !all_uniform(e)) return false;
+  const Shared shared(*this);
+  auto mask = vocabulary_.class_mask(raw_characters(), node);
+  std::vector<Id> chain{e};
+  while (chain.size() <= vocabulary_.longest() + 1) {
+    const Id next = step(chain.back(), 'a');
+    if (next == kEmpty || next == chain.back()) break;
+    chain.push_back(next);
+  }
+  const bool endless = step(chain.back(), 'a') == chain.back();
+  const u32 last = static_cast<u32>(chain.size()) - 1;
+  add(*mask, endless ? kInf : last);
+  const u32 base = trie_.nodes[node].chars;
+  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
+    for (u32 i = mask->exit_at[byte]; i < mask->exit_at[byte + 1u]; ++i) {
+      const u32 at = mask->exits[i];
+      const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+      if (read > last && !endless) continue;
+      if (const Id next = step(chain[std::min(read, last)], byte); next != kEmpty) enter(next, at);
+    }
+    const u32 at = vocabulary_.child(node, byte);
+    if (at == kNoFan) continue;
+    if (const Id next = step(e, byte); next != kEmpty) enter(next, at);
+  }
   return true;
 }
 
 bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<Loop> loops;
   std::vector<Id> rest;
-  if (all_free(e))
-    loops.push_back(free_loop(e));
-  else if (!starts_with_loop(e, 0) || !split(e, loops, rest))
-    return false;
+  if (!free_loop(e, loops)) {
+    if (uniform(e, node)) return true;
+    if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
+  }
   std::size_t cost = 0;
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
@@ -368,7 +467,7 @@ bool MaskBuilder::structural(Id e, u32 node) {
 
 // A loop in a string, or a key, after some characters of its class.
 Id MaskBuilder::after(const Loop& loop, u32 chars) {
-  if (loop.unit == kEmpty) return loop.whole;
+  if (loop.unit == kEmpty) return chars == 0 ? loop.whole : loop.inside;
   const Id left =
       arena_.repeat(loop.unit, loop.min - std::min(loop.min, chars), loop.max == kInf ? kInf : loop.max - chars);
   return arena_.concat(arena_.escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
@@ -390,6 +489,7 @@ bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
 void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
   if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
   exit_states_[0] = state;
+  arena_.ensure_row(state);
   for (u32 n = 1; n < trie.nodes.size();) {
     const ExitTrie::Node& t = trie.nodes[n];
     const Id next = step(exit_states_[t.depth - 1], t.byte);
@@ -399,6 +499,7 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
     }
     for (u32 i = t.first; i < t.last; ++i) set(trie.tokens[i]);
     exit_states_[t.depth] = next;
+    if (t.end > n + 1) arena_.ensure_row(next);
     n = next == kEpsilon ? t.end : n + 1;
   }
 }
@@ -411,22 +512,26 @@ bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
   return true;
 }
 
+// The tokens that leave a class by a byte that is in no path of it, into one state whatever came before. `added`: the
+// tokens of the class are in the mask.
+void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
+  auto exits = vocabulary_.exit_trie(mask, byte);
+  if (postpone_exits(*exits, next, 0)) return;
+  if (!added && exits->dense) {
+    add(exits->dense);
+    added = true;
+  } else {
+    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
+    touched_ = true;
+  }
+  walk_exits(*exits, next);
+}
+
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
   bool added = false;
-  auto leave = [&](u8 b, Id next) {  // by a byte outside the class, whatever the count
-    auto exits = vocabulary_.exit_trie(mask, b);
-    if (postpone_exits(*exits, next, 0)) return;
-    if (!added && exits->dense) {
-      add(exits->dense);
-      added = true;
-    } else {
-      for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
-    }
-    walk_exits(*exits, next);
-  };
   std::vector<std::pair<u8, Id>> ways;  // that depend on nothing but the byte
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
@@ -440,7 +545,7 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   if (merged)
     for (auto& [b, next] : ways)
       if (!inside.has(b)) {
-        leave(b, next);
+        leave(mask, b, next, added);
         next = kEmpty;
       }
   if (!added) add(mask, loop.max);
@@ -483,12 +588,6 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
 }
 
 // -- keys --
-u32 MaskBuilder::find_below(u32 node, std::string_view text) const {
-  for (char c : text)
-    if ((node = vocabulary_.child(node, static_cast<u8>(c))) == kNoFan) break;
-  return node;
-}
-
 // The same keys without their names, kEmpty if nothing is left; false if something else is among them.
 bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const Node& n = arena_.node(e);
@@ -505,7 +604,7 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
       free = arena_.unite(std::move(members));
       return true;
     }
-    case Kind::Key: free = e; return arena_.free_key(e) || arena_.key_without_names(e, free, rests);
+    case Kind::Key: free = e; return arena_.free_key(e) != kUnknown || arena_.key_without_names(e, free, rests);
     default: return false;
   }
 }
@@ -520,14 +619,29 @@ bool MaskBuilder::names(Id e, u32 node) {
   std::sort(rests.begin(), rests.end());
   rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
   visit(free, node);
+  const bool covers = free_class(free) == raw_characters();  // then what begins a name is in the mask already
   for (const std::string& rest : rests) {
-    const u32 at = find_below(node, rest);
-    if (at == kNoFan) continue;
-    for (u32 n = at; n < trie_.nodes[at].end; ++n)
-      if (int t = trie_.nodes[n].token; t >= 0) words_[static_cast<u32>(t) >> 5] &= ~(1u << (t & 31));
+    if (covers) {
+      u32 end = node;
+      for (std::size_t i = 0; i < rest.size() && end != kNoFan; ++i)
+        end = vocabulary_.child(end, static_cast<u8>(rest[i]));
+      if (end == kNoFan) continue;
+    }
+    u32 at = node;
     Id s = e;
-    for (char c : rest) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
-    if (s != kEmpty) enter(s, at);
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
+      if (at == kNoFan) break;
+      s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(rest[i]));
+      if (i + 1 < rest.size()) {
+        if (const int t = trie_.nodes[at].token; t >= 0 && s != kEmpty) set(t);
+        continue;
+      }
+      for (u32 n = at; n < trie_.nodes[at].end; ++n)
+        if (const int t = trie_.nodes[n].token; t >= 0)
+          words_[static_cast<u32>(t) >> 5] &= ~(1u << (static_cast<u32>(t) & 31));
+      if (s != kEmpty) enter(s, at);
+    }
   }
   return true;
 }
@@ -660,13 +774,23 @@ bool MaskBuilder::semantic(Id e, u32 node) {
   if (!loop.chars) return false;
   const Shared shared(*this);
   auto mask = vocabulary_.class_mask(loop.chars, node);
-  add(*mask, kInf);
-  for (unsigned b = 0; b < 256; ++b) {
-    if (mask->exit_at[b] == mask->exit_at[b + 1]) continue;
-    Id next = step(loop.inside, static_cast<u8>(b));
-    if (next == kEmpty) continue;
-    for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i)
-      if (!mask->is_alive(mask->exits[i])) enter(next, mask->exits[i]);
+  const ByteSet inside = mask->chars->first();
+  bool added = false;
+  for (int pass = 0; pass < 2; ++pass) {  // the merged exits first: they know the class as a bitset
+    for (unsigned b = 0; b < 256; ++b) {
+      const u8 byte = static_cast<u8>(b);
+      if (mask->exit_at[b] == mask->exit_at[b + 1] || inside.has(byte) != (pass == 1)) continue;
+      const Id next = step(loop.inside, byte);
+      if (next == kEmpty) continue;
+      if (pass == 0) {
+        leave(*mask, byte, next, added);
+        continue;
+      }
+      for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i)
+        if (!mask->is_alive(mask->exits[i])) enter(next, mask->exits[i]);
+    }
+    if (!added) add(*mask, kInf);
+    added = true;
   }
   enter_outside(*mask, e, node);
   return true;

@@ -26,9 +26,10 @@ class MaskBuilder {
   struct Loop {  // one alternative C{min,max} tail
     CharSet::Ptr chars;
     u32 min, max;
-    Id tail;        // left by its own first bytes
-    Id whole;       // the alternative itself
-    ByteSet other;  // bytes by which the alternative leaves C without entering the tail: a quote, an escape
+    Id tail;             // left by its own first bytes
+    Id whole;            // the alternative itself
+    ByteSet other;       // bytes by which the alternative leaves C without entering the tail: a quote, an escape
+    Id inside = kEmpty;  // where that is one state: the alternative after characters of C
     // of a loop in a string: whole = escaped(unit{min,max} inner) outer, and C are the raw characters of the unit
     Id unit = kEmpty, inner = kEpsilon, outer = kEpsilon;
     Escapes mode = Escapes::Canonical;
@@ -45,16 +46,20 @@ class MaskBuilder {
   bool structural(Id e, u32 node);
   bool semantic(Id e, u32 node);
   bool in_string(Id e) const;
-  bool all_free(Id e) const;
-  static Loop free_loop(Id e);
+  bool leaves_by_quote(Id head, Id tail) const;
+  CharSet::Ptr free_class(Id e) const;
+  bool uniform_text(Id text, int depth) const;
+  bool all_uniform(Id e) const;
+  bool uniform(Id e, u32 node);
+  bool free_loop(Id e, std::vector<Loop>& loops);
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
+  void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   void walk_exits(const ExitTrie& trie, Id state);
-  u32 find_below(u32 node, std::string_view text) const;
   bool goes_on(const Loop& loop, const ClassMask& mask);
   bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);

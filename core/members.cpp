@@ -105,7 +105,11 @@ Id Arena::members(MemberTable table) {
     take(o.value);
     h = hash_step(h, u64{o.discharges} << 1 | o.dense);
   }
-  table.dense = table.others.size() == 1 && table.others[0].dense && table.others[0].key == any_text_;
+  table.dense = !table.others.empty();
+  for (OtherKeys& o : table.others) {
+    o.dense = o.dense || endless_class(o.key) != kUnknown;
+    table.dense = table.dense && o.dense;
+  }
   table.hash = h;
   if (frozen_) table.flags |= kExactStep;  // made of a text met while reading
   u32 value = kInf;
@@ -328,8 +332,9 @@ Id Arena::key_node(KeyState key) {
     const u32 field = table.order[k];
     if (!allowed_at(key.members, field)) continue;
     const std::string& name = table.names[field];
+    const bool whole = name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) != 0x80;
     live_now = key.at == kBetween ||
-               (name.size() > key.depth &&
+               (whole &&
                 escape_range(key.at, table.escapes)->contains(character_at(std::string_view(name).substr(key.depth))));
   }
   for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
@@ -467,13 +472,25 @@ Id Arena::close_key(const KeyState& key) {
   return unite(std::move(ways));
 }
 
-bool Arena::free_key(Id e) const {
+u32 Arena::endless_class(Id text) const {
+  const Node& n = node(text);
+  return n.kind == Kind::Repeat && n.max == kInf && !n.b && node(n.a).kind == Kind::Class ? node(n.a).a : kUnknown;
+}
+
+u32 Arena::free_key(Id e) const {
   const Node& n = node(e);
-  if (n.kind != Kind::Key) return false;
+  if (n.kind != Kind::Key) return kUnknown;
   const KeyState& key = json_->keys.values[n.a];
-  const MemberTable& table = json_->tables[json_->members.values[key.members].table];
-  return table.dense && key.quoted && key.at == kBetween && key.lo == key.hi && key.seen_lo == key.seen_hi &&
-         (key.text == kSomeText || key.text == 0) && key.others[0] == any_text_;
+  const bool named = key.lo < key.hi || key.seen_lo < key.seen_hi;
+  if (named || !key.quoted || key.at != kBetween || (key.text != kSomeText && key.text != 0)) return kUnknown;
+  u32 set = kUnknown;
+  for (Id o : key.others) {
+    if (o == kEmpty) continue;
+    const u32 other = endless_class(o);
+    if (other == kUnknown || (set != kUnknown && set != other)) return kUnknown;
+    set = other;
+  }
+  return set;
 }
 
 bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
@@ -483,7 +500,8 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const MemberTable& table = json_->tables[state.table];
   if (table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween) return false;
   const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
-  if (!closed && (!table.dense || (key.text != kSomeText && key.text != 0) || key.others[0] != any_text_)) return false;
+  if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
+  if (!closed && (!table.dense || (key.text != kSomeText && key.text != 0))) return false;
   for (u32 k = key.lo; k < key.hi; ++k)
     rests.push_back(canonical_spelling(std::string_view(table.names[table.order[k]]).substr(key.depth)) + '"');
   for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
@@ -494,7 +512,7 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
   bare.text = kSomeText;
   free = key_node(std::move(bare));
-  return true;
+  return free == kEmpty || free_key(free) != kUnknown;
 }
 
 // Masks of keys that no name begins with are one mask.

@@ -36,7 +36,7 @@ struct MemberTable {
   std::vector<u64> needed;    // bits of `required`
   std::vector<u64> possible;  // bits of the names that are not forbidden
   u32 least = 0;              // characters of any member: a key in quotes, a colon, the shortest value
-  bool dense = false;         // one kind of other keys, dense: any text
+  bool dense = false;         // of every kind of other keys
   u32 flags = 0;
   Hash hash;
 };
