@@ -229,6 +229,7 @@ class Arena {
   }
   u32 byte_class_count() const { return class_count_; }
   const std::vector<Symbol>& symbols() const { return symbols_; }
+  bool has_json() const { return json_ != nullptr; }
   bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 node_count() const { return count_; }
@@ -285,6 +286,7 @@ class Arena {
   bool others_allowed(const MemberState& state) const;
   bool allowed_at(u32 state, u32 field);  // the same by id, remembered
   bool others_allowed_at(u32 state);
+  u32 count_other_texts(const MemberTable& table);
   bool counts_fit(const MemberState& state, u32 field) const;
   bool feasible(const MemberState& state) const;
   MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;

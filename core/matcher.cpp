@@ -122,13 +122,14 @@ std::string Program::forced(Id state, std::size_t limit) {
   return out;
 }
 
-// A* with the characters that are known to be missing: of printable ASCII and without escapes if there is one, for then
-// the states are few.
+// A* with the characters that are known to be missing. Of JSON: of printable ASCII and without escapes if there is one,
+// for then the states are few.
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   if (start == kEmpty) return false;
   Lock lock(*this);
   const Id exact = start;
-  for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}}) {
+  for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
+    if (!arena_->has_json() && (plain || forget)) continue;  // the states are few: the shortest of all
     auto seen = [&](Id e) { return forget ? arena_->without_texts(e) : e; };
     start = seen(exact);
     struct Item {

@@ -13,7 +13,8 @@ namespace guiderail {
 namespace {
 
 constexpr std::size_t kMostObligations = 10;
-constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
+constexpr std::size_t kLongestKey = 64;  // bytes, where keys are counted
+constexpr u32 kOther = kInf - 1;         // in the place of a name: some other key
 
 u64 hash_bits(const Bits& bits) {
   Hash h;
@@ -63,6 +64,30 @@ void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
 
 }  // namespace
 
+// The texts of other keys, if they are fewer than the least number of members; else kInf.
+u32 Arena::count_other_texts(const MemberTable& table) {
+  for (const OtherKeys& o : table.others)
+    if (node(o.key).longest == kInf && !has(o.key, kSearch)) return kInf;
+  std::vector<std::string> found;
+  std::vector<std::pair<Id, std::string>> stack;
+  for (const OtherKeys& o : table.others) stack.push_back({o.key, ""});
+  while (!stack.empty() && found.size() < table.min) {
+    auto [e, text] = std::move(stack.back());
+    stack.pop_back();
+    if (nullable(e) && std::find(found.begin(), found.end(), text) == found.end() &&
+        std::find(table.names.begin(), table.names.end(), text) == table.names.end())
+      found.push_back(text);
+    if (text.size() > kLongestKey) return kInf;
+    const ByteSet possible = first(e);
+    for (unsigned b = 256; b-- > 0;) {
+      if (!possible.has(static_cast<u8>(b))) continue;
+      if (const Id next = derive(e, static_cast<u8>(b)); next != kEmpty && live(next))
+        stack.push_back({next, text + static_cast<char>(b)});
+    }
+  }
+  return found.size() < table.min ? static_cast<u32>(found.size()) : kInf;
+}
+
 Id Arena::members(MemberTable table) {
   if (!json_) json_ = std::make_unique<JsonParts>();
   const u32 count = static_cast<u32>(table.names.size());
@@ -105,6 +130,7 @@ Id Arena::members(MemberTable table) {
     take(o.value);
     h = hash_step(h, u64{o.discharges} << 1 | o.dense);
   }
+  if (table.min > 0) table.other_texts = count_other_texts(table);
   table.dense = !table.others.empty();
   for (OtherKeys& o : table.others) {
     o.dense = o.dense || endless_class(o.key) != kUnknown;
@@ -172,7 +198,8 @@ MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges
 // key)?
 bool Arena::counts_fit(const MemberState& state, u32 field) const {
   const MemberTable& table = json_->tables[state.table];
-  if (table.max == kInf && (table.min == 0 || !table.others.empty())) return true;
+  const bool plenty = !table.others.empty() && table.other_texts == kInf;
+  if (table.max == kInf && (table.min == 0 || plenty)) return true;
   u32 due = 0, left = 0, count = state.count + (field == kInf ? 0 : 1);
   for (u32 i = 0; i < state.gone.size(); ++i) {
     u64 gone = state.gone[i];
@@ -186,7 +213,12 @@ bool Arena::counts_fit(const MemberState& state, u32 field) const {
     left += static_cast<u32>(std::popcount(table.possible[i] & ~gone));
   }
   if (table.max != kInf && (count > table.max || due > table.max - count)) return false;
-  return count >= table.min || !table.others.empty() || left >= table.min - count;
+  if (count >= table.min || plenty) return true;
+  if (!table.others.empty()) {
+    const u32 written = static_cast<u32>(state.seen.size()) + state.some + (field == kOther ? 1 : 0);
+    left += table.other_texts - std::min(written, table.other_texts);
+  }
+  return left >= table.min - count;
 }
 
 // The same with obligations: the fewest members that fulfil them are found exactly, over sets of obligations: names

@@ -26,6 +26,7 @@ struct MemberTable {
   std::vector<std::vector<Alternative>> values;  // none: the name is forbidden
   std::vector<u8> required;                      // by name
   std::vector<OtherKeys> others;                 // keys that are none of the names
+  u32 other_texts = kInf;                        // how many such keys there are, where too few of them could matter
   Id comma = kEmpty, colon = kEmpty;
   bool ordered = false;
   u32 min = 0, max = kInf;  // members
