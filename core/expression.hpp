@@ -117,6 +117,7 @@ struct MemberTable;
 struct MemberState;
 struct KeyState;
 struct JsonParts;
+struct MemberFacts;
 
 using Symbol = std::variant<std::string, u32>;  // a special token by its text or its id
 
@@ -286,6 +287,7 @@ class Arena {
   bool others_allowed(const MemberState& state) const;
   bool allowed_at(u32 state, u32 field);  // the same by id, remembered
   bool others_allowed_at(u32 state);
+  MemberFacts& facts_of(u32 state);
   u32 count_other_texts(const MemberTable& table);
   bool counts_fit(const MemberState& state, u32 field) const;
   bool feasible(const MemberState& state) const;

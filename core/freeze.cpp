@@ -60,6 +60,9 @@ void Arena::ensure_classes() {
     classes_[b] = static_cast<u8>(cls[b]);
     representatives_[cls[b]] = static_cast<u8>(b);
   }
+  // printable where the class has such a byte: searches for plain texts see representatives only
+  for (unsigned b = 0x7F; b-- > 0x20;)
+    if (b != '\\') representatives_[cls[b]] = static_cast<u8>(b);
   class_count_ = n;
 }
 

@@ -312,6 +312,16 @@ bool Arena::allowed_at(u32 state, u32 field) {
   return known == 2;
 }
 
+MemberFacts& Arena::facts_of(u32 state) {
+  if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
+  MemberFacts& facts = json_->facts[state];
+  if (facts.hash == Hash{}) {
+    const MemberState& members = json_->members.values[state];
+    facts.hash = hash_state(members, json_->tables[members.table], json_->texts);
+  }
+  return facts;
+}
+
 bool Arena::others_allowed_at(u32 state) {
   if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
   u8& known = json_->facts[state].others;
@@ -342,15 +352,20 @@ Id Arena::derive_members(Id e, u8 byte) {
   const MemberState& state = json_->members.values[node(e).a];
   const MemberTable& table = json_->tables[state.table];
   if (state.count > 0 && !first(table.comma).has(byte)) return kEmpty;
-  KeyState key;
-  key.members = node(e).a;
-  key.hi = static_cast<u32>(table.order.size());
-  key.seen_hi = static_cast<u32>(state.seen.size());
-  key.text = table.others.empty() ? kSomeText : 0;
-  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+  const u32 id = node(e).a;
   const bool at_start = state.count == 0;
-  if (state.some && !table.dense && others_allowed_at(node(e).a)) return unknown();
-  const Id start = key_node(std::move(key));
+  if (state.some && !table.dense && others_allowed_at(id)) return unknown();
+  Id start = facts_of(id).start;
+  if (start == kEmpty) {
+    KeyState key;
+    key.members = id;
+    key.hi = static_cast<u32>(table.order.size());
+    key.seen_hi = static_cast<u32>(state.seen.size());
+    key.text = table.others.empty() ? kSomeText : 0;
+    for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+    start = key_node(std::move(key));
+    facts_of(id).start = start;
+  }
   if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
 }
@@ -383,7 +398,7 @@ Id Arena::key_node(KeyState key) {
   }
   if (!live_now) return kEmpty;
   Draft d = draft(Kind::Key);
-  Hash h = hash_step(d.hash, hash_state(state, table, json_->texts));
+  Hash h = hash_step(d.hash, facts_of(key.members).hash);
   h = hash_step(hash_step(h, u64{key.quoted} << 32 | key.at), u64{key.depth} << 32 | (key.hi - key.lo));
   h = hash_step(h, u64{key.lo} << 32 | key.seen_lo);
   h = hash_step(h, u64{key.text == kSomeText} << 32 | key.seen_hi);

@@ -137,6 +137,8 @@ class Texts {
 struct MemberFacts {  // of a MemberState, by its id: 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
+  Hash hash;     // of the state; all zero: not computed
+  Id start = 0;  // the Key before its opening quote; 0: not made
 };
 
 struct JsonParts {

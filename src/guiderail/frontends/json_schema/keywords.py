@@ -458,12 +458,19 @@ def _patterns(
         return (), both
     if all(term is TRUE for _, term in entries) and rest is TRUE:
         return (), rest
-    rules = KeyRules(tuple(entries), rest)
+    algebra = node.scope.document.algebra
     for name, own in named.items():
         more = [term for language, term in entries if name in language]
         if more:
-            named[name] = node.scope.document.algebra.and_terms([own, *more])
-    return (rules,), TRUE
+            named[name] = algebra.and_terms([own, *more])
+    # patterns of a few words name members, and members with names are cheap
+    for words in [texts for language, _ in entries if (texts := language.finite_texts()) is not None]:
+        for name in sorted(words - named.keys()):
+            named[name] = algebra.and_terms([term for language, term in entries if name in language])
+    entries = [(language, term) for language, term in entries if language.finite_texts() is None]
+    if not entries:
+        return (), rest
+    return (KeyRules(tuple(entries), rest),), TRUE
 
 
 def _names(

@@ -15,6 +15,7 @@ always a subset of the exact set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -30,6 +31,9 @@ from guiderail.program import Program, build_program
 __all__ = ["Strings"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
+
+
+_ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*)\)|([A-Za-z0-9_-]+))\$")
 
 
 class Strings:
@@ -70,6 +74,8 @@ class Strings:
             PatternError: the pattern is malformed in every dialect, or no automaton can do it; with its span.
             LimitError: groups nest too deep.
         """
+        if plain := _ALTERNATIVES.fullmatch(pattern):  # a few words: as names of members they cost nothing
+            return Strings.texts((plain[1] or plain[2]).split("|"))
         return Strings.constraint(read_pattern(pattern))
 
     @staticmethod
