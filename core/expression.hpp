@@ -284,7 +284,7 @@ class Arena {
   ByteSet first_member(Id e);
   bool feed_key(KeyState& key, u8 byte);
   bool allowed(const MemberState& state, u32 field) const;
-  bool others_allowed(const MemberState& state) const;
+  bool others_allowed(const MemberState& state);
   bool allowed_at(u32 state, u32 field);  // the same by id, remembered
   bool others_allowed_at(u32 state);
   MemberFacts& facts_of(u32 state);

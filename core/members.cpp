@@ -31,6 +31,13 @@ Hash hash_state(const MemberState& s, const MemberTable& table, Texts& texts) {
   return hash_step(h, s.some);
 }
 
+// How many names that must come have not.
+u32 names_due(const MemberTable& table, const Bits& gone) {
+  u32 due = 0;
+  for (std::size_t i = 0; i < gone.size(); ++i) due += static_cast<u32>(std::popcount(table.needed[i] & ~gone[i]));
+  return due;
+}
+
 // One character of UTF-8 text.
 u32 character_at(std::string_view text) {
   const u8 b = static_cast<u8>(text[0]);
@@ -154,9 +161,7 @@ Id Arena::members(MemberTable table) {
 // Characters that complete the object, at least: the names that are due, at the length of the least member.
 u32 Arena::shortest_members(const MemberState& state, u32 written) const {
   const MemberTable& table = json_->tables[state.table];
-  u32 due = 0;
-  for (std::size_t i = 0; i < state.gone.size(); ++i)
-    due += static_cast<u32>(std::popcount(table.needed[i] & ~state.gone[i]));
+  u32 due = names_due(table, state.gone);
   if (state.count < table.min) due = std::max(due, table.min - state.count);
   if (state.pending) due = std::max(due, 1u);
   due = due > written ? due - written : 0;
@@ -226,7 +231,6 @@ bool Arena::counts_fit(const MemberState& state, u32 field) const {
 bool Arena::feasible(const MemberState& state) const {
   const MemberTable& table = json_->tables[state.table];
   if (state.pending == 0) return counts_fit(state, kInf);
-  u32 available = 0;
   // compress the pending obligations into consecutive bits
   std::vector<u32> bits;
   for (u32 i = 0; i < 32; ++i)
@@ -241,22 +245,20 @@ bool Arena::feasible(const MemberState& state) const {
   std::vector<u32> fewest(sets, kInf);  // by set of obligations fulfilled
   fewest[0] = 0;
   auto choose = [&](const std::vector<Alternative>& values, bool must) {
-    std::vector<u32> next(fewest.begin(), fewest.begin() + sets);
-    if (must) next.assign(sets, kInf);
+    std::vector<u32> next = must ? std::vector<u32>(sets, kInf) : fewest;
     for (const Alternative& a : values) {
       const u32 gain = squeeze(a.discharges);
       if (gain == 0 && !must) continue;
       for (u32 s = 0; s < sets; ++s)
         if (fewest[s] != kInf) next[s | gain] = std::min(next[s | gain], fewest[s] + 1);
     }
-    std::copy(next.begin(), next.end(), fewest.begin());
+    fewest = std::move(next);
   };
   for (u32 i = 0; i < table.names.size(); ++i) {
     if (bit(state.gone, i) || table.values[i].empty()) {
       if (bit(table.needed, i) && !bit(state.gone, i)) return false;
       continue;
     }
-    ++available;
     if (table.required[i]) choose(table.values[i], true);
   }
   for (u32 i = 0; i < table.names.size(); ++i)
@@ -265,7 +267,7 @@ bool Arena::feasible(const MemberState& state) const {
     for (std::size_t k = 0; k < bits.size(); ++k) choose({{o.value, o.discharges}}, false);
   if (fewest[all] == kInf) return false;
   if (table.max != kInf && (state.count > table.max || fewest[all] > table.max - state.count)) return false;
-  return state.count >= table.min || !table.others.empty() || available >= table.min - state.count;
+  return counts_fit(state, kInf);
 }
 
 bool Arena::allowed(const MemberState& state, u32 field) const {
@@ -283,56 +285,42 @@ bool Arena::allowed(const MemberState& state, u32 field) const {
   return false;
 }
 
-bool Arena::others_allowed(const MemberState& state) const {
+bool Arena::others_allowed(const MemberState& state) {
   const MemberTable& table = json_->tables[state.table];
-  if (table.others.empty()) return false;
-  if (table.ordered)
-    for (std::size_t i = 0; i < state.gone.size(); ++i)
-      if (table.needed[i] & ~state.gone[i]) return false;
+  if (table.others.empty() || (table.ordered && names_due(table, state.gone) > 0)) return false;
   if (state.pending == 0) return counts_fit(state, kOther);
-  MemberState after = state;
-  if (table.ordered)
-    for (u32 i = 0; i < table.names.size(); ++i) set_bit(after.gone, i);
-  if (table.max != kInf) ++after.count;
-  for (const OtherKeys& o : table.others) {
-    after.pending = state.pending & ~o.discharges;
-    if (feasible(after)) return true;
-  }
+  for (const OtherKeys& o : table.others)
+    if (feasible(with_other(state, kSomeText, o.discharges))) return true;
   return false;
 }
 
+MemberFacts& Arena::facts_of(u32 state) {
+  while (json_->facts.size() <= state) {
+    const MemberState& members = json_->members.values[json_->facts.size()];
+    json_->facts.emplace_back().hash = hash_state(members, json_->tables[members.table], json_->texts);
+  }
+  return json_->facts[state];
+}
+
 bool Arena::allowed_at(u32 state, u32 field) {
-  if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
-  MemberFacts& facts = json_->facts[state];
   const MemberState& members = json_->members.values[state];
   if (members.pending == 0) return allowed(members, field);
+  MemberFacts& facts = facts_of(state);
   if (facts.fields.empty()) facts.fields.resize(json_->tables[members.table].names.size());
   u8& known = facts.fields[field];
   if (!known) known = allowed(members, field) ? 2 : 1;
   return known == 2;
 }
 
-MemberFacts& Arena::facts_of(u32 state) {
-  if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
-  MemberFacts& facts = json_->facts[state];
-  if (facts.hash == Hash{}) {
-    const MemberState& members = json_->members.values[state];
-    facts.hash = hash_state(members, json_->tables[members.table], json_->texts);
-  }
-  return facts;
-}
-
 bool Arena::others_allowed_at(u32 state) {
-  if (json_->facts.size() <= state) json_->facts.resize(state + 1u);
-  u8& known = json_->facts[state].others;
+  u8& known = facts_of(state).others;
   if (!known) known = others_allowed(json_->members.values[state]) ? 2 : 1;
   return known == 2;
 }
 
 Id Arena::members_node(MemberState state) {
   const MemberTable& table = json_->tables[state.table];
-  bool can_end = state.pending == 0 && state.count >= table.min;
-  for (std::size_t i = 0; i < state.gone.size(); ++i) can_end = can_end && !(table.needed[i] & ~state.gone[i]);
+  const bool can_end = state.pending == 0 && state.count >= table.min && names_due(table, state.gone) == 0;
   bool can_go_on = others_allowed(state);
   for (u32 i = 0; i < table.names.size() && !can_go_on; ++i) can_go_on = allowed(state, i);
   if (!can_go_on) return can_end ? kEpsilon : kEmpty;
@@ -402,11 +390,11 @@ Id Arena::key_node(KeyState key) {
   h = hash_step(hash_step(h, u64{key.quoted} << 32 | key.at), u64{key.depth} << 32 | (key.hi - key.lo));
   h = hash_step(h, u64{key.lo} << 32 | key.seen_lo);
   h = hash_step(h, u64{key.text == kSomeText} << 32 | key.seen_hi);
-  if (key.text != 0 && key.text != kSomeText) h = hash_step(hash_step(h, salt_), key.text);  // this arena's own
+  if (key.remembers()) h = hash_step(hash_step(h, salt_), key.text);  // this arena's own
   for (Id o : key.others) h = hash_step(h, node(o).hash);
   d.hash = h;
   d.flags = table.flags;
-  if (key.text != 0 && key.text != kSomeText) d.flags |= kExactKey;
+  if (key.remembers()) d.flags |= kExactKey;
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
   d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, 1));
   d.longest = kInf;
@@ -529,7 +517,7 @@ u32 Arena::free_key(Id e) const {
   if (n.kind != Kind::Key) return kUnknown;
   const KeyState& key = json_->keys.values[n.a];
   const bool named = key.lo < key.hi || key.seen_lo < key.seen_hi;
-  if (named || !key.quoted || key.at != kBetween || (key.text != kSomeText && key.text != 0)) return kUnknown;
+  if (named || !key.quoted || key.at != kBetween || key.remembers()) return kUnknown;
   u32 set = kUnknown;
   for (Id o : key.others) {
     if (o == kEmpty) continue;
@@ -548,7 +536,7 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween) return false;
   const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
-  if (!closed && (!table.dense || (key.text != kSomeText && key.text != 0))) return false;
+  if (!closed && (!table.dense || key.remembers())) return false;
   for (u32 k = key.lo; k < key.hi; ++k)
     rests.push_back(canonical_spelling(std::string_view(table.names[table.order[k]]).substr(key.depth)) + '"');
   for (u32 k = key.seen_lo; k < key.seen_hi; ++k)

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <map>
+#include <unordered_map>
 
 #include "expression.hpp"
 
@@ -68,6 +68,7 @@ struct KeyState {
   u32 seen_lo = 0, seen_hi = 0;  // other keys written with that prefix: a range of MemberState::seen
   u32 text = 0;                  // id of the decoded text so far; kSomeText
   std::vector<Id> others;        // what is left of each kind of other keys
+  bool remembers() const { return text != 0 && text != kSomeText; }
   bool operator==(const KeyState&) const = default;
 };
 
@@ -134,7 +135,7 @@ class Texts {
   std::unordered_map<u32, std::string> whole_;
 };
 
-struct MemberFacts {  // of a MemberState, by its id: 0 not known, 1 no, 2 yes
+struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
   Hash hash;     // of the state; all zero: not computed

@@ -125,39 +125,34 @@ class Algebra:
 
     # -- terms ---------------------------------------------------------------------------------------------------
     def and_terms(self, terms: Iterable[Term]) -> Term:
-        parts: dict[Term, None] = {}
-        for term in terms:
-            if term is FALSE:
-                return FALSE
-            if type(term) is And:
-                for part in term.parts:
-                    parts[part] = None
-            elif term is not TRUE:
-                parts[term] = None
-        if len(parts) < 2:
-            return next(iter(parts), TRUE)
-        key = frozenset(parts)
-        known = self._ands.get(key)
-        if known is None:
-            known = self._ands[key] = FALSE if self._opposed(parts) else And(self, tuple(parts))
-        return known
+        return self._join(terms, And, TRUE, FALSE, self._ands)
 
     def or_terms(self, terms: Iterable[Term]) -> Term:
+        return self._join(terms, Or, FALSE, TRUE, self._ors)
+
+    def _join(
+        self,
+        terms: Iterable[Term],
+        kind: type[And] | type[Or],
+        neutral: Term,
+        absorbing: Term,
+        made: dict[frozenset[Term], Term],
+    ) -> Term:
         parts: dict[Term, None] = {}
         for term in terms:
-            if term is TRUE:
-                return TRUE
-            if type(term) is Or:
+            if term is absorbing:
+                return absorbing
+            if isinstance(term, kind):
                 for part in term.parts:
                     parts[part] = None
-            elif term is not FALSE:
+            elif term is not neutral:
                 parts[term] = None
         if len(parts) < 2:
-            return next(iter(parts), FALSE)
+            return next(iter(parts), neutral)
         key = frozenset(parts)
-        known = self._ors.get(key)
+        known = made.get(key)
         if known is None:
-            known = self._ors[key] = TRUE if self._opposed(parts) else Or(self, tuple(parts))
+            known = made[key] = absorbing if self._opposed(parts) else kind(self, tuple(parts))
         return known
 
     def _opposed(self, parts: dict[Term, None]) -> bool:
