@@ -1,5 +1,5 @@
 #include "bindings.hpp"
-#include "members.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -90,6 +90,34 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   table.escapes = static_cast<Escapes>(escapes);
   table.pending = pending;
   return b.arena().members(std::move(table));
+}
+
+using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
+
+u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u32>>>& terminals,
+               const std::vector<u32>& ignore, const std::optional<Lines>& indentation, nb::bytes before) {
+  Lexer lexer;
+  const std::size_t count = terminals.size();
+  auto check = [&](u32 t) {
+    if (t >= count) throw Error("bad-handle", "no such terminal in this lexer: " + std::to_string(t));
+    return t;
+  };
+  for (const auto& [text, shortest, keyword_of] : terminals) {
+    for (u32 owner : keyword_of) check(owner);
+    lexer.terminals.push_back({b.check(text), shortest, keyword_of});
+  }
+  lexer.ignored.assign(count, 0);
+  for (u32 t : ignore) lexer.ignored[check(t)] = 1;
+  if (indentation) {
+    const auto& [newline, indent, dedent, opening, closing, tab, strict_tabs, final_newline] = *indentation;
+    if (tab == 0) throw Error("bad-bound", "a tab counts at least one column");
+    for (const auto* list : {&opening, &closing})
+      for (u32 t : *list) check(t);
+    lexer.indentation =
+        Indentation{check(newline), check(indent), check(dedent), opening, closing, tab, strict_tabs, final_newline};
+  }
+  lexer.before = std::string(view(before));
+  return b.arena().lexer(std::move(lexer));
 }
 
 Id check_state(Program& p, Id e) {
@@ -193,6 +221,10 @@ void bind_expressions(nb::module_& m) {
           "item", [](Builder& b, Id e, bool infinite) { return b.arena().item(b.check(e), infinite); }, nb::arg(),
           nb::arg("infinite") = false)
       .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
+      .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
+           nb::arg("before") = nb::bytes("", 0))
+      .def("terminal", [](Builder& b, u32 lexer, u32 index) { return b.arena().terminal(lexer, index); })
+      .def("lexed", [](Builder& b, u32 lexer, Id body) { return b.arena().lexed(lexer, b.check(body)); })
       .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
       .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })
       .def("is_empty",

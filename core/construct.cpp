@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "expression.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -277,8 +277,9 @@ Id Arena::unite(std::vector<Id> input) {
     // single characters become one class, single bytes one set
     CharSet::Ptr chars;
     int classes = 0;
-    ByteSet byte_union;
-    int byte_sets = 0;
+    ByteSet byte_union, symbols;
+    int byte_sets = 0, symbol_sets = 0;
+    bool textless = true;
     for (Id e : parts) {
       const Node& n = node(e);
       if (n.kind == Kind::Class) {
@@ -287,16 +288,22 @@ Id Arena::unite(std::vector<Id> input) {
       } else if (n.kind == Kind::Bytes) {
         byte_union |= byte_sets_[n.a];
         ++byte_sets;
+      } else if (n.kind == Kind::Terminal) {
+        symbols |= lex_->symbol_sets[n.a];
+        textless = textless && n.b;
+        ++symbol_sets;
       }
     }
     bool changed = join_escaped(parts);
-    if (classes > 1 || byte_sets > 1) {
+    if (classes > 1 || byte_sets > 1 || symbol_sets > 1) {
       std::erase_if(parts, [&](Id e) {
         Kind k = node(e).kind;
-        return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1);
+        return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1) ||
+               (k == Kind::Terminal && symbol_sets > 1);
       });
       if (classes > 1) parts.push_back(char_class(chars));
       if (byte_sets > 1) parts.push_back(bytes(byte_union));
+      if (symbol_sets > 1) parts.push_back(symbols_of(symbols, textless));
       changed = true;
     }
     // X{a,b} | X{c,d} and X | X{m,n}

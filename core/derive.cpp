@@ -7,7 +7,7 @@
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
 #include <algorithm>
 
-#include "expression.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -93,6 +93,10 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Members: return derive_members(e, byte);
     case Kind::Key: return derive_key(e, byte);
     case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
+    case Kind::Terminal: return lex_->symbol_sets[n.a].has(byte) ? kEpsilon : kEmpty;
+    case Kind::Lexed: return derive(lexed_start(e), byte);
+    case Kind::Scan: return derive_scan(e, byte);
+    case Kind::Fence: return derive_fence(e, byte);
     case Kind::Ref: return derive(rules_[n.a].body, byte);
     case Kind::Greedy: return greedy(derive(n.a, byte));
     case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
@@ -220,6 +224,9 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
     case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
+    case Kind::Lexed: return derive_symbol(lexed_start(e), symbol);
+    case Kind::Scan: return derive_scan_symbol(e, symbol);
+    case Kind::Fence: return derive_symbol(n.b, symbol);
     default: return kEmpty;
   }
 }
@@ -246,6 +253,11 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
       }
       case Kind::Repeat: e = n.a; continue;
       case Kind::Ref: e = rules_[n.a].body; continue;
+      case Kind::Lexed: e = lexed_start(e); continue;
+      case Kind::Scan:
+        for (const auto& entry : std::vector(lex_->states.values[n.a].entries)) first_symbols(entry.text, out);
+        return;
+      case Kind::Fence: e = n.b; continue;
       default: return;
     }
   }
@@ -299,6 +311,10 @@ const ByteSet& Arena::first(Id e) {
     case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Members:
     case Kind::Key: set = first_member(e); break;
+    case Kind::Terminal: set = lex_->symbol_sets[n.a]; break;
+    case Kind::Lexed: set = first(lexed_start(e)); break;
+    case Kind::Scan: set = first_scan(e); break;
+    case Kind::Fence: set = first(n.b); break;
     default: break;
   }
   Hash h;

@@ -1,5 +1,5 @@
 // Expressions in words, for people and for golden tests.
-#include "members.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -177,6 +177,31 @@ std::string Arena::dump(Id root) const {
         out += table.others.empty() ? "}" : shown ? ", *}" : "*}";
         break;
       }
+      case Kind::Terminal: {
+        out += "terminal";
+        const ByteSet& set = lex_->symbol_sets[n.a];
+        for (unsigned s = 0; s < 256; ++s)
+          if (set.has(static_cast<u8>(s))) out += " " + std::to_string(s);
+        break;
+      }
+      case Kind::Lexed: push({text("lexed("), {"", n.b, false}, text(")")}); break;
+      case Kind::Scan: {
+        const LexState& state = lex_->states.values[n.a];
+        std::vector<Item> items{text(state.start ? "scan(|" : "scan(")};
+        std::size_t shown = 0;
+        for (const auto& entry : state.entries) {
+          if (++shown > 8) break;
+          items.push_back(text((shown > 1 ? ", " : "") + std::to_string(entry.key >> 1) + ": "));
+          items.push_back({"", entry.text, false});
+        }
+        if (state.entries.size() > 8) items.push_back(text(", ... " + std::to_string(state.entries.size())));
+        items.push_back(text("; "));
+        items.push_back({"", n.b, false});
+        items.push_back(text(")"));
+        push(std::move(items));
+        break;
+      }
+      case Kind::Fence: push({text("fence("), {"", n.a, false}, text("; "), {"", n.b, false}, text(")")}); break;
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
     }
   }

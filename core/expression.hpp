@@ -22,6 +22,9 @@
 //   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
 //   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
 //   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
+//   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
+//   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
+//   Scan, Fence        a place in one; what follows a lexeme that must not have gone on
 #pragma once
 
 #include <atomic>
@@ -63,7 +66,11 @@ enum class Kind : u8 {
   Members,
   Key,
   Distinct,
-  Item
+  Item,
+  Terminal,
+  Lexed,
+  Scan,
+  Fence
 };
 
 enum Flag : u32 {
@@ -118,6 +125,11 @@ struct MemberState;
 struct KeyState;
 struct JsonParts;
 struct MemberFacts;
+struct Lexer;
+struct LexState;
+struct LexStep;
+struct LexParts;
+struct Layout;
 
 using Symbol = std::variant<std::string, u32>;  // a special token by its text or its id
 
@@ -151,6 +163,9 @@ class Arena {
   Id members(MemberTable table);
   Id item(Id e, bool infinite);
   Id distinct(Id body);
+  u32 lexer(Lexer lexer);
+  Id terminal(u32 lexer, u32 index);
+  Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
   Id rule(std::string name, bool holds_items = false);
   void define(Id rule_ref, Id body);
   Id any_text();
@@ -305,6 +320,32 @@ class Arena {
   Id key_without_text(Id e);
   Id unknown();
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
+  const Lexer& lexer_at(u32 lexer) const;
+  Id symbols_of(const ByteSet& set, bool textless);
+  u32 lex_state(LexState state);
+  u32 lex_start(u32 lexer, const std::vector<u64>& context);
+  u32 lex_start_of(u32 lexer, Id parse, bool brackets);
+  template <class Read>
+  LexStep lex_step_by(u32 state, Read read);
+  LexStep lex_step(u32 state, u8 byte);
+  Id read_text(Id text, u8 byte);
+  Id advance(u32 lexer, Id parse, u32 terminal);
+  bool parse_ends(u32 lexer, Id parse, u32 layout);
+  Id scan(u32 state, Id parse, u32 layout, u32 column);
+  Id scan_start(u32 lexer, Id parse, u32 layout);
+  Id lexed_start(Id e);
+  Id fence(Id texts, Id rest);
+  Id behind_lexeme(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
+  u32 layout_id(Layout layout);
+  Id after_step(Id e, const LexStep& step, u32 column);
+  Id derive_scan(Id e, u8 byte);
+  Id derive_scan_symbol(Id e, u32 symbol);
+  Id derive_fence(Id e, u8 byte);
+  ByteSet first_scan(Id e);
+  bool lexeme_ends(u32 state);
+  bool surely_live(Id e);
+  void certify_lexers();
+  bool separable(u32 lexer, u32 everywhere, u8 separator, Id gap);
   Id derive_fresh(Id e, u8 byte);
   Id settle_step(Id next);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
@@ -358,6 +399,7 @@ class Arena {
   } extent_;  // when frozen
   Id any_text_ = kUnknown;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
+  std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
   u64 salt_;                         // keeps rules of different arenas apart in structural hashes
 };
 

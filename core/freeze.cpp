@@ -1,5 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
-#include "members.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 
@@ -28,6 +28,10 @@ void Arena::ensure_classes() {
     starts.add(b);
     if (b < 255) starts.add(b + 1u);
   };
+  if (lex_)
+    for (const Lexer& lexer : lex_->lexers)
+      if (lexer.indentation)
+        for (char c : std::string_view(" \t\n\f")) alone(static_cast<u8>(c));
   bool spelled = false;
   if (json_)
     for (const MemberTable& table : json_->tables)
@@ -126,6 +130,10 @@ void Arena::check_rules() {
           null = null || has(n.a, kNullable);
           prod = productive[n.a];
           break;
+        case Kind::Lexed:
+          null = null || has(n.b, kNullable);
+          prod = productive[n.b];
+          break;
         default: prod = true; break;
       }
       if (null != was_null) n.flags.fetch_or(kNullable);
@@ -178,6 +186,8 @@ void Arena::freeze(Id root) {
   frozen_ = true;
   extent_ = {count_, static_cast<u32>(pool_.size()), static_cast<u32>(byte_sets_.size()), raw_bytes_};
   if (json_) json_->note_extent();
+  if (lex_) lex_->note_extent();
+  certify_lexers();
 }
 
 std::shared_ptr<Arena> Arena::fresh() const {
@@ -222,6 +232,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
   to.frozen_sets_ = frozen_sets_;
   to.extent_ = extent_;
   if (json_) to.json_ = json_->fresh();
+  if (lex_) to.lex_ = lex_->fresh();
   // The salt stays the copy's own: with it are hashed texts by their ids, and those found from here on differ. The
   // frozen hashes hold the old one, with the same rules and tokens behind it.
   return copy;

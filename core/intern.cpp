@@ -1,7 +1,7 @@
 // The arena: interning, and the leaves of the algebra.
 #include <algorithm>
 
-#include "members.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -43,7 +43,7 @@ std::size_t Arena::memory() const {
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24 +
          (derive_memo_.size() + exact_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 +
-         (json_ ? json_->memory() : 0);
+         (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
 }
 
 Arena::Draft Arena::draft(Kind kind) const {

@@ -19,6 +19,10 @@ bool Arena::live(Id e) {
     if (!has(e, kSearch) || has(e, kUnknownText)) return true;
     const Node& n = node(e);
     if (has(e, kLiveKnown)) return !has(e, kDead);
+    if (lex_ && surely_live(e)) {
+      node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
+      return true;
+    }
     switch (n.kind) {
       case Kind::Concat:
         if (node(n.a).kind == Kind::Greedy && !has(e, kHasRef)) return live_search(e);
@@ -38,6 +42,7 @@ bool Arena::live(Id e) {
       case Kind::Greedy: e = n.a; continue;
       case Kind::Switch: return true;  // targets are literals
       case Kind::Item: e = n.a; continue;
+      case Kind::Lexed: e = lexed_start(e); continue;
       case Kind::Distinct:
         if (has(n.a, kFiniteItem)) return live_search(e);
         e = n.a;  // there is always another value
@@ -167,7 +172,7 @@ bool Arena::live_search(Id start) {
       bool known = !has(next, kSearch) || has(next, kLiveKnown);
       if (known && has(next, kDead)) return true;
       parent.emplace(next, state);
-      if (known || nullable(next)) {
+      if (known || nullable(next) || (lex_ && surely_live(next))) {
         found = next;
         return false;
       }

@@ -68,6 +68,16 @@ class Builder:
     ) -> int: ...
     def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def lexer(  # how texts are cut into terminals; the number of the lexer
+        self,
+        terminals: Sequence[tuple[int, bool, Sequence[int]]],  # (text; EMPTY: none, shortest match?, keyword of these)
+        ignore: Sequence[int],
+        # newline, indent, dedent, opening, closing, columns of a tab, strict tabs, final newline
+        indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, bool, bool] | None = None,
+        before: bytes = b"",  # read as if it stood before the text
+    ) -> int: ...
+    def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
+    def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
     def is_nullable(self, e: int, /) -> bool: ...
     def is_empty(self, e: int, /) -> bool: ...  # decided exactly; may run out of fuel (CoreError "fuel")

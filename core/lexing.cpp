@@ -1,0 +1,605 @@
+// Grammars over terminals.
+//
+// A state is Scan(lexeme, rest): the lexeme being read, and what is left of the grammar, an expression whose symbols
+// are terminals and not bytes. Only terminals that the rest can begin with compete for a lexeme (and those that are
+// ignored). The first in order that matches a beginning of the text wins, with the longest text that it matches.
+//
+// That a lexeme could have gone on shows later than where it ends. So where it may end, the state forks: it goes on, or
+// it ends here and the rest stands behind a Fence: no beginning of what follows may be a text with which the lexeme
+// would have gone on. A fence falls as soon as nothing of it can match, mostly with the next byte.
+//
+// Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
+#include "lexing.hpp"
+
+#include <algorithm>
+
+namespace guiderail {
+namespace {
+
+constexpr u32 kMostProbed = 20'000;  // states of the lexer that a search for short lexemes visits
+
+u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) {
+  // low half: with tabs; high half: a tab as one (strict tabs only)
+  u32 wide = column & 0xFFFF, narrow = column >> 16;
+  if (byte == '\n') {
+    counting = true;
+    return 0;
+  }
+  if (!counting) return column;
+  if (byte == ' ') {
+    ++wide;
+    ++narrow;
+  } else if (byte == '\t') {
+    wide = lines.strict_tabs ? (wide / lines.tab + 1) * lines.tab : wide + lines.tab;
+    ++narrow;
+  } else if (byte == '\f') {
+    wide = narrow = 0;
+  } else {
+    counting = false;
+  }
+  wide = std::min<u32>(wide, 0x3FFF);
+  narrow = std::min<u32>(narrow, 0x3FFF);
+  return wide | (lines.strict_tabs ? narrow << 16 : 0);
+}
+
+constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
+
+}  // namespace
+
+// -- construction --
+u32 Arena::lexer(Lexer lexer) {
+  if (!lex_) {
+    lex_ = std::make_unique<LexParts>();
+    lex_->layouts.id({}, 0);
+  }
+  if (lexer.terminals.empty() || lexer.terminals.size() > 65'535)
+    throw Error("bad-shape", "a lexer takes 1 to 65,535 terminals");
+  Hash h;
+  for (std::size_t t = 0; t < lexer.terminals.size(); ++t) {
+    const Terminal& terminal = lexer.terminals[t];
+    if (has(terminal.text, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
+    if (nullable(terminal.text)) throw Error("empty-terminal", "a terminal cannot match the empty text");
+    h = hash_step(hash_step(h, node(terminal.text).hash), u64{terminal.shortest} | u64{lexer.ignored[t]} << 1);
+    for (u32 owner : terminal.keyword_of) h = hash_step(h, owner);
+  }
+  if (const auto& in = lexer.indentation) {
+    h = hash_step(h, u64{in->newline} | u64{in->indent} << 16 | u64{in->dedent} << 32);
+    h = hash_step(h, u64{in->tab} | u64{in->strict_tabs} << 32 | u64{in->final_newline} << 33);
+    for (u32 t : in->opening) h = hash_step(h, u64{t} << 1);
+    for (u32 t : in->closing) h = hash_step(h, u64{t} << 1 | 1);
+  }
+  for (char c : lexer.before) h = hash_step(h, static_cast<u8>(c));
+  lexer.hash = h;
+  lex_->lexers.push_back(std::move(lexer));
+  return static_cast<u32>(lex_->lexers.size() - 1);
+}
+
+const Lexer& Arena::lexer_at(u32 lexer) const {
+  if (!lex_ || lexer >= lex_->lexers.size()) throw Error("bad-handle", "no such lexer in this builder");
+  return lex_->lexers[lexer];
+}
+
+Id Arena::symbols_of(const ByteSet& set, bool textless) {
+  Draft d = draft(Kind::Terminal);
+  Hash h = hash_step(d.hash, textless);
+  for (u64 w : set.words) h = hash_step(h, w);
+  auto [it, fresh] = lex_->symbol_set_ids.try_emplace(h, static_cast<u32>(lex_->symbol_sets.size()));
+  if (fresh) lex_->symbol_sets.push_back(set);
+  d.a = it->second;
+  d.b = textless;
+  d.hash = h;
+  d.shortest = textless ? 0 : 1;
+  d.longest = 1;
+  return intern(d);
+}
+
+Id Arena::terminal(u32 lexer, u32 index) {
+  const Lexer& of = lexer_at(lexer);
+  if (index >= of.terminals.size()) throw Error("bad-handle", "no such terminal in this lexer");
+  const bool textless = of.terminals[index].text == kEmpty;
+  auto leaf = [&](u32 symbol, bool last) {
+    ByteSet set;
+    set.add(static_cast<u8>(symbol));
+    return symbols_of(set, textless || !last);
+  };
+  return of.wide() ? concat(leaf(index >> 8, false), leaf(index & 0xFF, true)) : leaf(index, true);
+}
+
+Id Arena::lexed(u32 lexer, Id body) {
+  const Lexer& of = lexer_at(lexer);
+  if (body == kEmpty) return kEmpty;
+  Draft d = draft(Kind::Lexed);
+  d.a = lexer;
+  d.b = body;
+  d.flags = kHasRef | kSearch;
+  for (const Terminal& t : of.terminals) d.flags |= node(t.text).flags.load(std::memory_order_relaxed) & kHasToken;
+  if (nullable(body)) d.flags |= kNullable;
+  d.longest = kInf;
+  d.hash = hash_step(hash_step(hash_step(d.hash, salt_), of.hash), node(body).hash);
+  return intern(d);
+}
+
+// -- the automaton of lexemes --
+u32 Arena::lex_state(LexState state) {
+  u64 key = mix64(u64{state.lexer} << 1 | state.start);
+  for (const auto& e : state.entries) key = mix64(key ^ (u64{e.key} << 32 | e.text));
+  const u32 id = lex_->states.id(std::move(state), key);
+  if (id == lex_->facts.size()) {
+    const LexState& made = lex_->states.values[id];
+    const Lexer& lexer = lex_->lexers[made.lexer];
+    LexParts::Facts facts;
+    facts.hash = hash_step(lexer.hash, made.start);
+    for (const auto& e : made.entries) {
+      facts.hash = hash_step(hash_step(facts.hash, e.key), node(e.text).hash);
+      facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 1 == lexer.indentation->newline);
+      facts.tokens = facts.tokens || has(e.text, kHasToken);
+    }
+    lex_->facts.push_back(std::move(facts));
+  }
+  return id;
+}
+
+// Between lexemes, where these terminals may come (and those that are ignored).
+u32 Arena::lex_start(u32 lexer_id, const Bits& context) {
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  LexState state{lexer_id, true, {}};
+  for (u32 t = 0; t < lexer.terminals.size(); ++t) {
+    const Terminal& terminal = lexer.terminals[t];
+    if (!bit(context, t) || terminal.text == kEmpty) continue;
+    const bool name_only = std::any_of(terminal.keyword_of.begin(), terminal.keyword_of.end(),
+                                       [&](u32 owner) { return bit(context, owner); });
+    state.entries.push_back({t << 1 | name_only, terminal.text});
+  }
+  return lex_state(std::move(state));
+}
+
+u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  const ByteSet symbols = first(parse);
+  const u64 set = lexer.wide() ? u64{parse} << 1 | 1 : u64{node(parse).first} << 1;
+  const u64 key = set << 17 | u64{brackets} << 16 | lexer_id;
+  if (auto it = lex_->starts.find(key); it != lex_->starts.end()) return it->second;
+  Bits context((lexer.terminals.size() + 63) / 64);
+  for (unsigned s = 0; s < 256; ++s) {
+    if (!symbols.has(static_cast<u8>(s))) continue;
+    if (!lexer.wide()) {
+      set_bit(context, s);
+      continue;
+    }
+    const ByteSet low = first(derive(parse, static_cast<u8>(s)));
+    for (unsigned t = 0; t < 256; ++t)
+      if (low.has(static_cast<u8>(t))) set_bit(context, s << 8 | t);
+  }
+  for (u32 t = 0; t < lexer.terminals.size(); ++t)
+    if (lexer.ignored[t]) set_bit(context, t);
+  if (brackets) set_bit(context, lexer.indentation->newline);
+  const u32 id = lex_start(lexer_id, context);
+  if (frozen_) lex_->starts.emplace(key, id);
+  return id;
+}
+
+template <class Read>
+LexStep Arena::lex_step_by(u32 id, Read read) {
+  const LexState& from = lex_->states.values[id];
+  const Lexer& lexer = lex_->lexers[from.lexer];
+  std::vector<LexState::Entry> alive;
+  u32 winner = kNone;
+  for (const auto& entry : from.entries) {
+    const bool name_only = entry.key & 1;
+    if (!name_only && winner != kNone) continue;  // outranked
+    const Id left = read(entry.text);
+    if (left == kEmpty) continue;
+    alive.push_back({entry.key, left});
+    if (!name_only && nullable(left)) winner = entry.key >> 1;
+  }
+  LexStep step;
+  step.known = true;
+  auto names = [&](const LexState::Entry& e, u32 owner) {
+    const auto& owners = lexer.terminals[e.key >> 1].keyword_of;
+    return (e.key & 1) && std::find(owners.begin(), owners.end(), owner) != owners.end();
+  };
+  if (winner != kNone) {
+    step.emitted = winner;
+    for (const auto& e : alive)
+      if (names(e, winner) && nullable(e.text)) {
+        step.emitted = e.key >> 1;
+        break;
+      }
+  }
+  LexState next{from.lexer, false, {}};
+  std::vector<Id> longer;
+  auto goes_on = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
+  std::erase_if(alive, [&](const LexState::Entry& e) {
+    return !goes_on(e.text) || (!(e.key & 1) && e.key >> 1 == winner && lexer.terminals[winner].shortest);
+  });
+  for (const auto& e : alive) {
+    if (!(e.key & 1)) {
+      longer.push_back(e.text);
+      next.entries.push_back(e);
+    } else if (std::any_of(alive.begin(), alive.end(),
+                           [&](const auto& o) { return !(o.key & 1) && names(e, o.key >> 1); })) {
+      next.entries.push_back(e);
+    }
+  }
+  if (longer.empty()) return step;
+  if (winner != kNone) step.fence = unite(std::move(longer));
+  step.next = lex_state(std::move(next));
+  return step;
+}
+
+Id Arena::read_text(Id text, u8 byte) {
+  if (frozen_) return step_slow(text, byte);
+  const Id next = derive(text, byte);
+  return next != kEmpty && live(next) ? next : kEmpty;
+}
+
+LexStep Arena::lex_step(u32 id, u8 byte) {
+  auto compute = [&] { return lex_step_by(id, [&](Id text) { return read_text(text, byte); }); };
+  if (!frozen_) return compute();
+  {
+    auto& steps = lex_->facts[id].steps;
+    if (steps.empty()) steps.resize(class_count_);
+    if (steps[classes_[byte]].known) return steps[classes_[byte]];
+  }
+  const LexStep step = compute();
+  return lex_->facts[id].steps[classes_[byte]] = step;
+}
+
+// -- states --
+Id Arena::advance(u32 lexer_id, Id parse, u32 terminal) {
+  if (parse == kEmpty) return kEmpty;
+  const u64 key = u64{parse} << 16 | terminal;
+  if (auto it = lex_->advances.find(key); it != lex_->advances.end()) return it->second;
+  const Id out = lex_->lexers[lexer_id].wide()
+                     ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
+                     : derive(parse, static_cast<u8>(terminal));
+  if (frozen_) lex_->advances.emplace(key, out);
+  return out;
+}
+
+// May the text end here, between two lexemes?
+bool Arena::parse_ends(u32 lexer_id, Id parse, u32 layout) {
+  const auto& lines = lex_->lexers[lexer_id].indentation;
+  if (!lines) return nullable(parse);
+  const std::size_t levels = lex_->layouts.values[layout].columns.size();
+  auto closes = [&](Id rest) {
+    for (std::size_t i = 0; i < levels && rest != kEmpty; ++i) rest = advance(lexer_id, rest, lines->dedent);
+    return rest != kEmpty && nullable(rest);
+  };
+  return closes(parse) || (lines->final_newline && lex_->layouts.values[layout].brackets == 0 &&
+                           closes(advance(lexer_id, parse, lines->newline)));
+}
+
+Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
+  const LexState& lexeme = lex_->states.values[state];
+  const LexParts::Facts& facts = lex_->facts[state];
+  const bool ends = lexeme.start && parse_ends(lexeme.lexer, parse, layout);
+  if (lexeme.entries.empty()) return ends ? kEpsilon : kEmpty;
+  Draft d = draft(Kind::Scan);
+  d.a = state;
+  d.b = parse;
+  d.min = layout;
+  d.max = facts.lines ? column : 0;
+  d.flags = kHasRef | kSearch | (facts.tokens ? kHasToken : 0u) | (ends ? kNullable : 0u);
+  const u32 shortest = node(parse).shortest;
+  d.shortest = ends ? 0 : lexeme.start ? shortest : shortest - (shortest > 0);
+  d.longest = kInf;
+  d.hash = hash_step(hash_step(hash_step(d.hash, salt_), facts.hash), node(parse).hash);
+  const Layout& at = lex_->layouts.values[layout];
+  d.hash = hash_step(hash_step(d.hash, at.brackets), d.max);
+  for (u32 c : at.columns) d.hash = hash_step(d.hash, c);
+  return intern(d);
+}
+
+Id Arena::scan_start(u32 lexer_id, Id parse, u32 layout) {
+  if (parse == kEmpty) return kEmpty;
+  const bool brackets = lex_->layouts.values[layout].brackets != 0;
+  return scan(lex_start_of(lexer_id, parse, brackets), parse, layout, 0);
+}
+
+Id Arena::lexed_start(Id e) {
+  Id state = scan_start(node(e).a, node(e).b, 0);
+  for (char c : lex_->lexers[node(e).a].before) state = derive(state, static_cast<u8>(c));
+  return state;
+}
+
+Id Arena::fence(Id texts, Id rest) {
+  if (rest == kEmpty || rest == kEpsilon || texts == kEmpty) return rest;
+  if (node(rest).kind == Kind::Fence) {
+    texts = unite(texts, node(rest).a);
+    rest = node(rest).b;
+  }
+  ByteSet both = first(texts);
+  both &= first(rest);
+  if (!both.any() && !has(texts, kHasToken)) return rest;  // it falls with the next byte
+  Draft d = draft(Kind::Fence);
+  d.a = texts;
+  d.b = rest;
+  absorb(d, rest, true);
+  d.flags |= kSearch | kHasRef;
+  if (nullable(rest)) d.flags |= kNullable;
+  d.shortest = node(rest).shortest;
+  d.longest = node(rest).longest;
+  d.hash = hash_step(hash_step(d.hash, node(texts).hash), node(rest).hash);
+  return intern(d);
+}
+
+// A lexeme ended: what comes behind it.
+Id Arena::behind_lexeme(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 column) {
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  if (lexer.ignored[terminal]) return scan_start(lexer_id, parse, layout);
+  if (!lexer.indentation) return scan_start(lexer_id, advance(lexer_id, parse, terminal), layout);
+  const Indentation& lines = *lexer.indentation;
+  Layout at = lex_->layouts.values[layout];
+  if (terminal != lines.newline) {
+    auto among = [&](const std::vector<u32>& list) {
+      return std::find(list.begin(), list.end(), terminal) != list.end();
+    };
+    if (among(lines.opening))
+      ++at.brackets;
+    else if (among(lines.closing) && at.brackets > 0)
+      --at.brackets;
+    else
+      return scan_start(lexer_id, advance(lexer_id, parse, terminal), layout);
+    return scan_start(lexer_id, advance(lexer_id, parse, terminal), layout_id(std::move(at)));
+  }
+  if (at.brackets > 0) return scan_start(lexer_id, parse, layout);
+  parse = advance(lexer_id, parse, terminal);
+  auto wide = [](u32 c) { return c & 0xFFFF; };
+  auto narrow = [](u32 c) { return c >> 16 & 0x7FFF; };
+  column &= ~kBehindBlanks;
+  const u32 now = at.columns.empty() ? 0 : at.columns.back();
+  if (wide(column) > wide(now)) {
+    if (lines.strict_tabs && narrow(column) <= narrow(now)) return kEmpty;
+    parse = advance(lexer_id, parse, lines.indent);
+    at.columns.push_back(column);
+  } else {
+    while (!at.columns.empty() && wide(column) < wide(at.columns.back())) {
+      parse = advance(lexer_id, parse, lines.dedent);
+      at.columns.pop_back();
+    }
+    const u32 outer = at.columns.empty() ? 0 : at.columns.back();
+    if (wide(column) != wide(outer) || (lines.strict_tabs && narrow(column) != narrow(outer))) return kEmpty;
+  }
+  return parse == kEmpty ? kEmpty : scan_start(lexer_id, parse, layout_id(std::move(at)));
+}
+
+u32 Arena::layout_id(Layout layout) {
+  u64 key = layout.brackets;
+  for (u32 c : layout.columns) key = mix64(key ^ c);
+  return lex_->layouts.id(std::move(layout), key);
+}
+
+Id Arena::after_step(Id e, const LexStep& step, u32 column) {
+  const Node& n = node(e);
+  const u32 lexer = lex_->states.values[n.a].lexer;
+  Id on = step.next == kNone ? kEmpty : scan(step.next, n.b, n.min, column);
+  if (step.emitted == kNone) return on;
+  const Id ended = fence(step.fence, behind_lexeme(lexer, step.emitted, n.b, n.min, column));
+  return ended == kEmpty ? on : on == kEmpty ? ended : unite(on, ended);
+}
+
+Id Arena::derive_scan(Id e, u8 byte) {
+  const Node& n = node(e);
+  const LexStep step = lex_step(n.a, byte);
+  const auto& lines = lex_->lexers[lex_->states.values[n.a].lexer].indentation;
+  u32 column = 0;
+  if (lines && (step.emitted == lines->newline || (step.next != kNone && lex_->facts[step.next].lines))) {
+    bool counting = !(n.max & kBehindBlanks);
+    column = column_after(n.max & ~kBehindBlanks, byte, *lines, counting);
+    if (!counting) column |= kBehindBlanks;
+  }
+  return after_step(e, step, column);
+}
+
+Id Arena::derive_scan_symbol(Id e, u32 symbol) {
+  return after_step(e, lex_step_by(node(e).a, [&](Id text) { return derive_symbol(text, symbol); }), 0);
+}
+
+Id Arena::derive_fence(Id e, u8 byte) {
+  const Node& n = node(e);
+  const Id texts = read_text(n.a, byte);
+  if (texts != kEmpty && nullable(texts)) return kEmpty;
+  const Id rest = derive(n.b, byte);
+  return fence(texts, rest);
+}
+
+ByteSet Arena::first_scan(Id e) {
+  ByteSet set;
+  for (const auto& entry : lex_->states.values[node(e).a].entries) set |= first(entry.text);
+  return set;
+}
+
+// -- liveness --
+// Can the lexeme end as some terminal in front of the separator?
+bool Arena::lexeme_ends(u32 state) {
+  LexParts& lex = *lex_;
+  if (lex.facts[state].ends) return lex.facts[state].ends == 2;
+  const Lexer& lexer = lex.lexers[lex.states.values[state].lexer];
+  std::vector<u32> work{state};
+  std::unordered_map<u32, u32> from{{state, state}};
+  for (std::size_t i = 0; i < work.size() && work.size() < kMostProbed; ++i) {
+    const u32 at = work[i];
+    bool found = false;
+    for (u32 c = 0; c < class_count_ && !found; ++c) {
+      const LexStep step = lex_step(at, representatives_[c]);
+      if (step.emitted != kNone) {
+        if (lexer.indentation && step.emitted == lexer.indentation->newline) {
+          // if it can take another line break, then at any column
+          const LexStep more = step.next == kNone ? LexStep{} : lex_step(step.next, '\n');
+          found = more.next != kNone && lex.facts[more.next].lines;
+        } else {
+          found = step.fence == kEmpty || read_text(step.fence, lexer.separator) == kEmpty;
+        }
+      }
+      if (step.next != kNone && from.try_emplace(step.next, at).second) work.push_back(step.next);
+    }
+    if (!found) continue;
+    for (u32 s = at;; s = from[s]) {
+      lex.facts[s].ends = 2;
+      if (s == state) return true;
+    }
+  }
+  lex.facts[state].ends = 1;
+  return false;
+}
+
+bool Arena::surely_live(Id e) {
+  for (;;) {
+    if (e == kEmpty) return false;
+    if (nullable(e)) return true;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Scan: {
+        const LexState& state = lex_->states.values[n.a];
+        if (!lex_->lexers[state.lexer].separable) return false;
+        return state.start || lexeme_ends(n.a);
+      }
+      case Kind::Fence: {
+        const Id rest = n.b;
+        if (node(rest).kind != Kind::Scan) return false;
+        const LexState& state = lex_->states.values[node(rest).a];
+        const Lexer& lexer = lex_->lexers[state.lexer];
+        return state.start && lexer.separable && read_text(n.a, lexer.separator) == kEmpty;
+      }
+      case Kind::Union: {
+        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        for (Id m : members)
+          if (surely_live(m)) return true;
+        return false;
+      }
+      case Kind::Concat:
+        if (has(n.b, kSearch) || !surely_live(n.a)) return false;
+        return true;
+      default: return !has(e, kSearch);
+    }
+  }
+}
+
+// Proves for each lexer, if it can, that terminals may follow one another with a separator between them.
+void Arena::certify_lexers() {
+  if (!lex_) return;
+  for (u32 id = 0; id < lex_->lexers.size(); ++id) {
+    Lexer& lexer = lex_->lexers[id];
+    const u32 count = static_cast<u32>(lexer.terminals.size());
+    Bits all((count + 63) / 64), ignored = all;
+    for (u32 t = 0; t < count; ++t) {
+      set_bit(all, t);
+      if (lexer.ignored[t]) set_bit(ignored, t);
+    }
+    ByteSet blanks;
+    for (u32 t = 0; t < count; ++t)
+      if (lexer.ignored[t]) blanks |= first(lexer.terminals[t].text);
+    const u32 everywhere = lex_start(id, all);
+    std::vector<u8> candidates{' ', '\n'};
+    for (unsigned b = 0; b < 256; ++b)
+      if (b != ' ' && b != '\n') candidates.push_back(static_cast<u8>(b));
+    for (u8 separator : candidates) {
+      if (!blanks.has(separator)) continue;
+      const LexStep gap = lex_step(everywhere, separator);
+      if (gap.emitted == kNone || !lexer.ignored[gap.emitted]) continue;
+      if (lexer.indentation && separator == '\n') continue;
+      if (separable(id, everywhere, separator, gap.fence)) {
+        lexer.separator = separator;
+        lexer.separable = true;
+        break;
+      }
+    }
+  }
+}
+
+bool Arena::separable(u32 id, u32 everywhere, u8 separator, Id gap) {
+  const Lexer& lexer = lex_->lexers[id];
+  const u32 count = static_cast<u32>(lexer.terminals.size());
+  std::vector<char> found(count, 0);
+  u32 missing = 0;
+  for (u32 t = 0; t < count; ++t) {
+    found[t] = lexer.terminals[t].text == kEmpty || lexer.ignored[t];
+    missing += !found[t];
+  }
+  const u32 newline = lexer.indentation ? lexer.indentation->newline : kNone;
+  Id line_fence = kEmpty;
+  ByteSet begins;
+  struct Place {
+    u32 state;
+    u8 begin;
+  };
+  auto search = [&](u32 start, auto wanted) {
+    std::vector<Place> work{{start, 0}};
+    std::vector<u32> seen{start};
+    std::unordered_map<u32, char> known{{start, 1}};
+    for (std::size_t i = 0; i < work.size() && missing && work.size() < kMostProbed; ++i) {
+      for (u32 c = 0; c < class_count_; ++c) {
+        const u8 byte = representatives_[c];
+        const u8 begin = i == 0 ? byte : work[i].begin;
+        if (i == 0 && gap != kEmpty && read_text(gap, byte) != kEmpty) continue;  // would be more of the gap
+        const LexStep step = lex_step(work[i].state, byte);
+        const u32 t = step.emitted;
+        if (t != kNone && !found[t] && wanted(t) &&
+            (t == newline || step.fence == kEmpty || read_text(step.fence, separator) == kEmpty)) {
+          found[t] = 1;
+          --missing;
+          begins.add(begin);
+          if (t == newline) line_fence = step.fence;
+        }
+        if (step.next != kNone && known.try_emplace(step.next, 1).second) work.push_back({step.next, begin});
+      }
+    }
+  };
+  search(everywhere, [](u32) { return true; });
+  if (missing) return false;
+  // keywords must also be themselves where no name may come
+  std::vector<std::vector<u32>> groups;
+  for (u32 t = 0; t < count; ++t)
+    if (const auto& of = lexer.terminals[t].keyword_of; !of.empty() && lexer.terminals[t].text != kEmpty) {
+      if (std::find(groups.begin(), groups.end(), of) == groups.end()) groups.push_back(of);
+      found[t] = 0;
+      ++missing;
+    }
+  for (const auto& owners : groups) {
+    Bits context((count + 63) / 64);
+    for (u32 t = 0; t < count; ++t)
+      if (std::find(owners.begin(), owners.end(), t) == owners.end()) set_bit(context, t);
+    search(lex_start(id, context), [&](u32 t) { return lexer.terminals[t].keyword_of == owners; });
+  }
+  if (missing) return false;
+  for (unsigned b = 0; b < 256 && line_fence != kEmpty; ++b)
+    if (begins.has(static_cast<u8>(b)) && b != '\n' && read_text(line_fence, static_cast<u8>(b)) != kEmpty)
+      return false;
+  return true;
+}
+
+// -- LexParts --
+void LexParts::note_extent() {
+  extent.states = static_cast<u32>(states.values.size());
+  extent.layouts = static_cast<u32>(layouts.values.size());
+  extent.symbol_sets = static_cast<u32>(symbol_sets.size());
+}
+
+std::unique_ptr<LexParts> LexParts::fresh() const {
+  auto to = std::make_unique<LexParts>();
+  to->lexers = lexers;
+  to->states = states.first(extent.states);
+  to->layouts = layouts.first(extent.layouts);
+  to->symbol_sets.assign(symbol_sets.begin(), symbol_sets.begin() + extent.symbol_sets);
+  for (auto [hash, index] : symbol_set_ids)
+    if (index < extent.symbol_sets) to->symbol_set_ids.emplace(hash, index);
+  for (u32 i = 0; i < extent.states; ++i) {
+    Facts of;
+    of.hash = facts[i].hash;
+    of.lines = facts[i].lines;
+    of.tokens = facts[i].tokens;
+    to->facts.push_back(std::move(of));
+  }
+  to->extent = extent;
+  return to;
+}
+
+std::size_t LexParts::memory() const {
+  std::size_t bytes = advances.size() * 40 + starts.size() * 40 + layouts.values.size() * 100;
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    bytes += 200 + facts[i].steps.capacity() * sizeof(LexStep) + states.values[i].entries.capacity() * 8;
+  return bytes;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,89 @@
+// Texts cut into terminals by a contextual lexer, and read by a grammar of terminals (see lexing.cpp).
+#pragma once
+
+#include <deque>
+#include <optional>
+
+#include "members.hpp"
+
+namespace guiderail {
+
+constexpr u32 kNone = 0xFFFFFFFF;
+
+struct Terminal {
+  Id text = kEmpty;             // kEmpty: it has none (an indentation is no text)
+  bool shortest = false;        // ends where it matches first, not where it matches last
+  std::vector<u32> keyword_of;  // where one of these may come too, it is only another name of it
+};
+
+struct Indentation {
+  u32 newline = 0, indent = 0, dedent = 0;
+  std::vector<u32> opening, closing;
+  u32 tab = 8;
+  bool strict_tabs = false, final_newline = false;
+};
+
+struct Lexer {
+  std::vector<Terminal> terminals;  // first come those that are preferred
+  std::vector<u8> ignored;          // by terminal
+  std::optional<Indentation> indentation;
+  std::string before;  // read as if it stood before the text
+  // Every terminal has a text that any context reads as it, in front of the separator (a byte that is ignored): then
+  // whatever the grammar can finish, a text can.
+  bool separable = false;
+  u8 separator = ' ';
+  Hash hash;
+  bool wide() const { return terminals.size() > 256; }  // symbols of two bytes
+};
+
+// What the lexeme being read can still become.
+struct LexState {
+  struct Entry {
+    u32 key;  // terminal << 1 | 1 if it is only another name
+    Id text;  // what is left of it
+    bool operator==(const Entry&) const = default;
+  };
+  u32 lexer = 0;
+  bool start = false;  // between two lexemes
+  std::vector<Entry> entries;
+  bool operator==(const LexState&) const = default;
+};
+
+struct LexStep {
+  bool known = false;
+  u32 next = kNone;     // the lexeme goes on
+  u32 emitted = kNone;  // it may end here, as this terminal,
+  Id fence = kEmpty;    // if no beginning of what follows is one of these texts: it would have gone on
+};
+
+struct Layout {  // where in the indentation
+  std::vector<u32> columns;
+  u32 brackets = 0;
+  bool operator==(const Layout&) const = default;
+};
+
+struct LexParts {
+  std::deque<Lexer> lexers;
+  Interned<LexState> states;
+  Interned<Layout> layouts;
+  std::vector<ByteSet> symbol_sets;
+  std::unordered_map<Hash, u32, HashHasher> symbol_set_ids;
+  struct Facts {
+    Hash hash;
+    bool lines = false;          // a line break is being read: columns count
+    bool tokens = false;         // special tokens
+    u8 ends = 0;                 // can it end in front of the separator? 0 not known, 1 no, 2 yes
+    std::vector<LexStep> steps;  // by byte class
+  };
+  std::deque<Facts> facts;               // of states
+  std::unordered_map<u64, u32> starts;   // (lexer, set of first symbols, in brackets) -> LexState
+  std::unordered_map<u64, Id> advances;  // (rest of the grammar, terminal) -> the rest after it
+  struct Extent {
+    u32 states = 0, layouts = 0, symbol_sets = 0;
+  } extent;  // see Arena::fresh
+  void note_extent();
+  std::unique_ptr<LexParts> fresh() const;
+  std::size_t memory() const;
+};
+
+}  // namespace guiderail
