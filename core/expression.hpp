@@ -205,6 +205,9 @@ class Arena {
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
   // them (kEmpty: only names are keys). False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
+  // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
+  // the two differ in nothing but what follows such a text. kEmpty: there are none.
+  Id scan_without_names(Id e, Id& texts);
   u32* ensure_row(Id e);  // null: see kExactStep
   std::string dump(Id e) const;
 

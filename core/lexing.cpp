@@ -396,6 +396,19 @@ Id Arena::derive_scan_symbol(Id e, u32 symbol) {
   return after_step(e, lex_step_by(node(e).a, [&](Id text) { return derive_symbol(text, symbol); }), 0);
 }
 
+Id Arena::scan_without_names(Id e, Id& texts) {
+  const Node& n = node(e);
+  LexState plain = lex_->states.values[n.a];
+  std::vector<Id> names;
+  std::erase_if(plain.entries, [&](const LexState::Entry& entry) {
+    if (entry.key & 1) names.push_back(entry.text);
+    return entry.key & 1;
+  });
+  if (names.empty()) return kEmpty;
+  texts = unite(std::move(names));
+  return scan(lex_state(std::move(plain)), n.b, n.min, n.max);
+}
+
 Id Arena::derive_fence(Id e, u8 byte) {
   const Node& n = node(e);
   const Id texts = read_text(n.a, byte);

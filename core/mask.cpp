@@ -104,7 +104,7 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
-    if (names(e, node) || counted(e, node) || structural(e, node) || semantic(e, node)) return;
+    if (names(e, node) || lexeme_names(e, node) || counted(e, node) || structural(e, node) || semantic(e, node)) return;
   }
   walk(e, node);
 }
@@ -637,13 +637,59 @@ bool MaskBuilder::names(Id e, u32 node) {
         if (const int t = trie_.nodes[at].token; t >= 0 && s != kEmpty) set(t);
         continue;
       }
-      for (u32 n = at; n < trie_.nodes[at].end; ++n)
-        if (const int t = trie_.nodes[n].token; t >= 0)
-          words_[static_cast<u32>(t) >> 5] &= ~(1u << (static_cast<u32>(t) & 31));
+      clear(at);
       if (s != kEmpty) enter(s, at);
     }
   }
   return true;
+}
+
+void MaskBuilder::clear(u32 node) {
+  for (u32 n = node; n < trie_.nodes[node].end; ++n)
+    if (const int t = trie_.nodes[n].token; t >= 0)
+      words_[static_cast<u32>(t) >> 5] &= ~(1u << (static_cast<u32>(t) & 31));
+}
+
+// A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
+bool MaskBuilder::lexeme_names(Id e, u32 node) {
+  if (shared_) return false;
+  Id free = kEmpty, texts = kEmpty;
+  const Node& n = arena_.node(e);
+  if (n.kind == Kind::Scan) {
+    free = arena_.scan_without_names(e, texts);
+  } else if (n.kind == Kind::Union) {  // one that may also end here
+    std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+    std::vector<Id> all;
+    for (Id& m : members) {
+      Id its = kEmpty;
+      if (arena_.node(m).kind != Kind::Scan) continue;
+      const Id plain = arena_.scan_without_names(m, its);
+      if (plain == kEmpty) continue;
+      m = plain;
+      all.push_back(its);
+    }
+    if (all.empty()) return false;
+    texts = arena_.unite(std::move(all));
+    free = arena_.unite(std::move(members));
+  }
+  if (free == kEmpty || !arena_.live(free)) return false;
+  visit(free, node);
+  correct(texts, e, node);
+  return true;
+}
+
+void MaskBuilder::correct(Id texts, Id e, u32 node) {
+  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
+    const Id left = step(texts, trie_.nodes[c].byte);
+    if (left == kEmpty) continue;
+    const Id next = step(e, trie_.nodes[c].byte);
+    if (!arena_.nullable(left)) {
+      if (next != kEmpty) correct(left, next, c);
+      continue;
+    }
+    clear(c);
+    if (next != kEmpty) enter(next, c);
+  }
 }
 
 // -- semantic: a state that characters lead back to --
@@ -772,7 +818,6 @@ bool MaskBuilder::counted(Id e, u32 node) {
 bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
-  const Shared shared(*this);
   auto mask = vocabulary_.class_mask(loop.chars, node);
   const ByteSet inside = mask->chars->first();
   bool added = false;

@@ -57,6 +57,9 @@ class MaskBuilder {
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
+  bool lexeme_names(Id e, u32 node);
+  void correct(Id texts, Id e, u32 node);
+  void clear(u32 node);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   void walk_exits(const ExitTrie& trie, Id state);
