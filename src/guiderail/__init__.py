@@ -56,6 +56,7 @@ if _typing.TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema, SchemaError, SchemaLimitError, SchemaOptions, json_schema
     from guiderail.frontends.python_types import PythonType, ReadError, call, python_type, read
     from guiderail.frontends.regex import regex
+    from guiderail.frontends.tools import ToolError, ToolTextError, ToolWarning, structural_tag
     from guiderail.generation import (
         Generation,
         IncompleteError,
@@ -95,6 +96,9 @@ __all__ = [
     "Snapshot",
     "Stream",
     "TokenAutomaton",
+    "ToolError",
+    "ToolTextError",
+    "ToolWarning",
     "ValueStream",
     "Vocabulary",
     "VocabularyError",
@@ -133,6 +137,7 @@ __all__ = [
     "sequence",
     "special_token",
     "stream",
+    "structural_tag",
     "substring_of",
     "text_token",
     "text_until",
@@ -200,6 +205,12 @@ _HOME = {
         "read",
     ),
     "guiderail.frontends.regex": ("regex",),
+    "guiderail.frontends.tools": (
+        "ToolError",
+        "ToolTextError",
+        "ToolWarning",
+        "structural_tag",
+    ),
     "guiderail.generation": (
         "Generation",
         "IncompleteError",

@@ -1,0 +1,63 @@
+"""What goes wrong with a structural tag, a tool or a format, and where in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from guiderail.errors import GuiderailError, LimitError, PatternError
+
+__all__ = ["ToolError", "ToolTextError", "ToolWarning", "placed"]
+
+
+class ToolError(GuiderailError, ValueError):
+    """A structural tag, a tool or a tool-call format cannot be read or used.
+
+    Attributes:
+        pointer: JSON pointer (as a URI fragment, ``#/format/tags/0``) of the part at fault, or None.
+    """
+
+    code = "tool"
+
+    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
+        super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
+        self.pointer = pointer
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.reason, self.code, self.pointer)
+
+
+def _rebuild(reason: str, code: str, pointer: str | None) -> ToolError:
+    return ToolError(reason, code=code, pointer=pointer)
+
+
+class ToolTextError(PatternError):
+    """A text is not of the tool-call format it is read in; ``span`` says where it stops being one."""
+
+    code = "tool-text"
+
+
+class ToolWarning(UserWarning):
+    """A tool was left out because it cannot be used; the message says why."""
+
+
+@contextmanager
+def placed(pointer: str) -> Iterator[None]:
+    """Says where in a structural tag an error of another front end happened. Its code stays, limits stay limits."""
+    try:
+        yield
+    except ToolError:
+        raise
+    except LimitError:
+        raise
+    except GuiderailError as error:
+        inner = getattr(error, "pointer", None)  # of a schema: goes on from here
+        if isinstance(inner, str) and inner.startswith("#"):
+            pointer += inner[1:]
+        raise ToolError(getattr(error, "reason", error.message), code=error.code, pointer=pointer) from error
+
+
+def step(pointer: str, key: str | int) -> str:
+    """The pointer of a member of what ``pointer`` points to."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"

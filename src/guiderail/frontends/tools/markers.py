@@ -1,0 +1,236 @@
+"""Texts that a model may write as special tokens, and free text up to one of them.
+
+A marker such as ``<tool_call>`` is a special token of one tokenizer and ordinary text of another; in a third only a
+part of a longer marker is a token. A constraint is made without a vocabulary, so a `Marker` finds out when it is
+lowered: inside `special_tokens_of(vocabulary)` each special token's text in it may be written as that token or
+spelled out, elsewhere it is spelled out.
+
+Triggers are part of the automaton. Free text is *text in which no trigger occurs*, a complement; text up to a trigger
+is *text that ends with the trigger and has it nowhere before*, an intersection with a complement (Koo, Liu, He 2024,
+Table 1, TEXT_UNTIL). Its derivatives are the states of the automaton of Aho and Corasick (1975), found as they are
+read; where a token begins or ends has no part in it, so a token may straddle a trigger in any way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from guiderail import _core
+from guiderail.constraint import AnyText, Constraint
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd", "special_tokens_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Specials:
+    """What of a vocabulary decides how markers are written.
+
+    Attributes:
+        names: texts of the special tokens, those that end the text left out.
+        stops: texts of the special tokens that end the text.
+    """
+
+    names: frozenset[str]
+    stops: frozenset[str]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> Specials:
+        ends = set(vocabulary.stop_token_ids)
+        special = vocabulary.special_tokens
+        return cls(
+            frozenset(text for text, token in special.items() if token not in ends and text),
+            frozenset(text for text, token in special.items() if token in ends and text),
+        )
+
+
+_NONE = Specials(frozenset(), frozenset())
+_specials: ContextVar[Specials] = ContextVar("guiderail-special-tokens", default=_NONE)
+
+
+@contextmanager
+def special_tokens_of(vocabulary: Vocabulary | Specials) -> Iterator[None]:
+    """Markers that are lowered inside may be written as special tokens of this vocabulary."""
+    known = vocabulary if isinstance(vocabulary, Specials) else Specials.of(vocabulary)
+    token = _specials.set(known)
+    try:
+        yield
+    finally:
+        _specials.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class ForVocabulary(Constraint):
+    """A constraint whose markers are those of one vocabulary, whatever it is compiled for."""
+
+    constraint: Constraint
+    specials: Specials
+
+    def _lower(self, b: _core.Builder) -> int:
+        with special_tokens_of(self.specials):
+            return self.constraint._lower(b)
+
+    def __repr__(self) -> str:
+        return repr(self.constraint)
+
+
+def pieces(text: str) -> list[tuple[str, bool]]:
+    """A marker cut where special tokens stand in it: (text, whether it is one), the longest first."""
+    return _cut(text, _specials.get().names) if text else []
+
+
+@lru_cache(maxsize=4096)
+def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
+    found = sorted((name for name in names if name in text), key=len, reverse=True)
+    if not found:
+        return [(text, False)]
+    parts = re.split(f"({'|'.join(map(re.escape, found))})", text)
+    return [(part, i % 2 == 1) for i, part in enumerate(parts) if part]
+
+
+@dataclass(frozen=True, slots=True)
+class Marker(Constraint):
+    """A text, in which special tokens of the vocabulary may be written as such."""
+
+    text: str
+
+    def _lower(self, b: _core.Builder) -> int:
+        return marker(b, pieces(self.text))
+
+    def __repr__(self) -> str:
+        return f"marker({self.text!r})"
+
+
+def marker(b: _core.Builder, cut: Sequence[tuple[str, bool]]) -> int:
+    """The expression of a marker, or of a part of one."""
+    parts = []
+    for text, special in cut:
+        spelled = b.literal(text.encode())
+        parts.append(b.union([b.token([text]), spelled]) if special else spelled)
+    return b.concat(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnd(Constraint):
+    """A marker that ends the text and may be left out. Where it is a stop token, the stop token is what is written."""
+
+    text: str
+
+    def _lower(self, b: _core.Builder) -> int:
+        if self.text in _specials.get().stops:
+            return b.EPSILON
+        return b.repeat(Marker(self.text)._lower(b), 0, 1)
+
+    def __repr__(self) -> str:
+        return f"turn_end({self.text!r})"
+
+
+def anything(b: _core.Builder) -> int:
+    return b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0, -1)
+
+
+def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
+    """Any text in which none of these occurs."""
+    some = [text.encode() for text in forbidden if text]
+    every = anything(b)
+    if not some:
+        return every
+    return b.complement(b.concat([every, b.choice(some), every]))
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText(Constraint):
+    """Any text in which none of ``forbidden`` occurs, of at most ``max_characters``."""
+
+    forbidden: tuple[str, ...] = ()
+    max_characters: int | None = None
+
+    def _lower(self, b: _core.Builder) -> int:
+        free = without(b, self.forbidden)
+        if self.max_characters is None:
+            return free
+        short = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0, self.max_characters)
+        return short if not self.forbidden else b.intersection([short, free])
+
+    def __repr__(self) -> str:
+        return f"free_text(without={self.forbidden!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch(Constraint):
+    """Free text, and at each trigger what must follow it.
+
+    Attributes:
+        rules: pairs of a text that begins with a trigger, and what must follow that text.
+        triggers: texts that do not occur in free text but as the beginning of a rule.
+        excludes: texts that do not occur in free text at all.
+        loop: whether free text and further rules may follow after a rule.
+        required: the text begins with a rule.
+        trailing: whether free text may stand where no rule follows (else the text ends with a rule).
+    """
+
+    rules: tuple[tuple[str, Constraint], ...]
+    triggers: tuple[str, ...]
+    excludes: tuple[str, ...] = ()
+    loop: bool = True
+    required: bool = False
+    trailing: bool = True
+
+    def _lower(self, b: _core.Builder) -> int:
+        forbidden = [*self.triggers, *self.excludes]
+        free = without(b, forbidden)
+        first = []  # rules without free text before
+        led = []  # rules with free text before
+        by_trigger: dict[str, list[int]] = {}
+        for text, content in self.rules:
+            rest = content._lower(b)
+            if self.required:
+                first.append(b.concat([Marker(text)._lower(b), rest]))
+            trigger = next(t for t in self.triggers if text.startswith(t))
+            cut = pieces(text)
+            after = b.concat([Marker(text[len(trigger) :])._lower(b), rest])
+            by_trigger.setdefault(trigger, []).append(after)
+            at = 0
+            for i, (piece, special) in enumerate(cut):  # the first piece that is written as a token is this one
+                if special and at < len(trigger):
+                    written = [self._ending(b, text[:at], forbidden), b.token([piece]), marker(b, cut[i + 1 :]), rest]
+                    led.append(b.concat(written))
+                at += len(piece)
+        for trigger, afters in by_trigger.items():
+            led.append(b.concat([self._up_to(b, trigger, forbidden), b.union(afters)]))
+        one = b.union(led)
+        if not self.required:
+            if self.loop:
+                rules = b.repeat(one, 0, -1)
+                return b.concat([rules, free]) if self.trailing else rules
+            return b.union([free, one]) if self.trailing else one
+        start = b.union(first)
+        if not self.loop:
+            return start
+        parts = [start, b.repeat(one, 0, -1)]
+        return b.concat([*parts, free] if self.trailing else parts)
+
+    @staticmethod
+    def _ending(b: _core.Builder, end: str, forbidden: Sequence[str]) -> int:
+        """Free text that ends so; what follows is a token, which no text runs into."""
+        free = without(b, forbidden)
+        return free if not end else b.intersection([b.concat([anything(b), b.literal(end.encode())]), free])
+
+    @staticmethod
+    def _up_to(b: _core.Builder, stop: str, forbidden: Sequence[str]) -> int:
+        """Text that ends with ``stop`` and in which before that end nothing forbidden has ended."""
+        every, end = anything(b), b.literal(stop.encode())
+        some = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 1, -1)
+        early = b.concat([every, b.choice([text.encode() for text in forbidden if text]), some])
+        return b.intersection([b.concat([every, end]), b.complement(early)])
+
+    def __repr__(self) -> str:
+        return f"dispatch({', '.join(map(repr, self.triggers))})"

@@ -1,0 +1,328 @@
+"""Arguments written one by one between tags, as in ``<parameter=city>Paris</parameter>``.
+
+A string stands between the tags as it is, without quotes and escapes, so it must not hold the closing tag; any other
+value is JSON. Arguments come in the order of the schema. What cannot be written so is never written: the texts are
+those of valid arguments, but an argument that the schema only allows by a pattern of its name is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.frontends.json_schema import JsonSchema
+from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.references import Document
+from guiderail.frontends.json_schema.shape import FALSE, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.tools.errors import ToolError
+from guiderail.frontends.tools.markers import Marker, without
+
+__all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
+
+_SPACE = b" \n\r\t"
+_SLOT = re.compile(r"\$\{(key|kind|space)\}")
+_KEY = _core.CharSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+_KEY_START = _core.CharSet([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+_KINDS = ("null", "boolean", "number", "string", "array", "object")
+_MOST_IN_ANY_ORDER = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterStyle:
+    """How one argument is written. See docs/tools.md for the files that have it.
+
+    Attributes:
+        open: the opening tag: ``${key}`` is the name, ``${kind}`` what ``kinds`` says, ``${space}`` white space.
+        close: the closing tag.
+        between: text between two arguments.
+        space: whether white space may stand around the arguments and around values that are not strings.
+        kinds: JSON type → what ``${kind}`` is for it; ``*`` stands for all others.
+    """
+
+    open: str
+    close: str
+    between: str = ""
+    space: bool = False
+    kinds: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any], where: str) -> ParameterStyle:
+        """A style out of a file."""
+        unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds"})
+        if unknown:
+            raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
+        kinds = said.get("kinds", {})
+        texts = [said.get("open"), said.get("close"), said.get("between", "")]
+        if not all(isinstance(t, str) for t in texts) or not said.get("close") or "${key}" not in said.get("open", ""):
+            raise ToolError(
+                "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
+            )
+        wrong = [k for k in kinds if k not in (*_KINDS, "*")] if isinstance(kinds, dict) else [kinds]
+        if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
+            raise ToolError(f"kinds has texts for some of {', '.join(_KINDS)} and *", code="tool-format", pointer=where)
+        if ("${kind}" in said["open"]) != bool(kinds):
+            raise ToolError("${kind} and kinds go together", code="tool-format", pointer=where)
+        return cls(
+            said["open"], said["close"], said.get("between", ""), bool(said.get("space")), tuple(sorted(kinds.items()))
+        )
+
+    def kind(self, name: str) -> str | None:
+        """What ``${kind}`` is for a JSON type; None: values of it cannot be written."""
+        kinds = dict(self.kinds)
+        return kinds.get(name, kinds.get("*"))
+
+    @property
+    def head(self) -> str:
+        """The text before the name."""
+        return self.open[: self.open.index("${key}")]
+
+    def opening(self, key: str, kind: str | None, b: _core.Builder, space: int) -> int:
+        parts = []
+        for i, part in enumerate(_SLOT.split(self.open)):
+            if i % 2 == 0:
+                parts.append(Marker(part)._lower(b))
+            elif part == "space":
+                parts.append(space)
+            else:
+                parts.append(b.literal((key if part == "key" else kind or "").encode()))
+        return b.concat(parts)
+
+    def pattern(self) -> re.Pattern[str]:
+        """What finds an opening tag again: groups ``key`` and ``kind``."""
+        found = {"key": "(?P<key>.+?)", "kind": '(?P<kind>[^"<>]*)', "space": "[ \\n\\r\\t]*"}
+        parts = _SLOT.split(self.open)
+        return re.compile("".join(found[p] if i % 2 else re.escape(p) for i, p in enumerate(parts)), re.DOTALL)
+
+
+@lru_cache(maxsize=1)
+def builtin_styles() -> dict[str, ParameterStyle]:
+    """The styles that structural tags name."""
+    text = (Path(__file__).parent / "formats" / "styles.json").read_text(encoding="utf-8")
+    return {name: ParameterStyle.of(said, f"styles.json#/{name}") for name, said in json.loads(text).items()}
+
+
+_reading = threading.Lock()
+
+
+class Parameters(Constraint):
+    """The arguments that a schema of an object allows, in a style.
+
+    Attributes:
+        schema: of the object.
+        style: how an argument is written.
+        any_order: in any order of the names (of at most 6), not only that of the schema.
+    """
+
+    __slots__ = ("_root", "any_order", "schema", "style")
+
+    def __init__(self, schema: JsonSchema, style: ParameterStyle, any_order: bool = False) -> None:
+        self.schema = schema
+        self.style = style
+        self.any_order = any_order
+        self._root: tuple[Document, Shape] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Parameters):
+            return NotImplemented
+        return (self.schema, self.style, self.any_order) == (other.schema, other.style, other.any_order)
+
+    def __hash__(self) -> int:
+        return hash((self.schema, self.style, self.any_order))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Parameters, (self.schema, self.style, self.any_order)
+
+    def __repr__(self) -> str:
+        return f"parameters({self.schema!r})"
+
+    # -- reading -------------------------------------------------------------------------------------------------
+    def value(self, key: str, text: str, kind: str | None) -> Any:
+        """The value of an argument, out of the text between its tags.
+
+        A text that is JSON and of a type that the schema allows there is that value, any other is a string.
+        """
+        strings = self.style.kind("string")
+        if kind is not None and kind == strings:
+            return text
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        if kind is not None and kind != strings:
+            return value
+        return value if not isinstance(value, str) and self._accepts(key, value) else text
+
+    def _accepts(self, key: str, value: Any) -> bool:
+        with _reading:  # a document is for one thread at a time
+            if self._root is None:
+                document = self.schema.document()
+                with document.evaluating():
+                    self._root = document, document.term().shape()
+            document, shape = self._root
+            with document.evaluating():
+                return any(all(t.shape().accepts(value) for t in cell.terms(key)) for cell in shape.objects)
+
+    # -- writing -------------------------------------------------------------------------------------------------
+    def _lower(self, b: _core.Builder) -> int:
+        document = self.schema.document()
+        with document.evaluating():
+            writer = _Writer(b, self.schema, document, self)
+            handle = writer.shape(document.term().shape())
+        if handle == b.EMPTY:
+            raise ToolError(
+                "no arguments satisfy this schema: it must allow an object whose members can be written between tags",
+                code="unsatisfiable-schema",
+            )
+        return handle
+
+
+class _Writer:
+    """Lowers the arguments of one schema."""
+
+    def __init__(self, b: _core.Builder, schema: JsonSchema, document: Document, what: Parameters) -> None:
+        self.b = b
+        self.style = what.style
+        self.any_order = what.any_order
+        self.json: Lowering = schema.lowering(b, document)
+        self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
+        self.close = Marker(what.style.close)._lower(b)
+        self.raw = without(b, [what.style.close])
+        self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
+
+    def shape(self, shape: Shape) -> int:
+        b = self.b
+        found = [self.cell(cell) for cell in shape.objects]
+        return b.union([e for e in found if e != b.EMPTY])
+
+    def cell(self, cell: ObjectCell) -> int:
+        b = self.b
+        if cell.obligations:
+            raise ToolError(
+                "a negated condition on members cannot be kept to where arguments are written one by one",
+                code="tool-parameters",
+            )
+        written = [(self.member(key, term), key in cell.required) for key, term in cell.named.items()]
+        if any(e == b.EMPTY and must for e, must in written):
+            return b.EMPTY
+        written = [(e, must) for e, must in written if e != b.EMPTY]
+        others = b.EMPTY
+        if cell.rest is not FALSE and not cell.rules and not cell.min and cell.max is None:
+            others = self.others(cell)
+        if self.any_order:
+            return self.unordered(written, others, cell)
+        # from the last argument to the first; by whether one was written before, and how many where that is counted
+        counted = cell.min > 0 or cell.max is not None
+        least, most = cell.min, len(written) if cell.max is None else cell.max
+
+        def end(count: int) -> int:
+            if counted and not least <= count <= most:
+                return b.EMPTY
+            if others == b.EMPTY:
+                return b.EPSILON
+            more = b.repeat(b.concat([self.between, others]), 0, -1)
+            return more if count else b.union([b.EPSILON, b.concat([others, more])])
+
+        tops = range(len(written) + 1) if counted else range(2)
+        rest = [end(count) for count in tops]
+        for index in range(len(written) - 1, -1, -1):
+            argument, must = written[index]
+            step = []
+            for count in tops:
+                ways = []
+                if count < len(tops) - 1 or not counted:
+                    after = rest[min(count + 1, len(tops) - 1)]
+                    if after != b.EMPTY:
+                        ways.append(b.concat([self.between, argument, after] if count else [argument, after]))
+                if not must and rest[count] != b.EMPTY:
+                    ways.append(rest[count])
+                step.append(b.union(ways) if ways else b.EMPTY)
+            rest = step
+        return b.EMPTY if rest[0] == b.EMPTY else b.concat([self.space, rest[0], self.space])
+
+    def unordered(self, written: list[tuple[int, bool]], others: int, cell: ObjectCell) -> int:
+        b = self.b
+        if len(written) > _MOST_IN_ANY_ORDER or cell.min or cell.max is not None:
+            raise ToolError(
+                f"any_order is for at most {_MOST_IN_ANY_ORDER} arguments, and not with minProperties or "
+                "maxProperties, where they are written one by one; leave it out",
+                code="tool-parameters",
+            )
+        more = b.EPSILON if others == b.EMPTY else b.repeat(b.concat([self.between, others]), 0, -1)
+        ways = []
+        for size in range(len(written) + 1):
+            for some in permutations(range(len(written)), size):
+                if any(must and i not in some for i, (_, must) in enumerate(written)):
+                    continue
+                parts: list[int] = []
+                for i in some:
+                    parts += [self.between, written[i][0], more] if parts else [written[i][0], more]
+                if parts:
+                    ways.append(b.concat(parts))
+                else:
+                    ways.append(b.EPSILON if others == b.EMPTY else b.union([b.EPSILON, b.concat([others, more])]))
+        return b.concat([self.space, b.union(ways), self.space]) if ways else b.EMPTY
+
+    def others(self, cell: ObjectCell) -> int:
+        """An argument that the schema does not name. That names differ from each other is up to the model."""
+        b = self.b
+        keys = b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
+        if cell.named:
+            keys = b.intersection([keys, b.complement(b.choice([name.encode() for name in cell.named]))])
+        return self.tagged(keys, cell.rest)
+
+    def member(self, key: str, term: Term) -> int:
+        return self.tagged(key, term)
+
+    def tagged(self, key: str | int, term: Term) -> int:
+        """An argument: for each ``${kind}`` its tag, with the values that are written in it."""
+        b = self.b
+        values: dict[str | None, list[int]] = {}
+        for name, handle in self.values(term.shape()):
+            kind = self.style.kind(name)
+            if self.style.kinds and kind is None:
+                continue
+            values.setdefault(kind, []).append(handle)
+        found = []
+        for kind, handles in values.items():
+            if isinstance(key, str):
+                begin = self.style.opening(key, kind, b, self.space)
+            else:
+                head, _, tail = self.style.open.partition("${key}")
+                after = ParameterStyle("${key}" + tail, self.style.close)
+                begin = b.concat([Marker(head)._lower(b), key, after.opening("", kind, b, self.space)])
+            found.append(b.concat([begin, b.union(handles), self.close]))
+        return b.union(found) if found else b.EMPTY
+
+    def values(self, shape: Shape) -> list[tuple[str, int]]:
+        """The values of each JSON type, where there are any."""
+        b, none = self.b, (False, 0, Numbers.NONE, Strings.NONE, (), ())
+        apart = {
+            "null": Shape(shape.null, *none[1:]),
+            "boolean": Shape(False, shape.booleans, *none[2:]),
+            "number": Shape(False, 0, shape.numbers, *none[3:]),
+            "array": Shape(*none[:4], shape.arrays, ()),
+            "object": Shape(*none[:5], shape.objects),
+        }
+        found = []
+        for name, part in apart.items():
+            handle = self.json.shape(part, 0)
+            if handle != b.EMPTY:
+                found.append((name, b.concat([self.space, handle, self.space])))
+        strings = shape.strings if self.json.max_string is None else shape.strings & self.json.max_string
+        if strings is not Strings.NONE and not strings.is_empty():
+            text = strings.lower(b, self.json.notation.texts)
+            raw = self.raw if strings is Strings.ALL else b.intersection([text, self.raw])
+            if not b.is_empty(raw):
+                found.append(("string", raw))
+        return found

@@ -1,0 +1,532 @@
+"""Structural tags: the JSON in which XGrammar and the servers built on it describe texts with structured parts.
+
+The format is read as its documentation has it (XGrammar 0.2, "Structural Tag Usage"); docs/tools.md lists where the
+meaning is narrower here, and why. Every part becomes a constraint; errors carry the JSON pointer of the part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail import _core
+from guiderail.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, SpecialToken, sequence
+from guiderail.errors import PatternError
+from guiderail.frontends.tools.errors import ToolError, placed, step
+from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker, Specials
+from guiderail.frontends.tools.parameters import Parameters, builtin_styles
+from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["structural_tag"]
+
+_MISSING = object()
+
+
+def structural_tag(
+    spec: Mapping[str, Any] | str, *, vocabulary: Vocabulary | None = None, **options: Any
+) -> Constraint:
+    """The texts that a structural tag of XGrammar describes.
+
+        >>> import guiderail as gr
+        >>> tag = gr.structural_tag({
+        ...     "type": "structural_tag",
+        ...     "format": {
+        ...         "type": "triggered_tags",
+        ...         "triggers": ["<function="],
+        ...         "tags": [{
+        ...             "type": "tag",
+        ...             "begin": "<function=weather>",
+        ...             "content": {"type": "json_schema", "json_schema": {"type": "object"}},
+        ...             "end": "</function>",
+        ...         }],
+        ...     },
+        ... })
+        >>> tag.matches('Let me look. <function=weather>{"city": "Paris"}</function>')
+        True
+        >>> tag.matches("<function=time>{}</function>")
+        False
+
+    Args:
+        spec: the tag, as a dict, JSON text or XGrammar's own ``StructuralTag``: ``{"type": "structural_tag", "format":
+            …}``, the older form with ``structures`` and ``triggers``, or a format alone.
+        vocabulary: of the model that is to write the text. With it, a text that is a special token there may be
+            written as that token wherever a string of the tag contains it, and token forms are resolved. Token forms
+            that speak of *any* token need it.
+        **options: of :func:`json_schema`, for the JSON in it. The defaults are here ``layout="free"`` and
+            ``escapes="all"``, as in XGrammar.
+
+    Raises:
+        ToolError: the tag is not of the format; ``pointer`` says where. What is wrong with a schema, pattern or
+            grammar in it has the code of its own front end.
+    """
+    spec = _read(spec)
+    reader = _Reader(vocabulary, options)
+    try:
+        made = reader.root(spec)
+    except RecursionError:
+        raise ToolError("the tag is nested too deep; flatten it", code="depth") from None
+    return made if vocabulary is None else ForVocabulary(made, Specials.of(vocabulary))
+
+
+def _read(spec: Any) -> dict[str, Any]:
+    if isinstance(spec, str | bytes):
+        try:
+            spec = json.loads(spec)
+        except ValueError as error:
+            raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
+    elif hasattr(spec, "model_dump"):
+        spec = spec.model_dump(by_alias=True)
+    if not isinstance(spec, Mapping):
+        raise ToolError(
+            f"a structural tag is an object, a JSON text or a StructuralTag, not {type(spec).__name__}",
+            code="structural-tag",
+        )
+    return dict(spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Constraint):
+    """A part that is fully read only when it is lowered: what is wrong with it then is said with its place."""
+
+    constraint: Constraint
+    pointer: str
+
+    def _lower(self, b: _core.Builder) -> int:
+        with placed(self.pointer):
+            return self.constraint._lower(b)
+
+    def __repr__(self) -> str:
+        return repr(self.constraint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The ends of the nearest tag around: what free text inside must not hold."""
+
+    texts: tuple[str, ...] = ()
+    tokens: tuple[str | int, ...] = ()
+
+
+class _Object:
+    """An object of the tag being read: each key is taken once, and what is left over is refused."""
+
+    def __init__(self, value: Any, pointer: str) -> None:
+        if not isinstance(value, Mapping):
+            raise ToolError(f"an object was expected, not {_words(value)}", code="structural-tag", pointer=pointer)
+        self.values = dict(value)
+        self.pointer = pointer
+        self.kind = self.values.get("type")
+
+    def fail(self, message: str, code: str = "structural-tag", key: str | int | None = None) -> ToolError:
+        return ToolError(message, code=code, pointer=self.pointer if key is None else step(self.pointer, key))
+
+    def take(self, key: str, check: Callable[[Any], bool], what: str, default: Any = _MISSING) -> Any:
+        value = self.values.pop(key, default)
+        if value is _MISSING:
+            raise self.fail(f"{self.kind!r} needs {key!r}, {what}" if self.kind else f"{key!r} is missing: {what}")
+        if value is not default and not check(value):
+            raise self.fail(f"{key} is {what}, not {_words(value)}", key=key)
+        return value
+
+    def text(self, key: str, default: Any = _MISSING) -> str:
+        value: str = self.take(key, lambda v: isinstance(v, str), "a string", default)
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise self.fail("a lone surrogate is no character; remove it", "lone-surrogate", key) from None
+        return value
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        value: bool = self.take(key, lambda v: isinstance(v, bool), "true or false", default)
+        return value
+
+    def count(self, key: str, default: Any = _MISSING, least: int = 0) -> Any:
+        def good(v: Any) -> bool:
+            return (v is None and default is None) or (_is_int(v) and least <= v < 2**31)
+
+        return self.take(key, good, f"a whole number from {least} to {2**31 - 1:,}", default)
+
+    def items(self, key: str, default: Any = _MISSING) -> list[Any]:
+        return list(self.take(key, lambda v: isinstance(v, list | tuple), "a list", default))
+
+    def texts(self, key: str, default: Any = _MISSING) -> tuple[str, ...]:
+        found = self.items(key, default)
+        for i, text in enumerate(found):
+            if not isinstance(text, str) or not text:
+                raise ToolError(
+                    f"a string of at least one character was expected, not {_words(text)}",
+                    code="structural-tag",
+                    pointer=step(step(self.pointer, key), i),
+                )
+        return tuple(found)
+
+    def done(self) -> None:
+        self.values.pop("type", None)
+        if self.values:
+            key = min(self.values, key=str)
+            raise self.fail(f"{self.kind or 'it'!r} has no key {key!r}; remove it or correct it", key=key)
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_token(value: Any) -> bool:
+    return (isinstance(value, str) and bool(value)) or (_is_int(value) and 0 <= value < 2**31)
+
+
+def _is_schema(value: Any) -> bool:
+    return isinstance(value, Mapping | bool)
+
+
+def _words(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "…"
+
+
+class _Reader:
+    """From the JSON of a tag to constraints."""
+
+    def __init__(self, vocabulary: Vocabulary | None, options: Mapping[str, Any]) -> None:
+        self.tokens = Tokens(vocabulary)
+        self.options = {"layout": "free", "escapes": "all", **options}
+
+    def root(self, spec: dict[str, Any]) -> Constraint:
+        if spec.get("type") != "structural_tag":
+            return self.format(spec, "#", _Ends())
+        top = _Object(spec, "#")
+        if "structures" in spec:
+            return self.legacy(top)
+        value = top.take("format", lambda v: isinstance(v, Mapping), "the format of the text, an object")
+        top.done()
+        return self.format(value, "#/format", _Ends())
+
+    def legacy(self, top: _Object) -> Constraint:
+        tags = []
+        for i, value in enumerate(top.items("structures")):
+            item = _Object(value, f"#/structures/{i}")
+            begin, end = item.text("begin"), item.text("end")
+            schema = item.take(
+                "schema", lambda v: isinstance(v, Mapping | bool | str), "a JSON Schema (an object, or JSON text)"
+            )
+            item.done()
+            content = self.schema(schema, "json", {}, step(item.pointer, "schema"))
+            tags.append((begin, sequence(content, Marker(end))))
+        triggers = top.texts("triggers")
+        top.done()
+        return self.dispatch(top, tags, triggers, key="structures")
+
+    def format(self, value: Any, pointer: str, ends: _Ends) -> Constraint:
+        item = _Object(value, pointer)
+        read = _FORMATS.get(item.kind) if isinstance(item.kind, str) else None
+        if read is None:
+            shown = "no type" if item.kind is None else f"the unknown type {_words(item.kind)}"
+            raise item.fail(f"the format has {shown}; there are {', '.join(_FORMATS)}", "structural-tag-type")
+        made = read(self, item, ends)
+        item.done()
+        return made
+
+    # -- one chunk -----------------------------------------------------------------------------------------------
+    def const_string(self, item: _Object, ends: _Ends) -> Constraint:
+        return Marker(item.text("value"))
+
+    def json_schema(self, item: _Object, ends: _Ends) -> Constraint:
+        schema = item.take("json_schema", _is_schema, "a JSON Schema: an object or a boolean")
+        style = item.text("style", "json")
+        said: dict[str, Any] = {"property_order": "any" if item.flag("any_order") else "declared"}
+        spaces = item.count("max_whitespace_cnt", None)
+        if spaces is not None:
+            said["max_whitespace"] = spaces
+        if item.texts("excludes", []):
+            raise item.fail(
+                "texts that strings must not hold are said by the schema: give the string a pattern",
+                "structural-tag-unsupported",
+                "excludes",
+            )
+        return self.schema(schema, style, said, step(item.pointer, "json_schema"))
+
+    def qwen_xml_parameter(self, item: _Object, ends: _Ends) -> Constraint:
+        schema = item.take("json_schema", _is_schema, "a JSON Schema: an object or a boolean")
+        return self.schema(schema, "qwen_xml", {"property_order": "declared"}, step(item.pointer, "json_schema"))
+
+    def schema(self, schema: Any, style: str, said: dict[str, Any], pointer: str) -> Constraint:
+        from guiderail.frontends.json_schema import json_schema
+
+        if style != "json" and style not in builtin_styles():
+            known = ", ".join(["json", *builtin_styles()])
+            raise ToolError(
+                f"there is no style {_words(style)}; known are {known}", code="structural-tag-style", pointer=pointer
+            )
+        with placed(pointer):
+            made = json_schema(schema, **{"property_order": "declared", **self.options, **said})
+        if style == "json":
+            return Placed(made, pointer)
+        return Placed(Parameters(made, builtin_styles()[style], said.get("property_order") == "any"), pointer)
+
+    def grammar(self, item: _Object, ends: _Ends) -> Constraint:
+        import guiderail
+
+        text = item.text("grammar")
+        pointer = step(item.pointer, "grammar")
+        with placed(pointer):
+            return Placed(guiderail.grammar(text, syntax="gbnf"), pointer)
+
+    def regex(self, item: _Object, ends: _Ends) -> Constraint:
+        from guiderail.frontends.regex import regex
+
+        text = item.text("pattern")
+        pointer = step(item.pointer, "pattern")
+        try:
+            return Placed(regex(text, dialect="ecma"), pointer)
+        except PatternError as error:
+            raise ToolError(error.render(), code=error.code, pointer=pointer) from error
+
+    def any_text(self, item: _Object, ends: _Ends) -> Constraint:
+        excludes = item.texts("excludes", [])
+        most = item.count("max_chars", None)
+        self.no_token_budget(item)
+        return FreeText((*excludes, *ends.texts), most)
+
+    def no_token_budget(self, item: _Object) -> None:
+        budget = item.count("max_tokens", None)
+        if budget is not None:
+            raise item.fail(
+                "tokens of one part of a text are not counted; bound characters with max_chars, or the whole text "
+                "when it is generated",
+                "structural-tag-unsupported",
+                "max_tokens",
+            )
+
+    # -- composition ---------------------------------------------------------------------------------------------
+    def elements(self, item: _Object, ends: _Ends) -> list[Constraint]:
+        found = item.items("elements")
+        if not found:
+            raise item.fail("at least one element is needed", key="elements")
+        pointer = step(item.pointer, "elements")
+        return [self.format(value, step(pointer, i), ends) for i, value in enumerate(found)]
+
+    def content(self, item: _Object, ends: _Ends) -> Constraint:
+        value = item.take("content", lambda v: isinstance(v, Mapping), "a format, an object")
+        return self.format(value, step(item.pointer, "content"), ends)
+
+    def sequence(self, item: _Object, ends: _Ends) -> Constraint:
+        return sequence(*self.elements(item, ends))
+
+    def either(self, item: _Object, ends: _Ends) -> Constraint:
+        return AnyOf(tuple(self.elements(item, ends)))
+
+    def optional(self, item: _Object, ends: _Ends) -> Constraint:
+        return Repetition(self.content(item, ends), 0, 1)
+
+    def plus(self, item: _Object, ends: _Ends) -> Constraint:
+        return Repetition(self.content(item, ends), 1, None)
+
+    def star(self, item: _Object, ends: _Ends) -> Constraint:
+        return Repetition(self.content(item, ends), 0, None)
+
+    def repeat(self, item: _Object, ends: _Ends) -> Constraint:
+        low, high = item.count("min"), item.count("max", least=-1)
+        if 0 <= high < low:
+            raise item.fail(f"max ({high}) is below min ({low}); -1 stands for no bound", key="max")
+        return Repetition(self.content(item, ends), low, None if high < 0 else high)
+
+    # -- tags ----------------------------------------------------------------------------------------------------
+    def tag(self, item: _Object, ends: _Ends) -> Constraint:
+        begin, rest = self.tag_parts(item)
+        return sequence(Marker(begin) if isinstance(begin, str) else begin, rest)
+
+    def tag_parts(self, item: _Object) -> tuple[str | SpecialToken | Constraint, Constraint]:
+        """What a tag begins with, and the rest of it."""
+        begin = item.take("begin", lambda v: isinstance(v, str | Mapping), "a string or a token")
+        end = item.take("end", lambda v: isinstance(v, str | list | tuple | Mapping), "a string, some, or a token")
+        start: str | Constraint = begin
+        if isinstance(begin, Mapping):
+            start = self.tag_token(begin, step(item.pointer, "begin"))[0]
+        if isinstance(end, Mapping):
+            close, token = self.tag_token(end, step(item.pointer, "end"))
+            ends = _Ends(tokens=(token,))
+        else:
+            texts = (end,) if isinstance(end, str) else tuple(end)
+            if not texts or not all(isinstance(text, str) for text in texts):
+                raise item.fail("end is a string, or a list of one or more", key="end")
+            close = AnyOf(tuple(map(Marker, texts))) if len(texts) > 1 else Marker(texts[0])
+            ends = _Ends(texts=tuple(text for text in texts if text))
+        return start, sequence(self.content(item, ends), close)
+
+    def tag_token(self, value: Any, pointer: str) -> tuple[Constraint, str | int]:
+        item = _Object(value, pointer)
+        if item.kind != "token":
+            raise item.fail("begin and end are strings, or of the type 'token'")
+        name = item.take("token", _is_token, "the text or the id of a token")
+        item.done()
+        return self.tokens.one(name, pointer), name
+
+    def tags(self, item: _Object) -> list[tuple[str | Constraint, Constraint, _Object, Any]]:
+        found = []
+        pointer = step(item.pointer, "tags")
+        values = item.items("tags")
+        if not values:
+            raise item.fail("at least one tag is needed", key="tags")
+        for i, value in enumerate(values):
+            tag = _Object(value, step(pointer, i))
+            if tag.values.get("type", "tag") != "tag":
+                raise tag.fail(f"a tag was expected, not {_words(tag.kind)}")
+            said = tag.values.get("begin")
+            begin, rest = self.tag_parts(tag)
+            tag.done()
+            found.append((begin, rest, tag, said))
+        return found
+
+    def tags_with_separator(self, item: _Object, ends: _Ends) -> Constraint:
+        tags = [sequence(Marker(t[0]) if isinstance(t[0], str) else t[0], t[1]) for t in self.tags(item)]
+        separator = item.text("separator")
+        least = 1 if item.flag("at_least_one") else 0
+        most = 1 if item.flag("stop_after_first") else None
+        return SeparatedBy(AnyOf(tuple(tags)), Marker(separator), least, most)
+
+    def triggered_tags(self, item: _Object, ends: _Ends) -> Constraint:
+        triggers = item.texts("triggers")
+        tags = []
+        for begin, rest, tag, _ in self.tags(item):
+            if not isinstance(begin, str):
+                raise tag.fail("a trigger is text, so the tag begins with a string; see token_triggered_tags")
+            tags.append((begin, rest))
+        required, once = item.flag("at_least_one"), item.flag("stop_after_first")
+        excludes = (*item.texts("excludes", []), *ends.texts)
+        return self.dispatch(item, tags, triggers, excludes, required=required, loop=not once)
+
+    def dispatch(
+        self,
+        item: _Object,
+        tags: list[tuple[str, Constraint]],
+        triggers: tuple[str, ...],
+        excludes: tuple[str, ...] = (),
+        *,
+        required: bool = False,
+        loop: bool = True,
+        key: str = "tags",
+    ) -> Constraint:
+        if not triggers:
+            raise item.fail("at least one trigger is needed", "structural-tag-trigger", "triggers")
+        for i, (begin, _) in enumerate(tags):
+            matching = [trigger for trigger in triggers if begin.startswith(trigger)]
+            if len(matching) != 1:
+                what = "no trigger" if not matching else f"the triggers {', '.join(map(repr, matching))}"
+                raise ToolError(
+                    f"begin {_words(begin)} starts with {what}; it must start with exactly one",
+                    code="structural-tag-trigger",
+                    pointer=step(step(item.pointer, key), i),
+                )
+        return Dispatch(tuple(tags), triggers, excludes, loop=loop, required=required)
+
+    def pattern_dispatch(self, item: _Object, ends: _Ends) -> Constraint:
+        rules: list[tuple[str, Constraint]] = []
+        for i, (pattern, content) in enumerate(self.rules(item, ends)):
+            if not isinstance(pattern, str) or not pattern or any(pattern == known for known, _ in rules):
+                raise item.fail(
+                    f"the pattern of rule {i} is a string of its own, not {_words(pattern)}", "structural-tag-trigger"
+                )
+            rules.append((pattern, content))
+        loop = item.flag("loop", True)
+        excludes = (*item.texts("excludes", []), *ends.texts)
+        return Dispatch(tuple(rules), tuple(pattern for pattern, _ in rules), excludes, loop=loop)
+
+    def rules(self, item: _Object, ends: _Ends) -> list[tuple[Any, Constraint]]:
+        pointer = step(item.pointer, "rules")
+        found = []
+        for i, rule in enumerate(item.items("rules")):
+            if not isinstance(rule, list | tuple) or len(rule) != 2:
+                raise ToolError(
+                    "a rule is a list of two: a pattern, and the format of what follows it",
+                    code="structural-tag",
+                    pointer=step(pointer, i),
+                )
+            found.append((rule[0], self.format(rule[1], step(step(pointer, i), 1), ends)))
+        if not found:
+            raise item.fail("at least one rule is needed", key="rules")
+        return found
+
+    # -- tokens --------------------------------------------------------------------------------------------------
+    def token(self, item: _Object, ends: _Ends) -> Constraint:
+        name = item.take("token", _is_token, "the text or the id of a token")
+        return self.tokens.one(name, item.pointer)
+
+    def token_list(self, item: _Object, key: str, default: Any = _MISSING) -> tuple[str | int, ...]:
+        found = item.items(key, default)
+        for i, name in enumerate(found):
+            if not _is_token(name):
+                raise ToolError(
+                    f"the text or the id of a token was expected, not {_words(name)}",
+                    code="structural-tag",
+                    pointer=step(step(item.pointer, key), i),
+                )
+        return tuple(found)
+
+    def exclude_token(self, item: _Object, ends: _Ends) -> Constraint:
+        excluded = self.token_list(item, "exclude_tokens", [])
+        return self.tokens.any_but((*excluded, *ends.tokens), item.pointer)
+
+    def any_tokens(self, item: _Object, ends: _Ends) -> Constraint:
+        excluded = self.token_list(item, "exclude_tokens", [])
+        if item.values.get("max_tokens") == 0:
+            item.values.pop("max_tokens")
+            return Literal("")
+        self.no_token_budget(item)
+        return self.tokens.free((*excluded, *ends.tokens), item.pointer)
+
+    def token_triggered_tags(self, item: _Object, ends: _Ends) -> Constraint:
+        triggers = self.token_list(item, "trigger_tokens")
+        rules = []
+        for begin, rest, tag, said in self.tags(item):
+            if isinstance(begin, str):
+                raise tag.fail("a trigger is a token, so the tag begins with a token; see triggered_tags")
+            if not any(self.tokens.same(said["token"], trigger) for trigger in triggers):
+                raise tag.fail(
+                    f"{_words(said['token'])} is none of the trigger_tokens", "structural-tag-trigger", "begin"
+                )
+            rules.append((begin, rest))
+        excluded = (*self.token_list(item, "exclude_tokens", []), *ends.tokens, *triggers)
+        required, once = item.flag("at_least_one"), item.flag("stop_after_first")
+        return TokenDispatch(tuple(rules), self.tokens.free(excluded, item.pointer), not once, required)
+
+    def token_dispatch(self, item: _Object, ends: _Ends) -> Constraint:
+        rules = []
+        names = []
+        for i, (name, content) in enumerate(self.rules(item, ends)):
+            if not _is_token(name):
+                raise item.fail(f"the pattern of rule {i} is the text or the id of a token, not {_words(name)}")
+            names.append(name)
+            rules.append((self.tokens.one(name, item.pointer), content))
+        loop = item.flag("loop", True)
+        excluded = (*self.token_list(item, "exclude_tokens", []), *ends.tokens, *names)
+        return TokenDispatch(tuple(rules), self.tokens.free(excluded, item.pointer), loop)
+
+
+_FORMATS: dict[str, Callable[[_Reader, _Object, _Ends], Constraint]] = {
+    "const_string": _Reader.const_string,
+    "json_schema": _Reader.json_schema,
+    "grammar": _Reader.grammar,
+    "regex": _Reader.regex,
+    "any_text": _Reader.any_text,
+    "sequence": _Reader.sequence,
+    "or": _Reader.either,
+    "optional": _Reader.optional,
+    "plus": _Reader.plus,
+    "star": _Reader.star,
+    "repeat": _Reader.repeat,
+    "tag": _Reader.tag,
+    "triggered_tags": _Reader.triggered_tags,
+    "tags_with_separator": _Reader.tags_with_separator,
+    "dispatch": _Reader.pattern_dispatch,
+    "token": _Reader.token,
+    "exclude_token": _Reader.exclude_token,
+    "any_tokens": _Reader.any_tokens,
+    "token_triggered_tags": _Reader.token_triggered_tags,
+    "token_dispatch": _Reader.token_dispatch,
+    "qwen_xml_parameter": _Reader.qwen_xml_parameter,
+}
