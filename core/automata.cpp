@@ -30,7 +30,7 @@ Id Arena::choice(std::vector<std::string> strings) {
   };
   const std::string* last = nullptr;
   for (const std::string& text : strings) {
-    raw_bytes_ = raw_bytes_ || !is_utf8(text);
+    note_literal(text);
     if (last) {
       std::size_t same = 0;
       while (same < last->size() && same < text.size() && (*last)[same] == text[same]) ++same;
@@ -56,7 +56,10 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
   };
   std::vector<State> states(1);
   std::size_t total = 0;
-  for (const auto& t : texts) total += t.size();
+  for (const auto& t : texts) {
+    total += t.size();
+    note_literal(t);
+  }
   if (total > 4'000'000)
     throw Error("memory", "substring_of takes at most 4,000,000 bytes of text; got " + std::to_string(total));
   states.reserve(2 * total + 2);

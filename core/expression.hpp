@@ -248,6 +248,8 @@ class Arena {
   }
   u32 byte_class_count() const { return class_count_; }
   const std::vector<Symbol>& symbols() const { return symbols_; }
+  // The characters beyond ASCII in sets within which every expression treats all alike. Empty: too many to be of use.
+  const std::vector<CharSet::Ptr>& atoms();
   bool has_json() const { return json_ != nullptr; }
   bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
   Id rule_body(u32 rule) const { return rules_[rule].body; }
@@ -324,6 +326,7 @@ class Arena {
   Id unknown();
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
+  void note_literal(std::string_view text);
   Id symbols_of(const ByteSet& set, bool textless);
   u32 lex_state(LexState state);
   u32 lex_start(u32 lexer, const std::vector<u64>& context);
@@ -401,6 +404,8 @@ class Arena {
     bool raw_bytes = false;
   } extent_;  // when frozen
   Id any_text_ = kUnknown;
+  std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
+  std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
   u64 salt_;                         // keeps rules of different arenas apart in structural hashes

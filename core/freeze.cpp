@@ -227,6 +227,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
   to.class_count_ = class_count_;
   to.classes_built_for_ = classes_built_for_;
   to.any_text_ = any_text_;
+  to.literal_chars_ = literal_chars_;
   to.raw_bytes_ = extent_.raw_bytes;
   to.frozen_ = true;
   to.frozen_sets_ = frozen_sets_;

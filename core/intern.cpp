@@ -171,13 +171,66 @@ Id Arena::bytes(const ByteSet& set) {
 }
 
 Id Arena::literal(std::string_view text) {
-  raw_bytes_ = raw_bytes_ || !is_utf8(text);
+  note_literal(text);
   Id e = kEpsilon;
   for (std::size_t i = text.size(); i-- > 0;) {
     u32 b = static_cast<u8>(text[i]);
     e = make_switch({{b | b << 8, e}}, false);
   }
   return e;
+}
+
+void Arena::note_literal(std::string_view text) {
+  if (!is_utf8(text)) {
+    raw_bytes_ = true;
+    return;
+  }
+  if (frozen_) return;  // its states have the flag kExactStep
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const u8 lead = static_cast<u8>(text[i]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+    u32 c = lead & (0x3Fu >> more);
+    for (int k = 0; k < more; ++k) c = c << 6 | (static_cast<u8>(text[++i]) & 0x3Fu);
+    literal_chars_.push_back(c);
+  }
+}
+
+const std::vector<CharSet::Ptr>& Arena::atoms() {
+  if (atoms_) return *atoms_;
+  constexpr std::size_t kMostRanges = 20'000, kMostAtoms = 64;
+  atoms_.emplace();
+  struct Edge {
+    u32 at;
+    u64 flip;  // the sum of the flips before a character tells its atom
+  };
+  std::vector<Edge> edges{{0x80, 0}};
+  for (u32 i = 0; i < frozen_sets_ && edges.size() < kMostRanges; ++i)
+    for (auto [lo, hi] : charsets_[i]->ranges()) {
+      if (hi < 0x80) continue;
+      edges.push_back({std::max(lo, 0x80u), mix64(i + 1)});
+      edges.push_back({hi + 1, mix64(i + 1)});
+    }
+  std::vector<u32> single = literal_chars_;
+  std::sort(single.begin(), single.end());
+  single.erase(std::unique(single.begin(), single.end()), single.end());
+  for (u32 c : single) {
+    edges.push_back({c, mix64(~u64{c})});
+    edges.push_back({c + 1, mix64(~u64{c})});
+  }
+  if (edges.size() >= kMostRanges || single.size() >= kMostAtoms) return *atoms_;
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
+  std::unordered_map<u64, std::vector<CharSet::Range>> by_sum;
+  u64 sum = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    sum ^= edges[i].flip;
+    const u32 end = i + 1 < edges.size() ? edges[i + 1].at : 0x110000;
+    if (edges[i].at < end) by_sum[sum].push_back({edges[i].at, end - 1});
+  }
+  if (by_sum.size() > kMostAtoms) return *atoms_;
+  for (auto& [key, ranges] : by_sum)
+    if (CharSet::Ptr set = CharSet::make(std::move(ranges)); !set->ranges().empty()) atoms_->push_back(set);
+  return *atoms_;
 }
 
 // Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.

@@ -693,6 +693,14 @@ void MaskBuilder::correct(Id texts, Id e, u32 node) {
 }
 
 // -- semantic: a state that characters lead back to --
+Id MaskBuilder::after_char(Id e, u32 c) {
+  const u32 more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  constexpr u32 kLead[] = {0, 0xC0, 0xE0, 0xF0};
+  e = step(e, static_cast<u8>(kLead[more] | c >> 6 * more));
+  for (u32 k = more; k-- > 0 && e != kEmpty;) e = step(e, static_cast<u8>(0x80 | (c >> 6 * k & 0x3F)));
+  return e;
+}
+
 // Does every character beyond ASCII lead from `from` to `to`?
 bool MaskBuilder::returns(Id from, Id to) {
   const auto& any = CharSet::any()->automaton();
@@ -752,8 +760,17 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   for (unsigned b = 0; b < 128; ++b)
     if (step(e, static_cast<u8>(b)) == inside && step(inside, static_cast<u8>(b)) == inside) ranges.push_back({b, b});
   if (ranges.size() < kSmallLoop) return {};
-  if (!arena_.has_raw_bytes() && returns(e, inside) && (e == inside || returns(inside, inside)))
+  if (arena_.has_raw_bytes()) return {CharSet::make(std::move(ranges)), inside};
+  const bool exact = arena_.has(e, kExactStep) || arena_.has(inside, kExactStep);
+  if (!exact && !arena_.atoms().empty()) {
+    for (const CharSet::Ptr& atom : arena_.atoms()) {
+      const u32 sample = atom->ranges()[0].first;
+      if (after_char(e, sample) == inside && (e == inside || after_char(inside, sample) == inside))
+        ranges.insert(ranges.end(), atom->ranges().begin(), atom->ranges().end());
+    }
+  } else if (returns(e, inside) && (e == inside || returns(inside, inside))) {
     ranges.push_back({0x80, 0x10FFFF});
+  }
   return {CharSet::make(std::move(ranges)), inside};
 }
 

@@ -72,6 +72,7 @@ class MaskBuilder {
   const SelfLoop& self_loop(Id e);
   SelfLoop find_self_loop(Id e);
   bool returns(Id from, Id to);
+  Id after_char(Id e, u32 c);
   Id step(Id e, u8 byte) {
     u32 c = arena_.byte_class(byte);
     Id next = arena_.known_step(e, c);

@@ -101,7 +101,10 @@ Id Arena::members(MemberTable table) {
   table.order.resize(count);
   table.needed.assign(count / 64 + 1, 0);
   table.possible = table.needed;
-  for (u32 i = 0; i < count; ++i) table.order[i] = i;
+  for (u32 i = 0; i < count; ++i) {
+    table.order[i] = i;
+    note_literal(table.names[i]);
+  }
   std::sort(table.order.begin(), table.order.end(), [&](u32 a, u32 b) { return table.names[a] < table.names[b]; });
   for (u32 i = 1; i < count; ++i)
     if (table.names[table.order[i - 1]] == table.names[table.order[i]])
