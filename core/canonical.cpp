@@ -2,9 +2,12 @@
 // of masks and not 4,000.
 #include <algorithm>
 
-#include "members.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
+namespace {
+constexpr u32 kKeptTerminals = 2;  // of a grammar in masks: tokens that read more are few
+}  // namespace
 
 u32 Arena::slack(Id e) {
   const Node& n = node(e);
@@ -58,7 +61,7 @@ Id Arena::without_texts(Id e) {
 
 Id Arena::canonical(Id e, u32 horizon) {
   Node& n = node(e);
-  if (!has(e, kBigRepeat | kExactKey)) return e;
+  if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
   if (has(e, kExactKey) && n.canonical == kUnknown) {
     const Id plain = canonical(without_texts(e), horizon);
     n.canonical = plain;
@@ -76,7 +79,7 @@ Id Arena::canonical(Id e, u32 horizon) {
     case Kind::Concat: {  // down the stack to the first part that is known or plain
       std::vector<Id> parts;
       Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat) && node(cur).canonical == kUnknown;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).canonical == kUnknown;
            cur = node(cur).b)
         parts.push_back(cur);
       out = canonical(cur, horizon);
@@ -92,6 +95,12 @@ Id Arena::canonical(Id e, u32 horizon) {
       out = unite(std::move(members));
       break;
     }
+    case Kind::Scan: {
+      const u32 kept = lex_->states.values[n.a].start ? kKeptTerminals : kKeptTerminals + 1;
+      out = scan(n.a, cut_grammar(n.b, kept), n.min, n.max);
+      break;
+    }
+    case Kind::Fence: out = fence(n.a, canonical(n.b, horizon)); break;
     case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
     case Kind::And: {

@@ -90,6 +90,7 @@ enum Flag : u32 {
   kFiniteItem = 16384,   // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,    // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,  // what follows depends on a text that was forgotten (canonical)
+  kHasScan = 131072,     // holds a Scan: what is left of its grammar is cut short in its canonical form
   kExactKey = 8192,      // begins with a key or item whose text so far is remembered (see canonical)
 };
 
@@ -260,6 +261,7 @@ class Arena {
   std::mutex mutex;
 
  private:
+  static constexpr u8 kCut = 255;  // the symbol that stands for all that was cut off (canonical)
   static constexpr u32 kChunkBits = 10, kChunkMask = (1u << kChunkBits) - 1;
   struct Rule {
     std::string name;
@@ -328,6 +330,8 @@ class Arena {
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);
   Id symbols_of(const ByteSet& set, bool textless);
+  bool beyond_cut(Id parse) { return first(parse).has(kCut); }
+  Id cut_grammar(Id parse, u32 kept);
   u32 lex_state(LexState state);
   u32 lex_start(u32 lexer, const std::vector<u64>& context);
   u32 lex_start_of(u32 lexer, Id parse, bool brackets);

@@ -52,8 +52,8 @@ u32 Arena::lexer(Lexer lexer) {
     lex_ = std::make_unique<LexParts>();
     lex_->layouts.id({}, 0);
   }
-  if (lexer.terminals.empty() || lexer.terminals.size() > 65'535)
-    throw Error("bad-shape", "a lexer takes 1 to 65,535 terminals");
+  if (lexer.terminals.empty() || lexer.terminals.size() > 65'000)
+    throw Error("bad-shape", "a lexer takes 1 to 65,000 terminals");
   Hash h;
   for (std::size_t t = 0; t < lexer.terminals.size(); ++t) {
     const Terminal& terminal = lexer.terminals[t];
@@ -275,12 +275,19 @@ Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
   const LexParts::Facts& facts = lex_->facts[state];
   const bool ends = lexeme.start && parse_ends(lexeme.lexer, parse, layout);
   if (lexeme.entries.empty()) return ends ? kEpsilon : kEmpty;
+  if (!lexeme.start) {  // one terminal only: what else the grammar could have read here makes no difference
+    const u32 only = lexeme.entries[0].key;
+    const Lexer& lexer = lex_->lexers[lexeme.lexer];
+    const bool lines = facts.lines && lex_->layouts.values[layout].brackets > 0;
+    if (lexeme.entries.size() == 1 && !lexer.ignored[only >> 1] && !lines)
+      parse = concat(terminal(lexeme.lexer, only >> 1), advance(lexeme.lexer, parse, only >> 1));
+  }
   Draft d = draft(Kind::Scan);
   d.a = state;
   d.b = parse;
   d.min = layout;
   d.max = facts.lines ? column : 0;
-  d.flags = kHasRef | kSearch | (facts.tokens ? kHasToken : 0u) | (ends ? kNullable : 0u);
+  d.flags = kHasRef | kSearch | kHasScan | (facts.tokens ? kHasToken : 0u) | (ends ? kNullable : 0u);
   const u32 shortest = node(parse).shortest;
   d.shortest = ends ? 0 : lexeme.start ? shortest : shortest - (shortest > 0);
   d.longest = kInf;
@@ -293,6 +300,7 @@ Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
 
 Id Arena::scan_start(u32 lexer_id, Id parse, u32 layout) {
   if (parse == kEmpty) return kEmpty;
+  if (beyond_cut(parse)) return unknown();
   const bool brackets = lex_->layouts.values[layout].brackets != 0;
   return scan(lex_start_of(lexer_id, parse, brackets), parse, layout, 0);
 }
@@ -351,10 +359,12 @@ Id Arena::behind_lexeme(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 co
   const u32 now = at.columns.empty() ? 0 : at.columns.back();
   if (wide(column) > wide(now)) {
     if (lines.strict_tabs && narrow(column) <= narrow(now)) return kEmpty;
+    if (beyond_cut(parse)) return unknown();
     parse = advance(lexer_id, parse, lines.indent);
     at.columns.push_back(column);
   } else {
     while (!at.columns.empty() && wide(column) < wide(at.columns.back())) {
+      if (beyond_cut(parse)) return unknown();
       parse = advance(lexer_id, parse, lines.dedent);
       at.columns.pop_back();
     }
@@ -394,6 +404,36 @@ Id Arena::derive_scan(Id e, u8 byte) {
 
 Id Arena::derive_scan_symbol(Id e, u32 symbol) {
   return after_step(e, lex_step_by(node(e).a, [&](Id text) { return derive_symbol(text, symbol); }), 0);
+}
+
+// What is left of the grammar up to `kept` parts that each read a terminal at least; then a symbol that tells that more
+// follows. (Neither an indentation nor its end is read: one line break may bring many.)
+Id Arena::cut_grammar(Id parse, u32 kept) {
+  const u64 key = u64{parse} << 8 | kept;
+  if (auto it = lex_->cuts.find(key); it != lex_->cuts.end()) return it->second;
+  Id out = parse;
+  if (node(parse).kind == Kind::Union) {
+    std::vector<Id> members(operands(parse).begin(), operands(parse).end());
+    for (Id& m : members) m = cut_grammar(m, kept);
+    out = unite(std::move(members));
+  } else {
+    std::vector<Id> heads;
+    u32 read = 0;
+    Id cur = parse;
+    for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
+      const Node& head = node(node(cur).a);
+      heads.push_back(node(cur).a);
+      if (!nullable(node(cur).a) && !(head.kind == Kind::Terminal && head.b)) ++read;
+    }
+    if (read == kept) {
+      ByteSet cut;
+      cut.add(kCut);
+      out = symbols_of(cut, true);
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(heads[i], out);
+    }
+  }
+  lex_->cuts.emplace(key, out);
+  return out;
 }
 
 Id Arena::scan_without_names(Id e, Id& texts) {
@@ -609,7 +649,7 @@ std::unique_ptr<LexParts> LexParts::fresh() const {
 }
 
 std::size_t LexParts::memory() const {
-  std::size_t bytes = advances.size() * 40 + starts.size() * 40 + layouts.values.size() * 100;
+  std::size_t bytes = (advances.size() + cuts.size()) * 40 + starts.size() * 40 + layouts.values.size() * 100;
   for (std::size_t i = 0; i < facts.size(); ++i)
     bytes += 200 + facts[i].steps.capacity() * sizeof(LexStep) + states.values[i].entries.capacity() * 8;
   return bytes;

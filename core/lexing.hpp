@@ -33,7 +33,7 @@ struct Lexer {
   bool separable = false;
   u8 separator = ' ';
   Hash hash;
-  bool wide() const { return terminals.size() > 256; }  // symbols of two bytes
+  bool wide() const { return terminals.size() > 255; }  // symbols of two bytes
 };
 
 // What the lexeme being read can still become.
@@ -78,6 +78,7 @@ struct LexParts {
   std::deque<Facts> facts;               // of states
   std::unordered_map<u64, u32> starts;   // (lexer, set of first symbols, in brackets) -> LexState
   std::unordered_map<u64, Id> advances;  // (rest of the grammar, terminal) -> the rest after it
+  std::unordered_map<u64, Id> cuts;      // see Arena::cut_grammar
   struct Extent {
     u32 states = 0, layouts = 0, symbol_sets = 0;
   } extent;  // see Arena::fresh

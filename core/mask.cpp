@@ -20,22 +20,61 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
   zeros_.assign(vocabulary.words(), 0);
 }
 
-// The tokens that postponed() kept, one by one from the exact state.
-void MaskBuilder::resolve(Id exact) {
+// The tokens that postponed() kept.
+void MaskBuilder::note_open(MaskEntry& entry) {
   for (u32 node : postponed_)
     for (u32 n = node; n < trie_.nodes[node].end; ++n)
       if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
-  for (int token : postponed_tokens_) {
-    Id s = exact;
-    for (char c : vocabulary_.bytes(static_cast<u32>(token))) {
-      s = arena_.step_slow(s, static_cast<u8>(c));
-      if (s == kEmpty) break;
-    }
-    if (s != kEmpty) set(token);
-  }
+  std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
+  postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
+  std::sort(postponed_tokens_.begin(), postponed_tokens_.end(), [&](int a, int b) {
+    return vocabulary_.bytes(static_cast<u32>(a)) < vocabulary_.bytes(static_cast<u32>(b));
+  });
+  entry.open = postponed_tokens_;
 }
 
-std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, Id exact) {
+std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
+  std::vector<std::pair<u32, u32>> allowed;  // word, bits
+  auto allow = [&](u32 token) { allowed.push_back({token >> 5, 1u << (token & 31)}); };
+  std::vector<Id> states{state};  // by depth, along the last token
+  std::string_view last;
+  for (int token : shared.open) {
+    const std::string_view text = vocabulary_.bytes(static_cast<u32>(token));
+    std::size_t same = 0;
+    while (same < last.size() && same < text.size() && last[same] == text[same]) ++same;
+    states.resize(std::min(states.size(), same + 1));
+    while (states.size() <= text.size() && states.back() != kEmpty)
+      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(text[states.size() - 1])));
+    last = text;
+    if (states.size() > text.size() && states.back() != kEmpty) allow(static_cast<u32>(token));
+  }
+  std::sort(allowed.begin(), allowed.end());
+  const std::size_t found = allowed.size();
+  for (auto [one, other] : vocabulary_.twins())
+    if (std::binary_search(allowed.begin(), allowed.begin() + static_cast<std::ptrdiff_t>(found),
+                           std::pair{one >> 5, 1u << (one & 31)}))
+      allow(other);
+  std::sort(allowed.begin(), allowed.end());
+  auto entry = std::make_shared<MaskEntry>();
+  entry->base = shared.base;
+  entry->specials = shared.specials;
+  std::size_t i = 0;
+  for (auto [word, bits] : allowed) {
+    while (i < shared.diff.size() && shared.diff[i].first < word) entry->diff.push_back(shared.diff[i++]);
+    if (entry->diff.empty() || entry->diff.back().first != word) {
+      if (i < shared.diff.size() && shared.diff[i].first == word)
+        entry->diff.push_back(shared.diff[i++]);
+      else
+        entry->diff.push_back({word, shared.base ? (*shared.base)[word] : 0});
+    }
+    entry->diff.back().second |= bits;
+  }
+  entry->diff.insert(entry->diff.end(), shared.diff.begin() + static_cast<std::ptrdiff_t>(i), shared.diff.end());
+  entry->full = shared.full;
+  return entry;
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
   postponed_.clear();
   postponed_tokens_.clear();
   shared_ = false;
@@ -43,11 +82,10 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, Id exact) {
   base_ = nullptr;
   touched_ = false;
   visit(state, 0);
-  resolve(exact);
   for (auto [one, other] : vocabulary_.twins())
     if (words_[one >> 5] >> (one & 31) & 1) set(static_cast<int>(other));
   auto entry = std::make_shared<MaskEntry>();
-  entry->own = !postponed_tokens_.empty();
+  note_open(*entry);
   const u32 rest = vocabulary_.size() & 31;
   entry->full = words_.back() == (rest ? (1u << rest) - 1 : ~0u) &&
                 std::all_of(words_.begin(), words_.end() - 1, [](u32 w) { return w == ~0u; });

@@ -18,9 +18,10 @@ class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
 
-  // Needs the arena's mutex. `exact`: the state whose canonical form `state` is; what depends on the texts that the
-  // canonical form forgets is asked of it, token by token, and makes a mask that is this state's own.
-  std::shared_ptr<const MaskEntry> build(Id state, Id exact);
+  // Both need the arena's mutex. Of a canonical form: tokens that depend on what it forgets stay open.
+  std::shared_ptr<const MaskEntry> build(Id state);
+  // The mask of a state from that of its canonical form: the open tokens, one by one.
+  std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
 
  private:
   struct Loop {  // one alternative C{min,max} tail
@@ -85,7 +86,7 @@ class MaskBuilder {
     postponed_.push_back(node);
     return true;
   }
-  void resolve(Id exact);
+  void note_open(MaskEntry& entry);
   void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);

@@ -246,7 +246,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
     const bool portable = !arena.has(canonical, kHasRef | kHasToken | kExactKey);
     std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
     if (!made) {
-      made = build(program, canonical, state);
+      made = build(program, canonical);
       if (arena.has(canonical, kHasToken | kHasRef)) {
         std::vector<u32> symbols;
         arena.first_symbols(canonical, symbols);
@@ -258,16 +258,16 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
           made = with;
         }
       }
-      if (made->own) {
-        program.keep(made);
-        node.mask.store(made.get(), std::memory_order_release);
-        return made.get();
-      }
       if (portable) vocabulary_->cache_mask(shared.hash, made);
     }
     program.keep(made);
     entry = made.get();
     shared.mask.store(entry, std::memory_order_release);
+  }
+  if (!entry->open.empty()) {
+    auto own = program.builder_->settle(*entry, state);
+    program.keep(own);
+    entry = own.get();
   }
   node.mask.store(entry, std::memory_order_release);
   return entry;
@@ -275,7 +275,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
-std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, Id exact) const {
+std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const {
   Arena& arena = *program.arena_;
   for (u32 most : {4u, 16u}) {
     const Id capped = arena.cap_groups(state, most);
@@ -283,16 +283,16 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, Id exa
     if (program.short_caps_.contains(capped)) continue;
     if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
     arena.clear_cap_hit();
-    auto made = program.builder_->build(capped, exact);
+    auto made = program.builder_->build(capped);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
-      if (!made->own) vocabulary_->cache_mask(arena.node(capped).hash, made);
+      vocabulary_->cache_mask(arena.node(capped).hash, made);
       return made;
     }
     program.short_caps_.insert(capped);
   }
-  return program.builder_->build(state, exact);
+  return program.builder_->build(state);
 }
 
 bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {
