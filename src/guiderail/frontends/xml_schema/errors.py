@@ -1,0 +1,93 @@
+"""What goes wrong with an XML Schema, and where in it."""
+
+from __future__ import annotations
+
+from guiderail.errors import CompileError, GuiderailError, LimitError
+
+__all__ = ["XmlReadError", "XmlSchemaError", "XmlSchemaLimitError"]
+
+
+class XmlSchemaError(CompileError):
+    """An XML Schema cannot be read, or asks for what cannot be enforced.
+
+    Attributes:
+        path: the component of the schema at fault, as a path of names (``/purchaseOrder/items/item/@partNum``), or
+            None. Where the document that declares it is known, ``source`` and ``span`` are its text and its tag.
+    """
+
+    code = "xml-schema"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(f"{path}: {message}" if path else message, code=code, source=source, span=span)
+        self.path = path
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.reason, self.code, self.path, self.source, self.span)
+
+
+class XmlSchemaLimitError(LimitError):
+    """The exact meaning of an XML Schema would be larger than a limit allows.
+
+    Attributes:
+        path: the component of the schema at fault, as a path of names, or None.
+    """
+
+    code = "xml-orders"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(f"{path}: {message}" if path else message, code=code, source=source, span=span)
+        self.path = path
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.reason, self.code, self.path, self.source, self.span)
+
+
+def _rebuild(
+    kind: type[XmlSchemaError] | type[XmlSchemaLimitError],
+    message: str,
+    code: str,
+    path: str | None,
+    source: str | None,
+    span: tuple[int, int] | None,
+) -> XmlSchemaError | XmlSchemaLimitError:
+    return kind(message, code=code, path=path, source=source, span=span)
+
+
+class XmlReadError(GuiderailError, ValueError):
+    """A text is no XML, or is not valid by the schema it is read with.
+
+    Attributes:
+        path: the element at fault in the document, or None.
+    """
+
+    code = "xml-read"
+
+    def __init__(self, message: str, *, code: str | None = None, path: str | None = None) -> None:
+        super().__init__(f"{path}: {message}" if path else message, code=code)
+        self.path = path
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_read, (self.reason, self.code, self.path)
+
+
+def _rebuild_read(message: str, code: str, path: str | None) -> XmlReadError:
+    return XmlReadError(message, code=code, path=path)

@@ -1,0 +1,144 @@
+"""What a document may hold, freed of the ways in which schemas say it.
+
+An element is a list of forms (one for each type that it may have, one for being nil); the content of a form is text, or
+particles over elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from guiderail.frontends.xml_schema.namespaces import Prefixes
+
+__all__ = [
+    "All",
+    "Attribute",
+    "Children",
+    "Choice",
+    "Content",
+    "Element",
+    "Form",
+    "Model",
+    "Note",
+    "Particle",
+    "Repeat",
+    "Seq",
+    "Text",
+]
+
+Key: TypeAlias = Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A child: one of the forms of `Model.forms[key]`."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Seq:
+    items: tuple[Particle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    items: tuple[Particle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """``least`` to ``most`` times (None: no bound)."""
+
+    item: Particle
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Members in any order, each ``(particle, least, most)`` times. ``path`` is for errors."""
+
+    items: tuple[tuple[Particle, int, int | None], ...]
+    path: str
+
+
+Particle: TypeAlias = "Element | Seq | Choice | Repeat | All"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The values of a simple type, or one value: its text and the schema that writes it."""
+
+    type: Any
+    fixed: tuple[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Elements, with text between them if ``mixed``."""
+
+    particle: Particle
+    mixed: bool
+
+
+Content: TypeAlias = "Text | Children"
+NOTHING = Children(Seq(()), False)
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    name: str
+    type: Any
+    required: bool
+    fixed: tuple[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to write an element.
+
+    Attributes:
+        name: ``{namespace}local``.
+        attributes: in the order of the schema.
+        content: what stands between the tags.
+        xsi_type: the type's name to be given, or None.
+        nil: whether ``xsi:nil="true"`` is given.
+        path: where it was first met.
+    """
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    content: Content
+    path: str
+    xsi_type: str | None = None
+    nil: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What becomes of a part of the schema that is not simply enforced; see `report.XmlReportEntry`."""
+
+    path: str
+    component: str
+    status: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Model:
+    """Everything that the documents of a schema may hold.
+
+    Attributes:
+        roots: keys of the elements that a document may begin with.
+        forms: the forms of each element.
+        prefixes: for all names in the forms.
+        notes: what is not enforced as it stands.
+    """
+
+    roots: list[Key]
+    forms: dict[Key, list[Form]]
+    prefixes: Prefixes
+    notes: list[Note] = field(default_factory=list)

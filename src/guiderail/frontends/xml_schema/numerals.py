@@ -1,0 +1,180 @@
+"""Integers, decimals and floating-point numbers of XML Schema, with exact bounds.
+
+Numbers are spelled plainly (``-0.5``: no ``+``, no leading zeros, a digit on both sides of the point) unless a pattern
+looks at the spelling: then every spelling of the lexical space is there for the pattern to choose from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from guiderail import _core
+from guiderail.frontends.json_schema.number_digits import digits_of
+from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.xml_schema.temporal import at_least, at_most
+
+__all__ = ["INTEGERS", "Bounds", "decimal", "floating"]
+
+INTEGERS: dict[str, tuple[int | None, int | None]] = {
+    "integer": (None, None),
+    "nonPositiveInteger": (None, 0),
+    "negativeInteger": (None, -1),
+    "nonNegativeInteger": (0, None),
+    "positiveInteger": (1, None),
+    "long": (-(2**63), 2**63 - 1),
+    "int": (-(2**31), 2**31 - 1),
+    "short": (-(2**15), 2**15 - 1),
+    "byte": (-(2**7), 2**7 - 1),
+    "unsignedLong": (0, 2**64 - 1),
+    "unsignedInt": (0, 2**32 - 1),
+    "unsignedShort": (0, 2**16 - 1),
+    "unsignedByte": (0, 2**8 - 1),
+}
+"""Built-in types derived from ``integer``: least and greatest value."""
+
+# A decimal of at most so many digits survives a round trip, so different ones are different values in the same order.
+_EXACT_DIGITS = {"double": 15, "float": 6}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An interval; None: unbounded."""
+
+    low: Fraction | None = None
+    high: Fraction | None = None
+    low_closed: bool = True
+    high_closed: bool = True
+
+    def narrowed(self, *, low: Fraction | None = None, high: Fraction | None = None, closed: bool = True) -> Bounds:
+        """Within one more bound."""
+        old = self
+        if low is not None and (old.low is None or (low, not closed) > (old.low, not old.low_closed)):
+            old = Bounds(low, old.high, closed, old.high_closed)
+        if high is not None and (old.high is None or (high, closed) < (old.high, old.high_closed)):
+            old = Bounds(old.low, high, old.low_closed, closed)
+        return old
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an end is excluded."""
+        return (self.low is not None and not self.low_closed) or (self.high is not None and not self.high_closed)
+
+    def mirrored(self) -> Bounds:
+        low = None if self.high is None else -self.high
+        high = None if self.low is None else -self.low
+        return Bounds(low, high, self.high_closed, self.low_closed)
+
+    def numbers(self, *, integers: bool = False) -> Numbers:
+        return Numbers.between(
+            minimum=self.low if self.low_closed else None,
+            exclusive_minimum=None if self.low_closed else self.low,
+            maximum=self.high if self.high_closed else None,
+            exclusive_maximum=None if self.high_closed else self.high,
+            multiple_of=1 if integers else None,
+        )
+
+
+def decimal(
+    b: _core.Builder,
+    bounds: Bounds,
+    *,
+    integers: bool,
+    total_digits: int | None = None,
+    fraction_digits: int | None = None,
+    every_spelling: bool = False,
+) -> int:
+    """Decimals, or ``integers``, within bounds.
+
+    ``total_digits`` and ``fraction_digits`` count the digits that are written but for zeros in front (the
+    specification does not count zeros at the end either).
+    """
+    if integers and total_digits is not None:
+        most = Fraction(10**total_digits - 1)
+        bounds = bounds.narrowed(low=-most, high=most)
+        total_digits = None
+    spelling = NumberSpelling(exponents=False, max_fraction_digits=fraction_digits)
+    if not every_spelling:
+        found = bounds.numbers(integers=integers).lower(b, spelling)
+    else:
+        positive = _magnitude(b, bounds, integers, spelling)
+        negative = _magnitude(b, bounds.mirrored(), integers, spelling)
+        found = b.union([b.concat([b.repeat(b.literal(b"+"), 0, 1), positive]), b.concat([b.literal(b"-"), negative])])
+    if total_digits is None:
+        return found
+    digit, point = b.byte_class(b"0123456789"), b.repeat(b.literal(b"."), 0, 1)
+    sign = b.repeat(b.byte_class(b"+-"), 0, 1)
+    counted = b.repeat(b.concat([digit, point]), 0, total_digits)
+    return b.intersection([found, b.concat([sign, b.repeat(b.literal(b"0"), 0), point, counted])])
+
+
+def _magnitude(b: _core.Builder, bounds: Bounds, integers: bool, spelling: NumberSpelling) -> int:
+    """Every unsigned spelling of the values from 0 on within bounds."""
+    bounds = bounds.narrowed(low=Fraction(0))
+    numbers = bounds.numbers(integers=integers)
+    if numbers.is_empty():
+        return b.EMPTY
+    digit, point = b.byte_class(b"0123456789"), b.literal(b".")
+    unsigned = b.repeat(b.byte_class(b"0123456789."), 0)
+    zeros = b.repeat(b.literal(b"0"), 0)
+    plain = b.intersection([unsigned, numbers.lower(b, spelling)])
+    if integers:
+        return b.concat([zeros, plain])
+    found = [b.concat([zeros, plain])]
+    whole = bounds.numbers(integers=True)
+    if not whole.is_empty():
+        found.append(b.concat([zeros, b.intersection([unsigned, whole.lower(b, spelling)]), point]))
+    assert bounds.low is not None
+    cap = spelling.max_fraction_digits
+    if bounds.low < 1 and cap != 0:  # ".5"
+        parts = [b.concat([point, b.repeat(digit, 1, -1 if cap is None else cap)])]
+        if bounds.low > 0 or not bounds.low_closed:
+            parts.append(at_least(b, _fraction(bounds.low), closed=bounds.low_closed))
+        if bounds.high is not None and bounds.high < 1:
+            parts.append(at_most(b, _fraction(bounds.high), closed=bounds.high_closed))
+        found.append(b.intersection(parts))
+    return b.union(found)
+
+
+def _fraction(value: Fraction) -> str:
+    return "." + digits_of(value)[1]
+
+
+def floating(b: _core.Builder, kind: str, bounds: Bounds | None, *, every_spelling: bool, plus_infinity: bool) -> int:
+    """``float`` or ``double``; values beyond the type's range are infinite or zero, as it says.
+
+    Under a bound the value read is compared, which is a rounded one. Rounding keeps the order, so bounds that belong to
+    the interval are exact; under one that does not, numbers have only as many digits as survive rounding.
+
+    Args:
+        b: the builder.
+        kind: ``"float"`` or ``"double"``.
+        bounds: the interval (``NaN`` lies in none), or None.
+        every_spelling: ``+1``, ``007``, ``1.`` and ``.5`` too, if there are no bounds.
+        plus_infinity: ``+INF`` is of the lexical space (XML Schema 1.1).
+    """
+    digit = b.byte_class(b"0123456789")
+    sign = b.repeat(b.byte_class(b"+-"), 0, 1)
+    names = [b"INF", b"-INF", b"NaN"]
+    if bounds is None:
+        digits, point = b.repeat(digit, 1), b.literal(b".")
+        exponent = b.repeat(b.concat([b.byte_class(b"eE"), sign, digits]), 0, 1)
+        if every_spelling:
+            names += [b"+INF"] if plus_infinity else []
+            some = b.concat([digits, b.repeat(b.concat([point, b.repeat(digit, 0)]), 0, 1)])
+            number = b.concat([sign, b.union([some, b.concat([point, digits])]), exponent])
+        else:
+            whole = b.union([b.literal(b"0"), b.concat([b.byte_class(b"123456789"), b.repeat(digit, 0)])])
+            number = b.concat([
+                b.repeat(b.literal(b"-"), 0, 1), whole, b.repeat(b.concat([point, digits]), 0, 1), exponent
+            ])  # fmt: skip
+        return b.union([number, b.choice(names)])
+    found = [bounds.numbers().lower(b, NumberSpelling())]
+    if bounds.is_open:
+        few = b.repeat(b.concat([digit, b.repeat(b.literal(b"."), 0, 1)]), 1, _EXACT_DIGITS[kind])
+        exponent = b.concat([b.byte_class(b"eE"), sign, b.repeat(digit, 1, 1)])
+        found = [b.intersection([found[0], b.concat([sign, few, b.repeat(exponent, 0, 1)])])]
+    found += [b.literal(b"INF")] if bounds.high is None else []
+    found += [b.literal(b"-INF")] if bounds.low is None else []
+    return b.union(found)

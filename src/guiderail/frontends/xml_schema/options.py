@@ -1,0 +1,94 @@
+"""The options of :func:`guiderail.xml_schema`, in one place: what each means, its unit and its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from guiderail.errors import CompileError
+
+__all__ = ["XmlSchemaOptions"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "version": ("1.0", "1.1"),
+    "layout": ("compact", "indented"),
+    "attribute_order": ("declared", "any"),
+    "all_order": ("any", "declared"),
+    "on_unsupported": ("error", "omit", "warn", "ignore"),
+}
+_COUNTS = {"indent": 0, "max_text_length": 1, "max_occurs": 1, "max_orders": 1, "max_indented_depth": 1}
+_NULLABLE = ("max_text_length", "max_occurs")
+
+
+@dataclass(frozen=True, slots=True)
+class XmlSchemaOptions:
+    """How an XML Schema is read and how its documents are written.
+
+    Attributes:
+        version: of XML Schema, ``"1.0"`` or ``"1.1"``.
+        layout: ``"compact"``: no white space between elements; ``"indented"``: each child of an element that holds
+            elements only on a line of its own.
+        indent: spaces of one level in the layout ``"indented"``.
+        max_indented_depth: levels that the layout ``"indented"`` breaks into lines; what is deeper stays on one line.
+        declaration: whether the text begins with ``<?xml version="1.0" encoding="UTF-8"?>``.
+        attribute_order: ``"declared"``: attributes in the order of the schema; ``"any"``: in any order.
+        all_order: the members of ``xs:all`` in ``"any"`` order, or as ``"declared"``.
+        max_orders: subsets of attributes (``"any"``) or of members of one ``xs:all`` that may be told apart, before an
+            XmlSchemaLimitError is raised; ten members need 1,024.
+        xsi_types: whether ``xsi:type`` may choose a derived type anywhere, not only where the declared one is abstract.
+        wildcard_names: names (``"{namespace}local"``, or ``"local"`` of no namespace) of elements that the schema does
+            not declare and that ``xs:any`` (lax or skip) may hold beside those it does.
+        max_text_length: most characters of a text that no facet bounds (strings, mixed text), or None.
+        max_occurs: what stands for ``maxOccurs="unbounded"`` (never less than ``minOccurs``), or None.
+        on_unsupported: what no automaton can hold (keys, references, assertions, identifiers that must differ) is an
+            ``"error"``; or optional attributes that need it are left out, and the rest is an error (``"omit"``); or it
+            is written without being checked, with a warning (``"warn"``) or without (``"ignore"``). ``report()`` lists
+            it in any case.
+    """
+
+    version: str = "1.0"
+    layout: str = "compact"
+    indent: int = 2
+    max_indented_depth: int = 8
+    declaration: bool = False
+    attribute_order: str = "declared"
+    all_order: str = "any"
+    max_orders: int = 1024
+    xsi_types: bool = False
+    wildcard_names: tuple[str, ...] = ()
+    max_text_length: int | None = None
+    max_occurs: int | None = None
+    on_unsupported: str = "error"
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                shown = ", ".join(map(repr, allowed))
+                raise CompileError(f"{name} is one of {shown}, not {getattr(self, name)!r}", code="bad-xml-option")
+        for name, least in _COUNTS.items():
+            value = getattr(self, name)
+            if value is None and name in _NULLABLE:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
+                raise CompileError(
+                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {value!r}",
+                    code="bad-xml-option",
+                )
+        for name in ("declaration", "xsi_types"):
+            if not isinstance(getattr(self, name), bool):
+                raise CompileError(f"{name} is True or False, not {getattr(self, name)!r}", code="bad-xml-option")
+        names = self.wildcard_names
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise CompileError("wildcard_names takes a collection of names", code="bad-xml-option")
+        object.__setattr__(self, "wildcard_names", tuple(dict.fromkeys(names)))
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> XmlSchemaOptions:
+        """Options by name, with an error that lists the names if one is unknown."""
+        known = {one.name for one in fields(cls)}
+        for name in options:
+            if name not in known:
+                raise CompileError(
+                    f"xml_schema has no option {name!r}; there are {', '.join(sorted(known))}", code="bad-xml-option"
+                )
+        return cls(**options)

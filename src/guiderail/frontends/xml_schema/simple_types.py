@@ -1,0 +1,420 @@
+"""Simple types: what their steps of derivation say, and the texts that are left.
+
+A type is gathered along its chain of restrictions into :class:`Gathered`: the built-in type, list or union it comes
+from, and all facets on the way. Values are written in normalised form, as ``whiteSpace`` leaves them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from guiderail._core import CharSet
+from guiderail.errors import PatternError
+from guiderail.frontends.json_schema.formats import uris
+from guiderail.frontends.xml_schema import patterns
+from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, name_chars, name_starts
+from guiderail.frontends.xml_schema.namespaces import Prefixes, split_name
+from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, floating
+from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS, at_least, at_most, split_zone, temporal
+
+__all__ = ["Gathered", "SimpleTypes", "approximations", "gather", "unsupported"]
+
+_COLON = CharSet([(58, 58)])
+_STRINGS = ("string", "normalizedString", "token")
+_TEXTS = (*_STRINGS, "anySimpleType", "anyAtomicType")
+_IDENTIFIERS = {
+    "ID": "values of ID differ within a document",
+    "IDREF": "an IDREF names an ID of the document",
+    "ENTITY": "an ENTITY is declared in a DTD",
+}
+_DURATIONS = ("duration", "dayTimeDuration", "yearMonthDuration")
+_LEVELS = ("preserve", "replace", "collapse")
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What a simple type says.
+
+    Attributes:
+        type: the type itself.
+        base: the built-in type, list or union it is derived from.
+        kind: name of the built-in type, ``"list"`` or ``"union"``.
+        patterns: alternatives, one list for each step of derivation that has some.
+        enumeration: the values listed nearest to the type, as written in the schema, or None.
+        min_length, max_length: of the units of the type: characters, octets, items.
+        low, high: bounds as ``(text, closed)``.
+    """
+
+    type: Any
+    base: Any
+    kind: str
+    patterns: list[list[str]] = field(default_factory=list)
+    enumeration: list[tuple[str, Any]] | None = None
+    min_length: int = 0
+    max_length: int | None = None
+    low: list[tuple[str, bool]] = field(default_factory=list)
+    high: list[tuple[str, bool]] = field(default_factory=list)
+    total_digits: int | None = None
+    fraction_digits: int | None = None
+    white_space: str | None = None
+    zone: str = "optional"
+    assertions: int = 0
+
+    @property
+    def is_bounded(self) -> bool:
+        return bool(self.low or self.high)
+
+
+def _steps(simple: Any) -> Iterator[Any]:
+    """The type and what it is derived from, up to a built-in type, a list or a union."""
+    while simple is not None:
+        if simple.is_complex():  # simple content restricted further
+            simple = simple.content
+        yield simple
+        if (
+            type(simple).__name__ == "XsdAtomicBuiltin"
+            or hasattr(simple, "item_type")
+            or hasattr(simple, "member_types")
+        ):
+            return
+        simple = None if simple.base_type is simple else simple.base_type
+
+
+def _smaller(a: int | None, b: int) -> int:
+    return b if a is None else min(a, b)
+
+
+def gather(simple: Any) -> Gathered:
+    """All facets of a type and of those it is derived from."""
+    steps = list(_steps(simple))
+    base = steps[-1]
+    if hasattr(base, "item_type"):
+        kind = "list"
+    elif hasattr(base, "member_types"):
+        kind = "union"
+    else:
+        kind = split_name(base.name or "")[1] or "anySimpleType"
+    found = Gathered(simple, base, kind)
+    for step in steps:
+        if step is base and type(step).__name__ == "XsdAtomicBuiltin":
+            break
+        for name, facet in step.facets.items():
+            if name is not None and hasattr(facet, "elem"):
+                _add(found, split_name(name)[1], facet)
+    return found
+
+
+def _add(found: Gathered, name: str, facet: Any) -> None:
+    value = facet.elem.get("value", "")
+    if name == "pattern":
+        found.patterns.append(list(facet.regexps))
+    elif name == "enumeration":
+        if found.enumeration is None:
+            found.enumeration = [(one.get("value", ""), facet.schema) for one in facet]
+    elif name == "length":
+        found.min_length = max(found.min_length, int(value))
+        found.max_length = _smaller(found.max_length, int(value))
+    elif name == "minLength":
+        found.min_length = max(found.min_length, int(value))
+    elif name == "maxLength":
+        found.max_length = _smaller(found.max_length, int(value))
+    elif name in ("minInclusive", "minExclusive"):
+        found.low.append((value.strip(), name == "minInclusive"))
+    elif name in ("maxInclusive", "maxExclusive"):
+        found.high.append((value.strip(), name == "maxInclusive"))
+    elif name == "totalDigits":
+        found.total_digits = _smaller(found.total_digits, int(value))
+    elif name == "fractionDigits":
+        found.fraction_digits = _smaller(found.fraction_digits, int(value))
+    elif name == "whiteSpace":
+        found.white_space = max(found.white_space or "preserve", value, key=_LEVELS.index)
+    elif name == "explicitTimezone":
+        if found.zone == "optional":
+            found.zone = value
+    elif name == "assertion":
+        found.assertions += 1
+    else:  # a facet of a later version would be lost here
+        raise AssertionError(f"unknown facet {name}")
+
+
+def _parts(found: Gathered) -> list[Any]:
+    if found.kind == "list":
+        return [found.base.item_type]
+    return list(found.base.member_types) if found.kind == "union" else []
+
+
+def unsupported(simple: Any) -> list[str]:
+    """What a type asks for that no automaton can hold, in words."""
+    found = gather(simple)
+    reasons = [reason for part in _parts(found) for reason in unsupported(part)]
+    if found.kind in _IDENTIFIERS:
+        reasons.append(_IDENTIFIERS[found.kind])
+    if found.assertions:
+        reasons.append("assertions are programs in XPath")
+    if found.is_bounded and found.enumeration is None and found.kind in _DURATIONS:
+        reasons.append("durations have no order by their digits")
+    if found.kind in ("float", "double") and found.enumeration is None:
+        low, high = [text for text, _ in found.low], [text for text, _ in found.high]
+        if {"NaN", "INF", "+INF"}.intersection(low) or {"NaN", "-INF"}.intersection(high):
+            reasons.append("a bound that leaves no number")
+    return list(dict.fromkeys(reasons))
+
+
+def approximations(simple: Any) -> list[str]:
+    """What is left out of the values of a type, in words."""
+    found = gather(simple)
+    reasons = [reason for part in _parts(found) for reason in approximations(part)]
+    if found.enumeration is not None:
+        if found.kind not in (*_STRINGS, "union", "list", "anyURI", "NMTOKEN", "NCName", "Name", "QName", "language"):
+            reasons.append("enumerated values are spelled as the schema spells them")
+    elif found.kind in COMPARABLE or found.kind == "dateTimeStamp":
+        if "Year" in found.kind or "date" in found.kind:
+            reasons.append("years are 0001 to 9999")
+        if found.is_bounded:
+            reasons.append("bounded dates and times have the bound's time zone")
+    elif found.kind in _DURATIONS:
+        reasons.append(f"the numbers of a duration have at most {DURATION_DIGITS} digits")
+    elif found.kind in ("float", "double") and found.is_bounded:
+        reasons.append("bounded floating-point numbers are plain or in normalised scientific notation")
+    elif (found.kind in INTEGERS or found.kind in ("decimal", "float", "double")) and not found.patterns:
+        reasons.append("numbers are spelled plainly: no + in front, no needless zeros in front")
+    elif found.kind == "anyURI":
+        reasons.append("URIs are those of RFC 3987")
+    elif found.kind == "base64Binary":
+        reasons.append("base64 is written without white space")
+    elif found.kind == "QName":
+        reasons.append("prefixes are those declared at the root")
+    return list(dict.fromkeys(reasons))
+
+
+class SimpleTypes:
+    """The texts of simple types, with one writer.
+
+    Attributes:
+        writer: for text between tags, or for attributes.
+    """
+
+    def __init__(self, writer: Writer, prefixes: Prefixes, max_length: int | None, version: str) -> None:
+        self.writer = writer
+        self.prefixes = prefixes
+        self.max_length = max_length
+        self.version = version
+        self._known: dict[int, int] = {}
+
+    def texts(self, simple: Any) -> int:
+        """The expression of the spelled values of a type; EMPTY where there are none."""
+        handle = self._known.get(id(simple))
+        if handle is None:
+            handle = self._known[id(simple)] = self._made(gather(simple))
+        return handle
+
+    def some_text(self, simple: Any) -> tuple[int, bool]:
+        """The values of a type but the empty one, and whether that is one of them."""
+        found, b = gather(simple), self.writer.b
+        everything = self.texts(simple)
+        if not b.is_nullable(everything):
+            return everything, False
+        if found.kind in _STRINGS and not found.patterns and found.enumeration is None:
+            found.min_length = 1  # said so, it stays a simple loop
+            return self._made(found), True
+        return b.intersection([everything, self.writer.repeat(self.writer.any_char(), 1)]), True
+
+    def any_text(self, least: int) -> int:
+        """Any characters, at least so many: what mixed content holds between its elements."""
+        return self.writer.repeat(self.writer.any_char(), least, -1 if self.max_length is None else self.max_length)
+
+    def value(self, simple: Any, text: str, schema: Any) -> str:
+        """A value that a schema writes (fixed, enumerated), in the form that a document needs."""
+        text = simple.normalize(text)
+        if gather(simple).kind in ("QName", "NOTATION"):
+            prefix, _, local = text.rpartition(":")
+            return self.prefixes.qname(schema.namespaces.get(prefix, ""), local)
+        return text
+
+    def _made(self, found: Gathered) -> int:
+        w = self.writer
+        if found.enumeration is not None:
+            values = [
+                self.value(found.type, text, schema)
+                for text, schema in found.enumeration
+                if found.kind in ("QName", "NOTATION") or found.type.is_valid(found.type.normalize(text))
+            ]
+            return w.choice(list(dict.fromkeys(values))) if values else w.EMPTY
+        base = self._list(found) if found.kind == "list" else self._union(found) if found.kind == "union" else None
+        parts = [self._atomic(found) if base is None else base]
+        for step in found.patterns:
+            parts.append(w.union([self._pattern(pattern) for pattern in step]))
+        return parts[0] if len(parts) == 1 else w.intersection(parts)
+
+    def _pattern(self, pattern: str) -> int:
+        return patterns.emit(patterns.parse(pattern), self.writer)
+
+    def _list(self, found: Gathered) -> int:
+        w = self.writer
+        item = self.texts(found.base.item_type)
+        if gather(found.base.item_type).kind in (*_TEXTS, "anyURI", "union"):
+            item = w.intersection([item, w.repeat(w.char_class(legal() - SPACES), 1)])
+        if found.max_length == 0:
+            return w.EPSILON if found.min_length == 0 else w.EMPTY
+        most = -1 if found.max_length is None else found.max_length - 1
+        if most < -1 or -1 < most < found.min_length - 1:
+            return w.EMPTY
+        some = w.concat([item, w.repeat(w.concat([w.literal(b" "), item]), max(found.min_length - 1, 0), most)])
+        return some if found.min_length else w.optional(some)
+
+    def _union(self, found: Gathered) -> int:
+        return self.writer.union([self.texts(member) for member in found.base.member_types])
+
+    # -- built-in types
+    def _atomic(self, found: Gathered) -> int:
+        b, kind = self.writer.b, found.kind
+        if kind in _TEXTS:
+            return self._string(found)
+        if kind in INTEGERS or kind == "decimal":
+            return self._decimal(found)
+        if kind in ("float", "double"):
+            bounds = self._bounds(found) if found.is_bounded else None
+            return floating(b, kind, bounds, every_spelling=bool(found.patterns), plus_infinity=self.version == "1.1")
+        if kind == "boolean":
+            return b.choice([b"true", b"false", b"1", b"0"])
+        if kind in COMPARABLE or kind == "dateTimeStamp":
+            return self._temporal(found)
+        if kind in _DURATIONS:
+            return temporal(b, kind)
+        if kind == "hexBinary":
+            pair = b.repeat(b.byte_class(b"0123456789ABCDEFabcdef"), 2, 2)
+            return self._times(pair, found.min_length, found.max_length)
+        if kind == "base64Binary":
+            return self._base64(found)
+        if kind == "QName":
+            return self._qname()
+        return self._limited(self._name(kind), found)
+
+    def _times(self, unit: int, least: int, most: int | None) -> int:
+        if most is not None and most < least:
+            return self.writer.EMPTY
+        return self.writer.repeat(unit, least, -1 if most is None else most)
+
+    def _limited(self, e: int, found: Gathered) -> int:
+        """Texts with the length that the facets ask for."""
+        most = found.max_length
+        if most is None and found.kind in (*_TEXTS, "anyURI") and not found.patterns:
+            most = None if self.max_length is None else max(self.max_length, found.min_length)
+        if not found.min_length and most is None:
+            return e
+        return self.writer.intersection([e, self._times(self.writer.any_char(), found.min_length, most)])
+
+    def _string(self, found: Gathered) -> int:
+        w = self.writer
+        usual = {"normalizedString": "replace", "token": "collapse"}.get(found.kind, "preserve")
+        level = max(usual, found.white_space or usual, key=_LEVELS.index)
+        if level == "collapse":
+            word = w.repeat(w.char_class(legal() - SPACES), 1)
+            words = w.optional(w.concat([word, w.repeat(w.concat([w.literal(b" "), word]), 0)]))
+            return self._limited(words, found)
+        unit = w.any_char() if level == "preserve" else w.char_class(legal() - CharSet([(9, 10), (13, 13)]))
+        most = found.max_length
+        if most is None and self.max_length is not None and not found.patterns:
+            most = max(self.max_length, found.min_length)
+        return self._times(unit, found.min_length, most)
+
+    def _name(self, kind: str) -> int:
+        w = self.writer
+        starts, chars = name_starts(), name_chars()
+        if kind == "anyURI":
+            return w.lower(uris.iri_reference())
+        if kind == "language":
+            letters, all_of = CharSet([(65, 90), (97, 122)]), CharSet([(48, 57), (65, 90), (97, 122)])
+            more = w.concat([w.literal(b"-"), w.repeat(w.char_class(all_of), 1, 8)])
+            return w.concat([w.repeat(w.char_class(letters), 1, 8), w.repeat(more, 0)])
+        if kind == "NMTOKEN":
+            return w.repeat(w.char_class(chars), 1)
+        if kind != "Name":  # NCName and what is derived from it
+            starts, chars = starts - _COLON, chars - _COLON
+        return w.concat([w.char_class(starts), w.repeat(w.char_class(chars), 0)])
+
+    def _qname(self) -> int:
+        w = self.writer
+        name = self._name("NCName")
+        found = [w.concat([w.literal(prefix.encode() + b":"), name]) for prefix in self.prefixes.declared() if prefix]
+        return w.union([name, *found])
+
+    def _base64(self, found: Gathered) -> int:
+        b = self.writer.b
+        letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+        one = b.byte_class(letters)
+        ends = [
+            b.EPSILON,
+            b.concat([one, b.byte_class(b"AQgw"), b.literal(b"==")]),
+            b.concat([one, one, b.byte_class(b"AEIMQUYcgkosw048"), b.literal(b"=")]),
+        ]
+        parts = []
+        for rest, end in enumerate(ends):
+            most = None if found.max_length is None else (found.max_length - rest) // 3
+            if most is None or most >= 0:
+                least = max(0, -((rest - found.min_length) // 3))
+                parts.append(b.concat([self._times(b.repeat(one, 4, 4), least, most), end]))
+        return self.writer.union(parts)
+
+    def _bounds(self, found: Gathered) -> Bounds:
+        low, high = INTEGERS.get(found.kind, (None, None))
+        bounds = Bounds(None if low is None else Fraction(low), None if high is None else Fraction(high))
+        for text, closed in found.low:
+            if text != "-INF":
+                bounds = bounds.narrowed(low=Fraction(text), closed=closed)
+        for text, closed in found.high:
+            if text not in ("INF", "+INF"):
+                bounds = bounds.narrowed(high=Fraction(text), closed=closed)
+        return bounds
+
+    def _decimal(self, found: Gathered) -> int:
+        return decimal(
+            self.writer.b,
+            self._bounds(found),
+            integers=found.kind != "decimal",
+            total_digits=found.total_digits,
+            fraction_digits=found.fraction_digits,
+            every_spelling=bool(found.patterns),
+        )
+
+    def _temporal(self, found: Gathered) -> int:
+        b = self.writer.b
+        if not found.is_bounded:
+            return temporal(b, found.kind, found.zone)
+        zones = {split_zone(text)[1] for text, _ in found.low + found.high}
+        zone = zones.pop()
+        if zones or (found.zone == "required" and not zone) or (found.zone == "prohibited" and zone):
+            return b.EMPTY
+        body = [temporal(b, found.kind, "prohibited", bounded=True)]
+        for bounds, compare, beyond in ((found.low, at_least, -1), (found.high, at_most, 1)):
+            for text, closed in bounds:
+                side = _era(found.kind, text)
+                if side == -beyond:
+                    return b.EMPTY  # the bound excludes every year from 0001 to 9999
+                if side == 0:
+                    body.append(compare(b, split_zone(text)[0], closed=closed))
+        return b.concat([b.intersection(body), b.literal(zone.encode())])
+
+
+def _era(kind: str, text: str) -> int:
+    """-1: a date before the year 0001, 1: after 9999, 0: neither."""
+    if "date" not in kind and "Year" not in kind:
+        return 0
+    if text.startswith("-"):
+        return -1
+    year = text.partition("-")[0]
+    return 1 if len(year) > 4 else -1 if year == "0000" else 0
+
+
+def check_patterns(simple: Any) -> PatternError | None:
+    """What is wrong with the patterns of a type, if anything is."""
+    for step in gather(simple).patterns:
+        for pattern in step:
+            try:
+                patterns.parse(pattern)
+            except PatternError as error:
+                return error
+    return None

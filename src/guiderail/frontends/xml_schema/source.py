@@ -1,0 +1,156 @@
+"""Schemas as the ``xmlschema`` package reads them, and places in their texts."""
+
+from __future__ import annotations
+
+import xml.parsers.expat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from guiderail.errors import CompileError
+from guiderail.frontends.xml_schema.errors import XmlSchemaError
+from guiderail.frontends.xml_schema.namespaces import split_name
+
+__all__ = ["Source", "library", "place_of"]
+
+
+def library() -> Any:
+    """The ``xmlschema`` package.
+
+    Raises:
+        CompileError: ``missing-library``: it is not installed.
+    """
+    try:
+        import xmlschema
+    except ImportError:
+        raise CompileError(
+            "XML Schema is read by xmlschema; install it: pip install 'guiderail[xml]'", code="missing-library"
+        ) from None
+    return xmlschema
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The texts of a schema.
+
+    Attributes:
+        text: the schema document.
+        base_url: where relative locations in it start from (a directory), or None: it may refer to no other file.
+        documents: texts of other schema documents that it imports.
+        version: ``"1.0"`` or ``"1.1"``.
+    """
+
+    text: str
+    base_url: str | None
+    documents: tuple[str, ...]
+    version: str
+
+    @staticmethod
+    def of(xsd: Any, documents: Any, version: str | None) -> Source:
+        """What a user gives: a text, a path or a schema object of ``xmlschema``.
+
+        Raises:
+            XmlSchemaError: ``xml-file``: a file cannot be read.
+            CompileError: ``xml-source``: it is none of these.
+        """
+        others = tuple(_text(one) for one in documents)
+        if isinstance(xsd, str):
+            return Source(xsd, None, others, version or "1.0")
+        if isinstance(xsd, Path):
+            return Source(_text(xsd), str(xsd.resolve().parent), others, version or "1.0")
+        if isinstance(xsd, library().XMLSchemaBase):
+            text = xsd.source.get_text()
+            return Source(text, xsd.base_url, others, version or str(xsd.xsd_version))
+        raise CompileError(
+            f"an XML Schema is a text, a pathlib.Path or an object of xmlschema, not {type(xsd).__name__}",
+            code="xml-source",
+        )
+
+    def load(self) -> Any:
+        """A new schema object of ``xmlschema``. Nothing is fetched from a network.
+
+        Raises:
+            XmlSchemaError: ``xml-syntax``: a document is no XML; ``xml-schema``: it is no XML Schema.
+        """
+        xmlschema = library()
+        kind = xmlschema.XMLSchema11 if self.version == "1.1" else xmlschema.XMLSchema10
+        allow = "none" if self.base_url is None else "local"
+        for text in (self.text, *self.documents):
+            _well_formed(text)
+        try:
+            sources = [self.text, *self.documents]
+            return kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)
+        except xmlschema.XMLSchemaParseError as error:
+            place = _place_in(self.text, error.source.root if error.source is not None else None, error.elem)
+            raise XmlSchemaError(
+                f"no valid XML Schema: {error.message}", path=error.path, source=place[0], span=place[1]
+            ) from None
+        except (xmlschema.XMLSchemaException, OSError, ValueError) as error:
+            raise XmlSchemaError(f"no valid XML Schema: {error}") from None
+
+
+def _text(source: Any) -> str:
+    if isinstance(source, str):
+        return source
+    if not isinstance(source, Path):
+        raise CompileError(
+            f"documents are texts or paths of schema documents, not {type(source).__name__}", code="xml-source"
+        )
+    try:
+        raw = source.read_bytes()
+    except OSError as error:
+        raise XmlSchemaError(f"{source} cannot be read: {error.strerror or error}", code="xml-file") from None
+    return _decoded(raw, source)
+
+
+def _decoded(raw: bytes, source: Path) -> str:
+    """The text of a document in UTF-8 or UTF-16, or in the encoding that it declares."""
+    import re
+
+    found = re.match(rb"""<\?xml[^>]*encoding=["']([A-Za-z0-9._-]+)["']""", raw)
+    encoding = found[1].decode() if found else "utf-16" if raw[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = raw.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise XmlSchemaError(f"{source} cannot be read: {error}", code="xml-file") from None
+    return re.sub(r"""(<\?xml[^>]*?)\s+encoding=["'][^"']*["']""", r"\1", text, count=1)
+
+
+def _well_formed(text: str) -> None:
+    try:
+        xml.parsers.expat.ParserCreate().Parse(text.encode(), True)
+    except xml.parsers.expat.ExpatError as error:
+        lines = text.split("\n")
+        at = sum(len(line) + 1 for line in lines[: error.lineno - 1])
+        line = lines[error.lineno - 1] if error.lineno <= len(lines) else ""
+        at += len(line.encode()[: error.offset].decode(errors="ignore"))
+        reason = xml.parsers.expat.ErrorString(error.code)
+        raise XmlSchemaError(
+            f"the schema is not well-formed XML: {reason}", code="xml-syntax", source=text, span=(at, at + 1)
+        ) from None
+
+
+def place_of(component: Any) -> tuple[str | None, tuple[int, int] | None]:
+    """The document that declares a component, and the span of its start tag in it."""
+    source = component.schema.source
+    return _place_in(source.get_text(), source.root, component.elem)
+
+
+def _place_in(text: str, root: Any, elem: Any) -> tuple[str | None, tuple[int, int] | None]:
+    if root is None or elem is None:
+        return None, None
+    index = next((i for i, one in enumerate(root.iter()) if one is elem), None)
+    if index is None:
+        return None, None
+    starts: list[tuple[int, str]] = []
+    parser = xml.parsers.expat.ParserCreate()
+    parser.StartElementHandler = lambda name, _: starts.append((parser.CurrentByteIndex, name))
+    raw = text.encode()
+    try:
+        parser.Parse(raw, True)
+    except xml.parsers.expat.ExpatError:  # another document than the one that was read
+        return None, None
+    if index >= len(starts) or starts[index][1].rpartition(":")[2] != split_name(elem.tag)[1]:
+        return None, None
+    start = len(raw[: starts[index][0]].decode())
+    return text, (start, text.index(">", start) + 1)

@@ -1,0 +1,58 @@
+"""Documents that a guide could have produced: random walks over the bytes of a constraint, and over its masks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+import guiderail as gr
+
+LONGEST_END = 100_000
+
+
+def byte_walk(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
+    """Random bytes (ASCII four times out of five where there is some) for ``steps`` of them, then a shortest end."""
+    core = constraint.program().core
+    state, out = core.root, bytearray()
+    for _ in range(steps):
+        choices = core.first_bytes(state)
+        if not choices or (core.is_nullable(state) and rng.random() < 0.1):
+            break
+        tags = [byte for byte in b'<"/' if byte in choices]
+        ascii_only = bytes(byte for byte in choices if byte < 128)
+        if tags and rng.random() < 0.25:
+            byte = rng.choice(tags)
+        else:
+            byte = rng.choice(ascii_only if ascii_only and rng.random() < 0.8 else choices)
+        out.append(byte)
+        state = core.derivative(state, bytes([byte]))
+    end = core.shortest(state, LONGEST_END)
+    assert end is not None, f"no end of {bytes(out[:200])!r}"
+    text = bytes(out) + end
+    assert core.is_nullable(core.derivative(core.root, text))
+    return text.decode()
+
+
+def token_walk(
+    guide: gr.Guide, rng: random.Random, steps: int, token_bytes: Callable[[int], bytes], size: int
+) -> str | None:
+    """Random tokens out of the masks; None where it was not finished after ``steps``."""
+    matcher = guide.matcher()
+    bitmask = gr.allocate_token_bitmask(1, size)
+    out = bytearray()
+    stops = set(guide.vocabulary.stop_token_ids)
+    for step in range(steps):
+        matcher.fill_next_token_bitmask(bitmask, 0)
+        allowed = np.flatnonzero(gr.bitmask_to_bool(bitmask, size)[0])
+        if matcher.is_accepting() and (stops & set(allowed.tolist())) and (step > 20 or rng.random() < 0.2):
+            return out.decode()
+        texts = [int(token) for token in allowed if int(token) not in stops]
+        if not texts:
+            return out.decode()
+        closing = [token for token in texts if token_bytes(token)[:1] in (b"<", b"/", b'"', b">")]
+        token = rng.choice(closing if closing and rng.random() < 0.4 + step / steps else texts)
+        assert matcher.accept_token(token)
+        out += token_bytes(token)
+    return None
