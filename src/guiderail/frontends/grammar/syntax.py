@@ -148,9 +148,21 @@ class Lexer:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """Rules by name. ``source`` is the text that spans refer to, or None."""
+    """Rules by name.
+
+    Attributes:
+        rules: by their names.
+        start: the rule to start from.
+        lexer: how texts are cut into terminals; None: rules speak of characters.
+        source: the text that spans refer to, or None.
+        written_out: rules that a constraint in the tree was made from (exceptions of EBNF), so that they have effect
+            without being named.
+        notes: what was read and has no meaning here, a sentence each.
+    """
 
     rules: dict[str, Rule]
     start: str
     lexer: Lexer | None = None
     source: str | None = None
+    written_out: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()

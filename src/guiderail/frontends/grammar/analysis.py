@@ -1,0 +1,346 @@
+"""What holds of the rules of a grammar: which are defined, nullable, productive, reachable, left-recursive.
+
+Nullable and productive are least fixed points over the rules (Hopcroft & Ullman 1979, section 4.4), computed with a
+list of the rules whose operands changed, so that a grammar of thousands of rules costs little more than its size.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
+
+from guiderail import _core
+from guiderail.constraint import (
+    AllOf,
+    AnyOf,
+    AnyText,
+    Complement,
+    Constraint,
+    Literal,
+    SeparatedBy,
+    SpecialToken,
+    SubstringOf,
+    TextUntil,
+)
+from guiderail.constraint import Choice as TextChoice
+from guiderail.constraint import Repetition as RepeatedConstraint
+from guiderail.constraint import Sequence as ConstraintSequence
+from guiderail.errors import CompileError, LimitError, PatternError
+from guiderail.frontends.grammar.build import NEVER, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.syntax import (
+    Characters,
+    Choice,
+    Expression,
+    Grammar,
+    Name,
+    Repetition,
+    Sequence,
+    Text,
+)
+
+__all__ = [
+    "ConstraintFacts",
+    "check_names",
+    "components",
+    "left_names",
+    "nullable_by",
+    "nullable_rules",
+    "productive_rules",
+    "pruned",
+    "reachable_rules",
+    "refuse_unproductive",
+]
+
+Rules = dict[str, Expression]
+
+
+def check_names(grammar: Grammar) -> None:
+    """Refuses names that are neither a rule nor a terminal.
+
+    Raises:
+        PatternError: ``grammar-undefined``; the span is the place of the name.
+    """
+    terminals = {t.name for t in grammar.lexer.terminals} if grammar.lexer else set()
+    known = grammar.rules.keys() | terminals
+    for rule in grammar.rules.values():
+        for name in names(rule.body):
+            if name.name not in known:
+                raise PatternError(
+                    f"there is no rule {name.name!r}, which rule {rule.name!r} uses{_meant(name.name, known)}",
+                    code="grammar-undefined",
+                    source=grammar.source,
+                    span=name.span,
+                )
+    if grammar.start not in grammar.rules:
+        raise PatternError(
+            f"there is no rule {grammar.start!r} to start from{_meant(grammar.start, grammar.rules)}; "
+            "name the first rule so, or pass start=…",
+            code="grammar-start",
+            source=grammar.source,
+            span=None,
+        )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean {close[0]!r}?" if close else "; define it, or correct the name"
+
+
+class ConstraintFacts:
+    """What an embedded constraint is worth in a grammar: may it be empty, is there any text of it at all."""
+
+    def __init__(self) -> None:
+        self._builder: _core.Builder | None = None
+        self._handles: dict[Constraint, int] = {}
+        self._empty: dict[Constraint, bool] = {}
+
+    def nullable(self, constraint: Constraint) -> bool:
+        """Whether the empty text is one of its texts."""
+        known = self._empty.get(constraint)
+        if known is None:
+            if _plain(constraint):
+                handle = self._handle(constraint)
+                known = cast(_core.Builder, self._builder).is_nullable(handle)
+            elif _always_some(constraint):
+                known = False
+            else:
+                known = constraint.matches("")
+            self._empty[constraint] = known
+        return known
+
+    def productive(self, constraint: Constraint) -> bool:
+        """Whether it has any text; assumed where that is too hard to decide."""
+        if isinstance(constraint, Literal | SpecialToken | AnyText | TextUntil | SubstringOf | TextChoice):
+            return True
+        if not _plain(constraint):
+            return True
+        handle = self._handle(constraint)
+        builder = cast(_core.Builder, self._builder)
+        try:
+            return handle != builder.EMPTY and not builder.is_empty(handle)
+        except LimitError:
+            return True  # the guide finds out, with the fuel that it was given
+
+    def _handle(self, constraint: Constraint) -> int:
+        if self._builder is None:
+            self._builder = _core.Builder()
+        if constraint not in self._handles:
+            self._handles[constraint] = constraint._lower(self._builder)
+        return self._handles[constraint]
+
+
+def _plain(constraint: Constraint) -> bool:
+    """Whether it lowers without rules of its own, so that questions about its handle have exact answers."""
+    from guiderail.frontends.regex import Regex
+
+    if isinstance(constraint, ConstraintSequence | AnyOf | AllOf):
+        return all(_plain(part) for part in constraint.parts)
+    if isinstance(constraint, Complement):
+        return _plain(constraint.operand)
+    if isinstance(constraint, RepeatedConstraint):
+        return _plain(constraint.item)
+    if isinstance(constraint, SeparatedBy):
+        return _plain(constraint.item) and _plain(constraint.separator)
+    leaves = Literal | TextChoice | AnyText | TextUntil | SubstringOf | SpecialToken | Regex
+    return isinstance(constraint, leaves)
+
+
+def _always_some(constraint: Constraint) -> bool:
+    """Whether it is JSON: never the empty text, and dear to compile only to hear so."""
+    options = getattr(constraint, "options", None)
+    return getattr(options, "notation", None) == "json"
+
+
+# -- least fixed points ----------------------------------------------------------------------------------------------
+def _least(rules: Mapping[str, Expression], holds: Callable[[Expression, set[str]], bool]) -> set[str]:
+    """The smallest set of names for which ``holds`` of each body says whether the name is in the set."""
+    users: dict[str, list[str]] = {name: [] for name in rules}
+    for name, body in rules.items():
+        for used in {n.name for n in names(body)}:
+            if used in users:
+                users[used].append(name)
+    found: set[str] = set()
+    work, waiting = list(rules), set(rules)
+    while work:
+        name = work.pop()
+        waiting.discard(name)
+        if name not in found and holds(rules[name], found):
+            found.add(name)
+            for user in users[name]:
+                if user not in found and user not in waiting:
+                    waiting.add(user)
+                    work.append(user)
+    return found
+
+
+def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts) -> set[str]:
+    """The rules that have the empty text. Names without a rule (terminals) never are."""
+    return _least(rules, lambda body, found: Fold(nullable_by(found, facts))(body))
+
+
+def nullable_by(found: set[str], facts: ConstraintFacts) -> Callable[[Expression, list[bool]], bool]:
+    """Whether an expression has the empty text, as a step of a Fold."""
+
+    def nullable(e: Expression, kids: list[bool]) -> bool:
+        if isinstance(e, Text):
+            return not e.text
+        if isinstance(e, Characters):
+            return False
+        if isinstance(e, Name):
+            return e.name in found
+        if isinstance(e, Sequence):
+            return all(kids)
+        if isinstance(e, Choice):
+            return any(kids)
+        if isinstance(e, Repetition):
+            return e.min == 0 or kids[0]
+        return facts.nullable(e.constraint)
+
+    return nullable
+
+
+def productive_rules(rules: Mapping[str, Expression], facts: ConstraintFacts) -> set[str]:
+    """The rules that have some text. Names without a rule (terminals) always have."""
+
+    def holds(body: Expression, found: set[str]) -> bool:
+        return Fold(_productive_by(rules, found, facts))(body)
+
+    return _least(rules, holds)
+
+
+def _productive_by(
+    rules: Mapping[str, Expression], found: set[str], facts: ConstraintFacts
+) -> Callable[[Expression, list[bool]], bool]:
+    def productive(e: Expression, kids: list[bool]) -> bool:
+        if isinstance(e, Name):
+            return e.name in found or e.name not in rules
+        if isinstance(e, Sequence):
+            return all(kids)
+        if isinstance(e, Choice):
+            return any(kids)
+        if isinstance(e, Repetition):
+            return e.min == 0 or kids[0]
+        if isinstance(e, Characters):
+            return len(e.characters) > 0
+        return isinstance(e, Text) or facts.productive(e.constraint)
+
+    return productive
+
+
+def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts) -> Rules:
+    """The productive rules without the alternatives that can never finish."""
+    alive = _productive_by(rules, productive, facts)
+
+    def prune(e: Expression, kids: list[Expression]) -> Expression:
+        if isinstance(e, Sequence):
+            return e if all(map(_same, kids, e.parts)) else sequence(kids)
+        if isinstance(e, Choice):
+            return e if all(map(_same, kids, e.parts)) else choice(kid for kid in kids if kid is not NEVER)
+        if isinstance(e, Repetition):
+            return e if kids[0] is e.item else repetition(kids[0], e.min, e.max)
+        return e if alive(e, []) else NEVER
+
+    fold = Fold(prune)
+    return {name: fold(body) for name, body in rules.items() if name in productive}
+
+
+def _same(a: Expression, b: Expression) -> bool:
+    return a is b
+
+
+def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
+    """The rules that ``start`` needs, itself included."""
+    found, work = {start}, [start]
+    while work:
+        for name in names(rules[work.pop()]):
+            if name.name in rules and name.name not in found:
+                found.add(name.name)
+                work.append(name.name)
+    return found
+
+
+# -- what comes first ------------------------------------------------------------------------------------------------
+def left_names(e: Expression, nullable: Fold[bool]) -> set[str]:
+    """The names that can stand at the very left of ``e``, behind parts that may be empty too."""
+    found: set[str] = set()
+    stack, seen = [e], set()
+    while stack:
+        here = stack.pop()
+        if isinstance(here, Name):
+            found.add(here.name)
+        elif id(here) not in seen:
+            seen.add(id(here))
+            if isinstance(here, Sequence):
+                for part in here.parts:
+                    stack.append(part)
+                    if not nullable(part):
+                        break
+            elif isinstance(here, Choice):
+                stack.extend(here.parts)
+            elif isinstance(here, Repetition):
+                stack.append(here.item)
+    return found
+
+
+def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Strongly connected components, each after those that it needs (Tarjan 1972), without recursion."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    on_stack: set[str] = set()
+    stack: list[str] = []
+    found: list[list[str]] = []
+    for root in graph:
+        if root in index:
+            continue
+        work = [(root, iter(graph[root]))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            name, rest = work[-1]
+            for other in rest:
+                if other not in graph:
+                    continue
+                if other not in index:
+                    index[other] = low[other] = len(index)
+                    stack.append(other)
+                    on_stack.add(other)
+                    work.append((other, iter(graph[other])))
+                    break
+                if other in on_stack:
+                    low[name] = min(low[name], index[other])
+            else:
+                work.pop()
+                if work:
+                    above = work[-1][0]
+                    low[above] = min(low[above], low[name])
+                if low[name] == index[name]:
+                    cut = _rindex(stack, name)
+                    found.append(stack[cut:])
+                    on_stack.difference_update(stack[cut:])
+                    del stack[cut:]
+    return found
+
+
+def _rindex(stack: list[str], name: str) -> int:
+    at = len(stack) - 1
+    while stack[at] != name:
+        at -= 1
+    return at
+
+
+def refuse_unproductive(grammar: Grammar, productive: set[str]) -> None:
+    """Refuses a grammar whose start can never finish.
+
+    Raises:
+        CompileError: ``grammar-unproductive``.
+    """
+    if grammar.start not in productive:
+        raise CompileError(
+            f"rule {grammar.start!r} can never finish: each of its alternatives needs a rule that needs itself again, "
+            "or matches nothing; add an alternative that ends",
+            code="grammar-unproductive",
+            source=grammar.source,
+            span=grammar.rules[grammar.start].span,
+        )

@@ -1,0 +1,105 @@
+"""Small constructors for expressions of grammars, and walks over them without recursion of the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+from guiderail.frontends.grammar.syntax import (
+    Choice,
+    Expression,
+    Name,
+    Repetition,
+    Sequence,
+    Text,
+)
+
+__all__ = ["EMPTY", "NEVER", "Fold", "children", "choice", "names", "repetition", "sequence"]
+
+EMPTY = Text("")
+"""The empty text."""
+
+NEVER = Choice(())
+"""No text at all."""
+
+T = TypeVar("T")
+
+
+def sequence(parts: Iterable[Expression]) -> Expression:
+    """The parts one after the other; without empty texts, and without a node where there is one part."""
+    kept = []
+    for part in parts:
+        if isinstance(part, Choice) and not part.parts:
+            return NEVER
+        if not (isinstance(part, Text) and not part.text):
+            kept.append(part)
+    return kept[0] if len(kept) == 1 else Sequence(tuple(kept)) if kept else EMPTY
+
+
+def choice(parts: Iterable[Expression]) -> Expression:
+    """One of the parts; nested choices become one, and a part is the same object only once."""
+    flat: dict[int, Expression] = {}
+    for part in parts:
+        for one in part.parts if isinstance(part, Choice) else (part,):
+            flat[id(one)] = one
+    return next(iter(flat.values())) if len(flat) == 1 else Choice(tuple(flat.values())) if flat else NEVER
+
+
+def repetition(item: Expression, least: int, most: int | None) -> Expression:
+    """``item``, ``least`` to ``most`` times."""
+    if most == 0:
+        return EMPTY
+    if isinstance(item, Choice) and not item.parts:
+        return NEVER if least else EMPTY
+    if (least, most) == (1, 1) or (isinstance(item, Text) and not item.text):
+        return item
+    return Repetition(item, least, most)
+
+
+def children(e: Expression) -> tuple[Expression, ...]:
+    """The operands of an expression."""
+    if isinstance(e, Sequence | Choice):
+        return e.parts
+    return (e.item,) if isinstance(e, Repetition) else ()
+
+
+def names(e: Expression) -> Iterator[Name]:
+    """Every name in an expression, from the left, as often as it stands there; shared parts are read once."""
+    stack, seen = [e], set()
+    while stack:
+        here = stack.pop()
+        if isinstance(here, Name):
+            yield here
+            continue
+        kids = children(here)
+        if kids and id(here) not in seen:
+            seen.add(id(here))
+            stack.extend(reversed(kids))
+
+
+class Fold(Generic[T]):
+    """A value for every part of an expression, made from the values of its operands; each part is asked once.
+
+    Values are kept by identity, so a fold holds on to what it has seen.
+    """
+
+    def __init__(self, combine: Callable[[Expression, list[T]], T]) -> None:
+        self.combine = combine
+        self.known: dict[int, tuple[Expression, T]] = {}
+
+    def __call__(self, root: Expression) -> T:
+        known = self.known
+        stack = [root]
+        while stack:
+            e = stack[-1]
+            if id(e) in known:
+                stack.pop()
+                continue
+            kids = children(e)
+            missing = [kid for kid in kids if id(kid) not in known]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            known[id(e)] = e, self.combine(e, [known[id(kid)][1] for kid in kids])
+            stack.pop()
+        return known[id(root)][1]

@@ -1,0 +1,246 @@
+"""The constraint that a grammar stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from guiderail import _core
+from guiderail.constraint import Constraint, _coerce
+from guiderail.errors import CompileError, PatternError
+from guiderail.frontends.grammar import productions
+from guiderail.frontends.grammar.lower import lower
+from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
+from guiderail.frontends.grammar.productions import Productions
+from guiderail.frontends.grammar.syntax import Grammar, Indentation
+
+__all__ = ["GrammarConstraint", "grammar"]
+
+_MAX_RULES = 100_000
+_READERS = {
+    "gbnf": "guiderail.frontends.grammar.gbnf",
+    "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
+    "ebnf-iso": "guiderail.frontends.grammar.ebnf_iso",
+}
+_SUFFIXES = {".lark": "lark", ".gbnf": "gbnf", ".ebnf": "ebnf"}
+_SYNTAXES = ("lark", "gbnf", "ebnf", "ebnf-w3c", "ebnf-iso", "productions")
+
+_BNF_RULE = re.compile(r"(?m)^[ \t]*(?:\[\w+\][ \t]*)?[\w.-]+[ \t]*::=")
+_LARK_RULE = re.compile(r"(?m)^[ \t]*[!?]{0,2}_?[A-Za-z]\w*(?:\{[^}\n]*\})?(?:\.-?\d+)?[ \t]*:(?!:=)")
+_ISO_RULE = re.compile(r"(?m)^[ \t]*[A-Za-z][\w \t-]*=[^;]*[;.]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarConstraint(Constraint):
+    """The texts of a grammar; made by :func:`grammar`.
+
+    Attributes:
+        text: the grammar as written, or production rules as constraints.
+        syntax: ``"lark"``, ``"gbnf"``, ``"ebnf-w3c"``, ``"ebnf-iso"`` or ``"productions"``.
+        start: the rule to start from; None: the usual one of the notation.
+        max_rules: how many rules and steps the removal of left recursion may make.
+        path: the file that the text is from, for what it imports; None: no file.
+        imports: folders in which a Lark grammar finds what it imports.
+        indentation: what makes INDENT and DEDENT of line breaks in a Lark grammar.
+        constraints: what ``@name`` and declared terminals of a Lark grammar stand for.
+    """
+
+    text: str | Productions
+    syntax: str
+    start: str | None = None
+    max_rules: int = _MAX_RULES
+    path: str | None = None
+    imports: tuple[str, ...] = ()
+    indentation: Indentation | None = None
+    constraints: tuple[tuple[str, Constraint], ...] = ()
+    _grammar: Grammar = field(init=False, repr=False, compare=False)
+    _prepared: Prepared = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.syntax == "lark":
+            from guiderail.frontends.grammar import lark
+
+            assert isinstance(self.text, str)
+            reading = lark.read(
+                self.text,
+                start=self.start or "start",
+                import_paths=self.imports,
+                indenter=self.indentation,
+                constraints=dict(self.constraints),
+                path=self.path,
+            )
+            tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes))
+        elif isinstance(self.text, str):
+            reader = cast(Callable[..., Grammar], import_module(_READERS[self.syntax]).read)
+            tree = reader(self.text, self.start, self.path)
+        else:
+            tree = productions.read(self.text, self.start)
+        object.__setattr__(self, "_grammar", tree)
+        object.__setattr__(self, "_prepared", prepare(tree, self.max_rules))
+
+    @property
+    def tree(self) -> Grammar:
+        """The rules as they were read."""
+        return self._grammar
+
+    def report(self) -> GrammarReport:
+        """What was found in the grammar: rules without effect, left recursion, and what was rewritten."""
+        return self._prepared.report
+
+    def _lower(self, b: _core.Builder) -> int:
+        return lower(self._prepared, b)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        given = (self.text, self.syntax, self.start, self.max_rules, self.path)
+        return GrammarConstraint, (*given, self.imports, self.indentation, self.constraints)
+
+    def __repr__(self) -> str:
+        text: Any = self.text
+        if isinstance(text, str):
+            shown = repr(text if len(text) <= 60 else text[:59] + "…")
+        else:
+            names = [repr(name) for name, _ in text[:6]]
+            shown = f"{{{', '.join(f'{name}: …' for name in names)}{', …' if len(text) > 6 else ''}}}"
+        more = "" if self.start is None else f", start={self.start!r}"
+        return f"grammar({shown}, syntax={self.syntax!r}{more})"
+
+
+def grammar(
+    source: str | Path | Mapping[str, Any],
+    syntax: str | None = None,
+    *,
+    start: str | None = None,
+    max_rules: int = _MAX_RULES,
+    imports: Iterable[str | Path] = (),
+    indenter: Any = None,
+    constraints: Mapping[str, Constraint | str] | None = None,
+) -> GrammarConstraint:
+    r"""The texts of a context-free grammar, in any of five notations.
+
+        >>> import guiderail as gr
+        >>> sums = gr.grammar('root ::= root "+" number | number\nnumber ::= [0-9]+', syntax="gbnf")
+        >>> sums.matches("1+23+4"), sums.matches("1+")
+        (True, False)
+        >>> gr.grammar({"S": [["Hello ", gr.Ref("name")]], "name": ["Ada", "Bob"]}).matches("Hello Ada")
+        True
+
+    Every context-free grammar will do: left recursion of any kind is rewritten, ambiguity is allowed, rules without use
+    are reported by :meth:`GrammarConstraint.report`.
+
+    Args:
+        source: the grammar; a path to it; or production rules: a mapping from names to lists of alternatives, each a
+            list of strings, :class:`Ref` and constraints.
+        syntax: ``"lark"``, ``"gbnf"`` (llama.cpp, XGrammar), ``"ebnf-w3c"``, ``"ebnf-iso"``, ``"ebnf"`` (one of these
+            two, by their definition signs) or ``"productions"``. None: from the suffix of a path, or from the text
+            where it can be only one.
+        start: the rule to start from: by default ``start`` in Lark, ``root`` in GBNF, the first rule elsewhere.
+        max_rules: how many rules and steps between them the removal of left recursion may make.
+        imports: Lark: folders in which ``%import`` finds grammars, besides that of a path.
+        indenter: Lark: what makes INDENT and DEDENT of line breaks, an ``Indenter`` of the ``lark`` package.
+        constraints: Lark: what ``@name`` and declared terminals (``%declare NAME``) stand for.
+
+    Raises:
+        PatternError: the grammar cannot be read, or names a rule that is not there; ``span`` says where.
+        CompileError: no text fits the grammar, or an argument is wrong.
+        LimitError: ``max_rules`` was reached.
+    """
+    if syntax is not None and syntax not in _SYNTAXES:
+        raise CompileError(
+            f"the syntax is one of {', '.join(map(repr, _SYNTAXES))}, not {syntax!r}", code="grammar-notation"
+        )
+    if start is not None and not isinstance(start, str):
+        raise CompileError(f"start is the name of a rule, not {type(start).__name__}", code="grammar-start")
+    if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
+        raise CompileError(f"max_rules must be a whole number, 1 or more, not {max_rules!r}", code="bad-bound")
+    if isinstance(source, Mapping):
+        if syntax not in (None, "productions"):
+            raise CompileError(f"a mapping holds production rules, not {syntax!r}", code="grammar-notation")
+        _only_lark(imports, indenter, constraints)
+        return GrammarConstraint(productions.read_productions(source), "productions", start, max_rules)
+    path = None
+    if isinstance(source, Path):
+        path = str(source)
+        syntax = syntax or _SUFFIXES.get(source.suffix.lower())
+        try:
+            source = source.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CompileError(f"the grammar {path} cannot be read: {error}", code="grammar-file") from error
+    if not isinstance(source, str):
+        raise CompileError(
+            f"a grammar is a string, a pathlib.Path or a mapping, not {type(source).__name__}", code="not-a-constraint"
+        )
+    if syntax == "productions":
+        raise CompileError("production rules are a mapping, not a text; pass a dict", code="grammar-notation")
+    if syntax is None:
+        syntax = _guess(source)
+    if syntax == "ebnf":
+        syntax = "ebnf-w3c" if "::=" in source else "ebnf-iso"
+    if syntax != "lark":
+        _only_lark(imports, indenter, constraints)
+        return GrammarConstraint(source, syntax, start, max_rules)
+    from guiderail.frontends.grammar.lark.reader import indentation_of
+
+    given = tuple((name, _coerce(one)) for name, one in (constraints or {}).items())
+    folders = tuple(str(folder) for folder in imports)
+    return GrammarConstraint(source, "lark", start, max_rules, path, folders, indentation_of(indenter), given)
+
+
+def _only_lark(
+    imports: Iterable[str | Path], indenter: Any, constraints: Mapping[str, Constraint | str] | None
+) -> None:
+    for name, value in (("imports", tuple(imports)), ("indenter", indenter), ("constraints", constraints)):
+        if value:
+            raise CompileError(f"{name} is for grammars of Lark only; leave it out", code="grammar-option")
+
+
+def _guess(text: str) -> str:
+    """The notation that a text is in, where it can be only one."""
+    if _BNF_RULE.search(text):
+        return _guess_bnf(text)
+    if _LARK_RULE.search(text):
+        return "lark"
+    if _ISO_RULE.search(text):
+        return "ebnf-iso"
+    raise CompileError(
+        f"the notation of this grammar cannot be told; pass syntax=…, one of {', '.join(map(repr, _SYNTAXES[:-1]))}",
+        code="grammar-notation",
+    )
+
+
+def _guess_bnf(text: str) -> str:
+    """GBNF and W3C EBNF share much: it is one of them if the other cannot be, or if it makes no difference."""
+    from guiderail.frontends.grammar import ebnf_w3c, gbnf
+
+    trees: list[Grammar | None] = []
+    errors: list[str] = []
+    for read in (gbnf.read, ebnf_w3c.read):
+        try:
+            trees.append(read(text, "root"))
+            errors.append("")
+        except PatternError as error:
+            trees.append(None)
+            errors.append(str(error))
+    first, second = trees
+    if first is None and second is None:
+        raise CompileError(
+            "this grammar can be read neither as GBNF nor as W3C EBNF; pass syntax='gbnf' or 'ebnf-w3c'.\n"
+            + "\n".join(errors),
+            code="grammar-notation",
+        )
+    if first is None or second is None:
+        return "ebnf-w3c" if first is None else "gbnf"
+    try:
+        same = first.rules == second.rules
+    except RecursionError:
+        same = False
+    if same:
+        return "gbnf" if "root" in first.rules else "ebnf-w3c"
+    raise CompileError(
+        "this grammar means one thing as GBNF (llama.cpp, XGrammar) and another as W3C EBNF, where a backslash is a "
+        "character like others; pass syntax='gbnf' or syntax='ebnf-w3c'",
+        code="grammar-notation",
+    )

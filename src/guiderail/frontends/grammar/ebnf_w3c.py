@@ -1,0 +1,197 @@
+"""EBNF as the W3C writes it (Extensible Markup Language 1.0, section 6).
+
+    [1] document ::= prolog element Misc*      /* a comment */
+    [2] Char     ::= #x9 | #xA | [#x20-#xD7FF] | [^<&]
+    [3] Comment  ::= '<!--' ((Char - '-') | ('-' (Char - '-')))* '-->'
+    [4] Name     ::= (Letter | '_') NameChar*  [ wfc: a constraint in words ]
+
+Nothing is escaped: a backslash is a character like others, and code points are written ``#xN``. Constraints in words
+(``[wfc: …]``, ``[vc: …]``, ``[nsc: …]``) are refused: they are prose, which nobody can enforce.
+"""
+
+from __future__ import annotations
+
+import re
+
+from guiderail.frontends.grammar.build import repetition
+from guiderail.frontends.grammar.exceptions import Exceptions
+from guiderail.frontends.grammar.reading import Groups, Reader, characters, finish_grammar, literal
+from guiderail.frontends.grammar.syntax import Expression, Grammar, Name, Rule
+
+__all__ = ["read"]
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*")
+_NUMBER = re.compile(r"\[[0-9]+[a-z]?\]")
+_HEAD = re.compile(r"(?:\[[0-9]+[a-z]?\]\s*)?[A-Za-z_][\w.-]*\s*::=")
+_BLANK = re.compile(r"\s+")
+_CODE = re.compile(r"#x([0-9A-Fa-f]+)")
+_WORDS = re.compile(r"\[\s*(wfc|WFC|vc|VC|nsc|NSC)\s*:[^\]]*\]")
+
+
+def read(text: str, start: str | None = None, path: str | None = None) -> Grammar:
+    """Reads a grammar.
+
+    Args:
+        text: the grammar.
+        start: the rule to start from; the first one where None.
+        path: unused: this notation has no imports.
+
+    Raises:
+        PatternError: ``grammar-syntax`` or ``grammar-unsupported``, with the place.
+    """
+    return _W3c(text).grammar(start)
+
+
+class _W3c(Reader):
+    notation = "W3C EBNF"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.exceptions = Exceptions(self.refuse)
+
+    def grammar(self, start: str | None) -> Grammar:
+        rules: dict[str, Rule] = {}
+        self.blank()
+        while self.at < len(self.text):
+            rule = self.rule()
+            if rule.name in rules:
+                assert rule.span is not None
+                self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
+            rules[rule.name] = rule
+        tree = finish_grammar(self.text, rules, start or next(iter(rules), ""), self.notation)
+        rules = self.exceptions.resolve(rules)
+        return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
+
+    def blank(self) -> None:
+        """Skips white space and comments."""
+        while True:
+            begin = self.at
+            self.match(_BLANK)
+            if self.peek("/*"):
+                end = self.text.find("*/", self.at + 2)
+                if end < 0:
+                    self.fail("this comment is never closed; */ was expected", self.at, self.at + 2)
+                self.at = end + 2
+            if self.at == begin:
+                return
+
+    def rule(self) -> Rule:
+        if self.match(_NUMBER):
+            self.blank()
+        begin = self.at
+        head = self.match(_NAME)
+        if not head:
+            self.fail(f"the name of a rule was expected, not {self.found()}")
+        span = (begin, self.at)
+        self.blank()
+        if not self.take("::="):
+            self.fail(f"::= was expected behind the name {head[0]!r}, not {self.found()}")
+        self.blank()
+        groups = Groups()
+        minus: dict[int, tuple[int, int]] = {}  # depth -> (place of the part before the minus, place of the minus)
+        while self.at < len(self.text) and not _HEAD.match(self.text, self.at):
+            self.symbol(groups, minus)
+            self.blank()
+        if groups.depth:
+            self.fail("this bracket is never closed; ) was expected", groups.opened)
+        if minus:
+            self.fail("something was expected behind this minus", minus[0][1])
+        return Rule(head[0], groups.close(), span)
+
+    def symbol(self, groups: Groups, minus: dict[int, tuple[int, int]]) -> None:
+        begin = self.at
+        c = self.text[begin]
+        if c == "(":
+            self.at += 1
+            groups.open("(", begin)
+            return
+        if c in "|)" and groups.depth in minus:
+            self.fail("something was expected behind this minus", minus[groups.depth][1])
+        if c == "|":
+            self.at += 1
+            groups.bar()
+            return
+        if c == "-":
+            self.at += 1
+            if not groups.parts:
+                self.fail("there is nothing before this minus to take from", begin)
+            if groups.depth in minus:
+                self.fail("something was expected behind this minus", minus[groups.depth][1])
+            minus[groups.depth] = (len(groups.parts), begin)
+            return
+        if c == ")":
+            if not groups.depth:
+                self.fail("this ) closes nothing; remove it, or open a group")
+            self.at += 1
+            e = groups.close()
+        else:
+            e = self.primary(begin, c)
+        while True:  # what repeats stands close behind
+            self.blank()
+            mark = self.text[self.at : self.at + 1] or " "
+            if mark not in "?*+":
+                break
+            self.at += 1
+            e = repetition(e, int(mark == "+"), 1 if mark == "?" else None)
+        if groups.depth in minus:
+            minus.pop(groups.depth)
+            e = self.exceptions.add(groups.parts.pop(), e, (begin, self.at))
+        groups.parts.append(e)
+
+    def primary(self, begin: int, c: str) -> Expression:
+        if c in "\"'":
+            end = self.text.find(c, begin + 1)
+            if end < 0:
+                self.fail(f"this text is never closed; {c} was expected", begin)
+            self.at = end + 1
+            return literal(self, self.text[begin + 1 : end], begin)
+        if c == "#":
+            return literal(self, self.code(), begin)
+        if c == "[":
+            words = _WORDS.match(self.text, begin)
+            if words:
+                self.refuse(
+                    f"{words[1]}: is a constraint in words, which cannot be enforced; remove it, and write what it "
+                    "says as rules where you can",
+                    *words.span(),
+                )
+            return self.character_class()
+        found = self.match(_NAME)
+        if not found:
+            self.fail(f"a text, a class, #xN, a name or a bracket was expected, not {self.found()}")
+        return Name(found[0], found.span())
+
+    def code(self) -> str:
+        begin = self.at
+        found = self.match(_CODE)
+        if not found:
+            self.fail("#x is followed by hexadecimal digits", begin, begin + 2)
+        return self.character(int(found[1], 16) if len(found[1]) < 12 else 0x110000, begin)
+
+    def character_class(self) -> Expression:
+        begin = self.at
+        self.at += 1
+        negated = self.take("^")
+        ranges: list[tuple[int, int]] = []
+        while not self.peek("]") or not ranges:
+            if self.at >= len(self.text) or self.text[self.at] in "\r\n":
+                self.fail("this class is never closed; ] was expected before the end of the line", begin, self.at)
+            if self.peek("]"):
+                self.fail("an empty class; write what it should hold", begin, self.at + 1)
+            place = self.at
+            low = high = ord(self.one())
+            if self.peek("-") and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
+                self.at += 1
+                high = ord(self.one())
+                if high < low:
+                    self.fail("this range runs backwards; exchange its ends", place, self.at)
+            ranges.append((low, high))
+        self.at += 1
+        return characters(ranges, negated)
+
+    def one(self) -> str:
+        if self.peek("#x"):
+            return self.code()
+        c = self.text[self.at]
+        self.at += 1
+        return self.character(ord(c), self.at - 1)

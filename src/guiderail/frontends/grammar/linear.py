@@ -1,0 +1,194 @@
+"""Right-linear systems of rules: an automaton whose arrows are labelled with expressions, turned into repetitions.
+
+``X -> a X | b Y | c`` and ``Y -> d X`` are two states. States that behave alike are merged; a state that costs little
+to remove is removed (Brzozowski & McCluskey 1963: every way through it becomes an arrow, its loop a repetition); what
+is left stays as rules. Removing all of them can square the size with every state, hence the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from guiderail.frontends.grammar.build import Fold, choice, repetition, sequence
+from guiderail.frontends.grammar.syntax import Expression, Name, Repetition, Sequence
+
+__all__ = ["System", "right_linear"]
+
+_GROWTH = 4
+"""How many times its first size a system may grow by removing states."""
+
+
+class System:
+    """States with labelled arrows between them and out of them.
+
+    Attributes:
+        arrows: state -> (next state -> labels).
+        exits: state -> expressions that end there.
+    """
+
+    def __init__(self) -> None:
+        self.arrows: dict[str, dict[str, list[Expression]]] = {}
+        self.exits: dict[str, list[Expression]] = {}
+
+    def add_state(self, state: str) -> None:
+        self.arrows.setdefault(state, {})
+        self.exits.setdefault(state, [])
+
+    def solve(self, wanted: list[str], name_of: Callable[[str], str]) -> dict[str, Expression]:
+        """Bodies by the names that ``name_of`` gives: of ``wanted``, and of the states that could not be removed."""
+        self._trim(wanted)
+        self._merge(wanted)
+        sizes = _Sizes()
+        budget = _GROWTH * self._size(sizes) + 64
+        kept = set(wanted)
+        while True:
+            into: dict[str, list[str]] = {state: [] for state in self.arrows}
+            for state, arrows in self.arrows.items():
+                for to in arrows:
+                    if to != state:
+                        into[to].append(state)
+            costs = []
+            for state in self.arrows:
+                if state not in kept:
+                    out = sum(sizes(label) for to, row in self.arrows[state].items() for label in row)
+                    out += sum(map(sizes, self.exits[state]))
+                    costs.append((len(into[state]) * out, state))
+            costs.sort()
+            if not costs:
+                break
+            state = costs[0][1]
+            if len(into[state]) > 1 and costs[0][0] > 16 and self._size(sizes) + costs[0][0] > budget:
+                break
+            self._remove(state, into[state])
+            if self._size(sizes) > budget:
+                break
+        return {name_of(state): self._body(state, name_of) for state in self.arrows}
+
+    def _size(self, sizes: _Sizes) -> int:
+        return sum(
+            sum(sizes(label) for row in self.arrows[state].values() for label in row)
+            + sum(map(sizes, self.exits[state]))
+            for state in self.arrows
+        )
+
+    def _trim(self, wanted: list[str]) -> None:
+        """Forgets states that lead to no exit, and those that nothing leads to."""
+        back: dict[str, list[str]] = {state: [] for state in self.arrows}
+        for state, arrows in self.arrows.items():
+            for to in arrows:
+                back[to].append(state)
+        alive = {state for state in self.arrows if self.exits[state]}
+        work = list(alive)
+        while work:
+            for state in back[work.pop()]:
+                if state not in alive:
+                    alive.add(state)
+                    work.append(state)
+        seen = set(wanted)
+        work = list(seen)
+        while work:
+            for to in self.arrows[work.pop()]:
+                if to in alive and to not in seen:
+                    seen.add(to)
+                    work.append(to)
+        keep = (alive & seen) | set(wanted)
+        self.exits = {state: self.exits[state] for state in keep}
+        self.arrows = {s: {t: row for t, row in self.arrows[s].items() if t in keep} for s in keep}
+
+    def _merge(self, wanted: list[str]) -> None:
+        """Makes one of states with the same arrows and exits (labels are compared by identity)."""
+        block = dict.fromkeys(self.arrows, 0)
+        for state in wanted:
+            block[state] = 1 + wanted.index(state)  # stay apart: each has its own name
+        count = len(set(block.values()))
+        while True:
+            keys: dict[object, int] = {}
+            refined = {}
+            for state in sorted(self.arrows):
+                arrows = frozenset((block[to], frozenset(map(id, row))) for to, row in self.arrows[state].items())
+                key = (block[state], frozenset(map(id, self.exits[state])), arrows)
+                refined[state] = keys.setdefault(key, len(keys))
+            block = refined
+            if len(keys) == count:
+                break
+            count = len(keys)
+        first: dict[int, str] = {}
+        for state in [*wanted, *sorted(self.arrows)]:
+            first.setdefault(block[state], state)
+        if len(first) == len(self.arrows):
+            return
+        arrows_of: dict[str, dict[str, list[Expression]]] = {}
+        for state in first.values():
+            rows: dict[str, dict[int, Expression]] = {}
+            for to, row in self.arrows[state].items():
+                rows.setdefault(first[block[to]], {}).update((id(label), label) for label in row)
+            arrows_of[state] = {to: list(row.values()) for to, row in rows.items()}
+        self.exits = {state: self.exits[state] for state in arrows_of}
+        self.arrows = arrows_of
+
+    def _remove(self, state: str, into: list[str]) -> None:
+        arrows, exits = self.arrows.pop(state), self.exits.pop(state)
+        loop = arrows.pop(state, [])
+        turns = [repetition(choice(loop), 0, None)] if loop else []
+        for source in into:
+            way = sequence([choice(self.arrows[source].pop(state)), *turns])
+            for to, row in arrows.items():
+                self.arrows[source].setdefault(to, []).extend(sequence([way, label]) for label in row)
+            if exits:
+                self.exits[source].append(sequence([way, choice(exits)]))
+
+    def _body(self, state: str, name_of: Callable[[str], str]) -> Expression:
+        arrows = dict(self.arrows[state])
+        loop = arrows.pop(state, [])
+        ways = [sequence([choice(row), Name(name_of(to))]) for to, row in arrows.items()]
+        ends = choice([*ways, *self.exits[state]])
+        return sequence([repetition(choice(loop), 0, None), ends]) if loop else ends
+
+
+class _Sizes:
+    """Leaves of an expression, written out."""
+
+    def __init__(self) -> None:
+        self.fold: Fold[int] = Fold(lambda e, kids: min(sum(kids) or 1, 1 << 40))
+
+    def __call__(self, e: Expression) -> int:
+        return self.fold(e)
+
+
+def right_linear(rules: dict[str, Expression], group: list[str], entries: list[str]) -> dict[str, Expression] | None:
+    """The bodies of a component of rules that use each other only at the very right; None if they do otherwise.
+
+    Args:
+        rules: all bodies.
+        group: the names of the component.
+        entries: those of them that rules outside use (or the start).
+    """
+    inside = set(group)
+    holds: Fold[bool] = Fold(lambda e, kids: e.name in inside if isinstance(e, Name) else any(kids))
+    system = System()
+    for state in group:
+        system.add_state(state)
+    for state in group:
+        # (what stands before, innermost last; what follows)
+        work: list[tuple[tuple[Expression, ...], Expression]] = [((), rules[state])]
+        while work:
+            before, e = work.pop()
+            if not holds(e):
+                system.exits[state].append(sequence([*before, e]))
+            elif isinstance(e, Name):
+                system.arrows[state].setdefault(e.name, []).append(sequence(before))
+            elif isinstance(e, Sequence):
+                if any(holds(part) for part in e.parts[:-1]):
+                    return None
+                work.append(((*before, *e.parts[:-1]), e.parts[-1]))
+            elif isinstance(e, Repetition):
+                if e.max != 1:
+                    return None
+                work.append((before, e.item))
+                if not e.min:
+                    system.exits[state].append(sequence(before))
+            else:
+                work.extend((before, part) for part in e.parts)  # type: ignore[union-attr]
+        if len(system.exits[state]) + sum(map(len, system.arrows[state].values())) > 2_000:
+            return None
+    return system.solve(entries, lambda state: state)

@@ -1,0 +1,217 @@
+"""From the rules as written to rules that the core can read: checked, pruned, without left recursion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guiderail.constraint import AnyOf, Constraint, Literal, SeparatedBy
+from guiderail.constraint import Repetition as RepeatedConstraint
+from guiderail.constraint import Sequence as ConstraintSequence
+from guiderail.frontends.grammar.analysis import (
+    ConstraintFacts,
+    check_names,
+    components,
+    productive_rules,
+    pruned,
+    reachable_rules,
+    refuse_unproductive,
+)
+from guiderail.frontends.grammar.build import EMPTY, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.left_recursion import Recursion, without_left_recursion
+from guiderail.frontends.grammar.linear import right_linear
+from guiderail.frontends.grammar.productions import separated
+from guiderail.frontends.grammar.syntax import (
+    Choice,
+    Embedded,
+    Expression,
+    Grammar,
+    Lexer,
+    Name,
+    Repetition,
+    Sequence,
+    Text,
+)
+
+__all__ = ["GrammarReport", "Prepared", "prepare"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarReport:
+    """What was found in a grammar and what was done about it.
+
+    Attributes:
+        start: the rule to start from.
+        rules: how many rules the grammar has.
+        unreachable: rules that the start never needs; they have no effect.
+        unproductive: rules that can never finish; alternatives that need them were left out.
+        left_recursive: groups of rules that begin with each other, with the kind: ``"direct"``, ``"indirect"`` or
+            ``"hidden"`` (behind parts that may be empty). They were rewritten; the language is the same.
+        repetitions: rules that were recursive and are repetitions now.
+        compiled_rules: how many recursive rules are left; 0: the grammar is regular.
+        notes: what was read and has no effect, a sentence each.
+    """
+
+    start: str
+    rules: int
+    unreachable: tuple[str, ...]
+    unproductive: tuple[str, ...]
+    left_recursive: tuple[Recursion, ...]
+    repetitions: tuple[str, ...]
+    compiled_rules: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.rules} rules, from {self.start!r}; {self.compiled_rules} of the compiled ones are recursive"]
+        for title, listed in (
+            ("unreachable, without effect", self.unreachable),
+            ("unproductive, left out", self.unproductive),
+            ("recursive at one end, now repetitions", self.repetitions),
+        ):
+            if listed:
+                lines.append(f"{title}: {', '.join(listed)}")
+        for group in self.left_recursive:
+            lines.append(f"left recursion ({group.kind}), rewritten: {', '.join(group.rules)}")
+        lines += self.notes
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Rules that are reachable, productive and free of left recursion."""
+
+    rules: dict[str, Expression]
+    start: str
+    lexer: Lexer | None
+    report: GrammarReport
+
+
+def prepare(grammar: Grammar, max_rules: int) -> Prepared:
+    """Checks a grammar and brings it into the form that :func:`~guiderail.frontends.grammar.lower.lower` takes.
+
+    Args:
+        grammar: as a reader made it.
+        max_rules: how many rules and steps the removal of left recursion may make.
+
+    Raises:
+        PatternError: a name is not defined.
+        CompileError: the start can never finish.
+        LimitError: ``max_rules`` was reached.
+    """
+    check_names(grammar)
+    facts = ConstraintFacts()
+    own = {name: rule.body for name, rule in grammar.rules.items()}
+    rules = _Unfolding(own).run()
+    productive = productive_rules(rules, facts)
+    refuse_unproductive(grammar, productive)
+    reachable = reachable_rules(rules, grammar.start)
+    unproductive = tuple(name for name in own if name not in productive)
+    unreachable = tuple(name for name in own if name not in reachable | grammar.written_out)
+    rules = pruned(rules, productive, facts)
+    keep = reachable_rules(rules, grammar.start)
+    rules = {name: body for name, body in rules.items() if name in keep}
+    rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules)
+    rules, repetitions = _loops(rules, grammar.start, own)
+    recursive = sum(len(group) for group in _recursive_groups(rules))
+    report = GrammarReport(
+        grammar.start, len(own), unreachable, unproductive, tuple(recursions), repetitions, recursive, grammar.notes
+    )
+    return Prepared(rules, grammar.start, grammar.lexer, report)
+
+
+def _recursive_groups(rules: dict[str, Expression]) -> list[list[str]]:
+    uses = {name: {n.name for n in names(body)} for name, body in rules.items()}
+    return [group for group in components(uses) if len(group) > 1 or group[0] in uses[group[0]]]
+
+
+def _loops(
+    rules: dict[str, Expression], start: str, own: dict[str, Expression]
+) -> tuple[dict[str, Expression], tuple[str, ...]]:
+    """Components that use themselves only at the right, as repetitions."""
+    groups = _recursive_groups(rules)
+    if not groups:
+        return rules, ()
+    home = {name: at for at, group in enumerate(groups) for name in group}
+    entries: list[set[str]] = [set() for _ in groups]
+    if start in home:
+        entries[home[start]].add(start)
+    for name, body in rules.items():
+        for used in names(body):
+            at = home.get(used.name)
+            if at is not None and home.get(name) != at:
+                entries[at].add(used.name)
+    done: list[str] = []
+    rules = dict(rules)
+    for group, wanted in zip(groups, entries, strict=True):
+        solved = right_linear(rules, group, sorted(wanted))
+        if solved is None:
+            continue
+        for name in group:
+            del rules[name]
+        rules.update(solved)
+        done.extend(group)
+    return rules, tuple(name for name in own if name in done)
+
+
+class _Unfolding:
+    """Embedded constraints that are made of parts, as rules: what a grammar in a grammar says about its rules is then
+    found out together with the rest."""
+
+    def __init__(self, rules: dict[str, Expression]) -> None:
+        self.rules = rules
+        self.out: dict[str, Expression] = {}
+        self.starts: dict[Constraint, Name] = {}
+
+    def run(self) -> dict[str, Expression]:
+        fold: Fold[Expression] = Fold(self._step)
+        self.out.update((name, fold(body)) for name, body in self.rules.items())
+        return self.out
+
+    def _step(self, e: Expression, kids: list[Expression]) -> Expression:
+        if isinstance(e, Embedded):
+            return self._unfold(e.constraint)
+        if isinstance(e, Sequence):
+            return e if all(a is b for a, b in zip(kids, e.parts, strict=True)) else sequence(kids)
+        if isinstance(e, Choice):
+            return e if all(a is b for a, b in zip(kids, e.parts, strict=True)) else choice(kids)
+        if isinstance(e, Repetition):
+            return e if kids[0] is e.item else repetition(kids[0], e.min, e.max)
+        return e
+
+    def _unfold(self, constraint: Constraint) -> Expression:
+        from guiderail.frontends.grammar.constraint import GrammarConstraint
+
+        if isinstance(constraint, Literal):
+            return Text(constraint.text)
+        if isinstance(constraint, ConstraintSequence):
+            return sequence(map(self._unfold, constraint.parts))
+        if isinstance(constraint, AnyOf):
+            return choice(map(self._unfold, constraint.parts))
+        if isinstance(constraint, RepeatedConstraint):
+            return repetition(self._unfold(constraint.item), constraint.min, constraint.max)
+        if isinstance(constraint, SeparatedBy):
+            return separated(self._unfold(constraint.item), self._unfold(constraint.separator), constraint)
+        if isinstance(constraint, GrammarConstraint) and constraint.tree.lexer is None:
+            return self._grammar(constraint)
+        return Embedded(constraint)
+
+    def _grammar(self, constraint: Constraint) -> Expression:
+        from guiderail.frontends.grammar.constraint import GrammarConstraint
+
+        assert isinstance(constraint, GrammarConstraint)
+        if constraint in self.starts:
+            return self.starts[constraint]
+        tree = constraint.tree
+        taken = self.rules.keys() | self.out.keys()
+        number = len(self.starts) + 1
+        while any(f"{name}@{number}" in taken for name in tree.rules):
+            number += 1
+        self.starts[constraint] = Name(f"{tree.start}@{number}")
+        self.out.update((f"{name}@{number}", EMPTY) for name in tree.rules)  # the names are taken from here on
+
+        def rename(e: Expression, kids: list[Expression]) -> Expression:
+            return Name(f"{e.name}@{number}") if isinstance(e, Name) else self._step(e, kids)
+
+        fold: Fold[Expression] = Fold(rename)
+        for name, rule in tree.rules.items():
+            self.out[f"{name}@{number}"] = fold(rule.body)
+        return self.starts[constraint]

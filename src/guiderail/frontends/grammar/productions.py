@@ -1,0 +1,122 @@
+"""Production rules as Python data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from guiderail import _core
+from guiderail.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, Sequence, literal
+from guiderail.errors import CompileError
+from guiderail.frontends.grammar.build import EMPTY, choice, repetition, sequence
+from guiderail.frontends.grammar.syntax import Embedded, Expression, Grammar, Name, Rule, Text
+
+__all__ = ["Productions", "Ref", "read", "read_productions"]
+
+Productions = tuple[tuple[str, Constraint], ...]
+"""Rules in their order, each as one constraint with references in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Constraint):
+    """A rule by its name, in production rules: ``{"list": [["[", gr.Ref("item").separated_by(","), "]"]], …}``.
+
+    It has a meaning only inside of ``gr.grammar({…})``, where it can be joined, repeated and made optional as every
+    constraint.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise CompileError(
+                f"Ref takes the name of a rule, not {type(self.name).__name__}", code="grammar-productions"
+            )
+
+    def _lower(self, b: _core.Builder) -> int:
+        raise CompileError(
+            f"gr.Ref({self.name!r}) stands outside of production rules, or inside of & or ~, where rules cannot be; "
+            "use it in gr.grammar({…}) as a part, an alternative or an item",
+            code="grammar-reference",
+        )
+
+    def __repr__(self) -> str:
+        return f"Ref({self.name!r})"
+
+
+def read_productions(rules: Mapping[Any, Any]) -> Productions:
+    """Python data as constraints: a rule is its alternatives, an alternative its parts.
+
+    Raises:
+        CompileError: ``grammar-productions``: something in it is neither.
+    """
+    if not rules:
+        raise CompileError(
+            'there are no rules; write e.g. {"S": [["Hello ", gr.Ref("name")]], "name": ["Ada"]}',
+            code="grammar-productions",
+        )
+    out = []
+    for name, alternatives in rules.items():
+        if not isinstance(name, str):
+            raise CompileError(f"the name of a rule is a string, not {name!r}", code="grammar-productions")
+        if isinstance(alternatives, str | Constraint):
+            alternatives = [alternatives]
+        if not isinstance(alternatives, list | tuple):
+            raise CompileError(
+                f"rule {name!r} is a list of its alternatives, not {type(alternatives).__name__}",
+                code="grammar-productions",
+            )
+        out.append((name, AnyOf(tuple(_alternative(name, one) for one in alternatives))))
+    return tuple(out)
+
+
+def _alternative(rule: str, parts: Any) -> Constraint:
+    if isinstance(parts, str | Constraint):
+        parts = [parts]
+    if not isinstance(parts, list | tuple):
+        raise CompileError(
+            f"an alternative of rule {rule!r} is a list of its parts, not {type(parts).__name__}",
+            code="grammar-productions",
+        )
+    made = []
+    for part in parts:
+        if not isinstance(part, str | Constraint):
+            raise CompileError(
+                f"a part of rule {rule!r} is a string, a gr.Ref or a constraint, not {type(part).__name__}; "
+                "give alternatives inside of a sequence a rule of their own",
+                code="grammar-productions",
+            )
+        made.append(literal(part) if isinstance(part, str) else part)
+    return Sequence(tuple(made))
+
+
+def read(rules: Productions, start: str | None = None) -> Grammar:
+    """The grammar of production rules; it starts from ``start``, or from the first rule."""
+    made = {name: Rule(name, _expression(body)) for name, body in rules}
+    return Grammar(made, start or rules[0][0])
+
+
+def _expression(c: Constraint) -> Expression:
+    if isinstance(c, Ref):
+        return Name(c.name)
+    if isinstance(c, Literal):
+        return Text(c.text)
+    if isinstance(c, Sequence):
+        return sequence(map(_expression, c.parts))
+    if isinstance(c, AnyOf):
+        return choice(map(_expression, c.parts))
+    if isinstance(c, Repetition):
+        return repetition(_expression(c.item), c.min, c.max)
+    if isinstance(c, SeparatedBy):
+        return separated(_expression(c.item), _expression(c.separator), c)
+    return Embedded(c)
+
+
+def separated(item: Expression, separator: Expression, c: SeparatedBy) -> Expression:
+    """Items with a separator between two of them, counted as ``c`` says."""
+    if c.max == 0:
+        return EMPTY
+    more = repetition(sequence([separator, item]), max(c.min - 1, 0), None if c.max is None else c.max - 1)
+    some = sequence([item, more, repetition(separator, 0, 1) if c.trailing else EMPTY])
+    return choice([some, EMPTY]) if c.min == 0 else some

@@ -1,0 +1,155 @@
+"""What the readers of notations share: a place in a text, errors about it, and brackets without recursion."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from guiderail import _core
+from guiderail.errors import PatternError
+from guiderail.frontends.grammar.build import EMPTY, choice, sequence
+from guiderail.frontends.grammar.syntax import Characters, Expression, Grammar, Rule, Text
+
+__all__ = ["ANY", "Groups", "Reader", "characters", "finish_grammar", "literal"]
+
+ANY = _core.CharSet([(0, 0x10FFFF)])
+"""Every character."""
+
+
+def characters(ranges: list[tuple[int, int]], negated: bool = False) -> Characters:
+    """One character in these ranges (inclusive), or in none of them."""
+    chosen = _core.CharSet(ranges)
+    return Characters(~chosen if negated else chosen)
+
+
+class Reader:
+    """A text and a place in it.
+
+    Attributes:
+        text: the grammar.
+        at: the place, in code points.
+    """
+
+    notation = ""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def fail(self, message: str, start: int | None = None, end: int | None = None) -> NoReturn:
+        """Raises that the grammar cannot be read here, or from ``start`` to ``end``."""
+        begin = self.at if start is None else start
+        raise PatternError(
+            f"{self.notation}: {message}",
+            code="grammar-syntax",
+            source=self.text,
+            span=(begin, begin + 1 if end is None else end),
+        )
+
+    def refuse(self, message: str, start: int, end: int | None = None) -> NoReturn:
+        """Raises that something is well written, but asks for what cannot be done."""
+        raise PatternError(
+            f"{self.notation}: {message}",
+            code="grammar-unsupported",
+            source=self.text,
+            span=(start, self.at if end is None else end),
+        )
+
+    def peek(self, text: str) -> bool:
+        return self.text.startswith(text, self.at)
+
+    def take(self, text: str) -> bool:
+        """Whether ``text`` stands here; it is read then."""
+        if self.peek(text):
+            self.at += len(text)
+            return True
+        return False
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What the pattern matches here; it is read then."""
+        found = pattern.match(self.text, self.at)
+        if found:
+            self.at = found.end()
+        return found
+
+    def found(self) -> str:
+        """What stands here, for messages."""
+        if self.at >= len(self.text):
+            return "the end of the grammar"
+        return repr(self.text[self.at])
+
+    def character(self, code: int, start: int) -> str:
+        """The character of a code point written at ``start``."""
+        if code > 0x10FFFF:
+            self.fail(f"there is no character U+{code:X}; the last one is U+10FFFF", start, self.at)
+        if 0xD800 <= code <= 0xDFFF:
+            self.fail(
+                f"U+{code:04X} is half of a surrogate pair, no character; write the character itself", start, self.at
+            )
+        return chr(code)
+
+
+class Groups:
+    """Alternatives of sequences in brackets, put together on a stack of our own: nesting has no limit."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[str, int, list[Expression], list[Expression]]] = []
+        self.open("", 0)
+
+    def open(self, bracket: str, at: int) -> None:
+        self.stack.append((bracket, at, [], []))
+
+    @property
+    def depth(self) -> int:
+        return len(self.stack) - 1
+
+    @property
+    def bracket(self) -> str:
+        """The innermost open bracket; empty outside of all."""
+        return self.stack[-1][0]
+
+    @property
+    def opened(self) -> int:
+        """Where it stands."""
+        return self.stack[-1][1]
+
+    @property
+    def parts(self) -> list[Expression]:
+        """The parts of the sequence that is being read."""
+        return self.stack[-1][3]
+
+    def bar(self) -> None:
+        """Ends an alternative."""
+        _, _, done, parts = self.stack[-1]
+        done.append(sequence(parts))
+        parts.clear()
+
+    def close(self) -> Expression:
+        """Ends the group and returns what it is."""
+        self.bar()
+        return choice(self.stack.pop()[2])
+
+
+def finish_grammar(text: str, rules: dict[str, Rule], start: str, notation: str) -> Grammar:
+    """The grammar of these rules.
+
+    Raises:
+        PatternError: there are no rules.
+    """
+    if not rules:
+        raise PatternError(
+            f'{notation}: there is no rule in this grammar; write one, such as root ::= "text"',
+            code="grammar-syntax",
+            source=text,
+            span=(0, min(1, len(text))),
+        )
+    return Grammar(rules, start, None, text)
+
+
+def literal(reader: Reader, text: str, start: int) -> Expression:
+    """A text that stands for itself, at ``start``."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        reader.fail("a lone surrogate is not a character and has no UTF-8 form; remove it", start, reader.at)
+    return Text(text) if text else EMPTY
