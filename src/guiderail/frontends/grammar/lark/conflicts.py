@@ -1,0 +1,53 @@
+"""Where Lark's LALR(1) parser does not accept the language of the grammar: its conflicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["conflicts"]
+
+
+def conflicts(compiled: tuple[list[Any], list[Any], list[str]], start: str) -> list[str]:
+    """Conflicts of an LALR(1) parser for compiled rules of Lark, one sentence each, without doubles.
+
+    Lark resolves a conflict between shifting and reducing silently, as a shift, and refuses a grammar with a conflict
+    between two reductions of equal priority. The grammar read here means all of its language in either case.
+    """
+    from lark.common import ParserConf
+    from lark.parsers.lalr_analysis import LALR_Analyzer
+
+    _, rules, _ = compiled
+    analyzer: Any = LALR_Analyzer(ParserConf(rules, {}, [start]))
+    analyzer.compute_lr0_states()
+    analyzer.compute_reads_relations()
+    analyzer.compute_includes_lookback()
+    analyzer.compute_lookaheads()
+    found: dict[str, None] = {}
+    for state in analyzer.lr0_itemsets:
+        for terminal, reductions in state.lookaheads.items():
+            ended = sorted({_name(rule) for rule in reductions})
+            if len(reductions) > 1 and not _decided(reductions):
+                found[
+                    f"before {terminal.name} Lark's LALR parser cannot tell which of {_listed(ended, reductions)} has "
+                    "ended, and refuses the grammar; here either may have"
+                ] = None
+            elif terminal in state.transitions:
+                found[
+                    f"before {terminal.name} Lark's LALR parser always goes on and never ends {', '.join(ended)}; "
+                    "here both are allowed"
+                ] = None
+    return sorted(found)
+
+
+def _name(rule: Any) -> str:
+    return str(rule.origin.name)
+
+
+def _listed(names: list[str], reductions: Any) -> str:
+    return ", ".join(names) if len(names) > 1 else f"{len(reductions)} alternatives of {names[0]}"
+
+
+def _decided(reductions: Any) -> bool:
+    """Whether priorities decide between reductions."""
+    best, second = sorted((rule.options.priority or 0 for rule in reductions), reverse=True)[:2]
+    return bool(best > second)

@@ -1,0 +1,565 @@
+"""What a backtracking matcher takes of a text, against the longest and the shortest text that a pattern matches.
+
+``re.match`` takes the match that a search in the order of the pattern finds first. The search is simulated as by a
+machine that follows all threads at once in order of preference (Pike's; Cox 2010, "Regular Expression Matching in
+the Wild"): where a thread matches, those after it are cut off. The ordered lists of threads are the states of an
+automaton, and so is the plain set of threads without any cut, which finds *every* match. Run side by side over all
+texts they decide exactly
+
+- *longest*: at no reachable pair does the second match where the first does not;
+- *shortest*: behind a match of the first none is ever found again.
+
+Where neither holds the pattern is made an atomic group: what it matches as a whole is what ``re.match`` takes.
+
+An assertion about what follows is an obligation that a thread carries; one that is still open at the end of a match
+makes the match depend on the character behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from guiderail import _core
+from guiderail._core import CharSet
+from guiderail.constraint import Constraint
+from guiderail.errors import LimitError
+from guiderail.frontends.regex import regex
+from guiderail.frontends.regex.facts import Facts
+from guiderail.frontends.regex.syntax import Alt, Boundary, Cat, Edge, EndNl, Lit, Look, Node, Rep, Set
+
+__all__ = ["FirstMatch", "FirstMatches", "Unknown", "first_match"]
+
+_THREADS = 1_500_000  # steps of threads spent on one pattern
+_STATES = 20_000
+_LOOK_BEHIND = 8  # characters that a look-behind may see
+_NONE = CharSet([])
+
+
+class Unknown(Exception):
+    """The question cannot be decided; ``str()`` says why.
+
+    Attributes:
+        context: whether a match may depend on text outside of it.
+    """
+
+    def __init__(self, why: str, context: bool = True) -> None:
+        super().__init__(why)
+        self.context = context
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMatch:
+    """What is known of a pattern.
+
+    Attributes:
+        longest: ``re.match`` always takes the longest text that the pattern matches.
+        shortest: … the shortest.
+        depends: characters behind a match that undo it; empty: matches depend on nothing behind them.
+        needs: whether some match needs a character behind it (it is none at the end of the text).
+        after: characters that may lengthen a match, or undo it.
+    """
+
+    longest: bool
+    shortest: bool
+    depends: CharSet = _NONE
+    needs: bool = False
+    after: CharSet = _NONE
+
+
+class _Ahead(NamedTuple):
+    """The next character is of ``mask``, or there is none and ``end``."""
+
+    mask: int
+    end: bool
+
+
+class _Look(NamedTuple):
+    """A look-ahead under way: the states of its body."""
+
+    negative: bool
+    states: frozenset[int]
+
+
+_Duties = frozenset[_Ahead | _Look]
+_Thread = tuple[int, _Duties]
+_FREE: _Duties = frozenset()
+_MATCH = 0
+
+
+def first_match(tree: Node) -> FirstMatch:
+    """Decides what ``re.match`` takes of a text.
+
+    Raises:
+        Unknown: it depends on the text before, on more than one character behind, or is too large to decide.
+    """
+    if _greedy(tree, Facts()):
+        return FirstMatch(True, False)
+    return _Machine(tree).decide()
+
+
+def _greedy(node: Node, facts: Facts) -> bool:
+    """Whether the form of the pattern alone shows that the longest match is taken."""
+    fact = facts(node)
+    if fact.special:
+        return False
+    if fact.unique and not isinstance(node, Rep):
+        return True
+    if isinstance(node, Rep):
+        item = facts(node.item)
+        return node.mode == "greedy" and item.unique and item.least > 0
+    if isinstance(node, Cat):
+        rest = [facts(item) for item in node.items]
+        return _greedy(node.items[-1], facts) and all(
+            rest[k].unique or facts.stops(item, rest[k + 1 :]) for k, item in enumerate(node.items[:-1])
+        )
+    if isinstance(node, Alt):
+        seen = CharSet([])
+        for item in node.items:
+            first = facts(item)
+            if not first.least or len(seen & first.first) or not _greedy(item, facts):
+                return False
+            seen = seen | first.first
+        return True
+    return False
+
+
+class _Machine:
+    """The threads of one pattern over classes of characters."""
+
+    def __init__(self, tree: Node) -> None:
+        self.facts = Facts()
+        self.special = self.facts(tree).special
+        self.classes: list[CharSet] = []
+        self.masks: dict[CharSet, int] = {}
+        self._divide(_sets_of(tree))
+        self.all = (1 << len(self.classes)) - 1
+        # ("match",) | ("char", mask, next) | ("split", first, second) | ("assert", node, next); a loop is a split that
+        # says which of its ways goes on: an iteration that reads nothing is the last one
+        self.states: list[tuple[object, ...]] = [("match",)]
+        self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
+        self.keep: list[Node] = []
+        self.history = 0
+        self.start = self.build(tree, _MATCH)
+        self.work = 0
+        # the automaton of the first match, made by decide(): where each state goes with each class (-1: nowhere),
+        # whether a match ends there, and before which classes it counts
+        self.table: list[list[int]] = []
+        self.matches: list[bool] = []
+        self.valid_before: list[int] = []
+
+    # -- characters
+    def _divide(self, sets: list[CharSet]) -> None:
+        """Classes of characters that no set of the pattern tells apart; in ``masks`` each set as a set of them."""
+        cuts = sorted({0, 0x110000, 0xD800, 0xE000, *(p for s in sets for a, b in s.ranges() for p in (a, b + 1))})
+        index = {cut: i for i, cut in enumerate(cuts)}
+        signs = [0] * len(cuts)
+        for k, chars in enumerate(sets):
+            for a, b in chars.ranges():
+                for i in range(index[a], index[b + 1]):
+                    signs[i] |= 1 << k
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        for i, cut in enumerate(cuts[:-1]):
+            if cut != 0xD800:
+                ranges.setdefault(signs[i], []).append((cut, cuts[i + 1] - 1))
+        self.classes = [CharSet(found) for found in ranges.values()]
+        order = list(ranges)
+        for k, chars in enumerate(sets):
+            self.masks[chars] = sum(1 << i for i, sign in enumerate(order) if sign >> k & 1)
+
+    def chars(self, mask: int) -> CharSet:
+        return CharSet([r for i, found in enumerate(self.classes) if mask >> i & 1 for r in found.ranges()])
+
+    # -- states
+    def add(self, *state: object) -> int:
+        if len(self.states) >= _STATES:
+            raise Unknown("its repetitions are too large to be followed", self.special)
+        self.states.append(state)
+        return len(self.states) - 1
+
+    def build(self, node: Node, after: int) -> int:
+        if isinstance(node, Lit):
+            for char in reversed(node.text):
+                after = self.add("char", self.masks[CharSet([(ord(char), ord(char))])], after)
+            return after
+        if isinstance(node, Set):
+            return self.add("char", self.masks[node.chars], after)
+        if isinstance(node, Cat):
+            for item in reversed(node.items):
+                after = self.build(item, after)
+            return after
+        if isinstance(node, Alt):
+            if not node.items:
+                return self.add("char", 0, after)
+            first = self.build(node.items[-1], after)
+            for item in reversed(node.items[:-1]):
+                first = self.add("split", self.build(item, after), first)
+            return first
+        if isinstance(node, Rep) and node.mode != "possessive":
+            return self.repetition(node, after)
+        if isinstance(node, Edge | Boundary):
+            return self.add("assert", node, after)
+        if isinstance(node, Look):
+            body = self.facts(node.item)
+            if body.special:
+                raise Unknown("one of its assertions stands within another")
+            if node.behind:
+                if not 0 <= body.most <= _LOOK_BEHIND:
+                    raise Unknown(f"a look-behind sees more than {_LOOK_BEHIND} characters")
+                self.history = max(self.history, body.most)
+            self.bodies[id(node)] = self.build(node.item, _MATCH)
+            self.keep.append(node)
+            return self.add("assert", node, after)
+        if isinstance(node, EndNl):
+            raise Unknown("a `$` looks past its end")
+        raise Unknown("it holds an atomic group or an extension", self.special)
+
+    def repetition(self, node: Rep, after: int) -> int:
+        lazy = node.mode == "lazy"
+
+        def split(more: int, done: int) -> int:
+            return self.add("split", done, more) if lazy else self.add("split", more, done)
+
+        first = after
+        if node.max > 1 and not self.facts(node.item).least:
+            raise Unknown("what it counts can be empty", self.special)
+        if node.max < 0:
+            loop = self.add("loop", 0, 0, 0)
+            more = self.build(node.item, loop)
+            self.states[loop] = ("loop", after, more, 2) if lazy else ("loop", more, after, 1)
+            first = loop
+        for _ in range(max(node.max, node.min) - node.min):
+            first = split(self.build(node.item, first), after)
+        for _ in range(node.min):
+            first = self.build(node.item, first)
+        return first
+
+    # -- threads
+    def close(self, threads: list[_Thread], seen: set[_Thread], state: int, duties: _Duties, past: str) -> None:
+        """Adds the threads that ``state`` stands for, in order; ``past``: the last classes read."""
+        stack: list[tuple[int, _Duties, frozenset[int]]] = [(state, duties, frozenset())]
+        while stack:
+            state, duties, entered = stack.pop()
+            here = (state, duties)
+            if state in entered:  # an empty iteration
+                kind = self.states[state]
+                stack.append((int(kind[3 - int(kind[3])]), duties, entered))  # type: ignore[call-overload]
+                continue
+            if here in seen:
+                continue
+            seen.add(here)
+            self.work += 1
+            if self.work > _THREADS:
+                raise Unknown("it is too large to be decided", self.special)
+            kind = self.states[state]
+            if kind[0] == "split":
+                stack.append((int(kind[2]), duties, entered))  # type: ignore[call-overload]
+                stack.append((int(kind[1]), duties, entered))  # type: ignore[call-overload]
+            elif kind[0] == "loop":
+                inside = entered | {state}
+                for way in (2, 1):
+                    stack.append((int(kind[way]), duties, inside if way == kind[3] else entered))  # type: ignore[call-overload]
+            elif kind[0] == "assert":
+                duty = self.duty(kind[1], past)
+                if duty is True:
+                    stack.append((int(kind[2]), duties, entered))  # type: ignore[call-overload]
+                elif duty is not False:
+                    stack.append((int(kind[2]), duties | {duty}, entered))  # type: ignore[call-overload]
+            else:
+                threads.append(here)
+
+    def duty(self, node: object, past: str) -> _Ahead | _Look | bool:
+        """What an assertion asks for here: nothing (True), the impossible (False), or something of what follows."""
+        if isinstance(node, Edge) and not node.behind:
+            return _Ahead(self.masks[node.chars], node.edge)
+        if isinstance(node, Edge | Boundary) and not past:
+            raise Unknown("it looks at the text before it")
+        if isinstance(node, Edge):
+            return bool(self.masks[node.chars] >> ord(past[-1]) & 1)
+        if isinstance(node, Boundary):
+            words = self.masks[node.chars]
+            if bool(words >> ord(past[-1]) & 1) != node.negated:
+                return _Ahead(self.all & ~words, True)
+            return _Ahead(words, False)
+        assert isinstance(node, Look)
+        start = self.bodies[id(node)]
+        if node.behind:
+            return self.seen_behind(node, start, past)
+        states = self.body([start])
+        if states is None:
+            return not node.negative
+        return _Look(node.negative, states)
+
+    def seen_behind(self, node: Look, start: int, past: str) -> bool:
+        for length in range(len(past) + 1):
+            if self.reaches(start, past[len(past) - length :]):
+                return not node.negative
+        if self.facts(node.item).most > len(past):
+            raise Unknown("it looks at the text before it")
+        return node.negative
+
+    def reaches(self, start: int, text: str) -> bool:
+        """Whether a body matches exactly ``text``."""
+        states = self.spread([start])
+        for char in text:
+            states = self.spread(self.moves(states, ord(char)))
+        return _MATCH in states
+
+    def spread(self, states: list[int]) -> frozenset[int]:
+        """The states of a body without assertions that ``states`` stand for."""
+        found: set[int] = set()
+        stack = list(states)
+        while stack:
+            state = stack.pop()
+            if state not in found:
+                found.add(state)
+                kind = self.states[state]
+                if kind[0] in ("split", "loop"):
+                    stack += [int(kind[1]), int(kind[2])]  # type: ignore[call-overload]
+        return frozenset(found)
+
+    def body(self, states: list[int]) -> frozenset[int] | None:
+        """The same; None where the body has matched."""
+        found = self.spread(states)
+        return None if _MATCH in found else found
+
+    def moves(self, states: frozenset[int], k: int) -> list[int]:
+        return [
+            int(kind[2])  # type: ignore[call-overload]
+            for kind in map(self.states.__getitem__, states)
+            if kind[0] == "char" and int(kind[1]) >> k & 1  # type: ignore[call-overload]
+        ]
+
+    def kept(self, duties: _Duties, k: int) -> _Duties | None:
+        """What is left of ``duties`` once a character of class ``k`` follows; None: they are broken."""
+        if not duties:
+            return duties
+        left: list[_Ahead | _Look] = []
+        for duty in duties:
+            if isinstance(duty, _Ahead):
+                if not duty.mask >> k & 1:
+                    return None
+                continue
+            states = self.body(self.moves(duty.states, k))
+            if states is None:
+                if duty.negative:
+                    return None
+            elif not states:
+                if not duty.negative:
+                    return None
+            else:
+                left.append(_Look(duty.negative, states))
+        return frozenset(left)
+
+    @staticmethod
+    def at_end(duties: _Duties) -> bool:
+        """Whether ``duties`` are fulfilled where the text ends."""
+        return all(duty.end if isinstance(duty, _Ahead) else duty.negative for duty in duties)
+
+    def step(self, threads: tuple[_Thread, ...], k: int, past: str, cut: bool) -> tuple[_Thread, ...]:
+        """The threads behind a character of class ``k``; ``past`` includes it."""
+        result: list[_Thread] = []
+        seen: set[_Thread] = set()
+        for state, duties in threads:
+            kind = self.states[state]
+            if state == _MATCH:
+                if self.valid(duties, k) and cut:
+                    break
+                continue
+            if not int(kind[1]) >> k & 1:  # type: ignore[call-overload]
+                continue
+            left = self.kept(duties, k)
+            if left is not None:
+                self.close(result, seen, int(kind[2]), left, past)  # type: ignore[call-overload]
+        if cut:
+            for i, (state, duties) in enumerate(result):
+                if state == _MATCH and not duties:
+                    return tuple(result[: i + 1])
+            return tuple(result)
+        return tuple(sorted(set(result), key=repr)) if len(result) > 1 else tuple(result)
+
+    def valid(self, duties: _Duties, k: int) -> bool:
+        """Whether a match with ``duties`` holds before a character of class ``k``, or (k < 0) at the end."""
+        if k < 0:
+            return self.at_end(duties)
+        left = self.kept(duties, k)
+        if left:
+            raise Unknown("it looks more than one character past its end")
+        return left is not None
+
+    # -- the decision
+    def decide(self) -> FirstMatch:
+        """Follows both machines over all texts, and keeps the automaton of the first one."""
+        count = len(self.classes)
+        first: list[_Thread] = []
+        self.close(first, set(), self.start, _FREE, "")
+        begin = (tuple(first), tuple(sorted(set(first), key=repr)), "")
+        number = {begin: 0}
+        queue = deque([begin])
+        longest, needs = True, False
+        undone, after = 0, 0
+        behind_match: set[int] = set()
+        while queue:
+            here, every, past = queue.popleft()
+            ends = [duties for state, duties in here if state == _MATCH]
+            all_ends = [duties for state, duties in every if state == _MATCH]
+            at_end = any(self.valid(duties, -1) for duties in all_ends)
+            longest &= any(self.valid(duties, -1) for duties in ends) == at_end
+            needs |= bool(all_ends) and not at_end
+            row: list[int] = []
+            valid_before = 0
+            for k in range(count):
+                any_end = any(self.valid(duties, k) for duties in all_ends)
+                valid = any(self.valid(duties, k) for duties in ends)
+                valid_before |= valid << k
+                longest &= valid == any_end
+                if all_ends and not any_end:
+                    undone |= 1 << k
+                then = (past + chr(k))[-self.history - 1 :] if self.special else ""
+                target = self.step(here, k, then, True), self.step(every, k, then, False), then
+                if not target[1]:
+                    row.append(-1)
+                    continue
+                if all_ends:
+                    after |= 1 << k
+                if target not in number:
+                    number[target] = len(number)
+                    queue.append(target)
+                row.append(number[target] if target[0] else -1)
+                if valid and target[0]:
+                    behind_match.add(number[target])
+            self.table.append(row)
+            self.matches.append(bool(ends))
+            self.valid_before.append(valid_before)
+        shortest = not self.reach(behind_match, self.table, self.matches)
+        return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
+
+    @staticmethod
+    def reach(starts: set[int], edges: list[list[int]], matches: list[bool]) -> bool:
+        seen, stack = set(starts), list(starts)
+        while stack:
+            state = stack.pop()
+            if matches[state]:
+                return True
+            fresh = [s for s in edges[state] if s >= 0 and s not in seen]
+            seen.update(fresh)
+            stack += fresh
+        return False
+
+
+def _sets_of(tree: Node) -> list[CharSet]:
+    """All sets of characters that a pattern speaks of, each once."""
+    found: dict[CharSet, None] = {}
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Lit):
+            found.update((CharSet([(ord(c), ord(c))]), None) for c in node.text)
+        elif isinstance(node, Set | Edge | Boundary):
+            found[node.chars] = None
+        elif isinstance(node, Cat | Alt):
+            stack += node.items
+        elif isinstance(node, Rep | Look):
+            stack.append(node.item)
+    return list(found)
+
+
+_MOST_STATES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class FirstMatches(Constraint):
+    """The texts that ``re.match`` with ``pattern`` takes as a whole.
+
+    Attributes:
+        pattern: of Python's dialect.
+        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and the
+            character behind it that undoes it.
+    """
+
+    pattern: str
+    kind: str = "whole"
+
+    def _lower(self, b: _core.Builder) -> int:
+        """The automaton's states eliminated one by one (Brzozowski and McCluskey 1963)."""
+        machine, block = _automaton(self.pattern)
+        everything = b.repeat(b.char_class(machine.chars(machine.all)), 0, -1)
+        start, end = -1, -2
+        ways: dict[int, dict[int, int]] = {start: {block[0]: b.EPSILON}, end: {}}
+
+        def add(source: int, target: int, e: int) -> None:
+            known = ways.setdefault(source, {})
+            known[target] = b.union([known[target], e]) if target in known else e
+
+        for state, row in enumerate(machine.table):
+            source = block[state]
+            valid, match = machine.valid_before[state], machine.matches[state]
+            masks: dict[int, int] = {}
+            for k, target in enumerate(row):
+                if target >= 0 and block[target] >= 0:
+                    masks[block[target]] = masks.get(block[target], 0) | 1 << k
+            for target, mask in masks.items():
+                add(source, target, b.char_class(machine.chars(mask)))
+            if not match:
+                continue
+            if self.kind != "undone":
+                add(source, end, b.EPSILON)
+                if self.kind == "begun":
+                    add(source, end, b.concat([b.char_class(machine.chars(valid)), everything]))
+            elif machine.all & ~valid:
+                add(source, end, b.char_class(machine.chars(machine.all & ~valid)))
+        left = set(ways) - {start, end}
+        if len(left) > _MOST_STATES:
+            raise LimitError(f"its automaton has more than {_MOST_STATES} states", code="lark-first-match")
+        while left:
+            into = {s: sum(s in targets for targets in ways.values()) for s in left}
+            chosen = min(left, key=lambda s: (into[s] * len(ways[s]), s))
+            left.discard(chosen)
+            out = ways.pop(chosen)
+            loop = out.pop(chosen, None)
+            for targets in list(ways.values()):
+                way = targets.pop(chosen, None)
+                if way is None:
+                    continue
+                head = [way] if loop is None else [way, b.repeat(loop, 0, -1)]
+                for target, e in out.items():
+                    e = b.concat([*head, e])
+                    targets[target] = b.union([targets[target], e]) if target in targets else e
+        return ways[start].get(end, b.EMPTY)
+
+    def __repr__(self) -> str:
+        return f"first_matches({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
+
+
+@lru_cache(maxsize=32)
+def _automaton(pattern: str) -> tuple[_Machine, list[int]]:
+    machine = _Machine(regex(pattern)._parsed.tree)
+    machine.decide()
+    return machine, _blocks(machine)
+
+
+def _blocks(machine: _Machine) -> list[int]:
+    """States that do the same, by one number (Moore 1956); -1 for those from which no match is found."""
+    table = machine.table
+    into: list[list[int]] = [[] for _ in table]
+    for state, row in enumerate(table):
+        for target in row:
+            if target >= 0:
+                into[target].append(state)
+    alive = {state for state, match in enumerate(machine.matches) if match}
+    stack = list(alive)
+    while stack:
+        fresh = [s for s in into[stack.pop()] if s not in alive]
+        alive.update(fresh)
+        stack += fresh
+    block = [int(m) + 2 * v if s in alive else -1 for s, (m, v) in enumerate(zip(machine.matches, machine.valid_before, strict=True))]
+    count = len(set(block))
+    while True:
+        keys = [(b, *(block[t] if t >= 0 else -1 for t in table[s])) if b >= 0 else () for s, b in enumerate(block)]
+        numbers: dict[tuple[int, ...], int] = {}
+        block = [numbers.setdefault(key, len(numbers)) if key else -1 for key in keys]
+        if len(set(block)) == count:
+            return block
+        count = len(set(block))

@@ -1,0 +1,117 @@
+"""Which terminals may stand behind a terminal, and whether a look-ahead at its end can therefore never matter."""
+
+from __future__ import annotations
+
+from guiderail import _core
+from guiderail._core import CharSet
+from guiderail.constraint import Constraint
+from guiderail.frontends.grammar.lark.lexemes import Lexeme
+from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Text
+
+__all__ = ["ANYTHING", "followers", "harmless"]
+
+ANYTHING = ""
+"""Stands for an embedded constraint among the followers."""
+
+
+class _Sets:
+    """Nullable, first and follow sets of terminals by the textbook's fixpoints (Aho et al. 2006, section 4.4)."""
+
+    def __init__(self, rules: dict[str, Rule]) -> None:
+        self.rules = rules
+        self.nullable = dict.fromkeys(rules, False)
+        self.first: dict[str, set[str]] = {name: set() for name in rules}
+        self.follow: dict[str, set[str]] = {name: set() for name in rules}
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for name, rule in rules.items():
+                nullable, first = self.begin(rule.body)
+                if nullable != self.nullable[name] or not first <= self.first[name]:
+                    self.changed = True
+                    self.nullable[name] = nullable
+                    self.first[name] |= first
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for name, rule in rules.items():
+                self.behind(rule.body, self.follow[name])
+
+    def begin(self, e: Expression) -> tuple[bool, set[str]]:
+        """Whether ``e`` may be empty, and what it may begin with."""
+        if isinstance(e, Name):
+            return (self.nullable[e.name], self.first[e.name]) if e.name in self.rules else (False, {e.name})
+        if isinstance(e, Text):
+            return not e.text, {ANYTHING} if e.text else set()
+        if isinstance(e, Sequence):
+            found: set[str] = set()
+            for part in e.parts:
+                nullable, first = self.begin(part)
+                found |= first
+                if not nullable:
+                    return False, found
+            return True, found
+        if isinstance(e, Choice):
+            parts = [self.begin(part) for part in e.parts]
+            return any(n for n, _ in parts), set().union(*(f for _, f in parts))
+        if isinstance(e, Repetition):
+            nullable, first = self.begin(e.item)
+            return nullable or not e.min, first
+        return True, {ANYTHING}
+
+    def behind(self, e: Expression, follow: set[str]) -> None:
+        """Adds ``follow`` to what may stand behind the last names of ``e``."""
+        if isinstance(e, Name):
+            known = self.follow.setdefault(e.name, set())
+            if not follow <= known:
+                known |= follow
+                self.changed = True
+        elif isinstance(e, Sequence):
+            for part in reversed(e.parts):
+                self.behind(part, follow)
+                nullable, first = self.begin(part)
+                follow = first | follow if nullable else first
+        elif isinstance(e, Choice):
+            for part in e.parts:
+                self.behind(part, follow)
+        elif isinstance(e, Repetition):
+            again = self.begin(e.item)[1] if e.max is None or e.max > 1 else set()
+            self.behind(e.item, follow | again)
+
+
+def followers(rules: dict[str, Rule], terminal: str) -> set[str]:
+    """The terminals that may stand right behind ``terminal``; with ``""`` where it may be an embedded constraint."""
+    return _Sets(rules).follow.get(terminal, set())
+
+
+def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]) -> bool:
+    """Whether the lexer may forget what must not follow ``lexeme``.
+
+    It may where a text refused for it is refused anyhow: what may come next never begins with a character that
+    lengthens or undoes the lexeme, and no terminal that would be tried after it begins with the same characters.
+    """
+    after = _first_bytes_of(lexeme.after)
+    names = followers(rules, lexeme.name) | ignore
+    if ANYTHING in names:
+        return False
+    own = _begin(lexeme.constraint)
+    later = False
+    for other in lexemes:
+        if other is lexeme:
+            later = True
+            continue
+        if other.name in names and set(_begin(other.constraint)) & after:
+            return False
+        if later and set(_begin(other.constraint)) & set(own):
+            return False
+    return True
+
+
+def _begin(constraint: Constraint) -> bytes:
+    b = _core.Builder()
+    return b.first_bytes(constraint._lower(b))
+
+
+def _first_bytes_of(chars: CharSet) -> set[int]:
+    b = _core.Builder()
+    return set(b.first_bytes(b.char_class(chars)))

@@ -1,0 +1,79 @@
+"""Look-aheads past the end of a lexeme, said by the order of terminals.
+
+``/"(?!"").*?"/`` takes ``""`` only where no third quote follows. Texts that undo a match so (``\"\"\"``) become a
+terminal of their own, the guard, which is tried right before: it takes the lexeme, and what the grammar asks for
+behind it never comes. That is exact where
+
+- no text begins with both a match that counts and one that is undone, and
+- every terminal that could take such a text instead is tried before the guard (one that Lark tries later is moved
+  before it, if it never matches where this one does), or could only take a part of it behind which nothing fits.
+"""
+
+from __future__ import annotations
+
+from guiderail import _core
+from guiderail.constraint import AllOf, AnyOf, Constraint, Literal, any_text
+from guiderail.constraint import Sequence as Both
+from guiderail.frontends.grammar.lark.first_match import FirstMatches
+from guiderail.frontends.grammar.lark.follow import ANYTHING, followers
+from guiderail.frontends.grammar.lark.lexemes import Lexeme
+from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Rule, Sequence
+
+__all__ = ["NEVER", "guard", "guarded", "never"]
+
+NEVER = "__never"
+_FIRST, _SECOND = "__NEVER_FIRST", "__NEVER_SECOND"
+
+
+def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]) -> bool:
+    """Puts a guard before ``lexeme``, and what must be tried before it there too; False where that is not exact."""
+    text = lexeme.pattern.to_regexp()
+    undone, begun = FirstMatches(text, "undone"), FirstMatches(text, "begun")
+    undone_begun = Both((undone, any_text()))
+    if not _apart(undone_begun, begun):
+        return False
+    at = lexemes.index(lexeme)
+    moved: list[Lexeme] = []
+    for other in lexemes[at + 1 :]:
+        begins = Both((other.constraint, any_text()))
+        if _apart(begins, undone_begun):
+            continue
+        if lexeme.name in other.keyword_of:
+            return False
+        if _apart(begins, begun):
+            moved.append(other)
+        elif not _leads_nowhere(other, undone_begun, lexemes, ignore, rules):
+            return False
+    found = Lexeme(f"{lexeme.name}__guard", undone, True, lexeme.rank)
+    rest = [x for x in lexemes[at:] if x not in moved]
+    lexemes[at:] = [*moved, found, *rest]
+    return True
+
+
+def _leads_nowhere(
+    other: Lexeme, texts: Constraint, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]
+) -> bool:
+    """Whether nothing that may stand behind a terminal continues it to one of ``texts``, nor is it one itself."""
+    names = followers(rules, other.name) | ignore
+    if other.name in ignore or ANYTHING in names or not _apart(other.constraint, texts):
+        return False
+    behind = AnyOf(tuple(x.constraint for x in lexemes if x.name in names))
+    return _apart(Both((other.constraint, behind, any_text())), texts)
+
+
+def _apart(one: Constraint, other: Constraint) -> bool:
+    b = _core.Builder()
+    return b.is_empty(AllOf((one, other))._lower(b))
+
+
+def guarded(name: Name) -> Expression:
+    """A guarded terminal where rules name it."""
+    return Choice((name, Sequence((Name(f"{name.name}__guard"), Name(NEVER)))))
+
+
+def never() -> tuple[Rule, list[Lexeme]]:
+    """A rule that no text satisfies, though it has an end: of two terminals with the same text the first wins."""
+    body = Choice((Sequence((Name(_FIRST), Name(NEVER))), Name(_SECOND)))
+    return Rule(NEVER, body), [
+        Lexeme(name, Literal("\0"), False, (0, 0, 0, name)) for name in (_FIRST, _SECOND)
+    ]

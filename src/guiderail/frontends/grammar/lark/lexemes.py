@@ -1,0 +1,239 @@
+"""Terminals of Lark as lexemes: which texts, where they end, and how they relate.
+
+Lark tries terminals in a fixed order with ``re.match``; ours is said by a language and whether the longest or the
+shortest match is taken. The two agree for every terminal that is let through (see :mod:`.first_match`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from guiderail import _core
+from guiderail._core import CharSet
+from guiderail.constraint import AllOf, Complement, Constraint, Literal
+from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
+from guiderail.frontends.grammar.lark.first_match import FirstMatches, Unknown, first_match
+from guiderail.frontends.grammar.lark.terms import without_empty
+from guiderail.frontends.regex import regex
+
+__all__ = ["Lexeme", "keywords", "lexeme_of_constraint", "lexeme_of_part", "lexeme_of_pattern", "ordered"]
+
+_WIDEST = 2**64
+_FOREMOST = 2**31  # a priority
+_NONE = CharSet([])
+
+
+@dataclass(slots=True)
+class Lexeme:
+    """A terminal on its way into the lexer.
+
+    Attributes:
+        name: of the terminal.
+        constraint: its texts.
+        shortest: whether a lexeme ends at the first match.
+        rank: what Lark sorts terminals by.
+        pattern: Lark's pattern, or None where Lark does not see the terminal.
+        nullable: whether the definition has the empty text, which no lexeme is.
+        depends: characters behind a lexeme that undo it, which the lexer cannot see.
+        after: characters that could lengthen a lexeme, or undo it.
+        keyword_of: terminals that this one is a keyword of.
+    """
+
+    name: str
+    constraint: Constraint
+    shortest: bool
+    rank: tuple[int, int, int, str]
+    pattern: Any = None
+    priority: int = 0
+    nullable: bool = False
+    depends: CharSet = _NONE
+    after: CharSet = _NONE
+    keyword_of: list[str] = field(default_factory=list)
+
+
+def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
+    """The lexeme of a terminal that Lark has read (a ``TerminalDef``).
+
+    Args:
+        definition: name, pattern and priority.
+        foreign: whether a terminal may match the empty text, as llguidance lets it.
+        place: source and span of a terminal's definition, for errors.
+
+    Raises:
+        CompileError: it cannot be said exactly; the message names the terminal and a way out.
+        PatternError: its regular expression cannot be read.
+    """
+    name, pattern = definition.name, definition.pattern
+    shown = definition.user_repr()
+    rank = (-definition.priority, -pattern.max_width, -len(pattern.value), name)
+    if pattern.type == "str" and not pattern.flags:
+        return Lexeme(name, Literal(pattern.value), False, rank, pattern, definition.priority)
+    text = pattern.to_regexp()
+    try:
+        constraint = regex(text)
+    except GuiderailError as error:
+        kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
+        raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
+    if pattern.min_width == 0 and not foreign:
+        raise CompileError(
+            f"the terminal {shown} can be empty, which Lark's lexer does not allow; let it match one character at "
+            "least, and make it optional in the rules",
+            code="lark-empty-terminal",
+            **place(name),
+        )
+    lexeme = Lexeme(name, constraint, False, rank, pattern, definition.priority)
+    try:
+        found = first_match(constraint._parsed.tree)
+    except Unknown as why:
+        if why.context:
+            raise _dependent(shown, str(why), place(name)) from None
+        return _ordered_search(lexeme, regex(f"(?>{text})"), shown, place)
+    if found.needs:
+        raise _dependent(shown, "it needs a certain character behind its end", place(name))
+    lexeme.after, lexeme.depends = found.after, found.depends
+    if not (found.longest or found.shortest) and len(found.depends):
+        raise _dependent(shown, "which text it takes depends on what stands behind its end", place(name))
+    if found.longest or found.shortest:
+        lexeme.shortest = not found.longest
+    else:
+        lexeme = _ordered_search(lexeme, FirstMatches(text), shown, place)
+    if pattern.min_width == 0:
+        _drop_empty(lexeme)
+    return lexeme
+
+
+def _dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:
+    return CompileError(
+        f"the terminal {shown} depends on the text around it ({why}); leave the assertion out where another terminal "
+        "takes the longer text (keywords need no \\b), or say it within the terminal",
+        code="lark-look-around",
+        **place,
+    )
+
+
+def _ordered_search(lexeme: Lexeme, whole: Constraint, shown: str, place: Any) -> Lexeme:
+    """Where neither the longest nor the shortest match is taken: ``whole``, the texts that are taken as a whole."""
+    try:
+        whole._lower(_core.Builder())
+    except GuiderailError as error:
+        raise CompileError(
+            f"the terminal {shown} takes neither the longest nor the shortest text that it matches, and the order of "
+            f"its search cannot be written out ({error.message.split(';')[0]}); order its alternatives from long to "
+            "short, or make its last repetition greedy",
+            code="lark-first-match",
+            **place(lexeme.name),
+        ) from error
+    lexeme.constraint = whole
+    return lexeme
+
+
+def _drop_empty(lexeme: Lexeme) -> None:
+    lexeme.nullable = True
+    lexeme.constraint = without_empty(lexeme.constraint)
+
+
+def lexeme_of_constraint(
+    name: str, constraint: Constraint, shortest: bool, priority: int, length: int, place: Any
+) -> Lexeme:
+    """The lexeme of a terminal that Lark has not read."""
+    rank = (-priority, -_WIDEST, -length - (_WIDEST if shortest else 0), name)
+    lexeme = Lexeme(name, constraint, shortest, rank, priority=priority)
+    b = _core.Builder()
+    try:
+        e = constraint._lower(b)
+        empty = b.is_empty(e)
+        nullable = b.is_nullable(e)
+    except GuiderailError as error:
+        raise type(error)(f"the terminal {name}: {error.message}", code=error.code, **place(name)) from error
+    if empty:
+        raise CompileError(f"no text is a {name}; its parts exclude each other", code="lark-never", **place(name))
+    if nullable:
+        _drop_empty(lexeme)
+        if shortest:  # the empty text is the first match everywhere
+            lexeme.constraint = Literal("")
+    return lexeme
+
+
+def lexeme_of_part(name: str, constraint: Constraint, shown: str, place: Any) -> Lexeme:
+    """The lexeme of a whole constraint, as a JSON Schema or a special token: it is tried before all others."""
+    b = _core.Builder()
+    if b.is_nullable(constraint._lower(b)):
+        raise CompileError(
+            f"{shown} stands for a constraint that allows the empty text; make it optional in the rules instead",
+            code="lark-empty-terminal",
+            **place(name),
+        )
+    return Lexeme(name, constraint, False, (-_FOREMOST, 0, 0, name), priority=_FOREMOST)
+
+
+def ordered(lexemes: Iterable[Lexeme]) -> list[Lexeme]:
+    """In the order in which Lark's lexers try them: priority, greatest width, length of the pattern, name."""
+    return sorted(lexemes, key=lambda lexeme: lexeme.rank)
+
+
+def keywords(lexemes: list[Lexeme]) -> dict[str, list[str]]:
+    """Finds the strings that are keywords of regular expressions; ``lexemes`` is changed.
+
+    Lark types a lexeme of a regular expression anew where it reads as a string terminal of the same priority that the
+    expression matches, and that string then does not compete by itself – unless it has flags that the expression has
+    not (``"select"i`` beside ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are
+    keywords, the others compete.
+
+    Returns:
+        Terminals that have been divided, with the names of their parts.
+    """
+    strings = [x for x in lexemes if x.pattern is not None and x.pattern.type == "str"]
+    patterns = [x for x in lexemes if x.pattern is not None and x.pattern.type == "re"]
+    compiled = [(x, re.compile(x.pattern.to_regexp())) for x in patterns]
+    divided: dict[str, list[str]] = {}
+    for string in strings:
+        partial: list[Lexeme] = []
+        value = string.pattern.value
+        for owner, matcher in compiled:
+            if owner.priority != string.priority:
+                continue
+            match = matcher.match(value)
+            if match is None or match[0] != value:
+                continue
+            if string.pattern.flags <= owner.pattern.flags or _within(string.constraint, owner.constraint):
+                string.keyword_of.append(owner.name)
+            else:
+                partial.append(owner)
+        if partial:
+            parts = _divide(string, partial)
+            divided[string.name] = [part.name for part in parts]
+            at = lexemes.index(string)
+            lexemes[at : at + 1] = parts
+    return divided
+
+
+def _within(inner: Constraint, outer: Constraint) -> bool:
+    return _empty(AllOf((inner, Complement(outer))))
+
+
+def _empty(constraint: Constraint) -> bool:
+    b = _core.Builder()
+    return b.is_empty(constraint._lower(b))
+
+
+def _divide(string: Lexeme, owners: list[Lexeme]) -> list[Lexeme]:
+    parts: list[tuple[Constraint, list[str]]] = [(string.constraint, string.keyword_of)]
+    for owner in owners:
+        more: list[tuple[Constraint, list[str]]] = []
+        for constraint, names in parts:
+            inside = AllOf((constraint, owner.constraint))
+            outside = AllOf((constraint, Complement(owner.constraint)))
+            more += [(inside, [*names, owner.name])] if not _empty(inside) else []
+            more += [(outside, names)] if not _empty(outside) else []
+        parts = more
+    result = []
+    for i, (constraint, names) in enumerate(parts):
+        name = string.name if not i else f"{string.name}__{i}"
+        result.append(
+            Lexeme(name, constraint, False, (*string.rank[:3], name), string.pattern, string.priority, keyword_of=names)
+        )
+    return result
+

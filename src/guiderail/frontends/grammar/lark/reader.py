@@ -1,0 +1,557 @@
+"""From the text of a Lark grammar to rules over terminals."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail.constraint import AllOf, Complement, Constraint, any_text
+from guiderail.constraint import Sequence as Both
+from guiderail.errors import CompileError, GuiderailError, PatternError
+from guiderail.frontends.grammar import syntax
+from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
+from guiderail.frontends.grammar.lark.follow import followers, harmless
+from guiderail.frontends.grammar.lark.guards import NEVER, guard, guarded, never
+from guiderail.frontends.grammar.lark.lexemes import (
+    Lexeme,
+    keywords,
+    lexeme_of_constraint,
+    lexeme_of_part,
+    lexeme_of_pattern,
+    ordered,
+)
+from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
+from guiderail.frontends.grammar.lark.tokens import Token
+from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
+from guiderail.frontends.regex import regex
+
+if TYPE_CHECKING:
+    from lark.indenter import Indenter
+
+__all__ = ["Reading", "read", "read_lark", "reading"]
+
+_PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
+_QUOTED = re.compile(r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in) ([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A Lark grammar that has been read.
+
+    Attributes:
+        grammar: its rules and terminals.
+        notes: what was read and has no meaning here, a sentence each.
+    """
+
+    grammar: syntax.Grammar
+    notes: tuple[str, ...]
+    _compile: Callable[[], Any]
+
+    def conflicts(self) -> list[str]:
+        """Where Lark's LALR parser accepts less than the grammar says, a sentence each; found when asked for."""
+        from guiderail.frontends.grammar.lark.conflicts import conflicts
+
+        return conflicts(self._compile(), self.grammar.start)
+
+
+def read_lark(
+    text: str,
+    *,
+    start: str = "start",
+    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
+    indenter: Indenter | type[Indenter] | syntax.Indentation | None = None,
+    constraints: Mapping[str, Constraint] | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> syntax.Grammar:
+    """Reads a grammar in Lark's notation, with what llguidance adds to it.
+
+    Args:
+        text: the grammar.
+        start: its start rule.
+        import_paths: folders (or Lark's loaders) in which ``%import`` finds grammars.
+        indenter: what makes INDENT and DEDENT of line breaks: an ``Indenter`` of Lark or an ``Indentation``.
+        constraints: what ``@name`` and declared terminals (``%declare NAME``) stand for.
+        path: the file that the grammar is from; relative imports start there.
+
+    Raises:
+        PatternError: the notation is malformed; ``span`` says where.
+        CompileError: the grammar is not sound, or asks for what cannot be enforced exactly.
+    """
+    return reading(
+        text, start=start, import_paths=import_paths, indenter=indenter, constraints=constraints, path=path
+    ).grammar
+
+
+def read(text: str, start: str | None = None, path: str | None = None) -> syntax.Grammar:
+    """:func:`read_lark` without its options."""
+    return read_lark(text, start=start or "start", path=path)
+
+
+def reading(
+    text: str,
+    *,
+    start: str = "start",
+    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
+    indenter: Indenter | type[Indenter] | syntax.Indentation | None = None,
+    constraints: Mapping[str, Constraint] | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Reading:
+    """As :func:`read_lark`, with what else there is to say of the grammar."""
+    try:
+        import lark.load_grammar as lark
+    except ImportError:
+        raise CompileError("Lark grammars are read by Lark: pip install lark", code="missing-library") from None
+    if not isinstance(text, str):
+        raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
+    constraints = dict(constraints or {})
+    rewritten = rewrite(text, constraints)
+    return _Reader(lark, rewritten, start, constraints, indenter).run(
+        [p if callable(p) else os.fspath(p) for p in import_paths], "<string>" if path is None else os.fspath(path)
+    )
+
+
+class _Reader:
+    def __init__(
+        self, lark: Any, rewritten: Rewritten, start: str, constraints: dict[str, Constraint], indenter: Any
+    ) -> None:
+        self.lark = lark
+        self.rewritten = rewritten
+        self.source = rewritten.source
+        self.start = start
+        self.constraints = constraints
+        self.indentation = indentation_of(indenter)
+        self.spans: dict[str, syntax.Span] = {}
+        self.uses: dict[str, dict[str, syntax.Span]] = {}
+        for statement in rewritten.statements:
+            if statement.name is None:
+                self.uses.setdefault("", {}).update((t.text, t.span) for t in reversed(statement.tokens))
+                continue
+            self.spans.setdefault(statement.name.text, statement.name.span)
+            uses = self.uses.setdefault(statement.name.text, {})
+            uses.update((t.text, t.span) for t in reversed(statement.body) if t.kind in ("name", "string", "regexp"))
+        self.terms: dict[str, Constraint] = {}  # terminals read without Lark
+        self.definitions: dict[str, Any] = {}
+        self.nullable: set[str] = set()
+        self.never: set[str] = set()  # those that take the empty text wherever they may
+        self.guarded: set[str] = set()
+        self.divided: dict[str, list[str]] = {}
+
+    # -- errors
+    def place(self, name: str) -> dict[str, Any]:
+        """Source and span of a definition, as arguments of an error; of its use, where it has no name of its own."""
+        name = self.rewritten.renamed.get(name, name)
+        span = self.spans.get(name)
+        if span is None and name in self.definitions:
+            raw = self.definitions[name].pattern.raw
+            span = next((uses[raw] for uses in self.uses.values() if raw in uses), None)
+        return {"source": self.source, "span": span} if span is not None else {}
+
+    def translated(self, error: Exception, in_file: bool) -> GuiderailError:
+        """An error of Lark's as one of ours, with a place in the source."""
+        message = str(error).split("\n\n")[0].strip().rstrip(":").strip()
+        cause = error if hasattr(error, "pos_in_stream") else error.__context__
+        expected = sorted(getattr(cause, "accepts", None) or getattr(cause, "expected", None) or ())
+        expected = expected or sorted(getattr(cause, "allowed", None) or ())
+        found = _PLACE.search(message)
+        if found is not None or hasattr(cause, "line"):
+            line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
+            message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
+            if expected:
+                message += f"; expected is {_readable(expected)}"
+            if in_file:
+                return PatternError(f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax")
+            at = self.rewritten.place(_offset(self.rewritten.text, line, column))
+            return PatternError(message, code="lark-syntax", source=self.source, span=(at, at + 1))
+        names = [a or b for a, b in _QUOTED.findall(message)]
+        span = next((s for s in map(self.use, names) if s is not None), None)
+        for name, old in self.rewritten.renamed.items():
+            message = message.replace(name, old)
+        return CompileError(message, code="lark-grammar", source=self.source, span=span)
+
+    def use(self, name: str) -> syntax.Span | None:
+        """The first place of a name outside of its own head."""
+        name = self.rewritten.renamed.get(name, name)
+        return next((uses[name] for uses in self.uses.values() if name in uses), self.spans.get(name))
+
+    # -- the whole
+    def run(self, import_paths: list[Any], name: str) -> Reading:
+        lark = self.lark
+        from lark.exceptions import LarkError
+
+        builder = lark.GrammarBuilder(False, import_paths)
+        try:
+            builder.load_grammar(self.rewritten.text, name)
+            grammar = builder.build()
+        except (LarkError, AssertionError) as error:
+            raise self.translated(error, "<string>" not in str(error) and name not in str(error)) from error
+        except OSError as error:
+            raise self.not_found(error) from error
+        if self.start not in {rule[0] for rule in grammar.rule_defs}:
+            raise CompileError(
+                f"there is no rule {self.start!r} to start from; name the start rule with start=…",
+                code="lark-start",
+                source=self.source,
+            )
+        try:
+            rules, terminals = self.expand(grammar)
+            if str(UNBOUNDED) not in self.rewritten.text:
+                grammar.compile([self.start], self.kept())
+        except LarkError as error:
+            raise self.translated(error.__context__ if _wrapped(error) else error, False) from error
+        self.definitions = {t.name: t for t in terminals}
+        self.stops(rules)
+        for cut in self.rewritten.cuts:
+            self.term(cut, ())
+        used = {n.name for rule in rules.values() for n in _names(rule.body)} | set(grammar.ignore) | self.kept()
+        lexer = self.lexer(used - rules.keys(), set(grammar.ignore), rules, grammar)
+        final = {name: self.final(rule) for name, rule in rules.items()}
+        start = self.rewritten.renamed.get(self.start, self.start)
+        result = syntax.Grammar(final, start, lexer, self.source)
+        return Reading(result, tuple(self.rewritten.notes), lambda: grammar.compile([self.start], self.kept()))
+
+    def not_found(self, error: OSError) -> CompileError:
+        missing = str(error.filename or error)
+        stem = os.path.splitext(os.path.basename(missing))[0]
+        return CompileError(
+            f"the grammar {missing!r} to import is not found; pass the folder that holds it in import_paths",
+            code="lark-import",
+            source=self.source,
+            span=self.uses.get("", {}).get(stem),
+        )
+
+    def kept(self) -> set[str]:
+        lines = self.indentation
+        return set() if lines is None else {lines.newline}
+
+    # -- rules
+    def expand(self, grammar: Any) -> tuple[dict[str, Rule], list[Any]]:
+        """The rules before Lark turns repetitions into recursion, and all terminals."""
+        lark = self.lark
+        terminal_of = lark.PrepareLiterals() * lark.TerminalTreeToPattern()
+        copy = lark.nr_deepcopy_tree
+        terminals = [
+            lark.TerminalDef(name, terminal_of.transform(copy(tree)), priority)
+            for name, (tree, priority) in grammar.term_defs
+            if tree is not None and not self.empty_terminal(name, tree)
+        ]
+        anonymous = lark.PrepareAnonTerminals(terminals)
+        definitions = [(n, p, copy(t) if t is not None else None, o) for n, p, t, o in grammar.rule_defs]
+        transformer = (
+            lark.PrepareLiterals() * lark.ValidateSymbols() * anonymous * lark.ApplyTemplates(definitions)
+        )
+        rules: dict[str, Rule] = {}
+        i = 0
+        while i < len(definitions):  # templates in use are added as they are met
+            name, parameters, tree, options = definitions[i]
+            i += 1
+            if parameters:
+                continue
+            if tree is None:
+                raise CompileError(
+                    f"the rule {name} is only declared; give it alternatives", code="lark-declared", **self.place(name)
+                )
+            anonymous.rule_options = lark.RuleOptions(keep_all_tokens=True) if options.keep_all_tokens else None
+            body = self.expression(transformer.transform(tree), str(name))
+            rules[str(name)] = Rule(str(name), body, self.spans.get(self.rewritten.renamed.get(name, str(name))))
+        return rules, terminals
+
+    def empty_terminal(self, name: str, tree: Any) -> bool:
+        expansions = list(tree.find_data("expansion"))
+        if len(expansions) == 1 and not expansions[0].children:
+            raise self.lark.GrammarError(f"Terminals cannot be empty ({name})")
+        return False
+
+    def expression(self, node: Any, rule: str) -> Expression:
+        """A tree of Lark's as an expression."""
+        if not hasattr(node, "data"):
+            name = str(node.name)
+            old = self.rewritten.renamed.get(name, name)
+            return Name(name, self.uses.get(self.rewritten.renamed.get(rule, rule), {}).get(old))
+        kind, children = node.data, node.children
+        if kind == "alias":
+            return self.expression(children[0], rule)
+        if kind == "expansions":
+            return _choice([self.expression(child, rule) for child in children])
+        if kind == "expansion":
+            return _sequence([self.expression(child, rule) for child in children])
+        if kind == "maybe":
+            return Repetition(self.expression(children[0], rule), 0, 1)
+        assert kind == "expr", kind
+        item = self.expression(children[0], rule)
+        operator = str(children[1])
+        if operator == "~":
+            low, high = int(children[2]), int(children[-1])
+            if high < low or low < 0:
+                raise self.lark.GrammarError(f"Bad Range ({low}..{high} isn't allowed) in rule {rule}")
+            return Repetition(item, low, None if high == UNBOUNDED else high)
+        bounds = {"?": (0, 1), "*": (0, None), "+": (1, None)}[operator]
+        return Repetition(item, *bounds)
+
+    def stops(self, rules: dict[str, Rule]) -> None:
+        """Gives rules with ``stop`` their meaning.
+
+        A text that ends before its stop, and that stop right behind it, are one lexeme; at the end of everything the
+        text just has no stop in it.
+        """
+        for name, what in list(self.rewritten.embedded.items()):
+            if not isinstance(what, Stop):
+                continue
+            both = f"{name}_AND"
+            cut = Cut(both, what.tokens, True, what.stop)
+            names = {rule.name for rule in rules.values() if rule.body == Name(name)} | {name}
+            text = literal_text(what.stop[0]) if what.stop[0].kind == "string" else None
+
+            def visit(e: Expression, names: set[str] = names, text: str | None = text, both: str = both) -> Expression:
+                if isinstance(e, Choice):
+                    return Choice(tuple(visit(part) for part in e.parts))
+                if isinstance(e, Repetition):
+                    return Repetition(visit(e.item), e.min, e.max)
+                if not isinstance(e, syntax.Sequence):
+                    return e
+                parts: list[Expression] = []
+                for part in e.parts:
+                    last = parts[-1] if parts else None
+                    if isinstance(part, Name) and isinstance(last, Name) and last.name in names:
+                        pattern = getattr(self.definitions.get(part.name), "pattern", None)
+                        if pattern is not None and (pattern.type, pattern.value) == ("str", text):
+                            parts[-1] = Name(both, last.span)
+                            continue
+                    parts.append(visit(part))
+                return _sequence(parts)
+
+            for rule in list(rules.values()):
+                rules[rule.name] = Rule(rule.name, visit(rule.body), rule.span)
+            if any(n.name == both for rule in rules.values() for n in _names(rule.body)):
+                self.rewritten.cuts[both] = cut
+                self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
+            if followers(rules, name):
+                raise CompileError(
+                    "what follows a text with a stop must be that stop itself, as a string right behind the rule; "
+                    "or use suffix=… in place of stop=…",
+                    code="lark-unsupported",
+                    source=self.source,
+                    span=(what.stop[0].start, what.stop[0].end),
+                )
+
+    def part(self, name: str) -> Constraint:
+        """What a declared terminal stands for."""
+        what = self.rewritten.embedded.get(name) or self.constraints[name]
+        if not isinstance(what, Stop):
+            return what
+        texts = TermParser(self.source, list(what.tokens), self.reference(())).parse()
+        stop = TermParser(self.source, list(what.stop), self.reference(())).parse()
+        return AllOf((texts, Complement(Both((any_text(), stop, any_text())))))
+
+    def final(self, rule: Rule) -> Rule:
+        """A rule with names as the user knows them, and terminals that are optional or divided written out."""
+        renamed = self.rewritten.renamed
+
+        def visit(e: Expression) -> Expression:
+            if isinstance(e, Name):
+                found: Expression = Name(renamed.get(e.name, e.name), e.span)
+                if e.name in self.divided:
+                    found = Choice(tuple(Name(part, e.span) for part in self.divided[e.name]))
+                if e.name in self.guarded:
+                    found = guarded(Name(e.name, e.span))
+                if e.name in self.nullable:
+                    found = Repetition(found, 0, 1)
+                return Text("") if e.name in self.never else found
+            if isinstance(e, Choice | syntax.Sequence):
+                return type(e)(tuple(map(visit, e.parts)))
+            return Repetition(visit(e.item), e.min, e.max) if isinstance(e, Repetition) else e
+
+        return Rule(renamed.get(rule.name, rule.name), visit(rule.body), rule.span)
+
+    # -- terminals
+    def reference(self, within: tuple[str, ...]) -> Callable[[Token], Constraint]:
+        def find(token: Token) -> Constraint:
+            new = next((n for n, old in self.rewritten.renamed.items() if old == token.text), token.text)
+            if new in self.rewritten.cuts:
+                return self.term(new, (*within,), token)
+            if new in self.definitions:
+                return regex(self.definitions[new].pattern.to_regexp())
+            raise CompileError(
+                f"{token.text} is no terminal of this grammar, and rules are no part of terminals",
+                code="lark-grammar",
+                source=self.source,
+                span=token.span,
+            )
+
+        return find
+
+    def term(self, name: str, within: tuple[str, ...], token: Token | None = None) -> Constraint:
+        """The constraint of a terminal that is read without Lark."""
+        if name in within:
+            raise CompileError(
+                f"the terminal {name} holds itself; recursion is for rules",
+                code="lark-grammar",
+                source=self.source,
+                span=token.span if token is not None else None,
+            )
+        if name not in self.terms:
+            cut = self.rewritten.cuts[name]
+            find = self.reference((*within, name))
+            found = TermParser(self.source, list(cut.tokens), find).parse()
+            if cut.suffix:
+                found = Both((found, TermParser(self.source, list(cut.suffix), find).parse()))
+            self.terms[name] = found
+        return self.terms[name]
+
+    def lexer(self, used: set[str], ignore: set[str], rules: dict[str, Rule], grammar: Any) -> syntax.Lexer:
+        lexemes = [
+            lexeme_of_pattern(d, self.rewritten.foreign, self.place) for n, d in self.definitions.items() if n in used
+        ]
+        for name, cut in self.rewritten.cuts.items():
+            if name in used:
+                length = cut.tokens[-1].end - cut.tokens[0].start if cut.tokens else 0
+                lexemes.append(
+                    lexeme_of_constraint(name, self.terms[name], cut.shortest, cut.priority, length, self.place)
+                )
+        for name in used & (self.rewritten.embedded.keys() | self.constraints.keys()):
+            if name in self.definitions or name in self.rewritten.cuts:
+                continue
+            if isinstance(self.rewritten.embedded.get(name), Stop):
+                lexemes.append(lexeme_of_constraint(name, self.part(name), False, 0, 0, self.place))
+            else:
+                lexemes.append(
+                    lexeme_of_part(name, self.part(name), self.rewritten.renamed.get(name, name), self.place)
+                )
+        self.nullable = {x.name for x in lexemes if x.nullable}
+        self.never = {x.name for x in lexemes if x.nullable and x.shortest}
+        lexemes = ordered(x for x in lexemes if x.name not in self.never)
+        self.divided = keywords(lexemes)
+        for lexeme in list(lexemes):
+            if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, rules):
+                continue
+            if lexeme.name in ignore or not guard(lexeme, lexemes, ignore, rules):
+                raise self.look_ahead(lexeme)
+            self.guarded.add(lexeme.name)
+        if self.guarded:
+            rules[NEVER], more = never()
+            lexemes += more
+        declared = self.declared(used - {x.name for x in lexemes} - self.divided.keys() - self.never)
+        renamed = self.rewritten.renamed
+        terminals = [
+            syntax.Terminal(
+                renamed.get(x.name, x.name), x.constraint, x.shortest, tuple(renamed.get(n, n) for n in x.keyword_of)
+            )
+            for x in lexemes
+        ]
+        ignored = {part for name in ignore for part in self.divided.get(name, [renamed.get(name, name)])}
+        return syntax.Lexer(
+            tuple(terminals + [syntax.Terminal(renamed.get(n, n), None) for n in declared]),
+            frozenset(ignored - self.never),
+            self.indentation,
+        )
+
+    def look_ahead(self, lexeme: Lexeme) -> CompileError:
+        shown = self.definitions[lexeme.name].user_repr()
+        return CompileError(
+            f"the terminal {shown} looks past its end, and what may follow it could begin with what it must not be "
+            "followed by; leave the assertion out where another terminal takes the longer text (keywords need no \\b)",
+            code="lark-look-around",
+            **self.place(lexeme.name),
+        )
+
+    def declared(self, names: set[str]) -> list[str]:
+        """Terminals without text: those that indentation makes."""
+        lines = self.indentation
+        made = {lines.indent, lines.dedent} if lines is not None else set()
+        for name in sorted(names - made):
+            raise CompileError(
+                f"the terminal {name} is only declared; pass indenter=… if it is made of indentation, or what it stands "
+                f"for in constraints={{{name!r}: …}}",
+                code="lark-declared",
+                source=self.source,
+                span=self.use(name),
+            )
+        if lines is not None:
+            known = {*self.definitions, *self.rewritten.cuts, *names}
+            for name in (lines.newline, *lines.opening, *lines.closing):
+                if name not in known:
+                    if name == lines.newline:
+                        raise CompileError(
+                            f"the indenter's newline terminal {name!r} is not defined", code="lark-indenter"
+                        )
+        return sorted(names | made)
+
+
+def indentation_of(indenter: Any) -> syntax.Indentation | None:
+    """An indenter of Lark's as what it does.
+
+    Raises:
+        CompileError: it is none, or one that does something of its own.
+    """
+    if indenter is None or isinstance(indenter, syntax.Indentation):
+        return indenter
+    from lark.indenter import Indenter
+
+    made = indenter() if isinstance(indenter, type) and issubclass(indenter, Indenter) else indenter
+    if not isinstance(made, Indenter):
+        raise CompileError(
+            f"indenter takes a lark.indenter.Indenter or an Indentation, not {type(indenter).__name__}",
+            code="lark-indenter",
+        )
+    for method in ("handle_NL", "_process", "process"):
+        if getattr(type(made), method) is not getattr(Indenter, method):
+            raise CompileError(
+                f"{type(made).__name__} has a {method} of its own, which cannot be seen into; "
+                "describe it as an Indentation",
+                code="lark-indenter",
+            )
+    return syntax.Indentation(
+        made.NL_type,
+        made.INDENT_type,
+        made.DEDENT_type,
+        tuple(made.OPEN_PAREN_types),
+        tuple(made.CLOSE_PAREN_types),
+        made.tab_len,
+    )
+
+
+def _names(e: Expression) -> list[Name]:
+    found, stack = [], [e]
+    while stack:
+        here = stack.pop()
+        if isinstance(here, Name):
+            found.append(here)
+        elif isinstance(here, Choice | syntax.Sequence):
+            stack.extend(here.parts)
+        elif isinstance(here, Repetition):
+            stack.append(here.item)
+    return found
+
+
+def _choice(parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else Choice(tuple(parts))
+
+
+def _sequence(parts: list[Expression]) -> Expression:
+    return parts[0] if len(parts) == 1 else syntax.Sequence(tuple(parts)) if parts else Text("")
+
+
+def _wrapped(error: Exception) -> bool:
+    return type(error).__name__ == "VisitError" and error.__context__ is not None
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    starts = [0, *(m.end() for m in re.finditer("\n", text))]
+    return min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
+
+
+_READABLE = {
+    "RULE": "a rule's name", "TERMINAL": "a terminal's name", "STRING": "a string", "REGEXP": "a regular expression",
+    "_COLON": "':'", "_OR": "'|'", "_NL": "the end of the line", "_NL_OR": "'|' in the next line", "_LPAR": "'('",
+    "_RPAR": "')'", "_LBRA": "'['", "_RBRA": "']'", "_LBRACE": "'{'", "_RBRACE": "'}'", "OP": "'?', '*' or '+'",
+    "TILDE": "'~'", "_TO": "'->'", "_DOT": "'.'", "_DOTDOT": "'..'", "_COMMA": "','", "NUMBER": "a number",
+    "$END": "the end", "_IGNORE": "%ignore", "_IMPORT": "%import", "_DECLARE": "%declare", "_OVERRIDE": "%override",
+    "_EXTEND": "%extend", "RULE_MODIFIERS": "'?' or '!'",
+}  # fmt: skip
+
+
+def _readable(expected: list[str]) -> str:
+    words = [_READABLE[name] for name in expected if name in _READABLE]
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0] if words else "something else"

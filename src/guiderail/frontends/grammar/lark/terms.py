@@ -1,0 +1,250 @@
+"""Terminals that Lark does not read: llguidance's ``&``, ``~``, ``{m,n}`` and ``%regex`` in their definitions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from guiderail import _core
+from guiderail.constraint import (
+    AllOf,
+    AnyOf,
+    Complement,
+    Constraint,
+    Literal,
+    Repetition,
+    Sequence,
+    SubstringOf,
+    any_character,
+    any_text,
+)
+from guiderail.errors import PatternError
+from guiderail.frontends.grammar.lark.tokens import Token
+from guiderail.frontends.regex import regex
+
+__all__ = ["SubstringOfChunks", "TermParser", "literal_text", "regex_of", "structured", "without_empty"]
+
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass
+class TermParser:
+    """Reads the tokens of one terminal's definition as a constraint.
+
+    Attributes:
+        source: the grammar.
+        tokens: of the definition, behind the colon.
+        lookup: the constraint of another terminal, by its name token.
+    """
+
+    source: str
+    tokens: list[Token]
+    lookup: Callable[[Token], Constraint]
+    at: int = 0
+
+    def parse(self) -> Constraint:
+        found = self.alternatives()
+        if self.at < len(self.tokens):
+            self.fail("a terminal's definition was expected to go on or to end here", self.tokens[self.at])
+        return found
+
+    def fail(self, message: str, token: Token | None) -> NoReturn:
+        end = self.tokens[-1].end if self.tokens else 0
+        span = (token.start, token.end) if token is not None else (end, end + 1)
+        raise PatternError(message, code="lark-syntax", source=self.source, span=span)
+
+    def peek(self, *texts: str) -> bool:
+        return self.at < len(self.tokens) and self.tokens[self.at].kind == "mark" and self.tokens[self.at].text in texts
+
+    def expect(self, text: str) -> None:
+        if not self.peek(text):
+            self.fail(f"{text!r} was expected", self.tokens[self.at] if self.at < len(self.tokens) else None)
+        self.at += 1
+
+    def alternatives(self) -> Constraint:
+        parts = [self.conjunction()]
+        while self.peek("|"):
+            self.at += 1
+            parts.append(self.conjunction())
+        return parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
+
+    def conjunction(self) -> Constraint:
+        parts = [self.sequence()]
+        while self.peek("&"):
+            self.at += 1
+            parts.append(self.sequence())
+        return parts[0] if len(parts) == 1 else AllOf(tuple(parts))
+
+    def sequence(self) -> Constraint:
+        parts: list[Constraint] = []
+        while self.at < len(self.tokens) and not self.peek("|", "&", ")", "]"):
+            parts.append(self.repeated())
+        if not parts:
+            self.fail("an expression was expected", self.tokens[self.at] if self.at < len(self.tokens) else None)
+        return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
+
+    def repeated(self) -> Constraint:
+        item = self.atom()
+        while True:
+            if self.peek("?", "*", "+"):
+                low, high = {"?": (0, 1), "*": (0, None), "+": (1, None)}[self.tokens[self.at].text]
+                self.at += 1
+            elif self.peek("{"):
+                low, high = self.braces()
+            elif self.peek("~") and self.at + 1 < len(self.tokens) and self.tokens[self.at + 1].kind == "number":
+                self.at += 1
+                low = self.number()
+                high = low
+                if self.peek(".."):
+                    self.at += 1
+                    high = self.number()
+            else:
+                return item
+            if high is not None and high < low:
+                self.fail(f"the most ({high}) is below the least ({low}); swap them", self.tokens[self.at - 1])
+            item = Repetition(item, low, high)
+
+    def number(self) -> int:
+        if self.at >= len(self.tokens) or not self.tokens[self.at].text.isdecimal():
+            self.fail("a number was expected", self.tokens[self.at] if self.at < len(self.tokens) else None)
+        self.at += 1
+        return int(self.tokens[self.at - 1].text)
+
+    def braces(self) -> tuple[int, int | None]:
+        self.expect("{")
+        low = 0 if self.peek(",") else self.number()
+        high: int | None = low
+        if self.peek(","):
+            self.at += 1
+            high = None if self.peek("}") else self.number()
+        self.expect("}")
+        return low, high
+
+    def atom(self) -> Constraint:
+        token = self.tokens[self.at]
+        self.at += 1
+        if token.kind == "mark":
+            if token.text == "~":
+                return ~self.atom() if self.at < len(self.tokens) else self.fail("~ negates nothing", token)
+            if token.text in "([":
+                inner = self.alternatives()
+                self.expect(")" if token.text == "(" else "]")
+                return inner if token.text == "(" else Repetition(inner, 0, 1)
+        if token.kind == "string":
+            if self.peek(".."):
+                return self.range(token)
+            return literal(token, self.source)
+        if token.kind == "regexp":
+            return regex_of(token, self.source)
+        if token.kind == "name":
+            return self.lookup(token)
+        if token.kind == "directive" and token.text == "%regex":
+            begin = self.at
+            depth = 0
+            while self.at < len(self.tokens):
+                depth += self.peek("{") - self.peek("}")
+                self.at += 1
+                if not depth:
+                    break
+            if self.at == begin:
+                self.fail("%regex needs a JSON object, e.g. %regex { \"substring_words\": \"…\" }", token)
+            return structured(self.source, token, self.tokens[begin].start, self.tokens[self.at - 1].end)
+        if token.kind == "special":
+            self.fail("a special token is no part of a terminal; name it in a rule", token)
+        self.fail(f"{token.text!r} means nothing in a terminal's definition", token)
+
+    def range(self, first: Token) -> Constraint:
+        self.at += 1
+        if self.at >= len(self.tokens) or self.tokens[self.at].kind != "string":
+            self.fail("a range ends in a string of one character", self.tokens[self.at - 1])
+        last = self.tokens[self.at]
+        self.at += 1
+        low, high = literal_text(first), literal_text(last)
+        if len(low) != 1 or len(high) != 1 or low > high:
+            self.fail("a range is two strings of one character, the lower first", first)
+        return regex(f"[{re.escape(low)}-{re.escape(high)}]")
+
+
+def literal_text(token: Token) -> str:
+    """The text of a string token."""
+    from lark.load_grammar import eval_escaping
+
+    body = token.text[1 : token.text.rindex('"')]
+    text = str(eval_escaping(body))
+    return text.replace("\\\\", "\\")
+
+
+def literal(token: Token, source: str) -> Constraint:
+    text = literal_text(token)
+    if token.text.endswith("i"):
+        return regex(re.escape(text), flags="i")
+    return Literal(text)
+
+
+def regex_of(token: Token, source: str) -> Constraint:
+    """The constraint of a regular expression between slashes."""
+    from lark.load_grammar import eval_escaping
+
+    cut = token.text.rindex("/")
+    flags = token.text[cut + 1 :]
+    pattern = str(eval_escaping(token.text[1:cut]))
+    try:
+        return regex(pattern, flags="".join(sorted(set(flags))))
+    except PatternError as error:
+        raise PatternError(
+            f"this regular expression cannot be used: {error.message}",
+            code=error.code,
+            source=source,
+            span=(token.start, token.end),
+        ) from error
+
+
+def structured(source: str, token: Token, start: int, end: int) -> Constraint:
+    """The constraint of ``%regex {…}``: substrings of a text by chunks, words or characters.
+
+    Raises:
+        PatternError: it is no JSON object, or asks for something else.
+    """
+
+    def fail(message: str) -> NoReturn:
+        raise PatternError(message, code="lark-syntax", source=source, span=(token.start, end))
+
+    try:
+        value: Any = json.loads(source[start:end])
+    except ValueError as error:
+        fail(f"%regex takes a JSON object, and this is none: {error}")
+    chunks: Any = None
+    if isinstance(value, dict) and len(value) == 1:
+        (key, what), *_ = value.items()
+        if key == "substring_chunks" and isinstance(what, list) and all(isinstance(c, str) for c in what):
+            chunks = what
+        elif key == "substring_words" and isinstance(what, str):
+            chunks = _WORDS.findall(what)
+        elif key == "substring_chars" and isinstance(what, str):
+            return SubstringOf((what,))
+    if chunks is None:
+        fail('%regex knows {"substring_chunks": […]}, {"substring_words": "…"} and {"substring_chars": "…"}')
+    return SubstringOfChunks(tuple(chunks))
+
+
+@dataclass(frozen=True, slots=True)
+class SubstringOfChunks(Constraint):
+    """Any run of consecutive chunks, the empty one too."""
+
+    chunks: tuple[str, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        tail = b.EPSILON
+        ways = [tail]
+        for chunk in reversed(self.chunks):
+            tail = b.repeat(b.concat([b.literal(chunk.encode()), tail]), 0, 1)
+            ways.append(tail)
+        return b.union(ways)
+
+
+def without_empty(e: Constraint) -> Constraint:
+    """``e`` but for the empty text."""
+    return AllOf((e, Sequence((any_character(), any_text()))))

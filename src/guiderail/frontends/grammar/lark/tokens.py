@@ -1,0 +1,122 @@
+"""The text of a grammar as tokens and statements: enough to find places, and what Lark itself does not read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from guiderail.errors import PatternError
+
+__all__ = ["Statement", "Token", "statements", "tokens"]
+
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>[ \t\r\f]+ | \\[ ]*\r?\n)
+    | (?P<newline>\n)
+    | (?P<comment>//[^\n]* | \#[^\n]*)
+    | (?P<string>"(?:\\.|[^"\\\n])*"i?)
+    | (?P<regexp>/(?![/*])(?:\\.|[^/\\])*/[imslux]*)
+    | (?P<special><[^\s<>]+>)
+    | (?P<directive>%[a-z]+)
+    | (?P<name>[_A-Za-z](?:[_A-Za-z0-9]|-(?![>\s]))*)
+    | (?P<number>[+-]?[0-9]+)
+    | (?P<grammar>@[_A-Za-z][-_A-Za-z0-9]*)
+    | (?P<mark>->|\.\.|::|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    text: str
+    start: int
+    end: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
+
+@dataclass(slots=True)
+class Statement:
+    """One definition or directive.
+
+    Attributes:
+        tokens: without blanks, comments and line breaks.
+        name: what it defines, or None.
+        colon: index of the token ``:`` behind the head; -1 in a directive.
+    """
+
+    tokens: list[Token]
+    name: Token | None = None
+    colon: int = -1
+    body: list[Token] = field(default_factory=list)
+
+    @property
+    def defines_terminal(self) -> bool:
+        return self.name is not None and self.name.text.lstrip("_")[:1].isupper()
+
+
+def tokens(text: str) -> list[Token]:
+    """All tokens of a grammar, blanks and comments too; what is no token is a mark of one character."""
+    return [Token(str(m.lastgroup), m[0], *m.span()) for m in _TOKEN.finditer(text)]
+
+
+def statements(text: str, found: list[Token]) -> list[Statement]:
+    """Cuts tokens into statements. A line break ends one, unless the next line begins with ``|``.
+
+    Raises:
+        PatternError: the value of a directive such as ``%json`` has no end.
+    """
+    result: list[Statement] = []
+    line: list[Token] = []
+    braces = 0
+    for i, token in enumerate(found):
+        if token.kind in ("blank", "comment"):
+            continue
+        if token.kind == "newline":
+            if not braces and not _goes_on(found, i):
+                _close(line, result)
+                line = []
+            continue
+        if token.text in ("{", "}") and token.kind == "mark":
+            braces += 1 if token.text == "{" else -1
+        line.append(token)
+    if braces > 0:
+        opening = next(t for t in reversed(line) if t.text == "{")
+        raise PatternError(
+            "this brace is never closed; add '}'", code="lark-syntax", source=text, span=(opening.start, opening.end)
+        )
+    _close(line, result)
+    return result
+
+
+def _goes_on(found: list[Token], i: int) -> bool:
+    for token in found[i:]:
+        if token.kind not in ("blank", "comment", "newline"):
+            return token.text == "|"
+    return False
+
+
+def _close(line: list[Token], result: list[Statement]) -> None:
+    if not line:
+        return
+    statement = Statement(line)
+    start = 0
+    if line[0].kind == "directive":
+        if line[0].text not in ("%override", "%extend"):
+            result.append(statement)
+            return
+        start = 1
+    while start < len(line) and line[start].text in ("?", "!"):
+        start += 1
+    depth = 0
+    for i in range(start, len(line)):
+        depth += (line[i].text in "[{") - (line[i].text in "]}") if line[i].kind == "mark" else 0
+        if line[i].text == ":" and not depth:
+            if line[start].kind == "name":
+                statement.name, statement.colon, statement.body = line[start], i, line[i + 1 :]
+            break
+    result.append(statement)
