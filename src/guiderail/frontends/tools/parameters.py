@@ -108,7 +108,7 @@ class ParameterStyle:
 @lru_cache(maxsize=1)
 def builtin_styles() -> dict[str, ParameterStyle]:
     """The styles that structural tags name."""
-    text = (Path(__file__).parent / "formats" / "styles.json").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
     return {name: ParameterStyle.of(said, f"styles.json#/{name}") for name, said in json.loads(text).items()}
 
 

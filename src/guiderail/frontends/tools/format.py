@@ -1,0 +1,249 @@
+"""How a family of models writes tool calls: read from data, one small JSON file a family.
+
+The files lie in ``formats/``; docs/tools.md describes their keys. Nothing here knows any family.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from guiderail.errors import GuiderailError
+from guiderail.frontends.regex import regex
+from guiderail.frontends.tools.errors import ToolError
+from guiderail.frontends.tools.parameters import ParameterStyle
+
+__all__ = ["Format", "Frame", "Template", "read_format", "tool_formats"]
+
+_FOLDER = Path(__file__).parent / "formats"
+_SLOT = re.compile(r"\$\{(name|id|arguments)\}")
+_KEYS = {
+    "name", "models", "aliases", "call", "trigger", "separator", "section", "id", "parameters", "reasoning", "content",
+    "parallel", "end", "excludes", "examples",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """How one call is written: pairs of a text and the slot after it, ``"name"``, ``"id"``, ``"arguments"`` or none."""
+
+    parts: tuple[tuple[str, str], ...]
+
+    @property
+    def head(self) -> str:
+        """The text before the first slot."""
+        return self.parts[0][0]
+
+    def pattern(self, names: tuple[str, ...], identifier: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+        """What finds the call again: up to the arguments, and behind them."""
+        slots = {
+            "name": f"(?P<name>{'|'.join(map(re.escape, sorted(names, key=len, reverse=True))) or '(?!)'})",
+            "id": f"(?P<id>{identifier})",
+            "": "",
+            "arguments": "",
+        }
+        at = next(i for i, (_, slot) in enumerate(self.parts) if slot == "arguments")
+        if at and self.parts[at] == ("", "arguments"):
+            slots["name"] += "(?![A-Za-z0-9_.:/-])"  # no text tells where the name ends
+        built = ["".join(re.escape(t) + slots[s] for t, s in p) for p in (self.parts[: at + 1], self.parts[at + 1 :])]
+        return re.compile(built[0]), re.compile(built[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A part of a text between two markers, and what follows the second: one of ``after``."""
+
+    begin: str
+    end: str
+    after: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How calls, reasoning and content are written.
+
+    Attributes:
+        name: of the family.
+        models: which models write so, in words.
+        calls: the ways to write one call.
+        identifier: pattern of ``${id}``.
+        begin: texts before the first call of a turn, one of them.
+        end: text after the last call.
+        separator: text between two calls.
+        triggers: texts that begin a call, and do not occur in content.
+        parameters: how arguments are written one by one; None: as JSON.
+        reasoning: markers around the reasoning, or None.
+        content: markers around content, or None: it stands free, before the calls.
+        parallel: whether a turn may have several calls.
+        turn_end: markers that may end the text.
+        excludes: further texts that do not occur in content.
+        examples: as in the file.
+    """
+
+    name: str
+    models: str
+    calls: tuple[Template, ...]
+    identifier: str
+    begin: tuple[str, ...]
+    end: str
+    separator: str
+    triggers: tuple[str, ...]
+    parameters: ParameterStyle | None
+    reasoning: Frame | None
+    content: Frame | None
+    parallel: bool
+    turn_end: tuple[str, ...]
+    excludes: tuple[str, ...]
+    examples: str  # JSON, so that the format is a value
+
+    def starts(self) -> list[tuple[str, int]]:
+        """The texts from the first marker to the first slot of a call, each with the index of its template."""
+        return [(begin + template.head, i) for begin in self.begin for i, template in enumerate(self.calls)]
+
+
+@lru_cache(maxsize=1)
+def _known() -> dict[str, Path]:
+    """Names and aliases of the formats that come with the package."""
+    found: dict[str, Path] = {}
+    for path in sorted(_FOLDER.glob("*.json")):
+        said = json.loads(path.read_text(encoding="utf-8"))
+        for name in (said["name"], *said.get("aliases", ())):
+            found[name] = path
+    return found
+
+
+def tool_formats() -> dict[str, str]:
+    """The formats of tool calls that are known by name, and the models that write so.
+
+    >>> import guiderail as gr
+    >>> gr.tool_formats()["kimi-k2"]
+    'Kimi K2, Kimi K2 Thinking, Kimi K2.5'
+    """
+    return {name: read_format(name).models for name, path in sorted(_known().items()) if path.stem == name}
+
+
+def read_format(said: str | Path | Mapping[str, Any] | Format) -> Format:
+    """A format by its name, from a file, or from what such a file holds.
+
+    Raises:
+        ToolError: there is no such format, or it cannot be read.
+    """
+    if isinstance(said, Format):
+        return said
+    if isinstance(said, str):
+        path = _known().get(said.lower())
+        if path is None:
+            known = ", ".join(sorted(_known()))
+            raise ToolError(
+                f"there is no format {said!r}; known are {known}; a file is passed as pathlib.Path(…)",
+                code="tool-format",
+            )
+        return _from_file(path)
+    if isinstance(said, Path):
+        return _parse(_load(said), said.name)
+    if isinstance(said, Mapping):
+        return _parse(dict(said), str(said.get("name", "format")))
+    raise ToolError(f"a format is a name, a pathlib.Path or a dict, not {type(said).__name__}", code="tool-format")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ToolError(f"the format {path} cannot be read: {error}", code="tool-format") from None
+    if not isinstance(said, dict):
+        raise ToolError(f"the format {path} is no JSON object", code="tool-format")
+    return said
+
+
+@lru_cache(maxsize=64)
+def _from_file(path: Path) -> Format:
+    return _parse(_load(path), path.name)
+
+
+def _parse(said: dict[str, Any], where: str) -> Format:
+    def fail(message: str, key: str = "") -> ToolError:
+        return ToolError(message, code="tool-format", pointer=f"{where}#/{key}" if key else where)
+
+    def texts(value: Any, key: str, *, empty: bool = False) -> tuple[str, ...]:
+        found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (None,)
+        if not found or not all(isinstance(text, str) and (text or empty) for text in found):
+            raise fail("a text was expected, or a list of texts", key)
+        return tuple(text for text in found if isinstance(text, str))
+
+    def frame(key: str) -> Frame | None:
+        value = said.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping) or set(value) - {"begin", "end", "after"} or not value.get("begin"):
+            raise fail("an object with the markers 'begin' and 'end' was expected ('after': what follows)", key)
+        begin, end = (texts(value.get(name, ""), f"{key}/{name}", empty=True)[0] for name in ("begin", "end"))
+        return Frame(begin, end, texts(value.get("after", ""), f"{key}/after", empty=True))
+
+    unknown = sorted(set(said) - _KEYS)
+    if unknown:
+        raise fail(f"there is no key {unknown[0]!r} in a format; there are {', '.join(sorted(_KEYS))}", unknown[0])
+    calls = tuple(_template(text, fail) for text in texts(said.get("call", ()), "call"))
+    identifier = said.get("id", "")
+    if any(slot == "id" for template in calls for _, slot in template.parts) != bool(identifier):
+        raise fail("${id} in a call, and its pattern 'id', go together", "id")
+    if not isinstance(identifier, str):
+        raise fail("a pattern was expected", "id")
+    try:
+        regex(identifier)
+        re.compile(identifier)
+    except (GuiderailError, re.error) as error:
+        raise fail(f"the pattern cannot be read: {error}", "id") from None
+    section = said.get("section", {})
+    if not isinstance(section, Mapping) or set(section) - {"begin", "end"}:
+        raise fail("an object with the markers 'begin' and 'end' was expected", "section")
+    begin = texts(section.get("begin", ""), "section/begin", empty=True)
+    reasoning, content = frame("reasoning"), frame("content")
+    if reasoning is not None and not reasoning.end:
+        raise fail("reasoning needs an end", "reasoning")
+    parameters = said.get("parameters")
+    made = Format(
+        name=texts(said.get("name", ()), "name")[0],
+        models=str(said.get("models", "")),
+        calls=calls,
+        identifier=identifier,
+        begin=begin,
+        end=texts(section.get("end", ""), "section/end", empty=True)[0],
+        separator=texts(said.get("separator", ""), "separator", empty=True)[0],
+        triggers=(),
+        parameters=None if parameters is None else ParameterStyle.of(parameters, f"{where}#/parameters"),
+        reasoning=reasoning,
+        content=content,
+        parallel=bool(said.get("parallel", True)),
+        turn_end=texts(said.get("end", []), "end") if said.get("end") else (),
+        excludes=texts(said.get("excludes", []), "excludes") if said.get("excludes") else (),
+        examples=json.dumps(said.get("examples", [])),
+    )
+    starts = [start for start, _ in made.starts()]
+    triggers = texts(said["trigger"], "trigger") if "trigger" in said else tuple(begin) if all(begin) else tuple(starts)
+    triggers = tuple(dict.fromkeys(triggers))
+    if not all(triggers):
+        raise fail("a call begins with a text: put one before its first slot, or name a 'trigger'", "call")
+    for start in starts:
+        if sum(start.startswith(trigger) for trigger in triggers) != 1:
+            raise fail(f"the calls that begin with {start!r} begin with one trigger, and only one", "trigger")
+    fields = {name: getattr(made, name) for name in Format.__slots__}
+    return Format(**{**fields, "triggers": triggers})
+
+
+def _template(text: str, fail: Any) -> Template:
+    cut = _SLOT.split(text)
+    parts = [(cut[i], cut[i + 1] if i + 1 < len(cut) else "") for i in range(0, len(cut), 2)]
+    slots = [slot for _, slot in parts if slot]
+    if slots.count("name") != 1 or slots.count("arguments") != 1 or slots.count("id") > 1:
+        raise fail("a call has ${name} and ${arguments} once each, and ${id} at most once", "call")
+    if slots.index("name") > slots.index("arguments"):
+        raise fail("the name of a tool comes before its arguments: they depend on it", "call")
+    if "${" in "".join(t for t, _ in parts):
+        raise fail("slots are ${name}, ${arguments} and ${id}", "call")
+    return Template(tuple(part for part in parts if part != ("", "")) if len(parts) > 1 else tuple(parts))

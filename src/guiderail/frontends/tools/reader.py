@@ -1,0 +1,471 @@
+r"""Texts with tool calls, read while they are written.
+
+`ToolCallReader` follows a text by the format's own data. What can still become a marker is held back; everything else
+is told as soon as it is there, so that a server can stream it:
+
+    >>> import guiderail as gr
+    >>> tool = {"name": "time", "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}}}
+    >>> reader = gr.tool_calls([tool], format="hermes").reader()
+    >>> for delta in reader.feed('Now: <tool_call>\n{"name": "time", "arguments": {"zone": "U'):
+    ...     print(delta.kind, repr(delta.text))
+    content 'Now: '
+    call ''
+    arguments '{"zone": "U'
+    >>> reader.snapshot().calls[0].arguments
+    {'zone': 'U'}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from guiderail.frontends.tools.errors import ToolTextError
+from guiderail.frontends.tools.parameters import Parameters
+from guiderail.partial import PartialJson
+
+if TYPE_CHECKING:
+    from guiderail.frontends.tools.tool import Tool
+    from guiderail.frontends.tools.tool_calls import ToolCalls
+
+__all__ = ["ToolCall", "ToolCallReader", "ToolDelta", "ToolText"]
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A call that has been read.
+
+    Attributes:
+        name: of the tool.
+        arguments: as JSON values; of a call that is not complete, what there is of them.
+        text: the arguments as JSON text, as far as they have been read.
+        id: what the model gave the call as its id, or None.
+        complete: whether all of the call has been read.
+        value: of a Python function ``inspect.BoundArguments`` with its defaults, of a class an instance; otherwise,
+            and until the call is complete, ``arguments``.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    text: str
+    id: str | None = None
+    complete: bool = False
+    value: Any = None
+
+
+@dataclass(slots=True)
+class ToolText:
+    """What a text with tool calls holds.
+
+    Attributes:
+        reasoning: the text between the markers of reasoning, or None where there are none.
+        content: the text outside of reasoning and calls; None where there is none.
+        calls: in their order.
+        complete: whether the text may end here.
+    """
+
+    reasoning: str | None
+    content: str | None
+    calls: list[ToolCall]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDelta:
+    """A piece of what has been read.
+
+    Attributes:
+        kind: ``"reasoning"``, ``"content"``, ``"call"`` (one begins), ``"arguments"`` or ``"end"`` (of a call).
+        text: the piece; of arguments JSON text, whatever the format writes.
+        index: of the call, or -1.
+        name: of the tool, in ``"call"``.
+        id: of the call, as far as it is known; known for sure in ``"end"``.
+    """
+
+    kind: str
+    text: str = ""
+    index: int = -1
+    name: str = ""
+    id: str | None = None
+
+
+class _Json:
+    """Finds the end of a JSON object."""
+
+    _STOP = re.compile(r'["{}\[\]\\]')
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.string = False
+        self.skip = False
+
+    def feed(self, text: str, start: int) -> int | None:
+        """The position behind the object, or None if it goes on."""
+        at = start
+        if self.skip and at < len(text):
+            self.skip, at = False, at + 1
+        while match := self._STOP.search(text, at):
+            c, at = match[0], match.end()
+            if self.string:
+                if c == "\\":
+                    if at == len(text):
+                        self.skip = True
+                        return None
+                    at += 1
+                elif c == '"':
+                    self.string = False
+            elif c == '"':
+                self.string = True
+            elif c in "{[":
+                self.depth += 1
+            elif c in "}]":
+                self.depth -= 1
+                if self.depth == 0:
+                    return at
+        return None
+
+
+@dataclass(slots=True)
+class _Open:
+    """A call being read."""
+
+    tool: Tool
+    tails: list[re.Pattern[str]]
+    call: ToolCall
+    json: PartialJson = field(default_factory=PartialJson)
+    scan: _Json = field(default_factory=_Json)
+    members: dict[str, Any] = field(default_factory=dict)
+
+
+class ToolCallReader:
+    """Reads one text, in pieces of any size. Time is linear in the text, but for markers that almost begin.
+
+    Args:
+        calls: the constraint of the text.
+    """
+
+    def __init__(self, calls: ToolCalls) -> None:
+        form = self._form = calls.format
+        self._tools = {tool.name: tool for tool in calls.tools}
+        names = tuple(self._tools)
+        self._heads = [template.pattern(names, form.identifier) for template in form.calls]
+        self._text = ""
+        self._at = 0
+        self._found: list[ToolDelta] = []
+        self._reasoning: list[str] | None = None
+        self._content: list[str] = []
+        self._calls: list[ToolCall] = []
+        self._open: _Open | None = None
+        self._closed = False
+        self._step: Callable[[], bool] = self._start
+        if calls.reasoning == "open" and form.reasoning is not None:
+            self._reasoning, self._step = [], self._thought
+
+    # -- for users -----------------------------------------------------------------------------------------------
+    def feed(self, chunk: str) -> list[ToolDelta]:
+        """Reads more of the text and returns what is new.
+
+        Raises:
+            ToolTextError: the text is not of the format.
+            ReadError: the arguments of a Python tool are refused by the tool's own code.
+        """
+        self._text = self._text[self._at :] + chunk
+        self._at = 0
+        return self._run()
+
+    def close(self) -> list[ToolDelta]:
+        """Says that the text is over, and returns what was held back.
+
+        Raises:
+            ToolTextError: the text ends too early.
+        """
+        self._closed = True
+        found = self._run()
+        if not self._may_end():
+            raise self._wrong("the text ends in the middle")
+        return found
+
+    def snapshot(self) -> ToolText:
+        """What has been read so far, unfinished arguments included."""
+        if self._open is not None:
+            call = self._open.call
+            parameters = isinstance(self._open.tool.arguments, Parameters)
+            value = self._open.members if parameters else self._open.json.snapshot()
+            call.arguments = dict(value) if isinstance(value, dict) else {}
+            call.value = call.arguments
+        reasoning = None if self._reasoning is None else "".join(self._reasoning)
+        return ToolText(reasoning, "".join(self._content) or None, list(self._calls), self._may_end())
+
+    # -- the machine: each step reads what it can, and says whether it got on --------------------------------------
+    def _run(self) -> list[ToolDelta]:
+        while self._step():
+            pass
+        found, self._found = self._found, []
+        return found
+
+    def _may_end(self) -> bool:
+        """Whether the text may end behind what was read. Markers that could still begin are content then."""
+        if self._step == self._between:
+            return not self._form.end and self._at == len(self._text)
+        if self._step == self._framed:
+            return not (self._form.content and self._form.content.end)
+        return self._step in (self._over, self._free, self._start, self._body) and (
+            self._form.content is None or self._step == self._over
+        )
+
+    def _wrong(self, message: str) -> ToolTextError:
+        shown = self._text[self._at :]
+        return ToolTextError(
+            f"{message}: no text of the format {self._form.name!r} goes on so",
+            source=shown[:200],
+            span=(0, min(1, len(shown))),
+        )
+
+    def _rest(self) -> str:
+        return self._text[self._at :]
+
+    def _marker(self, *texts: str) -> str | None:
+        """The longest of these that stands here; None while it cannot be told, or if none does."""
+        longest = sorted((text for text in texts), key=len, reverse=True)
+        for text in longest:
+            if self._text.startswith(text, self._at):
+                return text
+            if self._waits(text):
+                return None
+        return None
+
+    def _waits(self, *texts: str) -> bool:
+        """Whether one of these may stand here once more of the text is known."""
+        left = len(self._text) - self._at
+        return not self._closed and any(left < len(text) and text.startswith(self._text[self._at :]) for text in texts)
+
+    def _up_to(self, texts: tuple[str, ...]) -> tuple[int, bool]:
+        """Where the first of these stands, or where one could still begin: (position, whether it stands there)."""
+        found = [at for at in (self._text.find(text, self._at) for text in texts if text) if at >= 0]
+        if found:
+            return min(found), True
+        end = len(self._text)
+        if self._closed:
+            return end, False
+        longest = max((len(text) for text in texts), default=0)
+        for at in range(max(self._at, end - longest + 1), end):
+            if any(text.startswith(self._text[at:]) for text in texts):
+                return at, False
+        return end, False
+
+    def _say(self, kind: str, parts: list[str], end: int) -> None:
+        """Passes the text up to ``end`` on."""
+        text = self._text[self._at : end]
+        self._at = end
+        if text:
+            parts.append(text)
+            self._found.append(ToolDelta(kind, text))
+
+    def _start(self) -> bool:
+        frame = self._form.reasoning
+        if frame is not None:
+            if self._text.startswith(frame.begin, self._at):
+                self._at += len(frame.begin)
+                self._reasoning, self._step = [], self._thought
+                return True
+            if self._waits(frame.begin):
+                return False
+        self._step = self._body
+        return True
+
+    def _thought(self) -> bool:
+        frame = self._form.reasoning
+        assert frame is not None and self._reasoning is not None
+        end, found = self._up_to((frame.end,))
+        self._say("reasoning", self._reasoning, end)
+        if not found:
+            return False
+        self._at += len(frame.end)
+        self._step = self._after_thought
+        return True
+
+    def _after_thought(self) -> bool:
+        frame = self._form.reasoning
+        assert frame is not None
+        after = self._marker(*frame.after)
+        if after is None:
+            if any(self._waits(text) for text in frame.after):
+                return False
+            raise self._wrong(f"{frame.after[0]!r} follows the reasoning")
+        self._at += len(after)
+        self._step = self._body
+        return True
+
+    def _body(self) -> bool:
+        frame = self._form.content
+        if frame is None:
+            self._step = self._free
+            return True
+        if self._text.startswith(frame.begin, self._at):
+            self._at += len(frame.begin)
+            self._step = self._framed
+            return True
+        return False if self._waits(frame.begin) else self._begin()
+
+    def _framed(self) -> bool:
+        frame = self._form.content
+        assert frame is not None
+        ends = (frame.end,) if frame.end else self._form.turn_end
+        end, found = self._up_to(ends)
+        self._say("content", self._content, end)
+        if found:
+            self._at += len(frame.end)
+            self._step = self._over
+        return found
+
+    def _free(self) -> bool:
+        form = self._form
+        end, found = self._up_to((*form.triggers, *form.turn_end))
+        self._say("content", self._content, end)
+        if found:
+            self._step = self._begin if any(self._text.startswith(t, end) for t in form.triggers) else self._over
+        return found
+
+    def _begin(self) -> bool:
+        """What stands before the first call."""
+        for begin in sorted(self._form.begin, key=len, reverse=True):
+            if begin and self._waits(begin):
+                return False
+            if self._text.startswith(begin, self._at):
+                self._at += len(begin)
+                self._step = self._call
+                return True
+        raise self._wrong(f"calls begin with {self._form.begin[0]!r}")
+
+    def _call(self) -> bool:
+        """The head of a call, up to its arguments."""
+        matches = [(head.match(self._text, self._at), tail) for head, tail in self._heads]
+        found = [(match, tail) for match, tail in matches if match is not None]
+        if not found:
+            if self._closed or len(self._rest()) > 4096:
+                raise self._wrong("a call of one of the tools was expected")
+            return False
+        match = found[0][0]
+        if match.end() == len(self._text) and not self._closed:
+            return False  # the name may still go on
+        found = [(m, tail) for m, tail in found if m.end() == match.end()]
+        groups = match.groupdict()
+        name, identifier = groups["name"], groups.get("id")
+        call = ToolCall(name, {}, "", identifier)
+        self._open = _Open(self._tools[name], [tail for _, tail in found], call)
+        self._calls.append(call)
+        self._found.append(ToolDelta("call", index=len(self._calls) - 1, name=name, id=identifier))
+        self._at = match.end()
+        self._step = self._json if self._form.parameters is None else self._parameter
+        return True
+
+    def _tell(self, text: str) -> None:
+        assert self._open is not None
+        if text:
+            self._open.call.text += text
+            self._found.append(ToolDelta("arguments", text, len(self._calls) - 1))
+
+    def _json(self) -> bool:
+        state = self._open
+        assert state is not None
+        if self._at == len(self._text):
+            return False
+        if not state.call.text and not self._text.startswith("{", self._at):
+            raise self._wrong("the arguments of a call are a JSON object")
+        end = state.scan.feed(self._text, self._at)
+        text = self._text[self._at : len(self._text) if end is None else end]
+        self._at += len(text)
+        state.json.feed(text)
+        self._tell(text)
+        if end is None:
+            return False
+        state.call.arguments = state.json.close()
+        self._step = self._tail
+        return True
+
+    def _parameter(self) -> bool:
+        """One argument between its tags, or the end of the arguments."""
+        state, style = self._open, self._form.parameters
+        assert state is not None and style is not None
+        arguments = state.tool.arguments
+        assert isinstance(arguments, Parameters)
+        if style.between and state.members:
+            if self._waits(style.between):
+                return False
+            if self._text.startswith(style.between + style.head, self._at):
+                self._at += len(style.between)
+        if self._waits(style.head):
+            return False
+        if not self._text.startswith(style.head, self._at):
+            text = "{}" if not state.members else "}"
+            self._tell(text)
+            state.call.arguments = dict(state.members)
+            self._step = self._tail
+            return True
+        opening = style.pattern().match(self._text, self._at)
+        end = -1 if opening is None else self._text.find(style.close, opening.end())
+        if opening is None or end < 0:
+            if self._closed:
+                raise self._wrong(f"an argument ends with {style.close!r}")
+            return False
+        groups = opening.groupdict()
+        value = arguments.value(groups["key"], self._text[opening.end() : end], groups.get("kind"))
+        member = f"{json.dumps(groups['key'], ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+        self._tell(("{" if not state.members else ", ") + member)
+        state.members[groups["key"]] = value
+        self._at = end + len(style.close)
+        return True
+
+    def _tail(self) -> bool:
+        """The rest of a call, behind its arguments."""
+        state = self._open
+        assert state is not None
+        for tail in state.tails:
+            match = tail.match(self._text, self._at)
+            if match is None:
+                continue
+            self._at = match.end()
+            call = state.call
+            call.id = match.groupdict().get("id") or call.id
+            call.value = call.arguments if state.tool.python is None else state.tool.python.read(call.text)
+            call.complete = True
+            self._found.append(ToolDelta("end", index=len(self._calls) - 1, id=call.id))
+            self._open = None
+            self._step = self._between
+            return True
+        if self._closed or len(self._rest()) > 4096:
+            raise self._wrong("a call goes on otherwise behind its arguments")
+        return False
+
+    def _between(self) -> bool:
+        """Behind a call: another one, or the end of all."""
+        form = self._form
+        if self._waits(*(text for text in (form.end, form.separator, *form.turn_end) if text)):
+            return False
+        if form.end and self._text.startswith(form.end, self._at):
+            self._at += len(form.end)
+            self._step = self._over
+            return True
+        if any(self._text.startswith(text, self._at) for text in form.turn_end):
+            self._step = self._over
+            return True
+        if self._at == len(self._text):
+            return False
+        if self._text.startswith(form.separator, self._at):
+            self._at += len(form.separator)
+            self._step = self._call
+            return True
+        raise self._wrong("another call, or the end of the calls, was expected")
+
+    def _over(self) -> bool:
+        """Behind everything: nothing more but a marker that ends the turn."""
+        if self._at == len(self._text) or self._waits(*self._form.turn_end):
+            return False
+        for text in self._form.turn_end:
+            if self._text.startswith(text, self._at):
+                self._at += len(text)
+                return True
+        raise self._wrong("nothing follows here")

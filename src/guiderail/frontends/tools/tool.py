@@ -1,0 +1,192 @@
+"""Tools: what users pass for them, and what of it a constraint needs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError
+from guiderail.frontends.json_schema import JsonSchema, json_schema
+from guiderail.frontends.python_types import PythonType, python_type
+from guiderail.frontends.tools.errors import ToolError
+from guiderail.frontends.tools.parameters import Parameters, ParameterStyle
+from guiderail.program import build_program
+
+__all__ = ["Tool", "check", "name_of", "read_tool"]
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema")
+_ABOUT = {"name", "description", "strict", "title", "annotations", "outputSchema", "cache_control", "meta", "_meta"}
+_OPEN = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref",
+         "$dynamicRef", "if", "not", "dependentSchemas", "dependencies", "minProperties"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that can be called.
+
+    Attributes:
+        name: as the model writes it.
+        description: for people.
+        arguments: the constraint of its arguments, as the format writes them.
+        schema: the JSON Schema of its arguments.
+        python: reads the arguments as values of Python; None for a tool that was given by a schema.
+    """
+
+    name: str
+    description: str
+    arguments: Constraint
+    schema: Any = field(compare=False, hash=False)
+    python: PythonType[Any] | None = None
+
+
+def name_of(given: Any, position: int) -> str:
+    """A name for a tool, be it good or bad."""
+    if isinstance(given, Tool):
+        return given.name
+    if isinstance(given, Mapping):
+        inner = given.get("function", given)
+        name = inner.get("name") if isinstance(inner, Mapping) else None
+    else:
+        name = getattr(given, "__name__", None)
+    return name if isinstance(name, str) and name else f"tool {position}"
+
+
+def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, Any], extra: bool) -> Tool:
+    """A tool out of what users pass for one.
+
+    Raises:
+        ToolError, CompileError: it cannot be used; the message says why.
+    """
+    if isinstance(given, Tool):
+        return given
+    if isinstance(given, Mapping) and given.get("type") == "custom":
+        return _custom(given, style, options)
+    if isinstance(given, Mapping):
+        name, description, schema = _declared(given)
+        made: JsonSchema = json_schema(_arguments(schema, extra), **options)
+        _good_name(name)
+        return Tool(name, description, made if style is None else Parameters(made, style), schema)
+    if callable(given):
+        python = python_type(given, **options)
+        name = _good_name(getattr(given, "__name__", ""))
+        if _kind(python.schema) != "object":
+            raise ToolError(
+                "the arguments of a tool are an object: pass a function or a class with fields", code="tool"
+            )
+        arguments: Constraint = python
+        if style is not None:
+            assert isinstance(python.constraint, JsonSchema)
+            arguments = Parameters(python.constraint, style)
+        return Tool(name, inspect.getdoc(given) or "", arguments, python.schema, python)
+    raise ToolError(
+        f"a tool is a dict as of OpenAI, a function, a class of pydantic or a dataclass, not {type(given).__name__}",
+        code="tool",
+    )
+
+
+def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Mapping[str, Any]) -> Tool:
+    """A custom tool as of OpenAI: one argument, the text ``input``, free or of a grammar."""
+    import guiderail
+    from guiderail.frontends.python_types.schema import type_schema
+
+    inner = given.get("custom", {key: value for key, value in given.items() if key != "type"})
+    if not isinstance(inner, Mapping) or set(inner) - {"name", "description", "format"}:
+        raise ToolError("a custom tool has name, description and format", code="tool")
+    name, said = _good_name(inner.get("name")), inner.get("format") or {"type": "text"}
+    text: Constraint | None = None
+    if isinstance(said, Mapping) and said.get("type") == "grammar":
+        said = said.get("grammar", said)
+        syntax, definition = said.get("syntax"), said.get("definition")
+        if syntax == "regex":
+            text = guiderail.regex(definition)
+        elif syntax == "lark":
+            text = guiderail.grammar(definition, syntax="lark")
+        else:
+            raise ToolError(f"the syntax of a grammar is 'lark' or 'regex', not {syntax!r}", code="tool")
+    elif not isinstance(said, Mapping) or said.get("type") != "text":
+        raise ToolError(f"the format of a custom tool is of the type 'text' or 'grammar', not {said!r}", code="tool")
+    schema: dict[str, Any] = {"type": "string"} if text is None else {"type": "string", "x-guiderail-text": 0}
+    schema = {
+        "type": "object", "properties": {"input": schema}, "required": ["input"], "additionalProperties": False,
+    }  # fmt: skip
+    made = type_schema(schema, () if text is None else (text,), dict(options))
+    return Tool(name, str(inner.get("description") or ""), made if style is None else Parameters(made, style), schema)
+
+
+def _kind(schema: Any) -> Any:
+    seen = 0
+    while isinstance(schema, Mapping) and "$ref" in schema and seen < 8:
+        label = str(schema["$ref"]).removeprefix("#/$defs/")
+        schema, seen = {**schema.get("$defs", {}).get(label, {}), "$defs": schema.get("$defs", {})}, seen + 1
+    return schema.get("type") if isinstance(schema, Mapping) else None
+
+
+def _good_name(name: Any) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ToolError(f"{name!r} is no name for a tool: 1 to 128 letters, digits and _ . : / -", code="tool-name")
+    return name
+
+
+def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
+    """Name, description and schema, out of one of the forms in use."""
+    kind = given.get("type", "function")
+    if kind != "function":
+        raise ToolError(f"tools of the type {kind!r} have no arguments that a schema describes", code="tool-type")
+    inner: Any = given
+    if "function" in given:
+        unknown = sorted(set(given) - {"type", "function", "cache_control"})
+        inner = given["function"]
+        if unknown or not isinstance(inner, Mapping):
+            said = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' is an object"
+            raise ToolError(said, code="tool")
+    schemas = [key for key in _SCHEMA_KEYS if inner.get(key) is not None]
+    unknown = sorted(set(inner) - _ABOUT - {"type"} - set(_SCHEMA_KEYS))
+    if unknown:
+        raise ToolError(
+            f"a tool has no key {unknown[0]!r}; there are name, description, parameters, strict", code="tool"
+        )
+    if len(schemas) > 1:
+        raise ToolError(f"{schemas[0]!r} and {schemas[1]!r} say the same; keep one", code="tool")
+    description = inner.get("description") or ""
+    if not isinstance(description, str):
+        raise ToolError("the description is a text", code="tool")
+    return _good_name(inner.get("name")), description, inner[schemas[0]] if schemas else {"type": "object"}
+
+
+def _arguments(schema: Any, extra: bool) -> Any:
+    """The schema of an object; closed, if it names properties and says nothing of others."""
+    if schema is True:
+        return {"type": "object"}
+    if not isinstance(schema, Mapping):
+        return schema if isinstance(schema, bool | str) else _no_object(type(schema).__name__)
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list | tuple) and "object" in kind):
+        _no_object(f"of the type {kind!r}")
+    closed = dict(schema) if "$ref" in schema else {**schema, "type": "object"}
+    names = schema.get("properties")
+    required = schema.get("required", [])
+    if extra or not isinstance(names, Mapping) or _OPEN & set(schema) or not isinstance(required, list | tuple):
+        return closed
+    return {**closed, "additionalProperties": False} if set(required) <= set(names) else closed
+
+
+def _no_object(what: str) -> Any:
+    raise ToolError(f"the parameters of a tool are the schema of an object, not {what}", code="tool")
+
+
+@lru_cache(maxsize=512)
+def check(arguments: Constraint) -> None:
+    """Raises what would go wrong when the arguments are compiled. What went well is remembered.
+
+    Raises:
+        CompileError, LimitError: the arguments cannot be compiled.
+    """
+    program = build_program(arguments)
+    if not program.is_live(program.root):
+        raise CompileError("nothing satisfies the schema of the arguments", code="unsatisfiable")

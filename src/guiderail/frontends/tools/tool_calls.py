@@ -1,0 +1,270 @@
+"""Tool calls: what a model may write when it may, must or must not call tools, in the format of its family."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from guiderail import _core
+from guiderail.constraint import Constraint
+from guiderail.errors import GuiderailError
+from guiderail.frontends.json_schema import SchemaOptions
+from guiderail.frontends.regex import regex
+from guiderail.frontends.tools.errors import ToolError, ToolWarning
+from guiderail.frontends.tools.format import Format, read_format
+from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, Specials, TurnEnd, special_tokens_of
+from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
+
+if TYPE_CHECKING:
+    from guiderail.frontends.tools.reader import ToolCallReader, ToolText
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["ToolCalls", "tool_calls"]
+
+_REASONING = {False: "none", None: "none", True: "required"}
+_MODES = ("none", "optional", "required", "open")
+
+
+@dataclass(frozen=True, slots=True)
+class _Made(Constraint):
+    """What has been lowered already; lives only while `ToolCalls` is lowered."""
+
+    handle: int
+
+    def _lower(self, b: _core.Builder) -> int:
+        return self.handle
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls(Constraint):
+    """Texts with tool calls in them; made by :func:`tool_calls`.
+
+    Attributes:
+        format: how the model writes them.
+        tools: those that can be called.
+        choice: ``"auto"``, ``"required"``, ``"none"``, or the name of the tool that must be called.
+        parallel: whether there may be several calls.
+        reasoning: ``"none"``, ``"optional"``, ``"required"`` or ``"open"``.
+        content: what the text is where it is no call; None: any text.
+        refused: the tools that cannot be used, by name, each with its error.
+    """
+
+    format: Format
+    tools: tuple[Tool, ...]
+    choice: str
+    parallel: bool
+    reasoning: str
+    content: Constraint | None = None
+    specials: Specials | None = None
+    refused: Mapping[str, GuiderailError] = field(default_factory=dict, compare=False, hash=False)
+
+    def callable_tools(self) -> tuple[Tool, ...]:
+        """The tools that the choice leaves."""
+        if self.choice in ("auto", "required"):
+            return self.tools
+        return tuple(tool for tool in self.tools if tool.name == self.choice)
+
+    def reader(self) -> ToolCallReader:
+        """Reads a text of this constraint as it grows: reasoning, content and calls, for streaming."""
+        from guiderail.frontends.tools.reader import ToolCallReader
+
+        return ToolCallReader(self)
+
+    def parse(self, text: str) -> ToolText:
+        """The reasoning, the content and the calls of a complete text.
+
+        Raises:
+            ToolTextError: the text is not of the format, or ends too early.
+            ReadError: the arguments of a Python tool are refused by the tool's own code.
+        """
+        reader = self.reader()
+        reader.feed(text)
+        reader.close()
+        return reader.snapshot()
+
+    # -- lowering ------------------------------------------------------------------------------------------------
+    def _lower(self, b: _core.Builder) -> int:
+        if self.specials is None:
+            return self._lower_markers(b)
+        with special_tokens_of(self.specials):
+            return self._lower_markers(b)
+
+    def _lower_markers(self, b: _core.Builder) -> int:
+        form = self.format
+        body = self._body(b)
+        if form.turn_end:
+            body = b.concat([body, b.union([b.EPSILON, *(TurnEnd(text)._lower(b) for text in form.turn_end)])])
+        frame = form.reasoning
+        if frame is None or self.reasoning == "none":
+            return body
+        thought = FreeText((frame.end,))._lower(b)
+        after = b.union([Marker(text)._lower(b) for text in frame.after])
+        rest = b.concat([thought, Marker(frame.end)._lower(b), after, body])
+        if self.reasoning == "open":
+            return rest
+        whole = b.concat([Marker(frame.begin)._lower(b), rest])
+        return b.union([body, whole]) if self.reasoning == "optional" else whole
+
+    def _forbidden(self) -> tuple[str, ...]:
+        """What content does not hold, beside triggers: what a reader would take for something else."""
+        form = self.format
+        frames = [text for f in (form.reasoning, form.content) if f is not None for text in (f.begin, f.end)]
+        return tuple(dict.fromkeys(text for text in (*form.excludes, *frames, *form.turn_end) if text))
+
+    def _body(self, b: _core.Builder) -> int:
+        form = self.format
+        tools = self.callable_tools()
+        must = self.choice not in ("auto", "none")
+        forbidden = self._forbidden()
+        if self.choice == "none" or not tools:
+            return self._content(b, forbidden)
+        written = {tool.name: tool.arguments._lower(b) for tool in tools}
+        calls = [self._call(b, written, i) for i in range(len(form.calls))]
+        rules = tuple((start, _Made(self._calls(b, calls, index))) for start, index in form.starts())
+        if must or form.content is not None or self.content is not None:
+            only = Dispatch(rules, form.triggers, loop=False, required=True)._lower(b)
+            return only if must else b.union([self._content(b, forbidden), only])
+        return Dispatch(rules, form.triggers, forbidden, loop=False)._lower(b)
+
+    def _content(self, b: _core.Builder, forbidden: tuple[str, ...]) -> int:
+        form = self.format
+        text: Constraint = FreeText((*form.triggers, *forbidden)) if self.content is None else self.content
+        if form.content is None:
+            return text._lower(b)
+        parts = [Marker(form.content.begin)._lower(b), text._lower(b), Marker(form.content.end)._lower(b)]
+        return b.concat(parts)
+
+    def _calls(self, b: _core.Builder, calls: list[tuple[int, int]], index: int) -> int:
+        """From behind the head of the first call, written as template ``index``, to the end of the last one."""
+        form = self.format
+        parts = [calls[index][1]]
+        if self.parallel:
+            separator = Marker(form.separator)._lower(b)
+            parts.append(b.repeat(b.concat([separator, b.union([b.concat(list(call)) for call in calls])]), 0, -1))
+        return b.concat([*parts, Marker(form.end)._lower(b)])
+
+    def _call(self, b: _core.Builder, written: Mapping[str, int], index: int) -> tuple[int, int]:
+        """The head of a call, and the rest of it."""
+        form = self.format
+        template = form.calls[index]
+        identifier = regex(form.identifier)._lower(b) if form.identifier else b.EPSILON
+        ways = []
+        for name, arguments in written.items():
+            slots = {"name": b.literal(name.encode()), "id": identifier, "arguments": arguments, "": b.EPSILON}
+            parts = [slots[template.parts[0][1]]]
+            for text, slot in template.parts[1:]:
+                parts += [Marker(text)._lower(b), slots[slot]]
+            ways.append(b.concat(parts))
+        return Marker(template.head)._lower(b), b.union(ways)
+
+    def __repr__(self) -> str:
+        names = ", ".join(tool.name for tool in self.tools)
+        return f"tool_calls([{names}], format={self.format.name!r}, choice={self.choice!r})"
+
+
+def tool_calls(
+    tools: Iterable[Any],
+    *,
+    format: str | Path | Mapping[str, Any],
+    choice: str | Mapping[str, Any] = "auto",
+    parallel: bool = True,
+    reasoning: str | bool | None = None,
+    content: Constraint | None = None,
+    vocabulary: Vocabulary | None = None,
+    on_bad_tool: str = "drop",
+    extra_arguments: bool = False,
+    **options: Any,
+) -> ToolCalls:
+    r"""What a model may write when it may, must or must not call tools.
+
+        >>> import guiderail as gr
+        >>> def weather(city: str, days: int = 1) -> str:
+        ...     "The weather of the next days."
+        >>> calls = gr.tool_calls([weather], format="hermes", choice="required")
+        >>> text = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+        >>> calls.matches(text), calls.matches(text.replace("weather", "whether"))
+        (True, False)
+        >>> calls.parse(text).calls[0].value.arguments
+        {'city': 'Oslo', 'days': 1}
+
+    Args:
+        tools: each a dict as of OpenAI (``{"type": "function", "function": {…}}``, or the inner one alone, also with
+            ``input_schema`` or ``inputSchema``), a custom tool of OpenAI (its argument is the text ``input``), a Python
+            function, or a class whose fields are the arguments.
+        format: of the family of models: a name out of :func:`tool_formats`, a file, or a dict with what such a file
+            holds.
+        choice: ``"auto"``: text, and calls behind it if the model wants; ``"required"``: calls, nothing before them;
+            ``"none"``: text without calls; or the name of a tool: one call of it. ``{"type": "function", "function":
+            {"name": …}}`` is read, too.
+        parallel: whether several calls may follow each other.
+        reasoning: ``"none"`` (or False): the model does not write reasoning between its markers; ``"optional"``;
+            ``"required"`` (or True): the text begins with it; ``"open"``: the prompt has ended with the marker that
+            begins it.
+        content: what the text is where it is no call, for example a JSON Schema; None: any text without triggers.
+        vocabulary: of the model. With it, markers that are special tokens there may be written as such; without it
+            they are text. The constraint is for models of this vocabulary then.
+        on_bad_tool: a tool whose name, schema or type cannot be used is left out (``"drop"``, with a ToolWarning, and
+            listed in ``refused``) or raises (``"error"``).
+        extra_arguments: whether a model may make up arguments that the schema of a tool does not name, where the
+            schema says nothing of them. It may if the schema says so.
+        **options: of :func:`json_schema`, for arguments in JSON. ``property_order`` is ``"declared"`` here.
+
+    Raises:
+        ToolError: the format or the choice cannot be used; no tool is left; or a tool cannot be used and is needed, or
+            ``on_bad_tool="error"``.
+    """
+    form = read_format(format)
+    mode = _REASONING.get(reasoning) if isinstance(reasoning, bool | None) else reasoning
+    if mode not in _MODES:
+        raise ToolError(f"reasoning is one of {', '.join(map(repr, _MODES))}, not {reasoning!r}", code="tool-choice")
+    if mode != "none" and form.reasoning is None:
+        raise ToolError(f"the format {form.name!r} has no reasoning; leave reasoning out", code="tool-choice")
+    if on_bad_tool not in ("drop", "error"):
+        raise ToolError(f"on_bad_tool is 'drop' or 'error', not {on_bad_tool!r}", code="tool-choice")
+    if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
+        raise ToolError("tools are a list; put a single one into one", code="tool")
+    chosen = _chosen(choice)
+    SchemaOptions.of(said := {"property_order": "declared", **options})
+    known: dict[str, Tool] = {}
+    refused: dict[str, GuiderailError] = {}
+    for position, given in enumerate(tools):
+        name = name_of(given, position)
+        try:
+            tool = read_tool(given, form.parameters, said, extra_arguments)
+            if tool.name in known or tool.name in refused:
+                raise ToolError(f"there is another tool with the name {tool.name!r}", code="tool-name")
+            check(tool.arguments)
+        except GuiderailError as error:
+            if on_bad_tool == "error" or name == chosen:
+                raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
+            refused[name if name not in refused else f"{name} (tool {position})"] = error
+            warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)
+            continue
+        known[tool.name] = tool
+    made = ToolCalls(
+        form,
+        tuple(known.values()),
+        chosen,
+        parallel and form.parallel and chosen in ("auto", "required"),
+        mode,
+        content,
+        None if vocabulary is None else Specials.of(vocabulary),
+        refused,
+    )
+    if chosen not in ("auto", "none") and not made.callable_tools():
+        if chosen == "required":
+            raise ToolError("a call is required, and there is no tool that could be called", code="tool-choice")
+        raise ToolError(f"there is no tool {chosen!r}; there are {', '.join(known)}", code="tool-choice")
+    return made
+
+
+def _chosen(choice: Any) -> str:
+    if isinstance(choice, Mapping):
+        inner = choice.get("function", choice.get("custom", choice))
+        choice = inner.get("name") if isinstance(inner, Mapping) else None
+    if not isinstance(choice, str) or not choice:
+        raise ToolError("choice is 'auto', 'required', 'none', or the name of a tool", code="tool-choice")
+    return choice
