@@ -1,4 +1,4 @@
-"""The ``guiderail`` command: ``generate``, ``check``, ``match``, ``explain`` and ``bench``."""
+"""The ``guiderail`` command: ``generate``, ``check``, ``match``, ``explain``, ``bench`` and ``serve``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli import _bench, _check, _explain, _generate, _match
+from guiderail.cli import _bench, _check, _explain, _generate, _match, _serve
 from guiderail.errors import GuiderailError
 
 __all__ = ["app", "main"]
@@ -29,6 +29,7 @@ app.command("check")(_check.check_command)
 app.command("match")(_match.match_command)
 app.command("explain")(_explain.explain_command)
 app.command("bench")(_bench.bench_command)
+app.command("serve")(_serve.serve_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,105 @@
+"""``guiderail serve``: an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from guiderail.cli._options import ModelOption
+from guiderail.errors import ModelError
+
+_LIMITS = "Limits"
+
+
+def serve_command(
+    model: ModelOption = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0: everywhere.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0: a free one.")] = 8000,
+    name: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What clients call the model; by default its own name.")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", envvar="GUIDERAIL_API_KEY", help="What clients must send; by default nothing."),
+    ] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ORIGIN", help="A web origin that may call; give it several times. By default none."),
+    ] = None,
+    chat_template: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A Jinja template instead of the model's own.")
+    ] = None,
+    tool_format: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How tool calls are written; by default what the chat template tells."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
+    ] = None,
+    max_rows: Annotated[int, typer.Option(metavar="N", help="Texts written at once.", rich_help_panel=_LIMITS)] = 32,
+    max_queue: Annotated[int, typer.Option(metavar="N", help="Texts that may wait.", rich_help_panel=_LIMITS)] = 256,
+    max_cached_tokens: Annotated[
+        int, typer.Option(metavar="N", help="Tokens of key-value cache, all texts together.", rich_help_panel=_LIMITS)
+    ] = 32_768,
+    max_body_bytes: Annotated[int, typer.Option(metavar="N", help="Bytes of a request.", rich_help_panel=_LIMITS)] = 8
+    << 20,
+    compile_seconds: Annotated[
+        float, typer.Option(metavar="S", help="To compile one constraint.", rich_help_panel=_LIMITS)
+    ] = 10.0,
+    max_nodes: Annotated[
+        int, typer.Option(metavar="N", help="Expressions of one constraint.", rich_help_panel=_LIMITS)
+    ] = 2_000_000,
+    request_seconds: Annotated[
+        float, typer.Option(metavar="S", help="To answer one request.", rich_help_panel=_LIMITS)
+    ] = 600.0,
+    log_level: Annotated[str, typer.Option(metavar="NAME", help="critical, error, warning, info or debug.")] = "info",
+) -> None:
+    r"""Serve a model by OpenAI's interfaces: chat completions, completions, responses.
+
+    Constraints come as `response_format`, `tools`, `structured_outputs` and their older names. `GET /metrics` is for
+    Prometheus, `GET /health` and `GET /ready` for whoever watches.
+
+    **Examples**
+
+    - `guiderail serve`
+    - `guiderail serve --model model.gguf --host 0.0.0.0 --port 8080 --name my-model`
+    - `curl localhost:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'`
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
+    from guiderail.models import load_model
+    from guiderail.server import ServerOptions, create_app
+
+    if log_level not in uvicorn.config.LOG_LEVELS:
+        raise ModelError(f"there is no log level {log_level!r}", code="bad-option")
+    template = None
+    if chat_template is not None:
+        try:
+            template = chat_template.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"the chat template cannot be read: {error}", code="missing-file") from None
+    options = ServerOptions(
+        served_name=name,
+        api_key=api_key,
+        cors_origins=tuple(cors_origin or ()),
+        chat_template=template,
+        tool_format=tool_format,
+        max_rows=max_rows,
+        max_queue=max_queue,
+        max_cached_tokens=max_cached_tokens,
+        max_body_bytes=max_body_bytes,
+        compile_seconds=compile_seconds,
+        max_nodes=max_nodes,
+        request_seconds=request_seconds,
+    )
+    runner = load_model(model, threads=threads)
+    try:
+        app = create_app(runner, options)
+        # A connection that a client holds open must not keep the server from ending.
+        uvicorn.run(app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=10)
+    finally:
+        runner.close()

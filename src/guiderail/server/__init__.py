@@ -1,0 +1,54 @@
+"""An OpenAI-compatible server over any model that guiderail can run.
+
+    app.py            routes, limits, keys: from a model and options to an ASGI application
+    service.py        what the routes share: from a request's parts to a running generation
+    schemas.py        what requests may hold
+    chat_api.py, completions_api.py, responses_api.py    one interface each: answers whole and as events
+    constraints.py    response_format, structured_outputs, text.format … → a constraint
+    tools.py          tools and tool_choice → a constraint, and calls read back as they are written
+    chat_template.py  messages → token ids, by the model's own template
+    compiling.py      constraints → guides, off the event loop, within limits
+    engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
+    metrics.py, errors.py, options.py, http.py
+
+Made by :func:`create_app`, or ``guiderail serve``. FastAPI, uvicorn and prometheus-client come with the extra
+``server``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from guiderail.errors import ModelError
+from guiderail.server.options import ServerOptions
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["ServerOptions", "create_app"]
+
+_NEEDED = ("fastapi", "starlette", "pydantic", "prometheus_client", "jinja2")
+
+
+def create_app(model: Any = None, options: ServerOptions | None = None) -> FastAPI:
+    """The application that serves a model.
+
+    Args:
+        model: a :class:`guiderail.models.Model` or whatever :func:`guiderail.load_model` takes; None is the embedded
+            model. A model that is loaded here is closed when the application ends.
+        options: limits; see :class:`ServerOptions`.
+
+    Returns:
+        A ``fastapi.FastAPI`` application. Its engine starts with its lifespan; ``app.state.service`` is the
+        :class:`~guiderail.server.service.Service`.
+
+    Raises:
+        ModelError: ``missing-package`` without the extra ``server``, or the model cannot be loaded.
+    """
+    try:
+        from guiderail.server.app import create_app as create
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _NEEDED:
+            raise
+        raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
+    return create(model, options)

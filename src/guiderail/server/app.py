@@ -1,0 +1,151 @@
+"""Routes, limits and keys: the ASGI application."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse, Response
+
+from guiderail.models import load_model
+from guiderail.server.chat_api import start_chat
+from guiderail.server.completions_api import start_completion
+from guiderail.server.errors import ApiError
+from guiderail.server.http import Events, Gate, Gone, read, while_listening
+from guiderail.server.options import ServerOptions
+from guiderail.server.responses_api import start_response
+from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
+from guiderail.server.service import Service
+
+__all__ = ["create_app"]
+
+_log = logging.getLogger("guiderail.server")
+
+
+def create_app(model: Any = None, options: ServerOptions | None = None) -> FastAPI:
+    """See :func:`guiderail.server.create_app`."""
+    options = options or ServerOptions()
+    runner = load_model(model)
+    service = Service(runner, options)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.engine.start()
+        try:
+            yield
+        finally:
+            service.close()
+            if runner is not model:
+                runner.close()
+
+    app = FastAPI(title="guiderail", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.service = service
+    metrics = service.metrics
+
+    def refuse(error: ApiError) -> JSONResponse:
+        metrics.errors.labels(error.code).inc()
+        return JSONResponse(error.body(), error.status, error.headers())
+
+    async def _api_error(_: Request, error: Any) -> JSONResponse:
+        return refuse(error)
+
+    async def _http_error(_: Request, error: Any) -> JSONResponse:
+        code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
+        return refuse(ApiError(error.status_code, str(error.detail), code=code))
+
+    async def answer(request: Request, form: Any, start: Callable[..., Awaitable[Any]]) -> Response:
+        """Reads a request, and answers it whole or as events."""
+        try:
+            said = await read(request, form, options.max_body_bytes)
+
+            async def begin() -> Any:
+                return await start(service, said)
+
+            if said.stream:
+                made = await while_listening(request, begin())
+                metrics.active_streams.inc()
+
+                def ended() -> None:
+                    made.run.cancel()
+                    metrics.active_streams.dec()
+
+                return Events(made.events(), ended)
+
+            async def whole() -> Any:
+                return await (await begin()).whole()
+
+            return JSONResponse(await while_listening(request, whole()))
+        except Gone:
+            metrics.cancelled.inc()
+            return Response(status_code=499)  # nobody reads it
+        except ApiError:
+            raise
+        except Exception as error:
+            _log.exception("a request failed")
+            return refuse(ApiError(500, f"the server failed: {type(error).__name__}", code="internal-error"))
+
+    async def _chat(request: Request) -> Response:
+        return await answer(request, ChatRequest, start_chat)
+
+    async def _completions(request: Request) -> Response:
+        return await answer(request, CompletionRequest, start_completion)
+
+    async def _responses(request: Request) -> Response:
+        return await answer(request, ResponsesRequest, start_response)
+
+    def card() -> dict[str, Any]:
+        return {
+            "id": service.name,
+            "object": "model",
+            "created": service.created,
+            "owned_by": "guiderail",
+            "max_model_len": min(runner.context_length, options.max_cached_tokens),
+        }
+
+    async def _models() -> dict[str, Any]:
+        return {"object": "list", "data": [card()]}
+
+    async def _model(name: str) -> dict[str, Any]:
+        service.check_model(name)
+        return card()
+
+    async def _health() -> JSONResponse:
+        running, waiting = service.engine.load
+        alive = service.engine.is_alive
+        body = {"status": "ok" if alive else "stopped", "model": service.name, "running": running, "waiting": waiting}
+        return JSONResponse(body, 200 if alive else 503)
+
+    async def _ready() -> JSONResponse:
+        _, waiting = service.engine.load
+        ready = service.engine.is_alive and waiting < max(1, options.max_queue)
+        return JSONResponse({"ready": ready, "waiting": waiting, "time": int(time.time())}, 200 if ready else 503)
+
+    async def _metrics() -> Response:
+        text, kind = metrics.render()
+        return Response(text, media_type=kind)
+
+    app.add_exception_handler(ApiError, _api_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_api_route("/v1/chat/completions", _chat, methods=["POST"])
+    app.add_api_route("/v1/completions", _completions, methods=["POST"])
+    app.add_api_route("/v1/responses", _responses, methods=["POST"])
+    app.add_api_route("/v1/models", _models, methods=["GET"])
+    app.add_api_route("/v1/models/{name:path}", _model, methods=["GET"])
+    app.add_api_route("/health", _health, methods=["GET"])
+    app.add_api_route("/ready", _ready, methods=["GET"])
+    app.add_api_route("/metrics", _metrics, methods=["GET"])
+    app.add_middleware(Gate, api_key=options.api_key, metrics=metrics)
+    if options.cors_origins:  # outermost: a browser's question before the request has no key
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(options.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    return app

@@ -1,0 +1,193 @@
+"""``POST /v1/chat/completions``."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from guiderail.constraint import Constraint, any_text
+from guiderail.server.constraints import ask_of
+from guiderail.server.errors import ApiError
+from guiderail.server.http import sse
+from guiderail.server.messages import conversation
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.rows import Delta, TokenInfo, token_text
+from guiderail.server.schemas import ChatRequest
+from guiderail.server.service import Run, Service, Text
+from guiderail.server.tools import ToolPlan, chat_tools
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["ChatAnswer", "start_chat"]
+
+
+class ChatAnswer:
+    """A chat completion on its way: to be had whole, or as events."""
+
+    def __init__(self, service: Service, request: ChatRequest, run: Run, plan: ToolPlan | None) -> None:
+        self._service, self._request, self.run, self._plan = service, request, run, plan
+        self._id = f"chatcmpl-{uuid.uuid4().hex}"
+        self._created = int(time.time())
+        self._count = request.n or 1
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._service.name}
+
+    async def whole(self) -> dict[str, Any]:
+        """The answer when all of it is there."""
+        texts = await self.run.texts(self._count)
+        choices = [self._choice(i, text) for i, text in enumerate(texts)]
+        return {**self._head("chat.completion"), "choices": choices, "usage": self.run.usage()}
+
+    def _choice(self, index: int, text: Text) -> dict[str, Any]:
+        assert text.end is not None
+        reason: str = text.end.reason
+        message: dict[str, Any] = {"role": "assistant", "content": text.text, "refusal": None}
+        if self._plan is not None:
+            reader = self._plan.reader()
+            content, calls = _gather([*reader.feed(text.text), *reader.close()])
+            message["content"] = content if content or not calls else None
+            if calls:
+                message["tool_calls"] = calls
+                reason = "tool_calls" if reason == "stop" else reason
+        logprobs = None
+        if self._request.logprobs:
+            content_logprobs = [_logprob(self._service.vocabulary, info) for info in text.tokens]
+            logprobs = {"content": content_logprobs, "refusal": None}
+        return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason}
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The answer as server-sent events."""
+        options = self._request.stream_options
+        with_usage = bool(options and options.include_usage)
+        readers: list[Reader | None] = [None if self._plan is None else self._plan.reader() for _ in range(self._count)]
+        called = [False] * self._count
+
+        def chunk(index: int, delta: dict[str, Any], reason: str | None = None, logprobs: Any = None) -> bytes:
+            choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+            body = {**self._head("chat.completion.chunk"), "choices": [choice]}
+            return sse({**body, "usage": None} if with_usage else body)
+
+        try:
+            for index in range(self._count):
+                yield chunk(index, {"role": "assistant", "content": ""})
+            async for event in self.run.events():
+                index = event.index
+                reader = readers[index]
+                if isinstance(event, Delta):
+                    parts: list[Part] = [Content(event.text)] if reader is None else reader.feed(event.text)
+                    logprobs = None
+                    if event.tokens and self._request.logprobs:
+                        told = [_logprob(self._service.vocabulary, info) for info in event.tokens]
+                        logprobs = {"content": told, "refusal": None}
+                    if not parts and logprobs:
+                        parts = [Content("")]
+                    for part in parts:
+                        delta = _delta(part)
+                        called[index] |= isinstance(part, CallStart)
+                        if delta is not None:
+                            yield chunk(index, delta, None, logprobs)
+                            logprobs = None
+                else:
+                    for part in [] if reader is None else reader.close():
+                        delta = _delta(part)
+                        called[index] |= isinstance(part, CallStart)
+                        if delta is not None:
+                            yield chunk(index, delta)
+                    reason = "tool_calls" if called[index] and event.reason == "stop" else event.reason
+                    yield chunk(index, {}, reason)
+            if with_usage:
+                yield sse({**self._head("chat.completion.chunk"), "choices": [], "usage": self.run.usage()})
+            yield sse("[DONE]")
+        except ApiError as error:
+            self._service.metrics.errors.labels(error.code).inc()
+            yield sse(error.body())
+        finally:
+            self.run.cancel()
+
+
+def _delta(part: Part) -> dict[str, Any] | None:
+    """A part of an answer, as an event tells it; None: there is nothing to tell."""
+    if isinstance(part, Content):
+        return {"content": part.text}
+    if isinstance(part, CallStart):
+        kind, name, value = ("custom", "custom", "input") if part.custom else ("function", "function", "arguments")
+        call = {"index": part.number, "id": part.id, "type": kind, name: {"name": part.name, value: ""}}
+        return {"tool_calls": [call]}
+    if isinstance(part, CallInput):
+        name, value = ("custom", "input") if part.custom else ("function", "arguments")
+        return {"tool_calls": [{"index": part.number, name: {value: part.text}}]}
+    assert isinstance(part, CallEnd)
+    return None
+
+
+def _gather(parts: list[Part]) -> tuple[str, list[dict[str, Any]]]:
+    """The text around the calls, and the calls as a message has them."""
+    content: list[str] = []
+    calls: dict[int, dict[str, Any]] = {}
+    for part in parts:
+        if isinstance(part, Content):
+            content.append(part.text)
+        elif isinstance(part, CallStart):
+            kind, value = ("custom", "input") if part.custom else ("function", "arguments")
+            calls[part.number] = {"id": part.id, "type": kind, kind: {"name": part.name, value: ""}}
+        elif isinstance(part, CallInput):
+            kind, value = ("custom", "input") if part.custom else ("function", "arguments")
+            calls[part.number][kind][value] += part.text
+    return "".join(content), list(calls.values())
+
+
+def _logprob(vocabulary: Vocabulary, info: TokenInfo) -> dict[str, Any]:
+    top = [{**token_text(vocabulary, token), "logprob": _finite(value)} for token, value in info.top]
+    return {**token_text(vocabulary, info.token), "logprob": _finite(info.logprob), "top_logprobs": top}
+
+
+def _finite(value: float) -> float:
+    """JSON has no infinity; OpenAI says -9999 for what is out of sight."""
+    return value if math.isfinite(value) else -9999.0
+
+
+async def start_chat(service: Service, request: ChatRequest) -> ChatAnswer:
+    """Compiles what a request asks for and hands its texts to the engine.
+
+    Raises:
+        ApiError: something in it is wrong, or does not fit.
+    """
+    service.check_model(request.model)
+    count = request.n or 1
+    if count > service.options.max_n:
+        raise ApiError(400, f"n is at most {service.options.max_n} here", code="invalid-request", param="n")
+    ask = ask_of(request)
+    tools = chat_tools(request.tools, request.tool_choice, request.parallel_tool_calls, service.tool_format)
+    bias = service.bias(request.logit_bias)
+    sampling = service.sampling(request)
+
+    def build() -> tuple[ToolPlan | None, Constraint]:
+        text = None if ask is None else ask.constraint(service.vocabulary)
+        if tools is None:
+            return None, any_text() if text is None else text
+        plan = ToolPlan(tools, text, service.vocabulary)
+        return plan, plan.constraint
+
+    param = "tools" if tools is not None else ask.param if ask is not None else "messages"
+    plan, guide = await service.guide(("chat", ask, tools), build, param)
+    messages = conversation(request.messages, tools, service.template)
+    shown = None if tools is None else tools.functions
+    prompt = await service.threaded(lambda: service.template.encode(messages, shown), "messages")
+    logprobs = (request.top_logprobs or 0) if request.logprobs else None
+    run = service.start(
+        [prompt],
+        guide,
+        limit=request.limit,
+        count=count,
+        sampling=sampling,
+        param="messages",
+        stops=request.stops,
+        logprobs=logprobs,
+        bias=bias,
+        presence=float(request.presence_penalty or 0),
+        frequency=float(request.frequency_penalty or 0),
+    )
+    return ChatAnswer(service, request, run, plan)

@@ -1,0 +1,190 @@
+"""Constraints become guides here: off the event loop, once for all who ask at the same time, within limits.
+
+Front ends are Python and may run for as long as a client makes them. What takes longer than ``compile_seconds`` is
+interrupted: an exception is raised in its thread (``PyThreadState_SetAsyncExc``), which Python code sees at once and
+the core when its call returns; these are bounded by ``max_nodes`` and ``fuel``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from guiderail.bitmask import allocate_token_bitmask
+from guiderail.constraint import Constraint
+from guiderail.errors import LimitError
+from guiderail.guide import Guide, compile
+from guiderail.server.metrics import Metrics
+from guiderail.server.options import ServerOptions
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Compiler", "interruptible"]
+
+
+class _Interrupted(BaseException):
+    """Raised in a thread that has taken too long; no ``except Exception`` on the way may hold it up."""
+
+
+class _Work:
+    """A function on a thread of its own, whose end can be awaited, and which can be interrupted."""
+
+    def __init__(
+        self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop, on_end: Callable[[], None] | None
+    ) -> None:
+        self.future: asyncio.Future[Any] = loop.create_future()
+        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+        self._function, self._loop, self._on_end = function, loop, on_end
+        self._lock = threading.Lock()
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="guiderail-compile", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            try:
+                result = self._function()
+            except Exception as raised:
+                error = raised
+            finally:
+                with self._lock:
+                    self._over = True
+        except _Interrupted:
+            error = error or asyncio.CancelledError()
+        try:
+            self._loop.call_soon_threadsafe(self._tell, result, error)
+        except RuntimeError:
+            return  # the loop has ended, and with it everyone who could ask
+
+    def _tell(self, result: Any, error: BaseException | None) -> None:
+        if self._on_end is not None:
+            self._on_end()
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        elif isinstance(error, asyncio.CancelledError):
+            self.future.cancel()
+        else:
+            self.future.set_exception(error)
+
+    def interrupt(self) -> None:
+        with self._lock:
+            if not self._over and self._thread.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread.ident), ctypes.py_object(_Interrupted)
+                )
+
+
+async def interruptible(function: Callable[[], Any], seconds: float, on_end: Callable[[], None] | None = None) -> Any:
+    """What a function returns that runs on a thread of its own, interrupted after so many seconds or on cancellation.
+
+    Args:
+        on_end: called on the event loop when the thread has ended, which may be after the interruption.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    work = _Work(function, asyncio.get_running_loop(), on_end)
+    try:
+        return await asyncio.wait_for(asyncio.shield(work.future), seconds)
+    finally:
+        work.interrupt()
+
+
+class _Shared:
+    """One compilation, and how many wait for it."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.task: asyncio.Task[Any] | None = None
+
+
+class Compiler:
+    """Compiled constraints by a key of what was asked for; the work of one event loop."""
+
+    def __init__(self, vocabulary: Vocabulary, options: ServerOptions, metrics: Metrics) -> None:
+        self.vocabulary, self.options, self.metrics = vocabulary, options, metrics
+        self._cache: OrderedDict[Hashable, tuple[Any, Guide]] = OrderedDict()
+        self._shared: dict[Hashable, _Shared] = {}
+        self._slots = asyncio.Semaphore(options.compile_workers)
+
+    async def guide(self, key: Hashable, build: Callable[[], tuple[Any, Constraint]]) -> tuple[Any, Guide]:
+        """What ``build`` returns first, with the guide of the constraint that it returns second.
+
+        Args:
+            key: equal keys are the same constraint.
+            build: runs on another thread, and only where the key is new.
+
+        Raises:
+            GuiderailError: as ``build`` and :func:`guiderail.compile` raise.
+            LimitError: ``compile-timeout``.
+        """
+        known = self._cache.get(key)
+        if known is not None:
+            self._cache.move_to_end(key)
+            self.metrics.cache_hits.inc()
+            return known
+        self.metrics.cache_misses.inc()
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = _Shared()
+            shared.task = asyncio.ensure_future(self._compile(key, build, shared))
+        assert shared.task is not None
+        shared.waiting += 1
+        try:
+            result: tuple[Any, Guide] = await asyncio.shield(shared.task)
+            return result
+        finally:
+            shared.waiting -= 1
+            if not shared.waiting and not shared.task.done():  # nobody wants it any more
+                shared.task.cancel()
+                self._forget(key, shared)
+
+    async def _compile(
+        self, key: Hashable, build: Callable[[], tuple[Any, Constraint]], shared: _Shared
+    ) -> tuple[Any, Guide]:
+        options = self.options
+
+        def work() -> tuple[Any, Guide]:
+            plan, constraint = build()
+            guide = compile(constraint, self.vocabulary, cache=False, max_nodes=options.max_nodes, fuel=options.fuel)
+            # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
+            guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
+            return plan, guide
+
+        began = time.monotonic()
+        try:
+            await asyncio.wait_for(self._slots.acquire(), options.compile_seconds)
+            left = options.compile_seconds - (time.monotonic() - began)
+            started = time.perf_counter()
+            made: tuple[Any, Guide] = await interruptible(work, max(left, 0.001), self._slots.release)
+            self.metrics.compile_seconds.observe(time.perf_counter() - started)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise LimitError(
+                f"the constraint was not compiled within {options.compile_seconds:g} seconds; simplify it",
+                code="compile-timeout",
+            ) from None
+        finally:
+            self._forget(key, shared)
+        self._cache[key] = made
+        self._make_room()
+        return made
+
+    def _forget(self, key: Hashable, shared: _Shared) -> None:
+        if self._shared.get(key) is shared:
+            del self._shared[key]
+
+    def _make_room(self) -> None:
+        while len(self._cache) > self.options.max_cached_guides:
+            self._cache.popitem(last=False)
+        total = sum(guide.memory_size_bytes() for _, guide in self._cache.values())
+        while total > self.options.max_cached_bytes and len(self._cache) > 1:
+            _, (_, guide) = self._cache.popitem(last=False)
+            total -= guide.memory_size_bytes()

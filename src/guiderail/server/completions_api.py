@@ -1,0 +1,127 @@
+"""``POST /v1/completions``: the older interface, a prompt continued as it stands."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+from guiderail.constraint import Constraint, any_text
+from guiderail.server.constraints import ask_of
+from guiderail.server.errors import ApiError
+from guiderail.server.http import sse
+from guiderail.server.rows import Delta, TokenInfo, token_text
+from guiderail.server.schemas import CompletionRequest
+from guiderail.server.service import Run, Service
+
+__all__ = ["CompletionAnswer", "start_completion"]
+
+
+class CompletionAnswer:
+    """A completion on its way: to be had whole, or as events."""
+
+    def __init__(self, service: Service, request: CompletionRequest, run: Run, count: int) -> None:
+        self._service, self._request, self.run, self._count = service, request, run, count
+        self._id = f"cmpl-{uuid.uuid4().hex}"
+        self._created = int(time.time())
+
+    def _body(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        head = {"id": self._id, "object": "text_completion", "created": self._created, "model": self._service.name}
+        return {**head, "choices": choices}
+
+    async def whole(self) -> dict[str, Any]:
+        """The answer when all of it is there."""
+        choices = []
+        for i, text in enumerate(await self.run.texts(self._count)):
+            assert text.end is not None
+            logprobs = None if self._request.logprobs is None else self._logprobs(text.tokens, 0)
+            choices.append({"index": i, "text": text.text, "logprobs": logprobs, "finish_reason": text.end.reason})
+        return {**self._body(choices), "usage": self.run.usage()}
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The answer as server-sent events."""
+        options = self._request.stream_options
+        with_usage = bool(options and options.include_usage)
+        offsets = [0] * self._count
+
+        def chunk(index: int, text: str, reason: str | None = None, logprobs: Any = None) -> bytes:
+            body = self._body([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}])
+            return sse({**body, "usage": None} if with_usage else body)
+
+        try:
+            async for event in self.run.events():
+                if isinstance(event, Delta):
+                    told = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
+                    offsets[event.index] += len(event.text)
+                    yield chunk(event.index, event.text, None, told)
+                else:
+                    yield chunk(event.index, "", event.reason)
+            if with_usage:
+                yield sse({**self._body([]), "usage": self.run.usage()})
+            yield sse("[DONE]")
+        except ApiError as error:
+            self._service.metrics.errors.labels(error.code).inc()
+            yield sse(error.body())
+        finally:
+            self.run.cancel()
+
+    def _logprobs(self, tokens: list[TokenInfo], offset: int) -> dict[str, Any]:
+        """The older form: lists side by side. ``text_offset`` counts characters."""
+        vocabulary = self._service.vocabulary
+        told: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        for info in tokens:
+            text = token_text(vocabulary, info.token)["token"]
+            told["tokens"].append(text)
+            told["token_logprobs"].append(info.logprob)
+            told["top_logprobs"].append({token_text(vocabulary, t)["token"]: value for t, value in info.top})
+            told["text_offset"].append(offset)
+            offset += len(text)
+        return told
+
+
+async def start_completion(service: Service, request: CompletionRequest) -> CompletionAnswer:
+    """Compiles what a request asks for and hands its texts to the engine.
+
+    Raises:
+        ApiError: something in it is wrong, or does not fit.
+    """
+    service.check_model(request.model)
+    given = request.prompt
+    single = isinstance(given, str) or (len(given) > 0 and isinstance(given[0], int))
+    prompts: list[Any] = [given] if single else list(given)
+    count = len(prompts) * (request.n or 1)
+    if not 1 <= count <= service.options.max_n:
+        most = service.options.max_n
+        raise ApiError(400, f"prompts times n are from 1 to {most} here", code="invalid-request", param="prompt")
+    ask = ask_of(request)
+    bias = service.bias(request.logit_bias)
+    sampling = service.sampling(request)
+
+    def build() -> tuple[None, Constraint]:
+        return None, any_text() if ask is None else ask.constraint(service.vocabulary)
+
+    _, guide = await service.guide(("text", ask), build, "prompt" if ask is None else ask.param)
+
+    def encode() -> list[list[int]]:
+        return [p if isinstance(p, list) else service.model.encode(p, chat=False) for p in prompts]
+
+    ids = await service.threaded(encode, "prompt")
+    if any(not 0 <= token < service.model.logits_size for row in ids for token in row):
+        raise ApiError(
+            400, "prompt: there are token ids that the model does not have", code="bad-token", param="prompt"
+        )
+    run = service.start(
+        ids,
+        guide,
+        limit=request.max_tokens,
+        count=request.n or 1,
+        sampling=sampling,
+        param="prompt",
+        stops=request.stops,
+        logprobs=request.logprobs,
+        bias=bias,
+        presence=float(request.presence_penalty or 0),
+        frequency=float(request.frequency_penalty or 0),
+    )
+    return CompletionAnswer(service, request, run, count)

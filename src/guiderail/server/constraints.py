@@ -1,0 +1,215 @@
+"""From what a request asks the text to be, to a constraint.
+
+| where | what |
+|---|---|
+| ``response_format``, ``text.format`` | ``text``, ``json_object``, ``json_schema``, ``structural_tag`` |
+| ``structured_outputs`` | ``json``, ``regex``, ``choice``, ``grammar``, ``json_object``, ``structural_tag`` |
+| ``guided_json``, ``guided_regex``, ``guided_choice``, ``guided_grammar`` | the same, as older clients send them |
+| ``regex``, ``ebnf`` | the same, as SGLang's clients send them |
+
+A request may ask in one place only. Asking is described by an :class:`Ask`: plain data, so that equal requests share a
+compiled constraint.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail.constraint import Constraint, choice
+from guiderail.errors import GuiderailError
+from guiderail.server.errors import ApiError, from_guiderail
+
+if TYPE_CHECKING:
+    from guiderail.server.schemas import Sampled, StructuredOutputs
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Ask", "ask_of", "ask_of_format", "ask_of_structured", "grammar_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One constraint, as asked for.
+
+    Attributes:
+        kind: ``json``, ``regex``, ``choice``, ``grammar``, ``structural_tag``.
+        value: JSON of the schema, the tag or the choices; the pattern; the grammar.
+        param: the parameter of the request that says so.
+        compact: no white space in JSON.
+    """
+
+    kind: str
+    value: str
+    param: str
+    compact: bool = False
+
+    def constraint(self, vocabulary: Vocabulary) -> Constraint:
+        """Builds the constraint; may take long.
+
+        Args:
+            vocabulary: of the model, whose special tokens a structural tag may name.
+
+        Raises:
+            ApiError: 400 with the code and the place of what is wrong.
+        """
+        try:
+            return self._build(vocabulary)
+        except GuiderailError as error:
+            raise from_guiderail(error, self.param) from error
+
+    def _build(self, vocabulary: Vocabulary) -> Constraint:
+        if self.kind == "json":
+            from guiderail.frontends.json_schema import json_schema
+
+            layout = "compact" if self.compact else "flexible"
+            return json_schema(self.value, property_order="declared", layout=layout)
+        if self.kind == "regex":
+            from guiderail.frontends.regex import regex
+
+            return regex(self.value)
+        if self.kind == "choice":
+            return choice(json.loads(self.value))
+        if self.kind == "grammar":
+            return grammar_of(self.value, None)
+        from guiderail.frontends.tools import structural_tag
+
+        return structural_tag(json.loads(self.value), vocabulary=vocabulary)
+
+
+def grammar_of(text: str, syntax: str | None) -> Constraint:
+    """The constraint of a grammar; without a syntax it is GBNF where it holds ``::=``, else Lark.
+
+    Raises:
+        GuiderailError: the grammar is malformed.
+    """
+    from guiderail.frontends.grammar import grammar
+
+    return grammar(text, syntax=syntax or ("gbnf" if "::=" in text else "lark"))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _wrong(message: str, param: str, code: str = "invalid-request") -> ApiError:
+    return ApiError(400, f"{param}: {message}", code=code, param=param)
+
+
+def _schema_ask(schema: Any, param: str, compact: bool = False) -> Ask:
+    if isinstance(schema, str):
+        text = schema.strip()
+    elif isinstance(schema, dict | bool):
+        text = _json(schema)
+    else:
+        raise _wrong("a JSON Schema is an object", param)
+    return Ask("json", text, param, compact)
+
+
+_ANY_OBJECT = _json({"type": "object"})
+
+
+def ask_of_format(given: dict[str, Any] | None, param: str) -> Ask | None:
+    """What ``response_format`` or ``text.format`` asks for; None for plain text.
+
+    The Responses interface has the members of ``json_schema`` beside ``type``, which is accepted for both.
+    """
+    if given is None:
+        return None
+    kind = given.get("type")
+    known = {"type"}
+    result: Ask | None
+    if kind == "text":
+        result = None
+    elif kind == "json_object":  # clients of before json_schema put a schema here
+        known |= {"schema"}
+        schema = given.get("schema")
+        result = Ask("json", _ANY_OBJECT, param) if schema is None else _schema_ask(schema, f"{param}.schema")
+    elif kind == "json_schema":
+        known |= {"json_schema"}
+        inner, place = given.get("json_schema"), f"{param}.json_schema"
+        if inner is None:
+            known |= {"name", "schema", "strict", "description"}
+            inner, place = given, param
+        elif not isinstance(inner, dict):
+            raise _wrong("an object with a schema is expected", place)
+        else:
+            _refuse_others(inner, {"name", "schema", "strict", "description"}, place)
+        if "schema" not in inner or inner["schema"] is None:
+            raise _wrong("there is no schema", f"{place}.schema")
+        result = _schema_ask(inner["schema"], f"{place}.schema")
+    elif kind == "structural_tag":
+        return Ask("structural_tag", _json(given), param)
+    else:
+        raise _wrong(f"type is one of text, json_object, json_schema and structural_tag, not {kind!r}", f"{param}.type")
+    _refuse_others(given, known, param)
+    return result
+
+
+def _refuse_others(given: dict[str, Any], known: set[str], param: str) -> None:
+    for name in given:
+        if name not in known:
+            raise _wrong(f"{name} is not known here; it is refused rather than ignored", param, "unknown-parameter")
+
+
+def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
+    """What ``structured_outputs`` asks for."""
+    if given is None:
+        return None
+    fields = {
+        "json": given.json_,
+        "regex": given.regex,
+        "choice": given.choice,
+        "grammar": given.grammar,
+        "json_object": given.json_object or None,
+        "structural_tag": given.structural_tag,
+    }
+    asked = [name for name, value in fields.items() if value is not None]
+    if len(asked) != 1:
+        raise _wrong(
+            f"exactly one of {', '.join(fields)} is expected, not {' and '.join(asked) or 'none'}",
+            "structured_outputs",
+            "several-constraints" if asked else "invalid-request",
+        )
+    (kind,) = asked
+    value, param, compact = fields[kind], f"structured_outputs.{asked[0]}", given.disable_any_whitespace
+    if kind == "json":
+        return _schema_ask(value, param, compact)
+    if kind == "json_object":
+        return Ask("json", _ANY_OBJECT, param, compact)
+    if compact:
+        raise _wrong("disable_any_whitespace goes with json and json_object only", param)
+    if kind == "choice":
+        return Ask("choice", _json(value), param)
+    if kind == "structural_tag":
+        return Ask("structural_tag", value if isinstance(value, str) else _json(value), param)
+    return Ask(kind, str(value), param)
+
+
+def ask_of(request: Sampled) -> Ask | None:
+    """The one constraint on the text of a request, or None.
+
+    Raises:
+        ApiError: 400: there are several, or one is malformed.
+    """
+    asks = [ask_of_format(request.response_format, "response_format"), ask_of_structured(request.structured_outputs)]
+    if request.guided_json is not None:
+        asks.append(_schema_ask(request.guided_json, "guided_json"))
+    if request.guided_choice is not None:
+        asks.append(Ask("choice", _json(request.guided_choice), "guided_choice"))
+    for name, kind in {
+        "guided_regex": "regex", "guided_grammar": "grammar", "regex": "regex", "ebnf": "grammar"
+    }.items():  # fmt: skip
+        value = getattr(request, name)
+        if value is not None:
+            asks.append(Ask(kind, value, name))
+    given = [ask for ask in asks if ask is not None]
+    if len(given) > 1:
+        names = " and ".join(ask.param for ask in given)
+        raise ApiError(
+            400,
+            f"{names} both constrain the text; give one of them",
+            code="several-constraints",
+            param=given[1].param,
+        )
+    return given[0] if given else None

@@ -1,0 +1,376 @@
+"""The thread that runs the model.
+
+Texts that wait are taken up in the order in which they came, as many at once as there is room for, and share a
+session of the model: each step of a session is one forward pass over all of its texts. Sessions take steps in turn.
+So a text that arrives while others are written waits for one step, not for their end, and what arrives together
+runs together. Where a session can clear a row (``clear_row(row)``), a text that waits takes the row of one that has
+ended.
+
+Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``.
+
+A mask that takes long must not hold up the others: a text whose masks were slow has its masks made by a helper
+thread, and sits out the steps until they are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+from guiderail.errors import LimitError, ModelError
+from guiderail.models import Model
+from guiderail.models.base import Session
+from guiderail.server.metrics import Metrics
+from guiderail.server.options import ServerOptions
+from guiderail.server.rows import Job, Row, prepare
+
+__all__ = ["Engine", "Overloaded", "TimedOut"]
+
+_SLOW_SECONDS = 0.02  # a mask beyond this is the last that the engine's own thread makes for its text
+_log = logging.getLogger("guiderail.server")
+
+
+class Overloaded(ModelError):
+    """More texts wait than may."""
+
+    code = "overloaded"
+
+
+class TimedOut(ModelError):
+    """A text was not finished in time."""
+
+    code = "timeout"
+
+
+class _Team:
+    """A session and the texts in its rows."""
+
+    def __init__(self, session: Session, length: int, rows: list[Row]) -> None:
+        self.session, self.length = session, length
+        self.rows: list[Row | None] = list(rows)
+        self.slow: dict[Row, Future[None] | None] = {}
+        self.clear_row: Callable[[int], None] | None = getattr(session, "clear_row", None)
+
+    @property
+    def cost(self) -> int:
+        """Tokens of cache."""
+        return len(self.rows) * self.length
+
+    def running(self) -> list[tuple[int, Row]]:
+        return [(i, row) for i, row in enumerate(self.rows) if row is not None]
+
+
+class Engine:
+    """Runs jobs on a model. Start it, submit jobs from any thread, stop it."""
+
+    def __init__(self, model: Model, options: ServerOptions, metrics: Metrics) -> None:
+        self.model, self.options, self.metrics = model, options, metrics
+        self._wake = threading.Condition()
+        self._queue: deque[Row] = deque()
+        self._teams: list[_Team] = []
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._helpers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="guiderail-mask")
+
+    # -- from any thread ---------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Starts the thread."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="guiderail-engine", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Gives up all texts and ends the thread."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        self._helpers.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive() and not self._stopping
+
+    @property
+    def load(self) -> tuple[int, int]:
+        """Texts being written, and texts that wait."""
+        return sum(len(team.running()) for team in list(self._teams)), len(self._queue)
+
+    def submit(self, job: Job) -> None:
+        """Puts the texts of a job in the queue.
+
+        Raises:
+            ModelError: ``context-full``: the prompt with its ``limit`` of tokens can never fit.
+            Overloaded: the queue is full.
+        """
+        need = len(job.prompt) + job.limit
+        room = min(self.model.context_length, self.options.max_cached_tokens)
+        if need > room:
+            raise ModelError(
+                f"the prompt has {len(job.prompt)} tokens and up to {job.limit} are to follow, but a text has room for "
+                f"{room}; shorten the prompt or lower max_tokens",
+                code="context-full",
+            )
+        rows = [Row(job, number) for number in range(job.count)]
+        with self._wake:
+            if self._stopping:
+                raise ModelError("the server is shutting down", code="closed")
+            if self._queue and len(self._queue) + len(rows) > self.options.max_queue:
+                raise Overloaded(f"{len(self._queue)} texts are waiting already; try again later")
+            self._queue.extend(rows)
+            self.metrics.waiting.set(len(self._queue))
+            self._wake.notify_all()
+
+    # -- the thread --------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._stopping or self._queue or self._teams):
+                    self._wake.wait()
+                if self._stopping:
+                    break
+            try:
+                self._admit()
+                self._measure()
+                moved = False
+                for team in list(self._teams):
+                    moved |= self._turn(team)
+                if not moved and self._teams:
+                    self._await_masks()
+            except Exception as error:  # whatever it is, others must be served after it
+                _log.exception("a step failed")
+                for team in list(self._teams):
+                    self._disband(team, error)
+        gone = ModelError("the server is shutting down", code="closed")
+        for team in list(self._teams):
+            self._disband(team, gone)
+        with self._wake:
+            rest = list(self._queue)
+            self._queue.clear()
+        for row in rest:
+            row.fail(gone)
+        self._measure()
+
+    def _measure(self) -> None:
+        self.metrics.waiting.set(len(self._queue))
+        self.metrics.running.set(sum(len(team.running()) for team in self._teams))
+        self.metrics.reserved_tokens.set(sum(team.cost for team in self._teams))
+
+    # -- who may run -------------------------------------------------------------------------------------------
+    def _admit(self) -> None:
+        """Takes up texts that wait, in their order, as far as there is room."""
+        with self._wake:
+            stays = deque(row for row in self._queue if not self._given_up(row))
+            self._queue = stays
+        for team in self._teams:
+            if team.clear_row is not None:
+                self._fill_rows(team, team.clear_row)
+        rows = self._next_rows()
+        if not rows:
+            return
+        length = max(row.need for row in rows)
+        try:
+            session = self.model.new_session(len(rows), length)
+        except ModelError as error:
+            if self._teams:  # room may come: they wait, in their order
+                with self._wake:
+                    self._queue.extendleft(reversed(rows))
+                return
+            if len(rows) > 1:  # less at a time
+                with self._wake:
+                    self._queue.extendleft(reversed(rows[1:]))
+                rows = rows[:1]
+                try:
+                    session = self.model.new_session(1, rows[0].need)
+                except ModelError as again:
+                    rows[0].fail(again)
+                    return
+            else:
+                rows[0].fail(error)
+                return
+        team = _Team(session, max(row.need for row in rows), rows)
+        self._teams.append(team)
+        for row in rows:
+            self._enter(row)
+
+    def _enter(self, row: Row) -> None:
+        self.metrics.prompt_tokens.inc(len(row.job.prompt))
+        row.begin()
+
+    def _fill_rows(self, team: _Team, clear_row: Callable[[int], None]) -> None:
+        for i, row in enumerate(team.rows):
+            if row is not None:
+                continue
+            with self._wake:
+                if not self._queue or self._queue[0].need > team.length:
+                    return
+                new = self._queue.popleft()
+            clear_row(i)
+            team.rows[i] = new
+            self._enter(new)
+
+    def _next_rows(self) -> list[Row]:
+        """The first of the queue that fit together into a session beside those that are open."""
+        running = sum(len(team.running()) for team in self._teams)
+        most = self.options.max_rows - running
+        if self.model.max_batch is not None:
+            most = min(most, self.model.max_batch)
+        room = self.options.max_cached_tokens - sum(team.cost for team in self._teams)
+        rows: list[Row] = []
+        longest = 0
+        with self._wake:
+            while self._queue and len(rows) < most:
+                longest = max(longest, self._queue[0].need)
+                if longest * (len(rows) + 1) > room:
+                    break
+                rows.append(self._queue.popleft())
+        return rows
+
+    def _given_up(self, row: Row) -> bool:
+        """Whether a text is no longer wanted; it is told so."""
+        if row.done:
+            return True
+        if row.job.cancelled:
+            row.done = True
+            self.metrics.cancelled.inc()
+            return True
+        if time.monotonic() > row.job.deadline:
+            self.metrics.cancelled.inc()
+            row.fail(TimedOut(f"the text was not finished within {self.options.request_seconds:g} seconds"))
+            return True
+        since = row.mask_since
+        spent = row.mask_seconds + (0.0 if since is None else time.perf_counter() - since)
+        if spent > self.options.mask_seconds:
+            row.fail(
+                LimitError(
+                    f"the masks of this text took more than {self.options.mask_seconds:g} seconds; the constraint is "
+                    "too hard",
+                    code="mask-timeout",
+                )
+            )
+            return True
+        return False
+
+    # -- one step of a session ---------------------------------------------------------------------------------
+    def _turn(self, team: _Team) -> bool:
+        """One step; returns whether anything was done."""
+        self._leave(team)
+        if not team.running():
+            self._close(team)
+            return True
+        for _, row in team.running():
+            self._ready(team, row)
+        feed, wanted = self._portions(team)
+        if not any(feed):
+            return any(row.done for _, row in team.running())
+        started = time.perf_counter()
+        try:
+            logits = team.session.feed(feed)
+        except Exception as error:
+            self._disband(team, error)
+            return True
+        self.metrics.model_seconds.inc(time.perf_counter() - started)
+        self.metrics.steps.inc()
+        for i, row in wanted:
+            spent = row.mask_seconds
+            try:
+                token, info = row.sample(logits[i])
+                row.take(token, info)
+            except Exception as error:
+                row.fail(error)
+            self.metrics.mask_seconds.inc(row.mask_seconds - spent)
+        return True
+
+    def _ready(self, team: _Team, row: Row) -> None:
+        """Sees to the mask of a text: here, or by a helper if its masks have been slow."""
+        if row.ready or row.done:
+            return
+        if row in team.slow:
+            work = team.slow[row]
+            if work is None:
+                team.slow[row] = self._helpers.submit(self._prepare, row)
+            elif work.done():
+                team.slow[row] = None
+            return
+        spent = row.mask_seconds
+        self._prepare(row)
+        if row.mask_seconds - spent > _SLOW_SECONDS:
+            team.slow[row] = None
+
+    def _prepare(self, row: Row) -> None:
+        spent = row.mask_seconds
+        try:
+            prepare(row)
+        except Exception as error:
+            row.fail(error)
+        self.metrics.mask_seconds.inc(row.mask_seconds - spent)
+
+    def _portions(self, team: _Team) -> tuple[list[list[int]], list[tuple[int, Row]]]:
+        """What each row is fed, prompts in portions, and the rows whose logits then are those of their next token."""
+        left = self.options.prefill_tokens
+        feed: list[list[int]] = [[] for _ in team.rows]
+        wanted = []
+        for i, row in team.running():
+            if row.done or (row in team.slow and not self._free(team, row)):
+                continue
+            if not row.ready:
+                continue
+            share = min(len(row.pending), max(left, 1 if len(row.pending) == 1 else 0))
+            feed[i], row.pending = row.pending[:share], row.pending[share:]
+            left -= share
+            if share and not row.pending:
+                wanted.append((i, row))
+        return feed, wanted
+
+    @staticmethod
+    def _free(team: _Team, row: Row) -> bool:
+        """Whether no helper is at work on a slow row."""
+        work = team.slow[row]
+        if work is not None and work.done():
+            work = team.slow[row] = None
+        return work is None
+
+    def _await_masks(self) -> None:
+        """Nothing can be computed before a helper is done: waits for one, shortly."""
+        works = [work for team in self._teams for work in team.slow.values() if work is not None]
+        if works:
+            wait(works, timeout=0.05, return_when="FIRST_COMPLETED")
+
+    # -- ends ----------------------------------------------------------------------------------------------------
+    def _leave(self, team: _Team) -> None:
+        """Lets go of the texts that have ended or are not wanted any more."""
+        for i, row in team.running():
+            given_up = self._given_up(row)
+            if row in team.slow and not self._free(team, row):
+                continue  # a helper holds its matcher
+            if row.done or given_up:
+                self._count(row)
+                team.rows[i] = None
+                team.slow.pop(row, None)
+
+    def _count(self, row: Row) -> None:
+        self.metrics.generated_tokens.inc(len(row.tokens))
+        self.metrics.forced_tokens.inc(row.forced)
+
+    def _close(self, team: _Team) -> None:
+        self._teams.remove(team)
+        team.session.close()
+
+    def _disband(self, team: _Team, error: Exception) -> None:
+        """Fails all texts of a session and closes it."""
+        wait([work for work in team.slow.values() if work is not None], timeout=5)
+        for _, row in team.running():
+            self._count(row)
+            row.fail(error)
+        team.rows = []
+        if team in self._teams:
+            self._teams.remove(team)
+        try:
+            team.session.close()
+        except Exception:
+            _log.exception("a session could not be closed")

@@ -1,0 +1,81 @@
+"""What goes wrong, in the shape that OpenAI's clients read.
+
+    {"error": {"message": …, "type": "invalid_request_error", "param": "response_format", "code": "invalid-schema",
+               "pointer": "#/properties/age", "span": [3, 7]}}
+
+``code`` is the stable code of a guiderail error; ``pointer`` and ``span`` say where in the schema or the pattern.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guiderail.errors import GuiderailError, LimitError, ModelError
+
+__all__ = ["ApiError", "from_guiderail", "from_validation"]
+
+
+class ApiError(Exception):
+    """An answer other than success.
+
+    Attributes:
+        status: of HTTP.
+        message: what is wrong and what to do about it.
+        code: machine-readable, stable.
+        param: the parameter of the request at fault, or None.
+        place: more members of the error object (``pointer``, ``span``).
+    """
+
+    def __init__(
+        self, status: int, message: str, *, code: str, param: str | None = None, place: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param, self.place = status, message, code, param, place or {}
+
+    @property
+    def kind(self) -> str:
+        """OpenAI's ``type`` of the error."""
+        if self.status == 401:
+            return "authentication_error"
+        if self.status == 429:
+            return "rate_limit_error"
+        return "invalid_request_error" if self.status < 500 else "server_error"
+
+    def body(self) -> dict[str, Any]:
+        """The JSON of the answer."""
+        error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        return {"error": {**error, **self.place}}
+
+    def headers(self) -> dict[str, str]:
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
+        return {"Retry-After": "1"} if self.status == 503 else {}
+
+
+_BUSY = {"no-room", "busy", "closed", "decode", "bad-logits"}  # of ModelError: not what the request got wrong
+
+
+def from_guiderail(error: GuiderailError, param: str | None = None) -> ApiError:
+    """The answer to what guiderail refuses: 400 with its code and place, 500 where the model itself fails."""
+    place: dict[str, Any] = {}
+    pointer = getattr(error, "pointer", None) or getattr(error.__cause__, "pointer", None)
+    if pointer is not None:
+        place["pointer"] = pointer
+    if error.span is not None:
+        place["span"] = list(error.span)
+    status = 500 if isinstance(error, ModelError) and error.code in _BUSY else 400
+    message = error.message if error.span is None else error.render()
+    if isinstance(error, LimitError):
+        message += " (a limit of this server)"
+    return ApiError(status, message, code=error.code, param=param, place=place)
+
+
+def from_validation(problems: list[Any]) -> ApiError:
+    """The answer to a request that does not have the form of one, by the first problem that pydantic found."""
+    first = problems[0]
+    where = ".".join(str(part) for part in first["loc"]) or None
+    if first["type"] == "extra_forbidden":
+        message = f"{where} is not a parameter that this server knows; it is refused rather than ignored"
+        return ApiError(400, message, code="unknown-parameter", param=where)
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    return ApiError(400, f"{where}: {reason}" if where else reason, code="invalid-request", param=where)

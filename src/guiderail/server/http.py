@@ -1,0 +1,178 @@
+"""Reading requests and writing events, with an eye on clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.responses import JSONResponse, Response
+
+from guiderail.server.errors import ApiError, from_validation
+from guiderail.server.metrics import Metrics
+
+__all__ = ["Events", "Gate", "Gone", "read", "sse", "while_listening"]
+
+T = TypeVar("T")
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class Gone(Exception):
+    """The client closed the connection before it had an answer."""
+
+
+async def read(request: Request, form: type[Form], limit: int) -> Form:
+    """The body of a request in its form.
+
+    Args:
+        limit: bytes it may have.
+
+    Raises:
+        ApiError: 413 when it is larger, 400 when it is not JSON or not of the form.
+        Gone: the client left while sending.
+    """
+    too_large = ApiError(413, f"the request has more than the {limit:,} bytes that are allowed", code="body-too-large")
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > limit:
+        raise too_large
+    body = bytearray()
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Gone
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise too_large
+        if not message.get("more_body", False):
+            break
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, f"the body is not JSON: {error}", code="invalid-json") from None
+    if not isinstance(data, dict):
+        raise ApiError(400, "the body is not a JSON object", code="invalid-json")
+    try:
+        made: Form = form.model_validate(data)
+        return made
+    except ValidationError as error:
+        raise from_validation(error.errors(include_url=False, include_input=False)) from None
+    except RecursionError:
+        raise ApiError(400, "the body is nested too deep", code="invalid-json") from None
+
+
+async def _left(receive: Callable[[], Awaitable[Any]]) -> None:
+    """Returns when the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_listening(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which is cancelled at once when the client leaves.
+
+    Raises:
+        Gone: it left.
+    """
+    task = asyncio.ensure_future(work)
+    left = asyncio.ensure_future(_left(request.receive))
+    try:
+        await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise Gone
+    finally:
+        for one in (task, left):
+            if not one.done():
+                one.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await one
+
+
+def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
+    """One server-sent event."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
+
+
+class Gate:
+    """Asks for the API key under ``/v1``, and counts answers by path and status.
+
+    Plain ASGI: what wraps ``receive`` and ``send`` would keep a response from seeing that its client has left.
+    """
+
+    def __init__(self, app: Any, api_key: str | None, metrics: Metrics) -> None:
+        self._app, self._key, self._metrics = app, api_key, metrics
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def watch(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                path = scope["path"] if status not in (404, 405) else "other"
+                path = "/v1/models" if path.startswith("/v1/models") else path
+                self._metrics.requests.labels(path if status != 401 else "/v1", str(status)).inc()
+            await send(message)
+
+        app = self._app
+        if scope["path"].startswith("/v1") and not self._admits(scope):
+            error = ApiError(401, "the API key is missing or wrong", code="invalid-api-key", param=None)
+            self._metrics.errors.labels(error.code).inc()
+            app = JSONResponse(error.body(), error.status, error.headers())
+        await app(scope, receive, watch)
+
+    def _admits(self, scope: Any) -> bool:
+        if self._key is None:
+            return True
+        said = dict(scope["headers"]).get(b"authorization", b"")
+        scheme, _, key = said.partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(key, self._key.encode())
+
+
+class Events(Response):
+    """A response of server-sent events, closed as soon as the client leaves.
+
+    ``events`` is closed in any case, so that its ``finally`` frees what it holds; ``on_end`` is called last, and
+    also if the response never began.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+        self.status_code, self.background = 200, None
+        self._events, self._on_end = events, on_end
+        self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        writing = asyncio.ensure_future(self._write(send))
+        left = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait({writing, left}, return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
+        finally:
+            for one in (writing, left):
+                if not one.done():
+                    one.cancel()
+                    with suppress(asyncio.CancelledError, Exception):
+                        await one
+            self._on_end()
+
+    async def _write(self, send: Any) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            async for chunk in self._events:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except OSError:  # a connection that broke while an event was being sent
+            return
+        finally:
+            close = getattr(self._events, "aclose", None)
+            if close is not None:
+                await close()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,0 +1,106 @@
+"""Messages as clients send them, made into what a chat template reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from guiderail.server.errors import ApiError
+from guiderail.server.schemas import Message
+
+if TYPE_CHECKING:
+    from guiderail.server.chat_template import ChatTemplate
+    from guiderail.server.tools import ToolSet
+
+__all__ = ["conversation", "text_of"]
+
+_TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+def text_of(content: Any, param: str) -> str:
+    """The text of a message's content, whose parts must all be text.
+
+    Raises:
+        ApiError: 400 ``unsupported-content`` for images, sounds, files.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for i, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        text = part.get("refusal" if kind == "refusal" else "text") if isinstance(part, dict) else None
+        if kind not in (*_TEXT_PARTS, "refusal") or not isinstance(text, str):
+            raise ApiError(
+                400,
+                f"{param}[{i}]: a part of type {kind!r} cannot be shown to this model; only text can",
+                code="unsupported-content",
+                param=param,
+            )
+        texts.append(text)
+    return "".join(texts)
+
+
+def conversation(messages: Sequence[Message], tools: ToolSet | None, template: ChatTemplate) -> list[dict[str, Any]]:
+    """Messages for a template: contents are texts, arguments of calls are objects.
+
+    For a template that knows no tools, they are described in the system message, and calls and their results are put
+    into words.
+    """
+    shown: list[dict[str, Any]] = []
+    plain = not template.knows_tools
+    for i, message in enumerate(messages):
+        param = f"messages.{i}"
+        turn = {**message.model_dump(exclude_none=True), "content": text_of(message.content, f"{param}.content")}
+        if turn["role"] == "developer" and not template.knows_developer:
+            turn["role"] = "system"
+        if turn["role"] == "function":
+            turn["role"] = "tool"
+        if turn.get("tool_calls"):
+            calls = [_call(call, f"{param}.tool_calls.{k}") for k, call in enumerate(turn["tool_calls"])]
+            if plain:
+                del turn["tool_calls"]
+                written = "\n".join(_written(call) for call in calls)
+                turn["content"] = f"{turn['content']}\n{written}".strip()
+            else:
+                turn["tool_calls"] = calls
+        if plain and turn["role"] == "tool":
+            turn = {"role": "user", "content": f"<tool_response>\n{turn['content']}\n</tool_response>"}
+        shown.append(turn)
+    if tools is not None and (plain or tools.customs):
+        _describe(shown, tools.description(with_functions=plain))
+    return shown
+
+
+def _describe(shown: list[dict[str, Any]], text: str) -> None:
+    """Puts the description of tools into the system message."""
+    if shown and shown[0]["role"] == "system":
+        shown[0] = {**shown[0], "content": f"{shown[0]['content']}\n\n{text}".strip()}
+    else:
+        shown.insert(0, {"role": "system", "content": text})
+
+
+def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
+    """A call of an earlier turn, its arguments read."""
+    kind = call.get("type", "function")
+    inner = call.get(kind)
+    if kind not in ("function", "custom") or not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+        raise ApiError(400, f"{param}: this is no call of a function or a custom tool", code="invalid-request",
+                       param=param)  # fmt: skip
+    if kind == "custom":
+        arguments: Any = {"input": inner.get("input", "")}
+    else:
+        arguments = inner.get("arguments", "")
+        try:
+            arguments = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+        except (ValueError, RecursionError) as error:
+            raise ApiError(
+                400, f"{param}.function.arguments: this is not JSON: {error}", code="invalid-request", param=param
+            ) from None
+    return {"id": call.get("id", ""), "type": "function", "function": {"name": inner["name"], "arguments": arguments}}
+
+
+def _written(call: dict[str, Any]) -> str:
+    return f"<tool_call>\n{json.dumps(call['function'], ensure_ascii=False)}\n</tool_call>"

@@ -1,0 +1,95 @@
+"""The limits of a server, in one place: each with its unit, its default and what happens beyond it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+from guiderail.errors import ModelError
+
+__all__ = ["ServerOptions"]
+
+_WHOLE = {
+    "max_body_bytes": 1024,
+    "max_nodes": 1000,
+    "fuel": 1000,
+    "compile_workers": 1,
+    "max_cached_guides": 1,
+    "max_cached_bytes": 0,
+    "max_rows": 1,
+    "max_queue": 0,
+    "max_cached_tokens": 32,
+    "max_n": 1,
+    "default_max_tokens": 1,
+    "prefill_tokens": 16,
+}
+_SECONDS = ("compile_seconds", "request_seconds", "mask_seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How a server behaves.
+
+    Attributes:
+        served_name: what clients call the model; by default its own name. Other names are answered with 404.
+        api_key: what clients must send as ``Authorization: Bearer …`` to paths under ``/v1``; None: nothing.
+        cors_origins: origins whose pages may call the server from a browser; none by default. ``*`` means all.
+        chat_template: a Jinja template to use instead of the model's own.
+        tool_format: how the model writes tool calls, a format of :func:`guiderail.tool_calls`; None: found out from
+            the chat template.
+        max_body_bytes: of a request; beyond: 413.
+        compile_seconds: for one constraint; beyond: 400 ``compile-timeout``.
+        max_nodes: expressions of one constraint (about 100 bytes each); beyond: 400 ``nodes``.
+        fuel: states that one emptiness test may visit; beyond: 400 ``fuel``.
+        compile_workers: constraints compiled at once; others wait, their waiting counts to ``compile_seconds``.
+        max_cached_guides: compiled constraints kept for later requests.
+        max_cached_bytes: that they may hold together; the longest unused go first.
+        max_rows: texts being written at once; others wait in turn.
+        max_queue: texts that may wait; beyond: 503 ``overloaded``.
+        max_cached_tokens: tokens of key-value cache that all running texts may reserve together; what does not fit
+            waits. A single text that needs more: 400 ``context-full``.
+        max_n: texts that one request may ask for; beyond: 400.
+        default_max_tokens: tokens to write where a request does not say (at most what the context has room for).
+        prefill_tokens: tokens of prompts read in one step of the model, between which others get their turn.
+        request_seconds: from the end of compilation; beyond: 504 ``timeout``, or an error event in a stream.
+        mask_seconds: that the masks of one text may take altogether; beyond: 400 ``mask-timeout``.
+
+    Raises:
+        ModelError: ``bad-option``.
+    """
+
+    served_name: str | None = None
+    api_key: str | None = None
+    cors_origins: tuple[str, ...] = ()
+    chat_template: str | None = None
+    tool_format: str | None = None
+    max_body_bytes: int = 8 << 20
+    compile_seconds: float = 10.0
+    max_nodes: int = 2_000_000
+    fuel: int = 100_000
+    compile_workers: int = 2
+    max_cached_guides: int = 128
+    max_cached_bytes: int = 256 << 20
+    max_rows: int = 32
+    max_queue: int = 256
+    max_cached_tokens: int = 32_768
+    max_n: int = 16
+    default_max_tokens: int = 1024
+    prefill_tokens: int = 512
+    request_seconds: float = 600.0
+    mask_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name, least in _WHOLE.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ModelError(f"{name} must be a whole number from {least}, not {value!r}", code="bad-option")
+        for name in _SECONDS:
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+                raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
+        if self.api_key is not None and not self.api_key:
+            raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
+        for field in fields(self):
+            if field.name == "cors_origins" and isinstance(self.cors_origins, str):
+                raise ModelError("cors_origins is a tuple of origins", code="bad-option")

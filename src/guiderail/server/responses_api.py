@@ -1,0 +1,302 @@
+"""``POST /v1/responses``. Nothing is stored, so ``previous_response_id`` is refused."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from guiderail.constraint import Constraint, any_text
+from guiderail.server.constraints import ask_of_format, ask_of_structured
+from guiderail.server.errors import ApiError
+from guiderail.server.http import sse
+from guiderail.server.messages import conversation, text_of
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.rows import Delta
+from guiderail.server.schemas import Message, ResponsesRequest
+from guiderail.server.service import Run, Service
+from guiderail.server.tools import ToolPlan, response_tools
+
+__all__ = ["ResponseAnswer", "start_response"]
+
+
+def _id(kind: str) -> str:
+    return f"{kind}_{secrets.token_hex(16)}"
+
+
+class _Output:
+    """The items of a response as they grow, and the events that tell of it."""
+
+    def __init__(self) -> None:
+        self.items: list[dict[str, Any]] = []
+        self._open: dict[str, Any] | None = None  # the message that is being written
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def _place(self, item: dict[str, Any]) -> int:
+        return next(i for i, known in enumerate(self.items) if known is item)
+
+    def add(self, part: Part) -> list[dict[str, Any]]:
+        """Takes a part; returns its events."""
+        if isinstance(part, Content):
+            return self._content(part.text) if part.text else []
+        if isinstance(part, CallStart):
+            return self._close_message("completed") + self._start(part)
+        item = self._calls[part.number]
+        name, event = ("input", "custom_tool_call_input") if "input" in item else (
+            "arguments", "function_call_arguments",
+        )  # fmt: skip
+        where = {"item_id": item["id"], "output_index": self._place(item)}
+        if isinstance(part, CallInput):
+            item[name] += part.text
+            return [{"type": f"response.{event}.delta", **where, "delta": part.text}]
+        assert isinstance(part, CallEnd)
+        item["status"] = "completed"
+        done = {"type": f"response.{event}.done", **where, name: item[name]}
+        if name == "arguments":
+            done["name"] = item["name"]
+        return [done, {"type": "response.output_item.done", "output_index": self._place(item), "item": dict(item)}]
+
+    def _start(self, part: CallStart) -> list[dict[str, Any]]:
+        item: dict[str, Any]
+        if part.custom:
+            item = {"type": "custom_tool_call", "id": _id("ctc"), "call_id": part.id, "name": part.name, "input": ""}
+        else:
+            item = {"type": "function_call", "id": _id("fc"), "call_id": part.id, "name": part.name, "arguments": ""}
+        item["status"] = "in_progress"
+        self.items.append(item)
+        self._calls[part.number] = item
+        return [{"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": dict(item)}]
+
+    def _content(self, text: str) -> list[dict[str, Any]]:
+        events = []
+        if self._open is None:
+            self._open = {
+                "type": "message",
+                "id": _id("msg"),
+                "status": "in_progress",
+                "role": "assistant",
+                "content": [],
+            }
+            self.items.append(self._open)
+            place = len(self.items) - 1
+            events.append(
+                {"type": "response.output_item.added", "output_index": place, "item": {**self._open, "content": []}}
+            )
+            content = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            self._open["content"].append(content)
+            events.append({"type": "response.content_part.added", **self._where(), "part": dict(content)})
+        self._open["content"][0]["text"] += text
+        events.append({"type": "response.output_text.delta", **self._where(), "delta": text, "logprobs": []})
+        return events
+
+    def _where(self) -> dict[str, Any]:
+        assert self._open is not None
+        return {"item_id": self._open["id"], "output_index": self._place(self._open), "content_index": 0}
+
+    def _close_message(self, status: str) -> list[dict[str, Any]]:
+        if self._open is None:
+            return []
+        content = self._open["content"][0]
+        where = self._where()
+        self._open["status"] = status
+        item, self._open = self._open, None
+        return [
+            {"type": "response.output_text.done", **where, "text": content["text"], "logprobs": []},
+            {"type": "response.content_part.done", **where, "part": dict(content)},
+            {"type": "response.output_item.done", "output_index": where["output_index"], "item": dict(item)},
+        ]
+
+    def close(self, status: str) -> list[dict[str, Any]]:
+        """Ends what is open; a response always has an item."""
+        events = [] if self.items else self._content("")
+        events += self._close_message(status)
+        if status != "completed":
+            for item in self._calls.values():
+                if item is self.items[-1]:
+                    item["status"] = status
+        return events
+
+
+class ResponseAnswer:
+    """A response on its way: to be had whole, or as events."""
+
+    def __init__(self, service: Service, request: ResponsesRequest, run: Run, plan: ToolPlan | None) -> None:
+        self._service, self._request, self.run = service, request, run
+        self._reader: Reader | None = None if plan is None else plan.reader()
+        self._output = _Output()
+        self._id = _id("resp")
+        self._created = int(time.time())
+
+    def _body(self, status: str, **more: Any) -> dict[str, Any]:
+        request = self._request
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created,
+            "status": status,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": request.instructions,
+            "max_output_tokens": request.max_output_tokens,
+            "model": self._service.name,
+            "output": self._output.items,
+            "parallel_tool_calls": request.parallel_tool_calls is not False,
+            "previous_response_id": None,
+            "reasoning": {"effort": None, "summary": None},
+            "store": False,
+            "temperature": 1.0 if request.temperature is None else request.temperature,
+            "text": request.text or {"format": {"type": "text"}},
+            "tool_choice": request.tool_choice or "auto",
+            "tools": request.tools or [],
+            "top_p": 1.0 if request.top_p is None else request.top_p,
+            "truncation": "disabled",
+            "usage": None,
+            "user": request.user,
+            "metadata": request.metadata or {},
+            **more,
+        }
+
+    def _final(self, reason: str) -> dict[str, Any]:
+        usage = {
+            "input_tokens": self.run.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": self.run.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": self.run.prompt_tokens + self.run.completion_tokens,
+        }
+        if reason == "length":
+            return self._body("incomplete", incomplete_details={"reason": "max_output_tokens"}, usage=usage)
+        return self._body("completed", usage=usage, completed_at=int(time.time()))
+
+    async def _parts(self) -> AsyncIterator[tuple[list[Part], str | None]]:
+        """Parts as they come; with the last, why the text ended."""
+        reader = self._reader
+        async for event in self.run.events():
+            if isinstance(event, Delta):
+                yield [Content(event.text)] if reader is None else reader.feed(event.text), None
+            else:
+                yield [] if reader is None else reader.close(), event.reason
+
+    async def whole(self) -> dict[str, Any]:
+        """The answer when all of it is there."""
+        reason = "stop"
+        async for parts, end in self._parts():
+            for part in parts:
+                self._output.add(part)
+            reason = end or reason
+        self._output.close("incomplete" if reason == "length" else "completed")
+        return self._final(reason)
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """The answer as server-sent events."""
+        number = -1
+
+        def tell(event: dict[str, Any]) -> bytes:
+            nonlocal number
+            number += 1
+            return sse({**event, "sequence_number": number}, event["type"])
+
+        reason = "stop"
+        try:
+            yield tell({"type": "response.created", "response": self._body("in_progress")})
+            yield tell({"type": "response.in_progress", "response": self._body("in_progress")})
+            async for parts, end in self._parts():
+                for part in parts:
+                    for event in self._output.add(part):
+                        yield tell(event)
+                reason = end or reason
+            for event in self._output.close("incomplete" if reason == "length" else "completed"):
+                yield tell(event)
+            final = self._final(reason)
+            yield tell({"type": f"response.{final['status']}", "response": final})
+        except ApiError as error:
+            self._service.metrics.errors.labels(error.code).inc()
+            told = {"code": error.code, "message": error.message}
+            yield tell({"type": "response.failed", "response": self._body("failed", error=told)})
+        finally:
+            self.run.cancel()
+
+
+def _messages(request: ResponsesRequest) -> list[Message]:
+    """The items of the input as messages."""
+    messages = [] if request.instructions is None else [Message(role="system", content=request.instructions)]
+    if isinstance(request.input, str):
+        return [*messages, Message(role="user", content=request.input)]
+    for i, item in enumerate(request.input):
+        param = f"input.{i}"
+        kind = item.get("type", "message")
+        if kind == "message":
+            role = item.get("role")
+            if role not in ("system", "developer", "user", "assistant"):
+                raise ApiError(400, f"{param}: {role!r} is no role", code="invalid-request", param=param)
+            messages.append(Message(role=role, content=text_of(item.get("content"), f"{param}.content")))
+        elif kind in ("function_call", "custom_tool_call"):
+            inner, value = ("function", "arguments") if kind == "function_call" else ("custom", "input")
+            call = {
+                "id": str(item.get("call_id", "")),
+                "type": inner,
+                inner: {"name": item.get("name"), value: item.get(value, "")},
+            }
+            last = messages[-1] if messages else None
+            if last is not None and last.role == "assistant" and last.tool_calls is not None:
+                last.tool_calls.append(call)
+            else:
+                messages.append(Message(role="assistant", tool_calls=[call]))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            output = text_of(item.get("output"), f"{param}.output")
+            messages.append(Message(role="tool", tool_call_id=str(item.get("call_id", "")), content=output))
+        else:
+            raise ApiError(
+                400, f"{param}: items of type {kind!r} cannot be shown to this model", code="unsupported-content",
+                param=param,
+            )  # fmt: skip
+    if not messages:
+        raise ApiError(400, "input: there is nothing to answer", code="invalid-request", param="input")
+    return messages
+
+
+async def start_response(service: Service, request: ResponsesRequest) -> ResponseAnswer:
+    """Compiles what a request asks for and hands its text to the engine.
+
+    Raises:
+        ApiError: something in it is wrong, or does not fit.
+    """
+    service.check_model(request.model)
+    text = request.text or {}
+    extra = sorted(set(text) - {"format", "verbosity"})
+    if extra or text.get("verbosity") not in (None, "medium"):
+        name = extra[0] if extra else "verbosity"
+        raise ApiError(
+            400, f"text.{name} is not known here; it is refused rather than ignored", code="unknown-parameter",
+            param=f"text.{name}",
+        )  # fmt: skip
+    asks = [
+        ask
+        for ask in (ask_of_format(text.get("format"), "text.format"), ask_of_structured(request.structured_outputs))
+        if ask is not None
+    ]
+    if len(asks) > 1:
+        raise ApiError(
+            400, "text.format and structured_outputs both constrain the text; give one of them",
+            code="several-constraints", param="structured_outputs",
+        )  # fmt: skip
+    ask = asks[0] if asks else None
+    tools = response_tools(request.tools, request.tool_choice, request.parallel_tool_calls, service.tool_format)
+    messages = conversation(_messages(request), tools, service.template)
+
+    def build() -> tuple[ToolPlan | None, Constraint]:
+        wanted = None if ask is None else ask.constraint(service.vocabulary)
+        if tools is None:
+            return None, any_text() if wanted is None else wanted
+        plan = ToolPlan(tools, wanted, service.vocabulary)
+        return plan, plan.constraint
+
+    param = "tools" if tools is not None else ask.param if ask is not None else "input"
+    plan, guide = await service.guide(("chat", ask, tools), build, param)
+    shown = None if tools is None else tools.functions
+    prompt = await service.threaded(lambda: service.template.encode(messages, shown), "input")
+    run = service.start(
+        [prompt], guide, limit=request.max_output_tokens, sampling=service.sampling(request), param="input"
+    )
+    return ResponseAnswer(service, request, run, plan)

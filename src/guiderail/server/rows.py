@@ -1,0 +1,288 @@
+"""One text on its way: what it may be, what was written, and what of that may be shown."""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.errors import ModelError
+from guiderail.guide import Guide
+from guiderail.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.sampling import Sampler, Sampling
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Delta", "Event", "Failed", "Finished", "Job", "Row", "StopText", "TokenInfo", "prepare", "token_text"]
+
+Finish = Literal["stop", "length"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInfo:
+    """What the model thought of a token: natural logarithms of its own distribution, before the constraint.
+
+    Attributes:
+        token: its id.
+        logprob: of this token; ``-inf`` never.
+        top: the likeliest tokens with theirs, best first. The constraint may forbid any of them.
+    """
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """More of text ``index``; ``text`` may be empty where only tokens are known yet."""
+
+    index: int
+    text: str
+    tokens: tuple[TokenInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Text ``index`` has ended. ``matched``: whether the constraint allows it as it stands."""
+
+    index: int
+    reason: Finish
+    matched: bool
+    tokens: int
+    forced: int
+    stop_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Text ``index`` could not be written; ``error`` says why."""
+
+    index: int
+    error: Exception
+
+
+Event = Delta | Finished | Failed
+
+
+class StopText:
+    """Cuts a growing text at the first of some stop texts, and holds back what may become one.
+
+    >>> cut = StopText(["END"])
+    >>> cut.feed("one E"), cut.feed("two EN"), cut.feed("D three"), cut.found
+    ('one ', 'Etwo ', '', 'END')
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._held = ""
+        self.found: str | None = None
+
+    def feed(self, piece: str) -> str:
+        """What of the text so far can be shown now."""
+        if not self._stops:
+            return piece
+        if self.found is not None:
+            return ""
+        text = self._held + piece
+        places = [(at, -len(stop), stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if places:
+            at, _, self.found = min(places)
+            self._held = ""
+            return text[:at]
+        keep = max(
+            (n for stop in self._stops for n in range(1, min(len(stop), len(text) + 1)) if text.endswith(stop[:n])),
+            default=0,
+        )
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def flush(self) -> str:
+        """What was held back, at the end of the text."""
+        held, self._held = self._held, ""
+        return held
+
+
+@dataclass(slots=True)
+class Job:
+    """What one request asks the engine for: ``count`` texts after one prompt.
+
+    Attributes:
+        deadline: of ``time.monotonic``.
+        logprobs: how many of the likeliest tokens to tell with each token; None: nothing is told.
+        push: receives the events, from any thread.
+        cancelled: set by the receiver; the texts are given up before their next step.
+    """
+
+    prompt: list[int]
+    guide: Guide
+    push: Callable[[Event], None]
+    limit: int
+    sampling: Sampling = field(default_factory=Sampling)
+    count: int = 1
+    first_index: int = 0
+    stops: tuple[str, ...] = ()
+    logprobs: int | None = None
+    bias: Mapping[int, float] = field(default_factory=dict)
+    presence: float = 0.0
+    frequency: float = 0.0
+    deadline: float = float("inf")
+    cancelled: bool = False
+
+
+class Row:
+    """One text of a job, in a row of a session."""
+
+    def __init__(self, job: Job, number: int) -> None:
+        self.job, self.index = job, job.first_index + number
+        self.matcher: Matcher = job.guide.matcher()
+        self.vocabulary: Vocabulary = job.guide.vocabulary
+        self._special = {i: text.encode() for text, i in self.vocabulary.special_tokens.items()}
+        self.sampler = Sampler(job.sampling, number)
+        self.pending = list(job.prompt)  # tokens that the model has not seen
+        self.tokens: list[int] = []
+        self.forced = 0
+        self.done = False
+        self.matched = False
+        self.ready = False  # its mask is that of its state
+        self.mask: NDArray[np.int32] = allocate_token_bitmask(1, self.vocabulary.size)
+        self.mask_seconds = 0.0
+        self.mask_since: float | None = None  # of time.perf_counter, while masks are being made
+        self._counts: dict[int, int] = {}
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cut = StopText(job.stops)
+
+    @property
+    def need(self) -> int:
+        """Tokens of cache that it may need."""
+        return len(self.job.prompt) + self.job.limit
+
+    @property
+    def remaining(self) -> int:
+        """Tokens that it may still write."""
+        return self.job.limit - len(self.tokens)
+
+    def begin(self) -> None:
+        """Ends at once where the constraint allows nothing but the empty text."""
+        if self.matcher.is_complete():
+            self.finish("stop", matched=True)
+
+    def take(self, token: int, info: TokenInfo | None = None, *, forced: bool = False) -> None:
+        """Appends a token that the mask allows, and tells what text it completes."""
+        if not self.matcher.accept_token(token):
+            raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
+        self.ready = False
+        self.tokens.append(token)
+        self.forced += forced
+        if self.matcher.is_terminated():
+            self.finish("stop", matched=True)
+            return
+        self.pending.append(token)
+        if self.job.presence or self.job.frequency:
+            self._counts[token] = self._counts.get(token, 0) + 1
+        text = self._cut.feed(self._decoder.decode(self._spelling(token)))
+        if text or info is not None:
+            self.job.push(Delta(self.index, text, () if info is None else (info,)))
+        if self._cut.found is not None:
+            self.finish("stop", matched=self.matcher.is_accepting())
+        elif self.matcher.is_complete():
+            self.finish("stop", matched=True)
+        elif self.remaining <= 0:
+            self.finish("length", matched=self.matcher.is_accepting())
+
+    def _spelling(self, token: int) -> bytes:
+        """The bytes of a token; of a special one, which only a constraint that names it allows, its name."""
+        return self._special[token] if token in self._special else self.vocabulary.token_bytes(token)
+
+    def finish(self, reason: Finish, *, matched: bool) -> None:
+        rest = self._cut.flush()
+        if rest:
+            self.job.push(Delta(self.index, rest))
+        self.done, self.matched = True, matched
+        self.job.push(Finished(self.index, reason, matched, len(self.tokens), self.forced, self._cut.found))
+
+    def fail(self, error: Exception) -> None:
+        if not self.done:
+            self.done = True
+            self.job.push(Failed(self.index, error))
+
+    def sample(self, logits: NDArray[np.float32]) -> tuple[int, TokenInfo | None]:
+        """Draws the next token.
+
+        Args:
+            logits: shape ``(logits_size,)``; changed.
+        """
+        job = self.job
+        thought = _Thought(logits, job.logprobs) if job.logprobs is not None else None
+        if job.bias:
+            logits[list(job.bias)] += np.fromiter(job.bias.values(), np.float32)
+        if self._counts:
+            ids = np.fromiter(self._counts, np.int64)
+            counts = np.fromiter(self._counts.values(), np.float32)
+            logits[ids] -= job.presence + job.frequency * counts
+        started = time.perf_counter()
+        width = min(self.vocabulary.size, len(logits))
+        apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
+        self.mask_seconds += time.perf_counter() - started
+        token = self.sampler(logits)
+        return token, None if thought is None else thought.of(token)
+
+
+class _Thought:
+    """The model's distribution, kept from before the mask is applied."""
+
+    def __init__(self, logits: NDArray[np.float32], count: int) -> None:
+        wide = logits.astype(np.float64)
+        top = wide.max()
+        self._logprobs: NDArray[np.float64] = wide - (top + np.log(np.exp(wide - top).sum()))
+        count = min(count, len(wide))
+        best = np.argpartition(-wide, count - 1)[:count] if count else np.zeros(0, np.int64)
+        self._best = best[np.argsort(-wide[best], kind="stable")]
+
+    def of(self, token: int) -> TokenInfo:
+        top = tuple((int(i), float(self._logprobs[i])) for i in self._best)
+        return TokenInfo(token, float(self._logprobs[token]), top)
+
+
+def prepare(row: Row) -> None:
+    """Writes what must come next, and leaves in ``row.mask`` what may where there is a choice.
+
+    This is the one place where the masks of the server are filled: what narrows them further, such as the number of
+    tokens that are left (``row.remaining``), belongs here.
+    """
+    row.mask_since = started = time.perf_counter()
+    asked = row.job.logprobs is not None  # each token's probability is wanted, so each is asked for
+    if not asked:
+        for token in row.matcher.forced_tokens():
+            row.take(token, forced=True)
+            if row.done:
+                break
+    while not row.done:
+        fill_next_token_bitmasks([row.matcher], row.mask, [0], threads=1)
+        token = -1 if asked else _only(row.mask[0])
+        if token < 0:
+            row.ready = True
+            break
+        row.take(token, forced=True)
+    row.mask_since = None
+    row.mask_seconds += time.perf_counter() - started
+
+
+def _only(words: NDArray[np.int32]) -> int:
+    """The token of a mask that allows just one, or -1."""
+    (filled,) = np.nonzero(words)
+    if len(filled) != 1:
+        return -1
+    word = int(words[filled[0]]) & 0xFFFFFFFF
+    return -1 if word & (word - 1) else 32 * int(filled[0]) + word.bit_length() - 1
+
+
+def token_text(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
+    """A token as OpenAI's logprobs tell it: its text, and its bytes for where that is no whole text."""
+    data = vocabulary.token_bytes(token)
+    return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}

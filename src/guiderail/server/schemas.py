@@ -1,0 +1,177 @@
+"""What requests may hold. What is not listed here is refused by name: nothing that a client asks for is ignored.
+
+Members that change nothing about the text (``user``, ``metadata`` …) are accepted. Members that ask for what this
+server cannot do are accepted with the values that ask for nothing, and refused otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+
+__all__ = ["ChatRequest", "CompletionRequest", "Message", "ResponsesRequest", "StreamOptions", "StructuredOutputs"]
+
+_Json = dict[str, Any]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class StreamOptions(_Closed):
+    include_usage: StrictBool | None = None
+    include_obfuscation: StrictBool | None = None  # padding against traffic analysis: there is none
+    continuous_usage_stats: Literal[False] | None = None
+
+
+class StructuredOutputs(_Closed):
+    """vLLM's extra parameter; exactly one kind."""
+
+    json_: Any = Field(None, alias="json")
+    regex: StrictStr | None = None
+    choice: list[StrictStr] | None = None
+    grammar: StrictStr | None = None
+    json_object: StrictBool | None = None
+    structural_tag: StrictStr | _Json | None = None
+    disable_any_whitespace: StrictBool = False
+    disable_fallback: StrictBool = False  # there is no other backend to fall back to
+    disable_additional_properties: Literal[False] = False
+    whitespace_pattern: None = None
+
+
+class Sampled(_Closed):
+    """What every interface knows: how to sample, how to stop, and constraints by the names of vLLM and SGLang."""
+
+    model: StrictStr | None = None
+    temperature: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[StrictInt, Field(ge=-1)] | None = None
+    seed: StrictInt | None = None
+    n: Annotated[StrictInt, Field(ge=1)] | None = None
+    stop: StrictStr | list[StrictStr] | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    presence_penalty: Annotated[StrictInt | StrictFloat, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[StrictInt | StrictFloat, Field(ge=-2, le=2)] | None = None
+    logit_bias: dict[str, Annotated[StrictInt | StrictFloat, Field(ge=-100, le=100)]] | None = None
+
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: Any = None
+    guided_regex: StrictStr | None = None
+    guided_choice: list[StrictStr] | None = None
+    guided_grammar: StrictStr | None = None
+    regex: StrictStr | None = None
+    ebnf: StrictStr | None = None
+    response_format: _Json | None = None
+
+    user: StrictStr | None = None
+    metadata: _Json | None = None
+    safety_identifier: StrictStr | None = None
+    prompt_cache_key: StrictStr | None = None
+    prompt_cache_retention: StrictStr | None = None
+    service_tier: Literal["auto", "default"] | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return tuple(stop for stop in given if stop)
+
+
+class Message(BaseModel):
+    """One turn of a conversation. A template may look at members that are not listed here."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: StrictStr | list[_Json] | None = None
+    name: StrictStr | None = None
+    tool_calls: list[_Json] | None = None
+    tool_call_id: StrictStr | None = None
+
+
+class ChatRequest(Sampled):
+    """``POST /v1/chat/completions``."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    logprobs: StrictBool | None = None
+    top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    tools: list[_Json] | None = None
+    tool_choice: StrictStr | _Json | None = None
+    parallel_tool_calls: StrictBool | None = None
+    functions: None = None
+    function_call: None = None
+    modalities: list[Literal["text"]] | None = None
+    audio: None = None
+    prediction: None = None
+    reasoning_effort: Literal["none"] | None = None
+    verbosity: None = None
+    store: Literal[False] | None = None
+    web_search_options: None = None
+
+    @model_validator(mode="after")  # type: ignore[untyped-decorator, unused-ignore]
+    def _agree(self) -> ChatRequest:
+        both = {self.max_tokens, self.max_completion_tokens} - {None}
+        if len(both) > 1:
+            raise ValueError("max_tokens and max_completion_tokens differ; give one of them")
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: true")
+        return self
+
+    @property
+    def limit(self) -> int | None:
+        return self.max_completion_tokens or self.max_tokens
+
+
+class CompletionRequest(Sampled):
+    """``POST /v1/completions``."""
+
+    prompt: StrictStr | list[StrictStr] | list[StrictInt] | list[list[StrictInt]]
+    max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
+    echo: Literal[False] | None = None
+    suffix: Literal[""] | None = None
+    best_of: StrictInt | None = None
+
+    @model_validator(mode="after")  # type: ignore[untyped-decorator, unused-ignore]
+    def _agree(self) -> CompletionRequest:
+        if self.best_of is not None and self.best_of != (self.n or 1):
+            raise ValueError("best_of other than n is not supported")
+        return self
+
+
+class ResponsesRequest(_Closed):
+    """``POST /v1/responses``."""
+
+    model: StrictStr | None = None
+    input: StrictStr | list[_Json]
+    instructions: StrictStr | None = None
+    text: _Json | None = None
+    tools: list[_Json] | None = None
+    tool_choice: StrictStr | _Json | None = None
+    parallel_tool_calls: StrictBool | None = None
+    max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    temperature: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100)] | None = None
+    top_p: Annotated[StrictInt | StrictFloat, Field(gt=0, le=1)] | None = None
+    top_logprobs: Literal[0] | None = None
+    stream: StrictBool | None = None
+    stream_options: StreamOptions | None = None
+    structured_outputs: StructuredOutputs | None = None
+
+    include: list[_Json] | None = Field(None, max_length=0)
+    truncation: Literal["disabled"] | None = None
+    background: Literal[False] | None = None
+    store: Literal[False] | None = None
+    previous_response_id: None = None
+    conversation: None = None
+    prompt: None = None
+    reasoning: None = None
+    max_tool_calls: None = None
+    user: StrictStr | None = None
+    metadata: _Json | None = None
+    safety_identifier: StrictStr | None = None
+    prompt_cache_key: StrictStr | None = None
+    prompt_cache_retention: StrictStr | None = None
+    service_tier: Literal["auto", "default"] | None = None

@@ -1,0 +1,256 @@
+"""What the interfaces share: from the parts of a request to texts on their way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from guiderail.constraint import Constraint, any_text
+from guiderail.errors import GuiderailError, LimitError, ModelError
+from guiderail.guide import Guide
+from guiderail.models import Model
+from guiderail.sampling import Sampling
+from guiderail.server.chat_template import ChatTemplate
+from guiderail.server.compiling import Compiler
+from guiderail.server.engine import Engine, Overloaded, TimedOut
+from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.metrics import Metrics
+from guiderail.server.options import ServerOptions
+from guiderail.server.rows import Delta, Event, Failed, Finished, Job, TokenInfo
+from guiderail.server.tools import tool_format_of
+
+__all__ = ["Run", "Service", "Text"]
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Text:
+    """One text of a run, as far as it has come."""
+
+    pieces: list[str] = field(default_factory=list)
+    tokens: list[TokenInfo] = field(default_factory=list)
+    end: Finished | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Run:
+    """The texts of one request. Cancel it when nobody listens any more."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
+        self._jobs: list[Job] = []
+        self._open: set[int] = set()
+        self._began = time.perf_counter()
+        self._first = True
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+
+    def add(self, job: Job) -> None:
+        self._jobs.append(job)
+        self.prompt_tokens += len(job.prompt)
+        self._open.update(range(job.first_index, job.first_index + job.count))
+
+    def push(self, event: Event) -> None:
+        """Takes an event of the engine, on any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+        except RuntimeError:  # the loop has ended: there is no one to tell
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Gives up what is not finished; the engine does so before its next step."""
+        for job in self._jobs:
+            job.cancelled = True
+
+    async def events(self) -> AsyncIterator[Delta | Finished]:
+        """What happens, until all texts have ended.
+
+        Raises:
+            ApiError: a text could not be written.
+        """
+        try:
+            while self._open:
+                event = await self._queue.get()
+                if event.index not in self._open:
+                    continue
+                if self._first:
+                    self._first = False
+                    self._metrics.first_token_seconds.observe(time.perf_counter() - self._began)
+                if isinstance(event, Failed):
+                    raise failure(event.error)
+                if isinstance(event, Finished):
+                    self._open.discard(event.index)
+                    self.completion_tokens += event.tokens
+                    self._metrics.finished.labels(event.reason).inc()
+                yield event
+            self._metrics.request_seconds.observe(time.perf_counter() - self._began)
+        finally:
+            self.cancel()
+
+    async def texts(self, count: int) -> list[Text]:
+        """All texts, when they have ended."""
+        found = [Text() for _ in range(count)]
+        async for event in self.events():
+            text = found[event.index]
+            if isinstance(event, Delta):
+                text.pieces.append(event.text)
+                text.tokens.extend(event.tokens)
+            else:
+                text.end = event
+        return found
+
+    def usage(self) -> dict[str, int]:
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        }
+
+
+def failure(error: Exception) -> ApiError:
+    """The answer to a text that could not be written."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, TimedOut):
+        return ApiError(504, error.message, code=error.code)
+    if isinstance(error, Overloaded):
+        return ApiError(503, error.message, code=error.code)
+    if isinstance(error, ModelError):
+        return from_guiderail(error)
+    if isinstance(error, LimitError):
+        return from_guiderail(error)
+    if isinstance(error, GuiderailError):
+        return ApiError(500, error.message, code=error.code)
+    return ApiError(500, f"the server failed: {type(error).__name__}", code="internal-error")
+
+
+class Service:
+    """A model, its engine and its compiled constraints."""
+
+    def __init__(self, model: Model, options: ServerOptions) -> None:
+        self.model, self.options = model, options
+        self.vocabulary = model.vocabulary
+        self.metrics = Metrics()
+        self.template = ChatTemplate(model, options.chat_template)
+        self.engine = Engine(model, options, self.metrics)
+        self.tool_format = options.tool_format or tool_format_of(self.template.source)
+        self.name = options.served_name or model.name
+        self.created = int(time.time())
+        self._compiler: Compiler | None = None
+
+    @property
+    def compiler(self) -> Compiler:
+        """Belongs to the event loop in which it is first used."""
+        if self._compiler is None:
+            self._compiler = Compiler(self.vocabulary, self.options, self.metrics)
+        return self._compiler
+
+    def check_model(self, name: str | None) -> None:
+        """Refuses a request for another model."""
+        if name is not None and name != self.name:
+            raise ApiError(
+                404, f"there is no model {name!r} here; this server has {self.name!r}", code="model-not-found",
+                param="model",
+            )  # fmt: skip
+
+    async def guide(self, key: Hashable, build: Callable[[], tuple[Any, Constraint]], param: str) -> tuple[Any, Guide]:
+        """A plan and the guide of its constraint; see :meth:`Compiler.guide`.
+
+        Raises:
+            ApiError: 400 with the code and the place of what is wrong.
+        """
+        try:
+            return await self.compiler.guide(key, build)
+        except GuiderailError as error:
+            raise from_guiderail(error, param) from error
+
+    async def free_text(self) -> Guide:
+        """The guide of any text: it keeps special tokens and broken characters out."""
+        return (await self.guide("any text", lambda: (None, any_text()), "messages"))[1]
+
+    async def threaded(self, function: Callable[[], T], param: str) -> T:
+        """The result of a function that may take a while, such as tokenising a long prompt."""
+        try:
+            return await asyncio.to_thread(function)
+        except GuiderailError as error:
+            raise from_guiderail(error, param) from error
+
+    def bias(self, given: Mapping[str, float] | None) -> dict[int, float]:
+        """``logit_bias`` by token id."""
+        found = {}
+        for name, value in (given or {}).items():
+            if not name.isdecimal() or int(name) >= self.vocabulary.size:
+                raise ApiError(
+                    400, f"logit_bias: {name!r} is not the id of a token", code="bad-token", param="logit_bias"
+                )
+            found[int(name)] = float(value)
+        return found
+
+    def sampling(self, request: Any) -> Sampling:
+        """How to draw tokens; temperature 1 where the request does not say."""
+        top_k = getattr(request, "top_k", None)
+        seed = getattr(request, "seed", None)
+        try:
+            return Sampling(
+                1.0 if request.temperature is None else float(request.temperature),
+                1.0 if request.top_p is None else float(request.top_p),
+                top_k if top_k is not None and top_k > 0 else None,  # vLLM's clients say 0 or -1 for all
+                None if seed is None else seed % 2**64,
+            )
+        except ModelError as error:
+            raise from_guiderail(error) from error
+
+    def start(
+        self,
+        prompts: Iterable[list[int]],
+        guide: Guide,
+        *,
+        limit: int | None,
+        count: int = 1,
+        sampling: Sampling,
+        param: str,
+        **more: Any,
+    ) -> Run:
+        """Hands texts to the engine.
+
+        Args:
+            limit: tokens to write at most; None: the default, as far as there is room.
+            count: texts for each prompt.
+            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``presence``, ``frequency``.
+
+        Raises:
+            ApiError: the prompt does not fit, or too many wait.
+        """
+        run = Run(self.metrics)
+        deadline = time.monotonic() + self.options.request_seconds
+        room = min(self.model.context_length, self.options.max_cached_tokens)
+        try:
+            for prompt in prompts:
+                if not prompt:
+                    raise ModelError("the prompt is empty; write something", code="bad-prompt")
+                most = limit or max(1, min(self.options.default_max_tokens, room - len(prompt)))
+                first = len(run._open)
+                job = Job(
+                    prompt, guide, run.push, most, sampling, count, first_index=first, deadline=deadline, **more
+                )  # fmt: skip
+                self.engine.submit(job)
+                run.add(job)
+        except Overloaded as error:
+            run.cancel()
+            raise failure(error) from error
+        except GuiderailError as error:
+            run.cancel()
+            raise from_guiderail(error, param) from error
+        return run
+
+    def close(self) -> None:
+        self.engine.stop()

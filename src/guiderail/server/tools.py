@@ -1,0 +1,322 @@
+"""Tools that a request offers, and how the model must or may call them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail.constraint import Constraint
+from guiderail.frontends.tools.errors import ToolTextError
+from guiderail.server.errors import ApiError
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, call_id
+from guiderail.server.tagged import TaggedReader, tagged_constraint
+
+if TYPE_CHECKING:
+    from guiderail.frontends.tools.reader import ToolCallReader, ToolDelta
+    from guiderail.frontends.tools.tool_calls import ToolCalls
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = [
+    "ToolPlan",
+    "ToolSet",
+    "chat_tools",
+    "response_tools",
+    "tool_format_of",
+]
+
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+_MODES = ("auto", "required", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """The tools of a request; plain data, so that equal requests share a compiled constraint.
+
+    Attributes:
+        text: JSON of the tools, as chat completions have them.
+        choice: ``auto`` or ``required``.
+        only: the one tool that must be called, or None.
+        parallel: several calls may be made at once.
+        format: how calls are written, a format of :func:`guiderail.tool_calls`. Where there are custom tools, calls
+            are written as in :mod:`guiderail.server.tagged` instead.
+    """
+
+    text: str
+    choice: str
+    only: str | None
+    parallel: bool
+    format: str
+
+    @property
+    def all(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.text)
+        return found
+
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        return [tool for tool in self.all if tool["type"] == "function"]
+
+    @property
+    def customs(self) -> list[dict[str, Any]]:
+        return [tool for tool in self.all if tool["type"] == "custom"]
+
+    def description(self, *, with_functions: bool) -> str:
+        """The tools in words, for models whose template does not show them."""
+        lines = []
+        functions = [tool["function"] for tool in self.functions]
+        if functions and with_functions:
+            lines.append("You can call these functions:")
+            lines += [json.dumps(function, ensure_ascii=False) for function in functions]
+            lines.append('To call one, write:\n<tool_call>\n{"name": "…", "arguments": {…}}\n</tool_call>')
+        for tool in self.customs:
+            custom = tool["custom"]
+            lines.append(f"You can use the tool {custom['name']}: {custom.get('description', '')}".rstrip(": "))
+            format = custom.get("format") or {}
+            if format.get("type") == "grammar":
+                grammar = format["grammar"]
+                lines.append(f"Its input follows this {grammar['syntax']} grammar:\n{grammar['definition']}")
+            lines.append(f'To use it, write:\n<custom_tool_call name="{custom["name"]}">\n…\n</custom_tool_call>')
+        return "\n".join(lines)
+
+
+class ToolPlan:
+    """The constraint of some tools, and how texts under it are read.
+
+    Args:
+        tools: of a request.
+        text: what the text must be where no tool is called; None: any text.
+        vocabulary: of the model.
+
+    Raises:
+        GuiderailError: a tool cannot be used; the message names it.
+    """
+
+    def __init__(self, tools: ToolSet, text: Constraint | None, vocabulary: Vocabulary) -> None:
+        from guiderail.frontends.tools import tool_calls
+
+        functions, customs = tools.functions, [tool["custom"] for tool in tools.customs]
+        must = tools.choice == "required"
+        self._calls: ToolCalls | None = None
+        self.constraint: Constraint
+        if not customs:
+            self.constraint = self._calls = tool_calls(
+                functions,
+                format=tools.format,
+                choice=tools.only or tools.choice,
+                parallel=tools.parallel,
+                content=text,
+                vocabulary=vocabulary,
+                on_bad_tool="error",
+                extra_arguments=True,  # a schema is meant as it stands
+            )
+            return
+        named = [tool["function"] for tool in functions]
+        if tools.only is not None:
+            named = [one for one in named if one["name"] == tools.only]
+            customs = [one for one in customs if one["name"] == tools.only]
+        self._functions = [one["name"] for one in named]
+        self._customs = [one["name"] for one in customs]
+        calls = tagged_constraint(
+            named,
+            customs,
+            required=must or text is not None,
+            parallel=tools.parallel and tools.only is None,
+            vocabulary=vocabulary,
+        )
+        self.constraint = calls if text is None or must else calls | text
+
+    def reader(self) -> Reader:
+        """A reader of one text."""
+        if self._calls is not None:
+            return _FormatReader(self._calls.reader())
+        return TaggedReader(self._functions, self._customs)
+
+
+class _FormatReader:
+    """What the reader of a format finds, as parts of an answer."""
+
+    def __init__(self, reader: ToolCallReader) -> None:
+        self._reader = reader
+
+    def feed(self, text: str) -> list[Part]:
+        return self._parts(self._reader.feed(text))
+
+    def close(self) -> list[Part]:
+        try:
+            return self._parts(self._reader.close())
+        except ToolTextError:  # tokens ran out inside a call; what there was of it has been told
+            return []
+
+    def _parts(self, deltas: Sequence[ToolDelta]) -> list[Part]:
+        parts: list[Part] = []
+        for delta in deltas:
+            if delta.kind == "call":
+                # Ids that models make up are unique in a text at best; clients want them unique in a conversation.
+                parts.append(CallStart(delta.index, call_id(), delta.name, False))
+            elif delta.kind == "arguments":
+                parts.append(CallInput(delta.index, delta.text, False))
+            elif delta.kind == "end":
+                parts.append(CallEnd(delta.index))
+            elif delta.text:
+                parts.append(Content(delta.text))
+        return parts
+
+
+# What a chat template contains → the format in which its model writes calls; the first that fits.
+_SIGNS = (
+    ("<|channel|>", "gpt-oss"),
+    ("[ARGS]", "mistral-v11"),
+    ("[TOOL_CALLS]", "mistral"),
+    ("<|tool_calls_section_begin|>", "kimi-k2"),
+    ("<minimax:tool_call>", "minimax-m2"),
+    ("DSML", "deepseek-v3.2"),
+    ("<｜tool▁calls▁begin｜>", "deepseek-v3.1"),
+    ("<|START_ACTION|>", "command-r7b"),
+    ("<arg_key>", "glm-4.5"),
+    ("<function=", "qwen3-coder"),
+    ("<tool_call>", "hermes"),
+    ("<|python_tag|>", "llama3"),
+)
+
+
+def tool_format_of(template: str | None) -> str:
+    """The format in which a model writes calls, by its chat template; ``hermes`` where it says nothing."""
+    return next((name for sign, name in _SIGNS if template and sign in template), "hermes")
+
+
+def _wrong(message: str, param: str) -> ApiError:
+    return ApiError(400, f"{param}: {message}", code="invalid-tool", param=param)
+
+
+def chat_tools(
+    tools: Sequence[Mapping[str, Any]] | None,
+    choice: str | Mapping[str, Any] | None,
+    parallel: bool | None,
+    format: str,
+) -> ToolSet | None:
+    """The tools of a chat request; None where there are none or none may be called.
+
+    Raises:
+        ApiError: 400: a tool or the choice is malformed; ``param`` says which.
+    """
+    if not tools:
+        if choice not in (None, "none", "auto"):
+            raise ApiError(400, "tool_choice asks for a call, but there are no tools", code="invalid-tool",
+                           param="tool_choice")  # fmt: skip
+        return None
+    made = [_tool(tool, f"tools.{i}") for i, tool in enumerate(tools)]
+    names = [tool[tool["type"]]["name"] for tool in made]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise _wrong(f"there is another tool of the name {name!r}", f"tools.{i}")
+    mode, only = "auto", None
+    if isinstance(choice, str):
+        if choice not in _MODES:
+            raise _wrong(f"it is auto, required, none or names a tool, not {choice!r}", "tool_choice")
+        mode = choice
+    elif choice is not None:
+        kind = choice.get("type")
+        if kind == "allowed_tools":
+            mode, allowed = _allowed(choice, names)
+            made = [tool for tool in made if tool[tool["type"]]["name"] in allowed]
+        else:
+            inner = choice.get(kind) if isinstance(kind, str) else None
+            name = inner.get("name") if isinstance(inner, Mapping) else None
+            if kind not in ("function", "custom") or not any(
+                tool["type"] == kind and tool[kind]["name"] == name for tool in made
+            ):
+                raise _wrong(f"there is no such tool: {json.dumps(choice)}", "tool_choice")
+            mode, only = "required", str(name)
+    if mode == "none":
+        return None
+    text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+    return ToolSet(text, mode, only, parallel is not False, format)
+
+
+def _allowed(choice: Mapping[str, Any], names: Sequence[str]) -> tuple[str, set[str]]:
+    inner = choice.get("allowed_tools", choice)
+    mode = inner.get("mode", "auto") if isinstance(inner, Mapping) else None
+    listed = inner.get("tools") if isinstance(inner, Mapping) else None
+    if mode not in ("auto", "required") or not isinstance(listed, list) or not listed:
+        raise _wrong("allowed_tools has a mode, auto or required, and a list of tools", "tool_choice")
+    allowed = set()
+    for tool in listed:
+        kind = tool.get("type") if isinstance(tool, Mapping) else None
+        named = tool.get(kind, tool) if kind in ("function", "custom") else {}
+        name = named.get("name") if isinstance(named, Mapping) else None
+        if name not in names:
+            raise _wrong(f"there is no tool {name!r}", "tool_choice")
+        allowed.add(str(name))
+    return mode, allowed
+
+
+def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
+    """A tool, checked."""
+    kind = tool.get("type")
+    inner = tool.get(kind) if kind in ("function", "custom") else None
+    if not isinstance(inner, Mapping):
+        raise _wrong(f"a tool is of the type function or custom, with a member of that name, not {kind!r}", param)
+    extra = sorted(set(tool) - {"type", str(kind)})
+    if extra:
+        raise _wrong(f"{extra[0]} is not known here; it is refused rather than ignored", param)
+    name = inner.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _wrong("a name has 1 to 128 letters, digits, underscores, points and dashes", f"{param}.{kind}.name")
+    description = inner.get("description")
+    if description is not None and not isinstance(description, str):
+        raise _wrong("a description is a text", f"{param}.{kind}.description")
+    known = {"name", "description", "parameters", "strict"} if kind == "function" else {"name", "description", "format"}
+    extra = sorted(set(inner) - known)
+    if extra:
+        raise _wrong(f"{extra[0]} is not known here; it is refused rather than ignored", f"{param}.{kind}")
+    if kind == "function":
+        parameters = inner.get("parameters")
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise _wrong("the parameters are a JSON Schema", f"{param}.function.parameters")
+    else:
+        _check_format(inner.get("format"), f"{param}.custom.format")
+    return {"type": kind, str(kind): {key: value for key, value in inner.items() if value is not None}}
+
+
+def _check_format(format: Any, param: str) -> None:
+    if format is None:
+        return
+    kind = format.get("type") if isinstance(format, Mapping) else None
+    if kind == "text":
+        return
+    grammar = format.get("grammar") if kind == "grammar" else None
+    if (
+        not isinstance(grammar, Mapping)
+        or grammar.get("syntax") not in ("lark", "regex")
+        or not isinstance(grammar.get("definition"), str)
+    ):
+        raise _wrong("a format is text, or a grammar with a syntax (lark or regex) and a definition", param)
+
+
+def response_tools(
+    tools: Sequence[Mapping[str, Any]] | None,
+    choice: str | Mapping[str, Any] | None,
+    parallel: bool | None,
+    format: str,
+) -> ToolSet | None:
+    """The tools of a request of the Responses interface, where they are flat."""
+    nested = []
+    for i, tool in enumerate(tools or []):
+        kind = tool.get("type")
+        if kind not in ("function", "custom"):
+            raise _wrong(f"a tool is of the type function or custom here, not {kind!r}", f"tools.{i}")
+        inner = {key: value for key, value in tool.items() if key != "type"}
+        given = inner.get("format")
+        if kind == "custom" and isinstance(given, Mapping) and given.get("type") == "grammar":
+            inner["format"] = {
+                "type": "grammar",
+                "grammar": {key: value for key, value in given.items() if key != "type"},
+            }
+        nested.append({"type": kind, kind: inner})
+    if isinstance(choice, Mapping) and choice.get("type") in ("function", "custom"):
+        kind = str(choice["type"])
+        choice = {"type": kind, kind: {"name": choice.get("name")}}
+    return chat_tools(nested, choice, parallel, format)
