@@ -254,9 +254,7 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
       case Kind::Repeat: e = n.a; continue;
       case Kind::Ref: e = rules_[n.a].body; continue;
       case Kind::Lexed: e = lexed_start(e); continue;
-      case Kind::Scan:
-        for (const auto& entry : std::vector(lex_->states.values[n.a].entries)) first_symbols(entry.text, out);
-        return;
+      case Kind::Scan: scan_symbols(e, out); return;
       case Kind::Fence: e = n.b; continue;
       default: return;
     }

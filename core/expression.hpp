@@ -345,13 +345,20 @@ class Arena {
   Id scan_start(u32 lexer, Id parse, u32 layout);
   Id lexed_start(Id e);
   Id fence(Id texts, Id rest);
-  Id behind_lexeme(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
+  struct Place {
+    Id parse;
+    u32 layout;
+  };
+  bool behind_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
+  Id scan_behind(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
+  void scan_symbols(Id e, std::vector<u32>& out);
   u32 layout_id(Layout layout);
   Id after_step(Id e, const LexStep& step, u32 column);
   Id derive_scan(Id e, u8 byte);
   Id derive_scan_symbol(Id e, u32 symbol);
   Id derive_fence(Id e, u8 byte);
   ByteSet first_scan(Id e);
+  bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
   bool surely_live(Id e);
   void certify_lexers();

@@ -4,9 +4,9 @@
 // are terminals and not bytes. Only terminals that the rest can begin with compete for a lexeme (and those that are
 // ignored). The first in order that matches a beginning of the text wins, with the longest text that it matches.
 //
-// That a lexeme could have gone on shows later than where it ends. So where it may end, the state forks: it goes on, or
-// it ends here and the rest stands behind a Fence: no beginning of what follows may be a text with which the lexeme
-// would have gone on. A fence falls as soon as nothing of it can match, mostly with the next byte.
+// That a lexeme could have gone on shows later than where it ends. So where it may end, the next byte may be read in
+// two ways: it goes on, or it has ended and the rest stands behind a Fence: no beginning of what follows may be a text
+// with which the lexeme would have gone on. A fence mostly falls with that byte, or forbids it.
 //
 // Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
 #include "lexing.hpp"
@@ -121,19 +121,22 @@ Id Arena::lexed(u32 lexer, Id body) {
 
 // -- the automaton of lexemes --
 u32 Arena::lex_state(LexState state) {
-  u64 key = mix64(u64{state.lexer} << 1 | state.start);
+  u64 key = mix64(mix64(u64{state.lexer} << 1 | state.start) ^ (u64{state.emitted} << 32 | state.fence));
   for (const auto& e : state.entries) key = mix64(key ^ (u64{e.key} << 32 | e.text));
   const u32 id = lex_->states.id(std::move(state), key);
   if (id == lex_->facts.size()) {
     const LexState& made = lex_->states.values[id];
     const Lexer& lexer = lex_->lexers[made.lexer];
     LexParts::Facts facts;
-    facts.hash = hash_step(lexer.hash, made.start);
+    facts.hash = hash_step(hash_step(hash_step(lexer.hash, made.start), made.emitted), node(made.fence).hash);
     for (const auto& e : made.entries) {
       facts.hash = hash_step(hash_step(facts.hash, e.key), node(e.text).hash);
       facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 1 == lexer.indentation->newline);
       facts.tokens = facts.tokens || has(e.text, kHasToken);
     }
+    for (unsigned b = 0; b < 256 && made.emitted != kNone; ++b)
+      if (const Id more = read_text(made.fence, static_cast<u8>(b)); more == kEmpty || !nullable(more))
+        facts.beyond.add(static_cast<u8>(b));
     lex_->facts.push_back(std::move(facts));
   }
   return id;
@@ -142,7 +145,7 @@ u32 Arena::lex_state(LexState state) {
 // Between lexemes, where these terminals may come (and those that are ignored).
 u32 Arena::lex_start(u32 lexer_id, const Bits& context) {
   const Lexer& lexer = lex_->lexers[lexer_id];
-  LexState state{lexer_id, true, {}};
+  LexState state{lexer_id, true, kNone, kEmpty, {}};
   for (u32 t = 0; t < lexer.terminals.size(); ++t) {
     const Terminal& terminal = lexer.terminals[t];
     if (!bit(context, t) || terminal.text == kEmpty) continue;
@@ -198,15 +201,13 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
     const auto& owners = lexer.terminals[e.key >> 1].keyword_of;
     return (e.key & 1) && std::find(owners.begin(), owners.end(), owner) != owners.end();
   };
-  if (winner != kNone) {
-    step.emitted = winner;
-    for (const auto& e : alive)
-      if (names(e, winner) && nullable(e.text)) {
-        step.emitted = e.key >> 1;
-        break;
-      }
-  }
-  LexState next{from.lexer, false, {}};
+  u32 emitted = winner;
+  for (const auto& e : alive)
+    if (winner != kNone && names(e, winner) && nullable(e.text)) {
+      emitted = e.key >> 1;
+      break;
+    }
+  LexState next{from.lexer, false, emitted, kEmpty, {}};
   std::vector<Id> longer;
   auto goes_on = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
   std::erase_if(alive, [&](const LexState::Entry& e) {
@@ -221,8 +222,11 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
       next.entries.push_back(e);
     }
   }
-  if (longer.empty()) return step;
-  if (winner != kNone) step.fence = unite(std::move(longer));
+  if (longer.empty()) {
+    step.ended = emitted;
+    return step;
+  }
+  if (emitted != kNone) next.fence = unite(std::move(longer));
   step.next = lex_state(std::move(next));
   return step;
 }
@@ -273,14 +277,19 @@ bool Arena::parse_ends(u32 lexer_id, Id parse, u32 layout) {
 Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
   const LexState& lexeme = lex_->states.values[state];
   const LexParts::Facts& facts = lex_->facts[state];
-  const bool ends = lexeme.start && parse_ends(lexeme.lexer, parse, layout);
-  if (lexeme.entries.empty()) return ends ? kEpsilon : kEmpty;
   if (!lexeme.start) {  // one terminal only: what else the grammar could have read here makes no difference
-    const u32 only = lexeme.entries[0].key;
+    const u32 only = lexeme.entries[0].key >> 1;
     const Lexer& lexer = lex_->lexers[lexeme.lexer];
     const bool lines = facts.lines && lex_->layouts.values[layout].brackets > 0;
-    if (lexeme.entries.size() == 1 && !lexer.ignored[only >> 1] && !lines)
-      parse = concat(terminal(lexeme.lexer, only >> 1), advance(lexeme.lexer, parse, only >> 1));
+    if (lexeme.entries.size() == 1 && (lexeme.emitted == kNone || lexeme.emitted == only) && !lexer.ignored[only] &&
+        !lines)
+      parse = concat(terminal(lexeme.lexer, only), advance(lexeme.lexer, parse, only));
+  }
+  bool ends = lexeme.start && parse_ends(lexeme.lexer, parse, layout);
+  if (lexeme.entries.empty()) return ends ? kEpsilon : kEmpty;
+  if (lexeme.emitted != kNone) {
+    Place at{parse, layout};
+    ends = behind_lexeme(lexeme.lexer, lexeme.emitted, column, at) && parse_ends(lexeme.lexer, at.parse, at.layout);
   }
   Draft d = draft(Kind::Scan);
   d.a = state;
@@ -332,13 +341,21 @@ Id Arena::fence(Id texts, Id rest) {
   return intern(d);
 }
 
-// A lexeme ended: what comes behind it.
-Id Arena::behind_lexeme(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 column) {
+// A lexeme ended: what the grammar expects behind it, and the layout there. False: it cannot stand here.
+bool Arena::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   const Lexer& lexer = lex_->lexers[lexer_id];
-  if (lexer.ignored[terminal]) return scan_start(lexer_id, parse, layout);
-  if (!lexer.indentation) return scan_start(lexer_id, advance(lexer_id, parse, terminal), layout);
+  if (lexer.ignored[terminal]) return true;
+  auto read = [&](u32 t) {
+    if (beyond_cut(place.parse)) {
+      place.parse = unknown();
+      return false;
+    }
+    place.parse = advance(lexer_id, place.parse, t);
+    return place.parse != kEmpty;
+  };
+  if (!lexer.indentation) return read(terminal);
   const Indentation& lines = *lexer.indentation;
-  Layout at = lex_->layouts.values[layout];
+  Layout at = lex_->layouts.values[place.layout];
   if (terminal != lines.newline) {
     auto among = [&](const std::vector<u32>& list) {
       return std::find(list.begin(), list.end(), terminal) != list.end();
@@ -348,30 +365,39 @@ Id Arena::behind_lexeme(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 co
     else if (among(lines.closing) && at.brackets > 0)
       --at.brackets;
     else
-      return scan_start(lexer_id, advance(lexer_id, parse, terminal), layout);
-    return scan_start(lexer_id, advance(lexer_id, parse, terminal), layout_id(std::move(at)));
+      return read(terminal);
+    place.layout = layout_id(std::move(at));
+    return read(terminal);
   }
-  if (at.brackets > 0) return scan_start(lexer_id, parse, layout);
-  parse = advance(lexer_id, parse, terminal);
+  if (at.brackets > 0) return true;
+  if (!read(terminal)) return false;
   auto wide = [](u32 c) { return c & 0xFFFF; };
   auto narrow = [](u32 c) { return c >> 16 & 0x7FFF; };
   column &= ~kBehindBlanks;
   const u32 now = at.columns.empty() ? 0 : at.columns.back();
   if (wide(column) > wide(now)) {
-    if (lines.strict_tabs && narrow(column) <= narrow(now)) return kEmpty;
-    if (beyond_cut(parse)) return unknown();
-    parse = advance(lexer_id, parse, lines.indent);
+    if (lines.strict_tabs && narrow(column) <= narrow(now)) return false;
+    if (!read(lines.indent)) return false;
     at.columns.push_back(column);
   } else {
     while (!at.columns.empty() && wide(column) < wide(at.columns.back())) {
-      if (beyond_cut(parse)) return unknown();
-      parse = advance(lexer_id, parse, lines.dedent);
+      if (!read(lines.dedent)) return false;
       at.columns.pop_back();
     }
     const u32 outer = at.columns.empty() ? 0 : at.columns.back();
-    if (wide(column) != wide(outer) || (lines.strict_tabs && narrow(column) != narrow(outer))) return kEmpty;
+    if (wide(column) != wide(outer) || (lines.strict_tabs && narrow(column) != narrow(outer))) {
+      place.parse = kEmpty;
+      return false;
+    }
   }
-  return parse == kEmpty ? kEmpty : scan_start(lexer_id, parse, layout_id(std::move(at)));
+  place.layout = layout_id(std::move(at));
+  return true;
+}
+
+Id Arena::scan_behind(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 column) {
+  Place at{parse, layout};
+  if (behind_lexeme(lexer_id, terminal, column, at)) return scan_start(lexer_id, at.parse, at.layout);
+  return at.parse != kEmpty && has(at.parse, kUnknownText) ? at.parse : kEmpty;
 }
 
 u32 Arena::layout_id(Layout layout) {
@@ -382,28 +408,49 @@ u32 Arena::layout_id(Layout layout) {
 
 Id Arena::after_step(Id e, const LexStep& step, u32 column) {
   const Node& n = node(e);
-  const u32 lexer = lex_->states.values[n.a].lexer;
-  Id on = step.next == kNone ? kEmpty : scan(step.next, n.b, n.min, column);
-  if (step.emitted == kNone) return on;
-  const Id ended = fence(step.fence, behind_lexeme(lexer, step.emitted, n.b, n.min, column));
-  return ended == kEmpty ? on : on == kEmpty ? ended : unite(on, ended);
+  if (step.next != kNone) return scan(step.next, n.b, n.min, column);
+  if (step.ended == kNone) return kEmpty;
+  return scan_behind(lex_->states.values[n.a].lexer, step.ended, n.b, n.min, column);
 }
 
 Id Arena::derive_scan(Id e, u8 byte) {
   const Node& n = node(e);
   const LexStep step = lex_step(n.a, byte);
-  const auto& lines = lex_->lexers[lex_->states.values[n.a].lexer].indentation;
+  const u32 lexer = lex_->states.values[n.a].lexer, emitted = lex_->states.values[n.a].emitted;
   u32 column = 0;
-  if (lines && (step.emitted == lines->newline || (step.next != kNone && lex_->facts[step.next].lines))) {
+  if (const auto& lines = lex_->lexers[lexer].indentation;
+      lines && (step.ended == lines->newline || (step.next != kNone && lex_->facts[step.next].lines))) {
     bool counting = !(n.max & kBehindBlanks);
     column = column_after(n.max & ~kBehindBlanks, byte, *lines, counting);
     if (!counting) column |= kBehindBlanks;
   }
-  return after_step(e, step, column);
+  const Id on = after_step(e, step, column);
+  if (emitted == kNone || !lex_->facts[n.a].beyond.has(byte)) return on;
+  const Id behind = scan_behind(lexer, emitted, n.b, n.min, n.max);
+  if (behind == kEmpty || !first(behind).has(byte)) {
+    if (behind == kEmpty || !has(behind, kUnknownText)) return on;
+    return on == kEmpty ? behind : unite(on, behind);
+  }
+  const Id ended = fence(read_text(lex_->states.values[n.a].fence, byte), derive(behind, byte));
+  return ended == kEmpty ? on : on == kEmpty ? ended : unite(on, ended);
 }
 
 Id Arena::derive_scan_symbol(Id e, u32 symbol) {
-  return after_step(e, lex_step_by(node(e).a, [&](Id text) { return derive_symbol(text, symbol); }), 0);
+  const Node& n = node(e);
+  const Id on = after_step(e, lex_step_by(n.a, [&](Id text) { return derive_symbol(text, symbol); }), 0);
+  const LexState& state = lex_->states.values[n.a];
+  if (state.emitted == kNone) return on;
+  const Id behind = scan_behind(state.lexer, state.emitted, n.b, n.min, n.max);
+  return unite(on, behind == kEmpty ? kEmpty : derive_symbol(behind, symbol));
+}
+
+void Arena::scan_symbols(Id e, std::vector<u32>& out) {
+  const Node& n = node(e);
+  const LexState& state = lex_->states.values[n.a];
+  for (const auto& entry : state.entries) first_symbols(entry.text, out);
+  if (state.emitted == kNone) return;
+  if (const Id behind = scan_behind(state.lexer, state.emitted, n.b, n.min, n.max); behind != kEmpty)
+    first_symbols(behind, out);
 }
 
 // What is left of the grammar up to `kept` parts that each read a terminal at least; then a symbol that tells that more
@@ -445,6 +492,11 @@ Id Arena::scan_without_names(Id e, Id& texts) {
     return entry.key & 1;
   });
   if (names.empty()) return kEmpty;
+  const auto& entries = lex_->states.values[n.a].entries;  // is it one of those names here?
+  if (plain.emitted != kNone && std::none_of(entries.begin(), entries.end(), [&](const auto& entry) {
+        return !(entry.key & 1) && entry.key >> 1 == plain.emitted;
+      }))
+    return kEmpty;
   texts = unite(std::move(names));
   return scan(lex_state(std::move(plain)), n.b, n.min, n.max);
 }
@@ -460,10 +512,22 @@ Id Arena::derive_fence(Id e, u8 byte) {
 ByteSet Arena::first_scan(Id e) {
   ByteSet set;
   for (const auto& entry : lex_->states.values[node(e).a].entries) set |= first(entry.text);
+  set |= lex_->facts[node(e).a].beyond;  // more than can follow: what does is found when it is asked for
   return set;
 }
 
 // -- liveness --
+// May a lexeme end here in front of the separator?
+bool Arena::lexeme_ends_at(u32 state) {
+  const LexState& at = lex_->states.values[state];
+  const Lexer& lexer = lex_->lexers[at.lexer];
+  if (at.emitted == kNone) return false;
+  if (!lexer.indentation || at.emitted != lexer.indentation->newline)
+    return read_text(at.fence, lexer.separator) == kEmpty;
+  const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
+  return more.next != kNone && lex_->facts[more.next].lines;
+}
+
 // Can the lexeme end as some terminal in front of the separator?
 bool Arena::lexeme_ends(u32 state) {
   LexParts& lex = *lex_;
@@ -473,18 +537,10 @@ bool Arena::lexeme_ends(u32 state) {
   std::unordered_map<u32, u32> from{{state, state}};
   for (std::size_t i = 0; i < work.size() && work.size() < kMostProbed; ++i) {
     const u32 at = work[i];
-    bool found = false;
+    bool found = lexeme_ends_at(at);
     for (u32 c = 0; c < class_count_ && !found; ++c) {
       const LexStep step = lex_step(at, representatives_[c]);
-      if (step.emitted != kNone) {
-        if (lexer.indentation && step.emitted == lexer.indentation->newline) {
-          // if it can take another line break, then at any column
-          const LexStep more = step.next == kNone ? LexStep{} : lex_step(step.next, '\n');
-          found = more.next != kNone && lex.facts[more.next].lines;
-        } else {
-          found = step.fence == kEmpty || read_text(step.fence, lexer.separator) == kEmpty;
-        }
-      }
+      found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
       if (step.next != kNone && from.try_emplace(step.next, at).second) work.push_back(step.next);
     }
     if (!found) continue;
@@ -550,9 +606,9 @@ void Arena::certify_lexers() {
     for (u8 separator : candidates) {
       if (!blanks.has(separator)) continue;
       const LexStep gap = lex_step(everywhere, separator);
-      if (gap.emitted == kNone || !lexer.ignored[gap.emitted]) continue;
-      if (lexer.indentation && separator == '\n') continue;
-      if (separable(id, everywhere, separator, gap.fence)) {
+      const u32 as = gap.next == kNone ? gap.ended : lex_->states.values[gap.next].emitted;
+      if (as == kNone || !lexer.ignored[as] || (lexer.indentation && separator == '\n')) continue;
+      if (separable(id, everywhere, separator, gap.next == kNone ? kEmpty : lex_->states.values[gap.next].fence)) {
         lexer.separator = separator;
         lexer.separable = true;
         break;
@@ -587,13 +643,13 @@ bool Arena::separable(u32 id, u32 everywhere, u8 separator, Id gap) {
         const u8 begin = i == 0 ? byte : work[i].begin;
         if (i == 0 && gap != kEmpty && read_text(gap, byte) != kEmpty) continue;  // would be more of the gap
         const LexStep step = lex_step(work[i].state, byte);
-        const u32 t = step.emitted;
-        if (t != kNone && !found[t] && wanted(t) &&
-            (t == newline || step.fence == kEmpty || read_text(step.fence, separator) == kEmpty)) {
+        const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
+        const Id fence = step.next == kNone ? kEmpty : lex_->states.values[step.next].fence;
+        if (t != kNone && !found[t] && wanted(t) && (t == newline || read_text(fence, separator) == kEmpty)) {
           found[t] = 1;
           --missing;
           begins.add(begin);
-          if (t == newline) line_fence = step.fence;
+          if (t == newline) line_fence = fence;
         }
         if (step.next != kNone && known.try_emplace(step.next, 1).second) work.push_back({step.next, begin});
       }

@@ -44,16 +44,17 @@ struct LexState {
     bool operator==(const Entry&) const = default;
   };
   u32 lexer = 0;
-  bool start = false;  // between two lexemes
+  bool start = false;   // between two lexemes
+  u32 emitted = kNone;  // it may end here, as this terminal,
+  Id fence = kEmpty;    // if no beginning of what follows is one of these texts: it would have gone on
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;
 };
 
 struct LexStep {
   bool known = false;
-  u32 next = kNone;     // the lexeme goes on
-  u32 emitted = kNone;  // it may end here, as this terminal,
-  Id fence = kEmpty;    // if no beginning of what follows is one of these texts: it would have gone on
+  u32 next = kNone;   // the lexeme may go on
+  u32 ended = kNone;  // it cannot: it is this terminal
 };
 
 struct Layout {  // where in the indentation
@@ -72,6 +73,7 @@ struct LexParts {
     Hash hash;
     bool lines = false;          // a line break is being read: columns count
     bool tokens = false;         // special tokens
+    ByteSet beyond;              // bytes that may follow its end here
     u8 ends = 0;                 // can it end in front of the separator? 0 not known, 1 no, 2 yes
     std::vector<LexStep> steps;  // by byte class
   };

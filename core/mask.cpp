@@ -690,26 +690,9 @@ void MaskBuilder::clear(u32 node) {
 
 // A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
 bool MaskBuilder::lexeme_names(Id e, u32 node) {
-  if (shared_) return false;
-  Id free = kEmpty, texts = kEmpty;
-  const Node& n = arena_.node(e);
-  if (n.kind == Kind::Scan) {
-    free = arena_.scan_without_names(e, texts);
-  } else if (n.kind == Kind::Union) {  // one that may also end here
-    std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
-    std::vector<Id> all;
-    for (Id& m : members) {
-      Id its = kEmpty;
-      if (arena_.node(m).kind != Kind::Scan) continue;
-      const Id plain = arena_.scan_without_names(m, its);
-      if (plain == kEmpty) continue;
-      m = plain;
-      all.push_back(its);
-    }
-    if (all.empty()) return false;
-    texts = arena_.unite(std::move(all));
-    free = arena_.unite(std::move(members));
-  }
+  if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
+  Id texts = kEmpty;
+  const Id free = arena_.scan_without_names(e, texts);
   if (free == kEmpty || !arena_.live(free)) return false;
   visit(free, node);
   correct(texts, e, node);
