@@ -9,30 +9,48 @@ import numpy as np
 
 import guiderail as gr
 
-LONGEST_END = 100_000
+LONGEST_END = 4000
 
 
 def byte_walk(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:
-    """Random bytes (ASCII four times out of five where there is some) for ``steps`` of them, then a shortest end."""
+    """Random bytes (ASCII four times out of five where there is some) for ``steps`` of them, then those that close
+    something, where some do, until it may end."""
     core = constraint.program().core
     state, out = core.root, bytearray()
-    for _ in range(steps):
+    for step in range(steps + LONGEST_END):
         choices = core.first_bytes(state)
-        if not choices or (core.is_nullable(state) and rng.random() < 0.1):
+        if not choices or (core.is_nullable(state) and (step > steps or rng.random() < 0.1)):
             break
-        tags = [byte for byte in b'<"/' if byte in choices]
         ascii_only = bytes(byte for byte in choices if byte < 128)
-        if tags and rng.random() < 0.25:
+        tags = [byte for byte in b'<"/' if byte in choices]
+        closing = _closing(choices, out[-1:]) if step >= steps else None
+        if closing is not None:
+            byte = closing
+        elif tags and step < steps and rng.random() < 0.25:
             byte = rng.choice(tags)
+            if byte == 47 and len(choices) > 1 and rng.random() < 0.7:  # not so soon
+                byte = rng.choice(choices)
         else:
             byte = rng.choice(ascii_only if ascii_only and rng.random() < 0.8 else choices)
         out.append(byte)
         state = core.derivative(state, bytes([byte]))
-    end = core.shortest(state, LONGEST_END)
-    assert end is not None, f"no end of {bytes(out[:200])!r}"
-    text = bytes(out) + end
-    assert core.is_nullable(core.derivative(core.root, text))
-    return text.decode()
+    if not core.is_nullable(state):
+        end = core.shortest(state, LONGEST_END)
+        assert end is not None, f"no end of {bytes(out[-200:])!r}"
+        out += end
+    assert core.is_nullable(core.derivative(core.root, bytes(out)))
+    return out.decode()
+
+
+def _closing(choices: bytes, last: bytes) -> int | None:
+    """The byte that leads out of where the text is, if there is such a one."""
+    if set(choices) <= set(b" />"):  # behind a name or an attribute
+        wanted = b"/> "
+    elif last == b"<":
+        wanted = b"/"
+    else:
+        wanted = b'<"'  # text ends with a tag, a value with a quote
+    return next((byte for byte in wanted if byte in choices), None)
 
 
 def token_walk(

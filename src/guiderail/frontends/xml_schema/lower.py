@@ -228,10 +228,9 @@ class Lowering:
             some, may_be_empty = self._pair(particle.item, place)
             if some == b.EMPTY:
                 return b.EMPTY, may_be_empty or particle.least == 0
-            optional = may_be_empty or particle.least == 0
-            return b.repeat(
-                some, 1 if optional else particle.least, -1 if particle.most is None else particle.most
-            ), optional
+            # An empty turn counts as one, but not every validator counts it: so many turns are written.
+            most = -1 if particle.most is None else particle.most
+            return b.repeat(some, max(particle.least, 1), most), may_be_empty or particle.least == 0
         if isinstance(particle, All):
             items = []
             for item, least, most in particle.items:
