@@ -207,6 +207,8 @@ def _parse(said: dict[str, Any], where: str) -> Format:
     if reasoning is not None and not reasoning.end:
         raise fail("reasoning needs an end", "reasoning")
     parameters = said.get("parameters")
+    if isinstance(parameters, Mapping) and "item" in parameters:
+        raise fail("arguments with tags inside of tags are not read back; leave 'item' out", "parameters")
     made = Format(
         name=texts(said.get("name", ()), "name")[0],
         models=str(said.get("models", "")),

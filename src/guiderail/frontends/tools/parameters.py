@@ -23,7 +23,7 @@ from guiderail.frontends.json_schema import JsonSchema
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.shape import FALSE, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.shape import FALSE, ArrayCell, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
@@ -36,6 +36,7 @@ _KEY = _core.CharSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _KEY_START = _core.CharSet([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _KINDS = ("null", "boolean", "number", "string", "array", "object")
 _MOST_IN_ANY_ORDER = 6
+_MOST_NESTED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class ParameterStyle:
         between: text between two arguments.
         space: whether white space may stand around the arguments and around values that are not strings.
         kinds: JSON type → what ``${kind}`` is for it; ``*`` stands for all others.
+        item: the opening tag of an item, where arrays and objects are written with tags again; else they are JSON.
     """
 
     open: str
@@ -55,11 +57,12 @@ class ParameterStyle:
     between: str = ""
     space: bool = False
     kinds: tuple[tuple[str, str], ...] = ()
+    item: str = ""
 
     @classmethod
     def of(cls, said: Mapping[str, Any], where: str) -> ParameterStyle:
         """A style out of a file."""
-        unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds"})
+        unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds", "item"})
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
         kinds = said.get("kinds", {})
@@ -74,7 +77,12 @@ class ParameterStyle:
         if ("${kind}" in said["open"]) != bool(kinds):
             raise ToolError("${kind} and kinds go together", code="tool-format", pointer=where)
         return cls(
-            said["open"], said["close"], said.get("between", ""), bool(said.get("space")), tuple(sorted(kinds.items()))
+            said["open"],
+            said["close"],
+            said.get("between", ""),
+            bool(said.get("space")),
+            tuple(sorted(kinds.items())),
+            said.get("item", ""),
         )
 
     def kind(self, name: str) -> str | None:
@@ -87,15 +95,15 @@ class ParameterStyle:
         """The text before the name."""
         return self.open[: self.open.index("${key}")]
 
-    def opening(self, key: str, kind: str | None, b: _core.Builder, space: int) -> int:
+    def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
         parts = []
-        for i, part in enumerate(_SLOT.split(self.open)):
+        for i, part in enumerate(_SLOT.split(self.item if key is None else self.open)):
             if i % 2 == 0:
                 parts.append(Marker(part)._lower(b))
             elif part == "space":
                 parts.append(space)
             else:
-                parts.append(b.literal((key if part == "key" else kind or "").encode()))
+                parts.append(b.literal(((key if part == "key" else kind) or "").encode()))
         return b.concat(parts)
 
     def pattern(self) -> re.Pattern[str]:
@@ -198,6 +206,7 @@ class _Writer:
         self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
         self.close = Marker(what.style.close)._lower(b)
         self.raw = without(b, [what.style.close])
+        self.inside: list[Term] = []
         self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
 
     def shape(self, shape: Shape) -> int:
@@ -284,18 +293,25 @@ class _Writer:
     def member(self, key: str, term: Term) -> int:
         return self.tagged(key, term)
 
-    def tagged(self, key: str | int, term: Term) -> int:
-        """An argument: for each ``${kind}`` its tag, with the values that are written in it."""
+    def tagged(self, key: str | int | None, term: Term) -> int:
+        """An argument, or an item: for each ``${kind}`` its tag, with the values that are written in it."""
         b = self.b
+        if term in self.inside or len(self.inside) > _MOST_NESTED:
+            raise ToolError(
+                "a value that holds values of its own kind cannot be written with tags inside of tags",
+                code="tool-parameters",
+            )
+        self.inside.append(term)
         values: dict[str | None, list[int]] = {}
         for name, handle in self.values(term.shape()):
             kind = self.style.kind(name)
             if self.style.kinds and kind is None:
                 continue
             values.setdefault(kind, []).append(handle)
+        self.inside.pop()
         found = []
         for kind, handles in values.items():
-            if isinstance(key, str):
+            if key is None or isinstance(key, str):
                 begin = self.style.opening(key, kind, b, self.space)
             else:
                 head, _, tail = self.style.open.partition("${key}")
@@ -303,6 +319,24 @@ class _Writer:
                 begin = b.concat([Marker(head)._lower(b), key, after.opening("", kind, b, self.space)])
             found.append(b.concat([begin, b.union(handles), self.close]))
         return b.union(found) if found else b.EMPTY
+
+    def items(self, cell: ArrayCell) -> int:
+        """An array, each item in its tag."""
+        b = self.b
+        if cell.contains or cell.unique or cell.repeated:
+            raise ToolError("contains and uniqueItems cannot be kept to between tags", code="tool-parameters")
+        most = self.json.max_items if cell.max is None else cell.max
+        first = len(cell.prefix)
+        least, left = max(cell.min - first, 0), None if most is None else max(most - first, 0)
+        rest = b.EMPTY if cell.rest is FALSE else self.tagged(None, cell.rest)
+        after = b.EPSILON if least == 0 else b.EMPTY
+        if rest != b.EMPTY and (left is None or left >= max(least, 1)):
+            after = b.repeat(rest, least, -1 if left is None else left)
+        for i in range(min(first, first if most is None else most) - 1, -1, -1):
+            one = self.tagged(None, cell.prefix[i])
+            more = b.EMPTY if b.EMPTY in (one, after) else b.concat([one, after])
+            after = more if i < cell.min else b.union([b.EPSILON, *([more] if more != b.EMPTY else [])])
+        return b.EMPTY if after == b.EMPTY else b.concat([self.space, after, self.space])
 
     def values(self, shape: Shape) -> list[tuple[str, int]]:
         """The values of each JSON type, where there are any."""
@@ -315,6 +349,10 @@ class _Writer:
             "object": Shape(*none[:5], shape.objects),
         }
         found = []
+        if self.style.item:
+            del apart["array"], apart["object"]
+            found += [("object", e) for e in map(self.cell, shape.objects) if e != b.EMPTY]
+            found += [("array", e) for e in map(self.items, shape.arrays) if e != b.EMPTY]
         for name, part in apart.items():
             handle = self.json.shape(part, 0)
             if handle != b.EMPTY:
