@@ -803,6 +803,23 @@ void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
   }
 }
 
+// The tokens that leave the class inside a character; `state(n)`: after n characters of it.
+template <class State>
+void MaskBuilder::enter_splits(const ClassMask& mask, u32 node, State state) {
+  for (u32 n : mask.splits) {
+    u32 path[4];  // from the end of the character before
+    u32 length = 0;
+    u32 before = n;
+    do {
+      path[length++] = before;
+      before = trie_.parents[before];
+    } while (before != node && !trie_.nodes[before].whole && length < 4);
+    Id s = state(trie_.nodes[before].chars - trie_.nodes[node].chars);
+    while (length > 0 && s != kEmpty) s = step(s, trie_.nodes[path[--length]].byte);
+    if (s != kEmpty) enter(s, n);
+  }
+}
+
 // An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
 // characters of D), the states after 1, 2, 3 … characters of D are a single chain.
 bool MaskBuilder::counted(Id e, u32 node) {
@@ -850,6 +867,8 @@ bool MaskBuilder::counted(Id e, u32 node) {
       if (Id next = step(chain[read], static_cast<u8>(b)); next != kEmpty) enter(next, at);
     }
   enter_outside(*mask, e, node);
+  if (!loop.chars->ascii_only())
+    enter_splits(*mask, node, [&](u32 read) { return read > reach ? kEmpty : chain[read]; });
   return true;
 }
 
@@ -876,6 +895,7 @@ bool MaskBuilder::semantic(Id e, u32 node) {
     added = true;
   }
   enter_outside(*mask, e, node);
+  if (!loop.chars->ascii_only()) enter_splits(*mask, node, [&](u32 read) { return read == 0 ? e : loop.inside; });
   return true;
 }
 

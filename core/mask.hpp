@@ -70,6 +70,8 @@ class MaskBuilder {
   std::size_t exit_cost(const ClassMask& mask, Id tail);
   bool counted(Id e, u32 node);
   void enter_outside(const ClassMask& mask, Id e, u32 node);
+  template <class State>
+  void enter_splits(const ClassMask& mask, u32 node, State state);
   const SelfLoop& self_loop(Id e);
   SelfLoop find_self_loop(Id e);
   bool returns(Id from, Id to);

@@ -17,7 +17,7 @@ std::size_t ClassMask::memory() const {
   for (const auto& [b, t] : exit_tries)
     words += (t->dense ? t->dense->size() : 0) + t->tokens.size() + 4 * t->nodes.size();
   return sizeof(*this) + words * 4 + tokens.capacity() * 4 + upto.capacity() * 4 + alive.capacity() * 8 +
-         exits.capacity() * 4;
+         (exits.capacity() + splits.capacity()) * 4;
 }
 
 Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size,
@@ -210,6 +210,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   std::vector<u32> exits;
   for (u32 n : boundary) {
     u32 p = trie_.parents[n];
+    if (p != root && !nodes[p].whole) out->splits.push_back(n);
     if (p != root && nodes[p].whole) exits.push_back(n);
     for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
       seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);

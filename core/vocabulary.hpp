@@ -76,6 +76,7 @@ struct ClassMask {
   // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
   std::vector<u32> exits;
   std::array<u32, 257> exit_at{};
+  std::vector<u32> splits;  // nodes that leave the set inside a character
 
   bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
   std::size_t memory() const;
