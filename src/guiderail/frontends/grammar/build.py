@@ -22,6 +22,9 @@ EMPTY = Text("")
 NEVER = Choice(())
 """No text at all."""
 
+_SHORT = 64
+"""Alternatives of a choice up to which they are copied into the one around it."""
+
 T = TypeVar("T")
 
 
@@ -37,10 +40,11 @@ def sequence(parts: Iterable[Expression]) -> Expression:
 
 
 def choice(parts: Iterable[Expression]) -> Expression:
-    """One of the parts; nested choices become one, and a part is the same object only once."""
+    """One of the parts; nested choices become one while they are short, and a part is the same object only once."""
     flat: dict[int, Expression] = {}
     for part in parts:
-        for one in part.parts if isinstance(part, Choice) else (part,):
+        short = isinstance(part, Choice) and len(part.parts) < _SHORT
+        for one in children(part) if short else (part,):
             flat[id(one)] = one
     return next(iter(flat.values())) if len(flat) == 1 else Choice(tuple(flat.values())) if flat else NEVER
 

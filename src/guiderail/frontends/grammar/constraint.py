@@ -20,7 +20,7 @@ from guiderail.frontends.grammar.syntax import Grammar, Indentation
 
 __all__ = ["GrammarConstraint", "grammar"]
 
-_MAX_RULES = 100_000
+_MAX_RULES = 20_000
 _READERS = {
     "gbnf": "guiderail.frontends.grammar.gbnf",
     "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
@@ -216,21 +216,16 @@ def _guess_bnf(text: str) -> str:
     from guiderail.frontends.grammar import ebnf_w3c, gbnf
 
     trees: list[Grammar | None] = []
-    errors: list[str] = []
+    errors: list[PatternError] = []
     for read in (gbnf.read, ebnf_w3c.read):
         try:
             trees.append(read(text, "root"))
-            errors.append("")
         except PatternError as error:
             trees.append(None)
-            errors.append(str(error))
+            errors.append(error)
     first, second = trees
     if first is None and second is None:
-        raise CompileError(
-            "this grammar can be read neither as GBNF nor as W3C EBNF; pass syntax='gbnf' or 'ebnf-w3c'.\n"
-            + "\n".join(errors),
-            code="grammar-notation",
-        )
+        raise max(errors, key=lambda error: error.span or (0, 0))  # of the notation that it is rather meant to be in
     if first is None or second is None:
         return "ebnf-w3c" if first is None else "gbnf"
     try:

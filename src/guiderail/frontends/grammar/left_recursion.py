@@ -91,7 +91,7 @@ def without_left_recursion(
         rules: bodies by name; all productive.
         start: the rule to start from; only what it needs is in the result.
         facts: of embedded constraints.
-        max_rules: how many rules and steps between them the result may have.
+        max_rules: how many new rules and steps between them may be made.
 
     Raises:
         LimitError: ``grammar-size``: more than ``max_rules``.
@@ -143,7 +143,7 @@ class _Removal:
             made = self._make(name)
             for new, body in made.items():
                 out[new] = body
-                self._spend(1)
+                self._spend(new not in self.rules)
                 work.extend({n.name for n in names(body)} - out.keys() - made.keys())
         return out
 
@@ -151,7 +151,7 @@ class _Removal:
         self.size += amount
         if self.size > self.max_rules:
             raise LimitError(
-                f"without left recursion the grammar has more than {self.max_rules:,} rules; "
+                f"to remove left recursion takes more than {self.max_rules:,} rules and steps between them; "
                 "write fewer rules that begin with each other, or raise max_rules",
                 code="grammar-size",
             )

@@ -7,6 +7,7 @@ is left stays as rules. Removing all of them can square the size with every stat
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 
 from guiderail.frontends.grammar.build import Fold, choice, repetition, sequence
@@ -16,6 +17,9 @@ __all__ = ["System", "right_linear"]
 
 _GROWTH = 4
 """How many times its first size a system may grow by removing states."""
+
+_MERGED = 100
+"""States up to which equal ones are looked for, which can take as many rounds as there are states."""
 
 
 class System:
@@ -37,39 +41,41 @@ class System:
     def solve(self, wanted: list[str], name_of: Callable[[str], str]) -> dict[str, Expression]:
         """Bodies by the names that ``name_of`` gives: of ``wanted``, and of the states that could not be removed."""
         self._trim(wanted)
-        self._merge(wanted)
+        if len(self.arrows) <= _MERGED:
+            self._merge(wanted)
         sizes = _Sizes()
-        budget = _GROWTH * self._size(sizes) + 64
-        kept = set(wanted)
-        while True:
-            into: dict[str, list[str]] = {state: [] for state in self.arrows}
-            for state, arrows in self.arrows.items():
-                for to in arrows:
-                    if to != state:
-                        into[to].append(state)
-            costs = []
-            for state in self.arrows:
-                if state not in kept:
-                    out = sum(sizes(label) for to, row in self.arrows[state].items() for label in row)
-                    out += sum(map(sizes, self.exits[state]))
-                    costs.append((len(into[state]) * out, state))
-            costs.sort()
-            if not costs:
+        into: dict[str, set[str]] = {state: set() for state in self.arrows}
+        for state, arrows in self.arrows.items():
+            for to in arrows:
+                if to != state:
+                    into[to].add(state)
+        out = {state: self._out(state, sizes) for state in self.arrows}
+        total = sum(out.values())
+        budget = _GROWTH * total + 64
+        queue = [(len(into[state]) * out[state], state) for state in self.arrows if state not in wanted]
+        heapq.heapify(queue)
+        while queue:
+            cost, state = heapq.heappop(queue)
+            if state not in self.arrows or cost != len(into[state]) * out[state]:
+                continue  # no longer so
+            if total + cost > budget:
                 break
-            state = costs[0][1]
-            if len(into[state]) > 1 and costs[0][0] > 16 and self._size(sizes) + costs[0][0] > budget:
-                break
-            self._remove(state, into[state])
-            if self._size(sizes) > budget:
-                break
+            sources, targets = into.pop(state), [to for to in self.arrows[state] if to != state]
+            grown = self._remove(state, sources, sizes)
+            total += sum(grown.values()) - out.pop(state)
+            for to in targets:
+                into[to].discard(state)
+                into[to] |= sources - {to}
+            for source, growth in grown.items():
+                out[source] += growth
+            for changed in sources.union(targets) - set(wanted):
+                heapq.heappush(queue, (len(into[changed]) * out[changed], changed))
         return {name_of(state): self._body(state, name_of) for state in self.arrows}
 
-    def _size(self, sizes: _Sizes) -> int:
-        return sum(
-            sum(sizes(label) for row in self.arrows[state].values() for label in row)
-            + sum(map(sizes, self.exits[state]))
-            for state in self.arrows
-        )
+    def _out(self, state: str, sizes: _Sizes) -> int:
+        """Leaves of everything that begins at a state."""
+        labels = sum(sizes(label) for row in self.arrows[state].values() for label in row)
+        return labels + sum(map(sizes, self.exits[state]))
 
     def _trim(self, wanted: list[str]) -> None:
         """Forgets states that lead to no exit, and those that nothing leads to."""
@@ -126,16 +132,25 @@ class System:
         self.exits = {state: self.exits[state] for state in arrows_of}
         self.arrows = arrows_of
 
-    def _remove(self, state: str, into: list[str]) -> None:
+    def _remove(self, state: str, into: set[str], sizes: _Sizes) -> dict[str, int]:
+        """Makes arrows of the ways through a state. Returns by how much the states before it grow, in leaves."""
         arrows, exits = self.arrows.pop(state), self.exits.pop(state)
         loop = arrows.pop(state, [])
         turns = [repetition(choice(loop), 0, None)] if loop else []
-        for source in into:
-            way = sequence([choice(self.arrows[source].pop(state)), *turns])
+        grown: dict[str, int] = {}
+        for source in sorted(into):
+            first = self.arrows[source].pop(state)
+            way = sequence([choice(first), *turns])
+            growth, length = -sum(map(sizes, first)), sizes(way)
             for to, row in arrows.items():
                 self.arrows[source].setdefault(to, []).extend(sequence([way, label]) for label in row)
+                growth += sum(length + sizes(label) for label in row)
             if exits:
-                self.exits[source].append(sequence([way, choice(exits)]))
+                ends = choice(exits)
+                self.exits[source].append(sequence([way, ends]))
+                growth += length + sizes(ends)
+            grown[source] = growth
+        return grown
 
     def _body(self, state: str, name_of: Callable[[str], str]) -> Expression:
         arrows = dict(self.arrows[state])
