@@ -160,6 +160,7 @@ class ToolCallReader:
         self._calls: list[ToolCall] = []
         self._open: _Open | None = None
         self._closed = False
+        self._must_think = calls.reasoning == "required"
         self._step: Callable[[], bool] = self._start
         if calls.reasoning == "open" and form.reasoning is not None:
             self._reasoning, self._step = [], self._thought
@@ -273,6 +274,8 @@ class ToolCallReader:
                 return True
             if self._waits(frame.begin):
                 return False
+            if self._must_think:
+                raise self._wrong(f"{frame.begin!r} begins the reasoning")
         self._step = self._body
         return True
 

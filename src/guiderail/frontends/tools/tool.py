@@ -93,6 +93,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
 def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Mapping[str, Any]) -> Tool:
     """A custom tool as of OpenAI: one argument, the text ``input``, free or of a grammar."""
     import guiderail
+    from guiderail.frontends.python_types.nodes import TEXT
     from guiderail.frontends.python_types.schema import type_schema
 
     inner = given.get("custom", {key: value for key, value in given.items() if key != "type"})
@@ -111,10 +112,9 @@ def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Map
             raise ToolError(f"the syntax of a grammar is 'lark' or 'regex', not {syntax!r}", code="tool")
     elif not isinstance(said, Mapping) or said.get("type") != "text":
         raise ToolError(f"the format of a custom tool is of the type 'text' or 'grammar', not {said!r}", code="tool")
-    schema: dict[str, Any] = {"type": "string"} if text is None else {"type": "string", "x-guiderail-text": 0}
-    schema = {
-        "type": "object", "properties": {"input": schema}, "required": ["input"], "additionalProperties": False,
-    }  # fmt: skip
+    # minLength: a bare type is read without its other keywords
+    inside: dict[str, Any] = {"type": "string"} if text is None else {"type": "string", "minLength": 0, TEXT: 0}
+    schema = {"type": "object", "properties": {"input": inside}, "required": ["input"], "additionalProperties": False}
     made = type_schema(schema, () if text is None else (text,), dict(options))
     return Tool(name, str(inner.get("description") or ""), made if style is None else Parameters(made, style), schema)
 

@@ -1,0 +1,536 @@
+"""Tool calls: the formats as data, what each choice lets a model write, and the way back to values."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+import random
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import guiderail as gr
+from guiderail.frontends.tools.format import read_format
+
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather of the next days.",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+TIME = {
+    "name": "get_time",
+    "parameters": {"type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]},
+}
+TOOLS = [WEATHER, TIME]
+FORMATS = sorted(gr.tool_formats())
+EXAMPLES = [
+    pytest.param(name, example, id=f"{name} {i}")
+    for name in FORMATS
+    for i, example in enumerate(json.loads(read_format(name).examples))
+]
+
+
+def made(name: str, example: dict[str, Any], **more: Any) -> gr.ToolCalls:
+    return gr.tool_calls(TOOLS, format=name, reasoning="required" if "reasoning" in example else "none", **more)
+
+
+def plain(text: gr.ToolText) -> dict[str, Any]:
+    calls = [
+        {"name": c.name, "arguments": c.arguments, **({"id": c.id} if c.id is not None else {})} for c in text.calls
+    ]
+    return {"reasoning": text.reasoning, "content": text.content, "calls": calls}
+
+
+def wanted(example: dict[str, Any]) -> dict[str, Any]:
+    return {"reasoning": None, "content": None, **{k: v for k, v in example.items() if k != "text"}}
+
+
+# -- every format -------------------------------------------------------------------------------------------------
+def test_the_families_that_are_promised() -> None:
+    promised = {"hermes", "qwen3-coder", "llama3", "mistral", "mistral-v11", "deepseek-v3", "deepseek-v3.1", "gpt-oss",
+                "glm-4.5", "kimi-k2", "minimax-m1", "minimax-m2", "command-r", "command-r7b"}  # fmt: skip
+    assert promised <= set(FORMATS)
+    for name in FORMATS:
+        assert len(json.loads(read_format(name).examples)) >= 2
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_examples_are_of_the_constraint_and_read_back(name: str, example: dict[str, Any]) -> None:
+    calls = made(name, example)
+    assert calls.matches(example["text"])
+    text = calls.parse(example["text"])
+    assert plain(text) == wanted(example)
+    assert text.complete and all(call.complete for call in text.calls)
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_reading_in_pieces_is_reading_at_once(name: str, example: dict[str, Any]) -> None:
+    text = example["text"]
+    calls = made(name, example)
+    for seed in range(6):
+        rng = random.Random(seed)
+        cuts = sorted(rng.sample(range(len(text) + 1), min(len(text), rng.choice((1, 3, 12, len(text))))))
+        reader = calls.reader()
+        deltas = []
+        for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+            deltas += reader.feed(text[start:end])
+        deltas += reader.close()
+        assert plain(reader.snapshot()) == wanted(example)
+        for kind in ("content", "reasoning"):
+            assert "".join(d.text for d in deltas if d.kind == kind) == (wanted(example)[kind] or "")
+        spoken = ["".join(d.text for d in deltas if d.kind == "arguments" and d.index == i) for i in range(9)]
+        assert [json.loads(s) for s in spoken if s] == [c["arguments"] for c in example["calls"]]
+        assert [d.name for d in deltas if d.kind == "call"] == [c["name"] for c in example["calls"]]
+        assert [d.id for d in deltas if d.kind == "end"] == [c.get("id") for c in example["calls"]]
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_every_beginning_can_go_on_and_be_read(name: str, example: dict[str, Any]) -> None:
+    calls = made(name, example)
+    program = calls.program()
+    text = example["text"]
+    for end in range(len(text)):
+        start = text[:end]
+        assert program.read(program.start, start), start
+        reader = calls.reader()
+        reader.feed(start)
+        seen = reader.snapshot()
+        assert (wanted(example)["content"] or "").startswith(seen.content or "")
+        for read, want in zip(seen.calls, example["calls"], strict=False):
+            assert read.name == want["name"]
+            assert set(read.arguments) <= set(want["arguments"])
+        if calls.matches(start):
+            calls.parse(start)
+        else:
+            with pytest.raises(gr.ToolTextError):
+                calls.parse(start)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_may_be_written_is_read(name: str) -> None:
+    """Random texts of the constraint: what is read validates, and a call of each tool comes up."""
+    calls = gr.tool_calls(TOOLS, format=name, choice="required")
+    program = calls.program().core
+    rng = random.Random(name)
+    seen = set()
+    for _ in range(25):
+        state, written = program.root, b""
+        for _ in range(rng.randrange(5, 90)):
+            allowed = program.first_bytes(state)
+            if not allowed:
+                break
+            common = [b for b in allowed if 0x20 <= b < 0x7F] or list(allowed)
+            byte = rng.choice(common)
+            state, written = program.derivative(state, bytes([byte])), written + bytes([byte])
+        rest = program.shortest(state, 4000)
+        assert rest is not None
+        text = (written + rest).decode()
+        found = calls.parse(text).calls
+        assert found
+        for call in found:
+            seen.add(call.name)
+            schema = TIME["parameters"] if call.name == "get_time" else WEATHER["function"]["parameters"]
+            assert gr.json_schema(schema).accepts(call.arguments)
+            assert json.loads(call.text) == call.arguments
+    assert seen == {"get_weather", "get_time"}
+
+
+# -- choices --------------------------------------------------------------------------------------------------------
+def one_call(name: str) -> str:
+    """An example with nothing but one call of get_weather."""
+    found = [e["text"] for e in json.loads(read_format(name).examples)
+             if [c["name"] for c in e["calls"]] == ["get_weather"] and "reasoning" not in e]  # fmt: skip
+    return found[0] if found else ""
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_choices(name: str) -> None:
+    form = read_format(name)
+    text = "Hello, nothing to do." if form.content is None else f"{form.content.begin}Hello{form.content.end}"
+    call = one_call(name)
+    for choice, may_talk, may_call in (
+        ("auto", True, True),
+        ("required", False, True),
+        ("none", True, False),
+        ("get_weather", False, True),
+        ({"type": "function", "function": {"name": "get_weather"}}, False, True),
+        ("get_time", False, False),
+    ):
+        calls = gr.tool_calls(TOOLS, format=name, choice=choice)
+        assert calls.matches(text) is may_talk, choice
+        if call:
+            stripped = call.lstrip("\n") if choice != "auto" else call
+            assert calls.matches(stripped) is may_call, choice
+
+
+@pytest.mark.parametrize(("name", "example"), [p for p in EXAMPLES if len(p.values[1]["calls"]) == 2])
+def test_parallel(name: str, example: dict[str, Any]) -> None:
+    assert made(name, example).matches(example["text"])
+    assert not made(name, example, parallel=False).matches(example["text"])
+
+
+def test_reasoning() -> None:
+    thought = "<think>so\n</think>\n\n"
+    call = '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}}\n</tool_call>'
+    for mode, bare, whole, open_ in (
+        ("none", True, False, False),
+        (False, True, False, False),
+        ("optional", True, True, False),
+        ("required", False, True, False),
+        (True, False, True, False),
+        ("open", False, True, True),  # what the prompt began may hold anything
+    ):
+        calls = gr.tool_calls(TOOLS, format="hermes", reasoning=mode)
+        assert calls.matches(call) is bare, mode
+        assert calls.matches(thought + call) is whole, mode
+        assert calls.matches(thought.removeprefix("<think>") + call) is open_, mode
+    read = gr.tool_calls(TOOLS, format="hermes", reasoning="open").parse("so\n</think>\n\n" + call)
+    assert (read.reasoning, read.content, len(read.calls)) == ("so\n", None, 1)
+
+
+def test_content_may_be_constrained() -> None:
+    answer = gr.json_schema({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]})
+    calls = gr.tool_calls(TOOLS, format="kimi-k2", content=answer)
+    assert calls.matches('{"ok": true}')
+    assert calls.matches(one_call("kimi-k2"))
+    assert not calls.matches("yes")
+    assert calls.parse('{"ok": true}').content == '{"ok": true}'
+
+
+# -- vocabularies ---------------------------------------------------------------------------------------------------
+def follow(guide: gr.Guide, tokens: list[int]) -> bool:
+    """Reads tokens; each must be in the mask exactly if it is accepted. Whether all were, and the text may end."""
+    matcher = guide.matcher()
+    bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
+    for token in tokens:
+        matcher.fill_next_token_bitmask(bitmask)
+        allowed = bool(bitmask[0, token // 32] >> (token % 32) & 1)
+        assert allowed == matcher.accept_token(token), guide.vocabulary.token_bytes(token)
+        if not allowed:
+            return False
+    return matcher.is_accepting()
+
+
+@pytest.mark.parametrize("vocabulary", ["llama3", "deepseek"])
+def test_examples_pass_the_masks_of_real_vocabularies(vocabulary: str, request: pytest.FixtureRequest) -> None:
+    known: gr.Vocabulary = request.getfixturevalue(vocabulary)
+    assert known.encode is not None
+    for name, example in (p.values for p in EXAMPLES):
+        if any(text in example["text"] for text in known.special_tokens):
+            continue
+        guide = gr.compile(made(name, example), known)
+        assert follow(guide, list(known.encode(example["text"]))), name
+
+
+def test_mistrals_marker_is_a_token_of_its_vocabulary(tekken: gr.Vocabulary) -> None:
+    assert tekken.encode is not None
+    marker = tekken.special_tokens["[TOOL_CALLS]"]
+    example = json.loads(read_format("mistral").examples)[0]["text"]
+    rest = list(tekken.encode(example.removeprefix("[TOOL_CALLS]")))
+    spelled = [*tekken.encode("[TOOL"), *tekken.encode("_CALLS]"), *rest]
+    calls = gr.tool_calls(TOOLS, format="mistral", vocabulary=tekken)
+    guide = gr.compile(calls, tekken)
+    assert follow(guide, [marker, *rest])
+    assert follow(guide, [*tekken.encode("Well. "), marker, *rest])
+    assert follow(guide, spelled)
+    without = gr.compile(gr.tool_calls(TOOLS, format="mistral"), tekken)
+    assert not follow(without, [marker, *rest])
+    assert not follow(gr.compile(gr.tool_calls(TOOLS, format="mistral", choice="none", vocabulary=tekken), tekken),
+                      [marker, *rest])  # fmt: skip
+    assert not follow(gr.compile(gr.tool_calls(TOOLS, format="mistral", choice="none"), tekken), spelled)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_markers_that_are_special_tokens(name: str) -> None:
+    """A vocabulary of bytes, in which all markers of all formats are special tokens."""
+    special = [
+        "<tool_call>", "</tool_call>", "<think>", "</think>", "<|python_tag|>", "[TOOL_CALLS]",
+        "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>",
+        "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>", "｜DSML｜", "<|channel|>",
+        "<|message|>", "<|constrain|>", "<|start|>", "<|end|>", "<arg_key>", "</arg_key>",
+        "<arg_value>", "</arg_value>", "<|tool_call_begin|>", "<|tool_call_end|>",
+        "<|tool_call_argument_begin|>", "<minimax:tool_call>", "<|tool_calls_section_begin|>",
+        "<|tool_calls_section_end|>", "</minimax:tool_call>", "<|START_ACTION|>", "<|END_ACTION|>",
+        "<|START_THINKING|>", "<|END_THINKING|>", "<|START_RESPONSE|>", "<|END_RESPONSE|>",
+    ]  # fmt: skip
+    stops = ["<|call|>", "<|return|>", "<|eom_id|>", "</s>"]
+    names = [*special, *stops]
+    vocabulary = gr.Vocabulary(
+        [*(bytes([b]) for b in range(256)), *(n.encode() for n in names)],
+        special_tokens={n: 256 + i for i, n in enumerate(names)},
+        stop_token_ids=[256 + names.index(n) for n in stops],
+    )
+
+    def tokens(text: str) -> list[int]:
+        found: list[int] = []
+        while text:
+            name = next((n for n in names if text.startswith(n)), None)
+            found += [256 + names.index(name)] if name else text[0].encode()
+            text = text[len(name) if name else 1 :]
+        return found
+
+    for example in json.loads(read_format(name).examples):
+        guide = gr.compile(made(name, example, vocabulary=vocabulary), vocabulary)
+        ids = tokens(example["text"])
+        end = [i for i in ids if i in vocabulary.stop_token_ids]
+        assert follow(guide, [i for i in ids if i not in end])
+        assert follow(guide, list(example["text"].encode())) or end
+        matcher = guide.matcher()
+        assert all(matcher.accept_token(i) for i in ids)  # the markers that end the turn are its stop tokens
+        assert matcher.is_terminated() is bool(end)
+
+
+# -- tools ----------------------------------------------------------------------------------------------------------
+def forecast(city: str, days: int = 1, unit: Literal["C", "F"] = "C") -> str:
+    """The weather.
+
+    In a city.
+    """
+    return f"{city} {days} {unit}"
+
+
+@dataclass
+class Point:
+    """A place."""
+
+    x: float
+    y: float = 0.0
+
+
+@pytest.mark.parametrize("name", ["hermes", "qwen3-coder", "glm-4.5", "deepseek-v3.2"])
+def test_python_functions_and_classes_come_back_as_values(name: str) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    user = pydantic.create_model("User", name=(str, ...), tags=(list[str], []))
+    calls = gr.tool_calls([forecast, Point, user], format=name, choice="required")
+    assert [(t.name, t.description.split("\n")[0]) for t in calls.tools][:2] == [
+        ("forecast", "The weather."),
+        ("Point", "A place."),
+    ]
+    program = calls.program().core
+    values = {}
+    for tool in calls.tools:
+        only = gr.tool_calls([forecast, Point, user], format=name, choice=tool.name)
+        core = only.program().core
+        text = core.shortest(core.root, 4000)
+        assert text is not None and program.derivative(program.root, text)
+        values[tool.name] = only.parse(text.decode()).calls[0].value
+    assert isinstance(values["forecast"], inspect.BoundArguments)
+    assert forecast(*values["forecast"].args, **values["forecast"].kwargs) == " 1 C"
+    assert isinstance(values["Point"], Point) and values["Point"].y == 0.0
+    assert isinstance(values["User"], user) and values["User"].tags == []
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        TIME,
+        {"type": "function", **TIME},
+        {"name": "get_time", "input_schema": TIME["parameters"]},
+        {"name": "get_time", "inputSchema": TIME["parameters"], "annotations": {"readOnlyHint": True}},
+        {"type": "function", "function": {**TIME, "description": None, "strict": None}},
+    ],
+)
+def test_forms_of_tools(tool: dict[str, Any]) -> None:
+    calls = gr.tool_calls([tool], format="hermes", on_bad_tool="error")
+    assert calls.matches('<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}}\n</tool_call>')
+
+
+def test_a_tool_without_parameters_takes_an_object() -> None:
+    calls = gr.tool_calls([{"name": "ping"}, {"name": "stop", "parameters": {"type": "object", "properties": {}}}],
+                          format="hermes", choice="required")  # fmt: skip
+    text = '<tool_call>\n{{"name": "{}", "arguments": {}}}\n</tool_call>'
+    assert calls.matches(text.format("ping", "{}")) and calls.matches(text.format("ping", '{"a": 1}'))
+    assert calls.matches(text.format("stop", "{}")) and not calls.matches(text.format("stop", '{"a": 1}'))
+
+
+def test_arguments_are_not_made_up() -> None:
+    text = '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC", "more": 1}}\n</tool_call>'
+    assert not gr.tool_calls([TIME], format="hermes").matches(text)
+    assert gr.tool_calls([TIME], format="hermes", extra_arguments=True).matches(text)
+    open_schema = {**TIME["parameters"], "additionalProperties": True}
+    assert gr.tool_calls([{"name": "get_time", "parameters": open_schema}], format="hermes").matches(text)
+
+
+def test_custom_tools_have_a_text() -> None:
+    grammar = {"type": "grammar", "grammar": {"syntax": "regex", "definition": "[a-c]+\n?"}}
+    tool = {"type": "custom", "custom": {"name": "run", "format": grammar}}
+    calls = gr.tool_calls([tool, {"type": "custom", "name": "say"}], format="hermes", choice="required")
+    text = '<tool_call>\n{{"name": "{}", "arguments": {{"input": {}}}}}\n</tool_call>'
+    assert calls.matches(text.format("run", '"abc\\n"')) and not calls.matches(text.format("run", '"abd"'))
+    assert calls.matches(text.format("say", '"anything"'))
+    assert calls.parse(text.format("run", '"abc\\n"')).calls[0].arguments == {"input": "abc\n"}
+
+
+BAD = [
+    ({"name": "bad", "parameters": {"type": "objec"}}, "tool"),
+    ({"name": "bad", "parameters": {"properties": {"a": {"pattern": "("}}}}, "regex-unterminated-group"),
+    ({"name": "bad", "parameters": {"properties": {"a": {"$ref": "#/none"}}}}, "unresolvable-reference"),
+    ({"name": "bad", "parameters": {"type": "string"}}, "tool"),
+    ({"name": "bad", "parameters": {"properties": {"a": False}, "required": ["a"]}}, "unsatisfiable-schema"),
+    ({"name": "bad", "parameters": False}, None),
+    ({"name": "bad name", "parameters": {}}, "tool-name"),
+    ({"name": "get_time", "parameters": {}}, "tool-name"),
+    ({"parameters": {}}, "tool-name"),
+    ({"name": "bad", "params": {}}, "tool"),
+    ({"name": "bad", "parameters": {}, "input_schema": {}}, "tool"),
+    ({"type": "function", "function": 1}, "tool"),
+    ({"type": "web_search"}, "tool-type"),
+    ({"type": "custom", "custom": {"name": "bad", "format": {"type": "grammar", "syntax": "peg"}}}, "tool"),
+    (17, "tool"),
+    (int, "tool"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "code"), BAD)
+def test_a_bad_tool_does_not_take_the_others_down(bad: Any, code: str | None) -> None:
+    with pytest.warns(gr.ToolWarning, match="left out"):
+        calls = gr.tool_calls([TIME, bad, WEATHER], format="hermes")
+    assert [tool.name for tool in calls.tools] == ["get_time", "get_weather"]
+    assert len(calls.refused) == 1
+    ((name, error),) = calls.refused.items()
+    assert name in ("bad", "bad name", "get_time", "int", "tool 1")
+    assert code is None or error.code == code
+    assert calls.matches(one_call("hermes"))
+    with pytest.raises(gr.ToolError) as caught:
+        gr.tool_calls([TIME, bad, WEATHER], format="hermes", on_bad_tool="error")
+    assert caught.value.code == error.code and name.split(" (")[0] in str(caught.value)
+
+
+def test_a_bad_tool_that_is_needed_raises() -> None:
+    bad = {"name": "bad", "parameters": {"type": "objec"}}
+    with pytest.raises(gr.ToolError, match="'bad'"):
+        gr.tool_calls([TIME, bad], format="hermes", choice="bad")
+    with pytest.warns(gr.ToolWarning), pytest.raises(gr.ToolError) as caught:
+        gr.tool_calls([bad], format="hermes", choice="required")
+    assert caught.value.code == "tool-choice"
+    with pytest.warns(gr.ToolWarning):
+        calls = gr.tool_calls([bad], format="hermes")
+    assert calls.matches("only text") and not calls.matches("<tool_call>")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"choice": "none_such"},
+        {"choice": 3},
+        {"choice": {"type": "function"}},
+        {"reasoning": "much"},
+        {"format": "llama3", "reasoning": "required"},
+        {"on_bad_tool": "ignore"},
+    ],
+)
+def test_choices_that_are_none(options: dict[str, Any]) -> None:
+    with pytest.raises(gr.ToolError) as caught:
+        gr.tool_calls(TOOLS, **{"format": "hermes", **options})
+    assert caught.value.code == "tool-choice"
+
+
+def test_options_are_checked_before_any_tool() -> None:
+    with pytest.raises(gr.CompileError), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gr.tool_calls(TOOLS, format="hermes", layout="wide")
+    assert gr.tool_calls(TOOLS, format="hermes", layout="compact").matches(
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone":"UTC"}}\n</tool_call>'
+    )
+
+
+def test_calls_are_values() -> None:
+    first, second = (gr.tool_calls([*TOOLS, forecast], format="glm-4.5", reasoning=True) for _ in range(2))
+    assert first == second and hash(first) == hash(second)
+    assert first != gr.tool_calls([*TOOLS, forecast], format="glm-4.5")
+    again = pickle.loads(pickle.dumps(first))
+    assert again == first
+    assert again.parse("<think>x</think>\nHi").reasoning == "x"
+
+
+# -- formats of users -----------------------------------------------------------------------------------------------
+MINE = {"name": "mine", "call": "CALL ${name}(${arguments})", "separator": "; "}
+
+
+def test_a_format_of_ones_own(tmp_path: Path) -> None:
+    text = 'Well, CALL get_time({"zone": "UTC"}); CALL get_time({"zone": ""})'
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(MINE))
+    for form in (MINE, path):
+        calls = gr.tool_calls(TOOLS, format=form)
+        assert calls.matches(text)
+        assert [c.arguments for c in calls.parse(text).calls] == [{"zone": "UTC"}, {"zone": ""}]
+        assert not calls.matches("CALL me")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ("none-such", "known are"),
+        (3, "dict"),
+        (Path("none-such.json"), "cannot be read"),
+        ({**MINE, "marker": "x"}, "'marker'"),
+        ({**MINE, "call": "CALL ${name}"}, "once"),
+        ({**MINE, "call": "${arguments} for ${name}"}, "before"),
+        ({**MINE, "call": "${name}(${arguments})"}, "trigger"),
+        ({**MINE, "call": "CALL ${name} ${no} ${arguments}"}, "slots"),
+        ({**MINE, "call": "CALL ${name} ${id} ${arguments}"}, "id"),
+        ({**MINE, "id": "("}, "id"),
+        ({**MINE, "call": 1}, "text"),
+        ({**MINE, "trigger": "TOOL"}, "trigger"),
+        ({**MINE, "reasoning": {"begin": "<t>"}}, "end"),
+        ({**MINE, "section": {"start": "<t>"}}, "section"),
+        ({**MINE, "parameters": {"open": "<a>", "close": "</a>"}}, "key"),
+        ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "item": "<i>"}}, "item"),
+        ({**MINE, "parameters": {"open": "<${key}>", "close": "</a>", "kinds": {"string": "s"}}}, "kind"),
+    ],
+)
+def test_errors_of_formats(form: Any, said: str) -> None:
+    with pytest.raises(gr.ToolError, match=said) as caught:
+        gr.tool_calls(TOOLS, format=form)
+    assert caught.value.code == "tool-format"
+
+
+# -- texts that are none --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<tool_call>",
+        '<tool_call>\n{"name": "none_such", "arguments": {}}\n</tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": [1]}\n</tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}}',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}} </tool_call>',
+        '<tool_call>\n{"name": "get_time", "arguments": {"zone": "UTC"}}\n</tool_call> and more',
+    ],
+)
+def test_texts_of_another_form_are_refused(text: str) -> None:
+    calls = gr.tool_calls(TOOLS, format="hermes")
+    assert not calls.matches(text)
+    with pytest.raises(gr.ToolTextError) as caught:
+        calls.parse(text)
+    assert caught.value.code == "tool-text" and caught.value.span is not None
+
+
+def test_names_that_begin_alike() -> None:
+    tools = [{"name": name} for name in ("get", "get_all", "get_all_now")]
+    for form in ("hermes", "glm-4.7", "kimi-k2", "mistral-v11"):
+        for tool in tools:
+            calls = gr.tool_calls(tools, format=form, choice=tool["name"], parallel=False)
+            core = calls.program().core
+            text = core.shortest(core.root, 4000)
+            assert text is not None
+            reader = gr.tool_calls(tools, format=form).reader()
+            for c in text.decode():
+                reader.feed(c)
+            reader.close()
+            assert [call.name for call in reader.snapshot().calls] == [tool["name"]]
