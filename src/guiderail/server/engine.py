@@ -135,6 +135,8 @@ class Engine:
                 if self._stopping:
                     break
             try:
+                for team in self._teams:
+                    self._leave(team)
                 self._admit()
                 self._measure()
                 moved = False
@@ -167,9 +169,11 @@ class Engine:
         with self._wake:
             stays = deque(row for row in self._queue if not self._given_up(row))
             self._queue = stays
-        for team in self._teams:
+        for team in list(self._teams):
             if team.clear_row is not None:
                 self._fill_rows(team, team.clear_row)
+            if not team.running():
+                self._close(team)
         rows = self._next_rows()
         if not rows:
             return
@@ -259,10 +263,6 @@ class Engine:
     # -- one step of a session ---------------------------------------------------------------------------------
     def _turn(self, team: _Team) -> bool:
         """One step; returns whether anything was done."""
-        self._leave(team)
-        if not team.running():
-            self._close(team)
-            return True
         for _, row in team.running():
             self._ready(team, row)
         feed, wanted = self._portions(team)
@@ -297,9 +297,9 @@ class Engine:
             elif work.done():
                 team.slow[row] = None
             return
-        spent = row.mask_seconds
+        started = time.perf_counter()
         self._prepare(row)
-        if row.mask_seconds - spent > _SLOW_SECONDS:
+        if time.perf_counter() - started > _SLOW_SECONDS:
             team.slow[row] = None
 
     def _prepare(self, row: Row) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from guiderail.errors import ModelError
 
@@ -90,6 +90,5 @@ class ServerOptions:
                 raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
         if self.api_key is not None and not self.api_key:
             raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
-        for field in fields(self):
-            if field.name == "cors_origins" and isinstance(self.cors_origins, str):
-                raise ModelError("cors_origins is a tuple of origins", code="bad-option")
+        if isinstance(self.cors_origins, str):
+            raise ModelError("cors_origins is a tuple of origins, not a string", code="bad-option")

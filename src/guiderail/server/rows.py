@@ -6,6 +6,7 @@ import codecs
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -142,7 +143,6 @@ class Row:
         self.job, self.index = job, job.first_index + number
         self.matcher: Matcher = job.guide.matcher()
         self.vocabulary: Vocabulary = job.guide.vocabulary
-        self._special = {i: text.encode() for text, i in self.vocabulary.special_tokens.items()}
         self.sampler = Sampler(job.sampling, number)
         self.pending = list(job.prompt)  # tokens that the model has not seen
         self.tokens: list[int] = []
@@ -185,7 +185,7 @@ class Row:
         self.pending.append(token)
         if self.job.presence or self.job.frequency:
             self._counts[token] = self._counts.get(token, 0) + 1
-        text = self._cut.feed(self._decoder.decode(self._spelling(token)))
+        text = self._cut.feed(self._decoder.decode(token_bytes(self.vocabulary, token)))
         if text or info is not None:
             self.job.push(Delta(self.index, text, () if info is None else (info,)))
         if self._cut.found is not None:
@@ -194,10 +194,6 @@ class Row:
             self.finish("stop", matched=True)
         elif self.remaining <= 0:
             self.finish("length", matched=self.matcher.is_accepting())
-
-    def _spelling(self, token: int) -> bytes:
-        """The bytes of a token; of a special one, which only a constraint that names it allows, its name."""
-        return self._special[token] if token in self._special else self.vocabulary.token_bytes(token)
 
     def finish(self, reason: Finish, *, matched: bool) -> None:
         rest = self._cut.flush()
@@ -218,7 +214,8 @@ class Row:
             logits: shape ``(logits_size,)``; changed.
         """
         job = self.job
-        thought = _Thought(logits, job.logprobs) if job.logprobs is not None else None
+        width = min(self.vocabulary.size, len(logits))  # beyond are columns of no token
+        thought = _Thought(logits[:width], job.logprobs) if job.logprobs is not None else None
         if job.bias:
             logits[list(job.bias)] += np.fromiter(job.bias.values(), np.float32)
         if self._counts:
@@ -226,7 +223,6 @@ class Row:
             counts = np.fromiter(self._counts.values(), np.float32)
             logits[ids] -= job.presence + job.frequency * counts
         started = time.perf_counter()
-        width = min(self.vocabulary.size, len(logits))
         apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
         self.mask_seconds += time.perf_counter() - started
         token = self.sampler(logits)
@@ -282,7 +278,18 @@ def _only(words: NDArray[np.int32]) -> int:
     return -1 if word & (word - 1) else 32 * int(filled[0]) + word.bit_length() - 1
 
 
+@lru_cache(maxsize=8)
+def _special_names(vocabulary: Vocabulary) -> dict[int, bytes]:
+    return {token: text.encode() for text, token in vocabulary.special_tokens.items()}
+
+
+def token_bytes(vocabulary: Vocabulary, token: int) -> bytes:
+    """The bytes of a token; of a special one, which only a constraint that names it allows, its name."""
+    name = _special_names(vocabulary).get(token)
+    return vocabulary.token_bytes(token) if name is None else name
+
+
 def token_text(vocabulary: Vocabulary, token: int) -> dict[str, Any]:
     """A token as OpenAI's logprobs tell it: its text, and its bytes for where that is no whole text."""
-    data = vocabulary.token_bytes(token)
+    data = token_bytes(vocabulary, token)
     return {"token": data.decode("utf-8", "replace"), "bytes": list(data)}

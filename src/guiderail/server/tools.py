@@ -29,6 +29,7 @@ __all__ = [
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _MODES = ("auto", "required", "none")
+_NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}  # what leaving them out means
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +279,10 @@ def _tool(tool: Mapping[str, Any], param: str) -> dict[str, Any]:
             raise _wrong("the parameters are a JSON Schema", f"{param}.function.parameters")
     else:
         _check_format(inner.get("format"), f"{param}.custom.format")
-    return {"type": kind, str(kind): {key: value for key, value in inner.items() if value is not None}}
+    made = {key: value for key, value in inner.items() if value is not None}
+    if kind == "function":
+        made.setdefault("parameters", _NO_PARAMETERS)
+    return {"type": kind, str(kind): made}
 
 
 def _check_format(format: Any, param: str) -> None:
