@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 __all__ = ["conflicts"]
@@ -13,11 +14,10 @@ def conflicts(compiled: tuple[list[Any], list[Any], list[str]], start: str) -> l
     Lark resolves a conflict between shifting and reducing silently, as a shift, and refuses a grammar with a conflict
     between two reductions of equal priority. The grammar read here means all of its language in either case.
     """
-    from lark.common import ParserConf
-    from lark.parsers.lalr_analysis import LALR_Analyzer
-
+    common: Any = import_module("lark.common")
+    analysis: Any = import_module("lark.parsers.lalr_analysis")
     _, rules, _ = compiled
-    analyzer: Any = LALR_Analyzer(ParserConf(rules, {}, [start]))
+    analyzer = analysis.LALR_Analyzer(common.ParserConf(rules, {}, [start]))
     analyzer.compute_lr0_states()
     analyzer.compute_reads_relations()
     analyzer.compute_includes_lookback()

@@ -165,6 +165,8 @@ class _Rewriter:
         """Terminals with forms that Lark does not know, and those that are made of them."""
         cut: set[str] = set()
         defined = [s for s in self.result.statements if s.defines_terminal]
+        for token in (token for statement in defined for token in statement.body if token.text == "%json"):
+            self.refuse("a JSON Schema is no regular expression: define a rule, with a name in lower case", *token.span)
         while True:
             more = {s.name.text for s in defined if s.name is not None and _needs_reading(s.body, cut)} - cut
             if not more:
@@ -190,7 +192,9 @@ class _Rewriter:
             priority = int(head[-1].text)
             head = head[:-2]
         if len(head) != 1:
-            self.fail("a terminal's name, perhaps with a priority, was expected before ':'", head[0].start, head[-1].end)
+            self.fail(
+                "a terminal's name, perhaps with a priority, was expected before ':'", head[0].start, head[-1].end
+            )
         if name in self.result.cuts:
             self.fail(f"the terminal {name} is defined twice", statement.name.start, statement.name.end)
         self.result.cuts[name] = Cut(name, tuple(statement.body), priority=priority)
@@ -243,13 +247,6 @@ class _Rewriter:
         if statement.name is None:
             self.body(found)
             return
-        if statement.defines_terminal:
-            for token in found:
-                if token.text == "%json":
-                    self.refuse(
-                        "a JSON Schema is no regular expression: define a rule, with a name in lower case",
-                        *token.span,
-                    )
         opening = statement.name.end
         at = next(i for i, token in enumerate(found) if token is statement.name)
         if not statement.defines_terminal and found[at + 1].text == "[" and found[at + 1].start == opening:
@@ -273,7 +270,7 @@ class _Rewriter:
         while i < len(found):
             key, value = found[i], None
             if key.kind != "name":
-                self.fail("an attribute of the rule was expected, e.g. lazy or suffix=\"…\"", key.start, key.end)
+                self.fail('an attribute of the rule was expected, e.g. lazy or suffix="…"', key.start, key.end)
             i += 1
             if i + 1 < len(found) and found[i].text == "=":
                 value = found[i + 1]

@@ -83,6 +83,23 @@ class _Look(NamedTuple):
     states: frozenset[int]
 
 
+class _State(NamedTuple):
+    """A state of the machine.
+
+    Attributes:
+        kind: ``match``; ``char`` (of ``mask``, then ``first``); ``split`` (``first`` rather than ``second``); ``loop`` (a
+            split of which ``inside`` goes on: an iteration that reads nothing is the last); ``assert`` (``node``, then
+            ``first``).
+    """
+
+    kind: str
+    first: int = 0
+    second: int = 0
+    mask: int = 0
+    inside: int = 0
+    node: Node | None = None
+
+
 _Duties = frozenset[_Ahead | _Look]
 _Thread = tuple[int, _Duties]
 _FREE: _Duties = frozenset()
@@ -117,11 +134,11 @@ def _greedy(node: Node, facts: Facts) -> bool:
         )
     if isinstance(node, Alt):
         seen = CharSet([])
-        for item in node.items:
-            first = facts(item)
-            if not first.least or len(seen & first.first) or not _greedy(item, facts):
+        for branch in node.items:
+            begin = facts(branch)
+            if not begin.least or len(seen & begin.first) or not _greedy(branch, facts):
                 return False
-            seen = seen | first.first
+            seen = seen | begin.first
         return True
     return False
 
@@ -136,9 +153,7 @@ class _Machine:
         self.masks: dict[CharSet, int] = {}
         self._divide(_sets_of(tree))
         self.all = (1 << len(self.classes)) - 1
-        # ("match",) | ("char", mask, next) | ("split", first, second) | ("assert", node, next); a loop is a split that
-        # says which of its ways goes on: an iteration that reads nothing is the last one
-        self.states: list[tuple[object, ...]] = [("match",)]
+        self.states = [_State("match")]
         self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
         self.keep: list[Node] = []
         self.history = 0
@@ -173,7 +188,7 @@ class _Machine:
         return CharSet([r for i, found in enumerate(self.classes) if mask >> i & 1 for r in found.ranges()])
 
     # -- states
-    def add(self, *state: object) -> int:
+    def add(self, state: _State) -> int:
         if len(self.states) >= _STATES:
             raise Unknown("its repetitions are too large to be followed", self.special)
         self.states.append(state)
@@ -182,25 +197,25 @@ class _Machine:
     def build(self, node: Node, after: int) -> int:
         if isinstance(node, Lit):
             for char in reversed(node.text):
-                after = self.add("char", self.masks[CharSet([(ord(char), ord(char))])], after)
+                after = self.add(_State("char", after, mask=self.masks[CharSet([(ord(char), ord(char))])]))
             return after
         if isinstance(node, Set):
-            return self.add("char", self.masks[node.chars], after)
+            return self.add(_State("char", after, mask=self.masks[node.chars]))
         if isinstance(node, Cat):
             for item in reversed(node.items):
                 after = self.build(item, after)
             return after
         if isinstance(node, Alt):
             if not node.items:
-                return self.add("char", 0, after)
+                return self.add(_State("char", after))
             first = self.build(node.items[-1], after)
             for item in reversed(node.items[:-1]):
-                first = self.add("split", self.build(item, after), first)
+                first = self.add(_State("split", self.build(item, after), first))
             return first
         if isinstance(node, Rep) and node.mode != "possessive":
             return self.repetition(node, after)
         if isinstance(node, Edge | Boundary):
-            return self.add("assert", node, after)
+            return self.add(_State("assert", after, node=node))
         if isinstance(node, Look):
             body = self.facts(node.item)
             if body.special:
@@ -211,7 +226,7 @@ class _Machine:
                 self.history = max(self.history, body.most)
             self.bodies[id(node)] = self.build(node.item, _MATCH)
             self.keep.append(node)
-            return self.add("assert", node, after)
+            return self.add(_State("assert", after, node=node))
         if isinstance(node, EndNl):
             raise Unknown("a `$` looks past its end")
         raise Unknown("it holds an atomic group or an extension", self.special)
@@ -220,15 +235,16 @@ class _Machine:
         lazy = node.mode == "lazy"
 
         def split(more: int, done: int) -> int:
-            return self.add("split", done, more) if lazy else self.add("split", more, done)
+            return self.add(_State("split", done, more) if lazy else _State("split", more, done))
 
         first = after
         if node.max > 1 and not self.facts(node.item).least:
             raise Unknown("what it counts can be empty", self.special)
         if node.max < 0:
-            loop = self.add("loop", 0, 0, 0)
+            loop = self.add(_State("loop"))
             more = self.build(node.item, loop)
-            self.states[loop] = ("loop", after, more, 2) if lazy else ("loop", more, after, 1)
+            inner = (after, more) if lazy else (more, after)
+            self.states[loop] = _State("loop", *inner, inside=more)
             first = loop
         for _ in range(max(node.max, node.min) - node.min):
             first = split(self.build(node.item, first), after)
@@ -243,9 +259,9 @@ class _Machine:
         while stack:
             state, duties, entered = stack.pop()
             here = (state, duties)
+            at = self.states[state]
             if state in entered:  # an empty iteration
-                kind = self.states[state]
-                stack.append((int(kind[3 - int(kind[3])]), duties, entered))  # type: ignore[call-overload]
+                stack.append((at.first if at.second == at.inside else at.second, duties, entered))
                 continue
             if here in seen:
                 continue
@@ -253,24 +269,22 @@ class _Machine:
             self.work += 1
             if self.work > _THREADS:
                 raise Unknown("it is too large to be decided", self.special)
-            kind = self.states[state]
-            if kind[0] == "split":
-                stack.append((int(kind[2]), duties, entered))  # type: ignore[call-overload]
-                stack.append((int(kind[1]), duties, entered))  # type: ignore[call-overload]
-            elif kind[0] == "loop":
+            if at.kind == "split":
+                stack += [(at.second, duties, entered), (at.first, duties, entered)]
+            elif at.kind == "loop":
                 inside = entered | {state}
-                for way in (2, 1):
-                    stack.append((int(kind[way]), duties, inside if way == kind[3] else entered))  # type: ignore[call-overload]
-            elif kind[0] == "assert":
-                duty = self.duty(kind[1], past)
+                for way in (at.second, at.first):
+                    stack.append((way, duties, inside if way == at.inside else entered))
+            elif at.kind == "assert":
+                duty = self.duty(at.node, past)
                 if duty is True:
-                    stack.append((int(kind[2]), duties, entered))  # type: ignore[call-overload]
+                    stack.append((at.first, duties, entered))
                 elif duty is not False:
-                    stack.append((int(kind[2]), duties | {duty}, entered))  # type: ignore[call-overload]
+                    stack.append((at.first, duties | {duty}, entered))
             else:
                 threads.append(here)
 
-    def duty(self, node: object, past: str) -> _Ahead | _Look | bool:
+    def duty(self, node: Node | None, past: str) -> _Ahead | _Look | bool:
         """What an assertion asks for here: nothing (True), the impossible (False), or something of what follows."""
         if isinstance(node, Edge) and not node.behind:
             return _Ahead(self.masks[node.chars], node.edge)
@@ -315,9 +329,9 @@ class _Machine:
             state = stack.pop()
             if state not in found:
                 found.add(state)
-                kind = self.states[state]
-                if kind[0] in ("split", "loop"):
-                    stack += [int(kind[1]), int(kind[2])]  # type: ignore[call-overload]
+                at = self.states[state]
+                if at.kind in ("split", "loop"):
+                    stack += [at.first, at.second]
         return frozenset(found)
 
     def body(self, states: list[int]) -> frozenset[int] | None:
@@ -326,11 +340,8 @@ class _Machine:
         return None if _MATCH in found else found
 
     def moves(self, states: frozenset[int], k: int) -> list[int]:
-        return [
-            int(kind[2])  # type: ignore[call-overload]
-            for kind in map(self.states.__getitem__, states)
-            if kind[0] == "char" and int(kind[1]) >> k & 1  # type: ignore[call-overload]
-        ]
+        found = [self.states[state] for state in states]
+        return [at.first for at in found if at.kind == "char" and at.mask >> k & 1]
 
     def kept(self, duties: _Duties, k: int) -> _Duties | None:
         """What is left of ``duties`` once a character of class ``k`` follows; None: they are broken."""
@@ -363,16 +374,16 @@ class _Machine:
         result: list[_Thread] = []
         seen: set[_Thread] = set()
         for state, duties in threads:
-            kind = self.states[state]
+            at = self.states[state]
             if state == _MATCH:
                 if self.valid(duties, k) and cut:
                     break
                 continue
-            if not int(kind[1]) >> k & 1:  # type: ignore[call-overload]
+            if not at.mask >> k & 1:
                 continue
             left = self.kept(duties, k)
             if left is not None:
-                self.close(result, seen, int(kind[2]), left, past)  # type: ignore[call-overload]
+                self.close(result, seen, at.first, left, past)
         if cut:
             for i, (state, duties) in enumerate(result):
                 if state == _MATCH and not duties:
@@ -554,7 +565,10 @@ def _blocks(machine: _Machine) -> list[int]:
         fresh = [s for s in into[stack.pop()] if s not in alive]
         alive.update(fresh)
         stack += fresh
-    block = [int(m) + 2 * v if s in alive else -1 for s, (m, v) in enumerate(zip(machine.matches, machine.valid_before, strict=True))]
+    block = [
+        int(m) + 2 * v if s in alive else -1
+        for s, (m, v) in enumerate(zip(machine.matches, machine.valid_before, strict=True))
+    ]
     count = len(set(block))
     while True:
         keys = [(b, *(block[t] if t >= 0 else -1 for t in table[s])) if b >= 0 else () for s, b in enumerate(block)]

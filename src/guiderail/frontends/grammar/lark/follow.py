@@ -97,12 +97,11 @@ def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dic
     own = _begin(lexeme.constraint)
     later = False
     for other in lexemes:
-        if other is lexeme:
-            later = True
-            continue
         if other.name in names and set(_begin(other.constraint)) & after:
             return False
-        if later and set(_begin(other.constraint)) & set(own):
+        if other is lexeme:
+            later = True
+        elif later and set(_begin(other.constraint)) & set(own):
             return False
     return True
 

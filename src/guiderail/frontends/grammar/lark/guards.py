@@ -19,10 +19,15 @@ from guiderail.frontends.grammar.lark.follow import ANYTHING, followers
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Rule, Sequence
 
-__all__ = ["NEVER", "guard", "guarded", "never"]
+__all__ = ["NEVER", "guard", "guard_of", "guarded", "never"]
 
 NEVER = "__never"
 _FIRST, _SECOND = "__NEVER_FIRST", "__NEVER_SECOND"
+
+
+def guard_of(name: str) -> str:
+    """The name of a terminal's guard."""
+    return f"{name}__guard"
 
 
 def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]) -> bool:
@@ -44,7 +49,7 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dict[s
             moved.append(other)
         elif not _leads_nowhere(other, undone_begun, lexemes, ignore, rules):
             return False
-    found = Lexeme(f"{lexeme.name}__guard", undone, True, lexeme.rank)
+    found = Lexeme(guard_of(lexeme.name), undone, True, lexeme.rank)
     rest = [x for x in lexemes[at:] if x not in moved]
     lexemes[at:] = [*moved, found, *rest]
     return True
@@ -66,14 +71,12 @@ def _apart(one: Constraint, other: Constraint) -> bool:
     return b.is_empty(AllOf((one, other))._lower(b))
 
 
-def guarded(name: Name) -> Expression:
-    """A guarded terminal where rules name it."""
-    return Choice((name, Sequence((Name(f"{name.name}__guard"), Name(NEVER)))))
+def guarded(name: Name, guards: list[str]) -> Expression:
+    """A terminal where rules name it, or one of its guards, behind which nothing can come."""
+    return Choice((name, *(Sequence((Name(one), Name(NEVER))) for one in guards)))
 
 
 def never() -> tuple[Rule, list[Lexeme]]:
     """A rule that no text satisfies, though it has an end: of two terminals with the same text the first wins."""
     body = Choice((Sequence((Name(_FIRST), Name(NEVER))), Name(_SECOND)))
-    return Rule(NEVER, body), [
-        Lexeme(name, Literal("\0"), False, (0, 0, 0, name)) for name in (_FIRST, _SECOND)
-    ]
+    return Rule(NEVER, body), [Lexeme(name, Literal("\0"), False, (0, 0, 0, name)) for name in (_FIRST, _SECOND)]

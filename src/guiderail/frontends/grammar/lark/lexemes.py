@@ -174,21 +174,24 @@ def ordered(lexemes: Iterable[Lexeme]) -> list[Lexeme]:
     return sorted(lexemes, key=lambda lexeme: lexeme.rank)
 
 
-def keywords(lexemes: list[Lexeme]) -> dict[str, list[str]]:
+def keywords(lexemes: list[Lexeme], ignore: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Finds the strings that are keywords of regular expressions; ``lexemes`` is changed.
 
     Lark types a lexeme of a regular expression anew where it reads as a string terminal of the same priority that the
     expression matches, and that string then does not compete by itself – unless it has flags that the expression has
     not (``"select"i`` beside ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are
-    keywords, the others compete.
+    keywords, the others compete. What an ignored expression matches is ignored before it is looked at; and an ignored
+    string that is a keyword of another terminal is not ignored in its place, but a mistake.
 
     Returns:
-        Terminals that have been divided, with the names of their parts.
+        Terminals that have been divided, with the names of their parts; and terminals of which some lexemes are
+        mistakes, with the names of these.
     """
     strings = [x for x in lexemes if x.pattern is not None and x.pattern.type == "str"]
     patterns = [x for x in lexemes if x.pattern is not None and x.pattern.type == "re"]
     compiled = [(x, re.compile(x.pattern.to_regexp())) for x in patterns]
     divided: dict[str, list[str]] = {}
+    mistakes: dict[str, list[str]] = {}
     for string in strings:
         partial: list[Lexeme] = []
         value = string.pattern.value
@@ -198,16 +201,28 @@ def keywords(lexemes: list[Lexeme]) -> dict[str, list[str]]:
             match = matcher.match(value)
             if match is None or match[0] != value:
                 continue
-            if string.pattern.flags <= owner.pattern.flags or _within(string.constraint, owner.constraint):
+            of_its_flags = string.pattern.flags <= owner.pattern.flags
+            if owner.name in ignore:
+                if of_its_flags and string.rank < owner.rank:
+                    string.rank = (*owner.rank[:3], owner.name + " ")
+            elif of_its_flags or _within(string.constraint, owner.constraint):
                 string.keyword_of.append(owner.name)
             else:
                 partial.append(owner)
+        parts = [string]
+        at = lexemes.index(string)
         if partial:
             parts = _divide(string, partial)
             divided[string.name] = [part.name for part in parts]
-            at = lexemes.index(string)
-            lexemes[at : at + 1] = parts
-    return divided
+        if string.name in ignore:
+            for part in [part for part in parts if part.keyword_of]:
+                name = f"{part.name}__mistaken"
+                parts.insert(0, Lexeme(name, part.constraint, False, part.rank, keyword_of=part.keyword_of))
+                for owner_name in part.keyword_of:
+                    mistakes.setdefault(owner_name, []).append(name)
+        lexemes[at : at + 1] = parts
+    lexemes.sort(key=lambda x: x.rank)
+    return divided, mistakes
 
 
 def _within(inner: Constraint, outer: Constraint) -> bool:
@@ -233,7 +248,14 @@ def _divide(string: Lexeme, owners: list[Lexeme]) -> list[Lexeme]:
     for i, (constraint, names) in enumerate(parts):
         name = string.name if not i else f"{string.name}__{i}"
         result.append(
-            Lexeme(name, constraint, False, (*string.rank[:3], name), string.pattern, string.priority, keyword_of=names)
+            Lexeme(
+                name,
+                constraint,
+                False,
+                (*string.rank[:3], string.rank[3] + "~" * i),
+                string.pattern,
+                string.priority,
+                keyword_of=names,
+            )
         )
     return result
-

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 from guiderail.constraint import AllOf, Complement, Constraint, any_text
 from guiderail.constraint import Sequence as Both
@@ -14,7 +15,7 @@ from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
 from guiderail.frontends.grammar.lark.follow import followers, harmless
-from guiderail.frontends.grammar.lark.guards import NEVER, guard, guarded, never
+from guiderail.frontends.grammar.lark.guards import NEVER, guard, guard_of, guarded, never
 from guiderail.frontends.grammar.lark.lexemes import (
     Lexeme,
     keywords,
@@ -23,18 +24,17 @@ from guiderail.frontends.grammar.lark.lexemes import (
     lexeme_of_pattern,
     ordered,
 )
-from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
+from guiderail.frontends.grammar.lark.terms import TermParser, literal_text, regex_of
 from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
 from guiderail.frontends.regex import regex
 
-if TYPE_CHECKING:
-    from lark.indenter import Indenter
-
-__all__ = ["Reading", "read", "read_lark", "reading"]
+__all__ = ["Reading", "read", "read_lark"]
 
 _PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
-_QUOTED = re.compile(r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in) ([A-Za-z_]\w*)")
+_QUOTED = re.compile(
+    r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in|for) ([A-Za-z_]\w*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def read_lark(
     *,
     start: str = "start",
     import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
-    indenter: Indenter | type[Indenter] | syntax.Indentation | None = None,
+    indenter: Any = None,
     constraints: Mapping[str, Constraint] | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> syntax.Grammar:
@@ -80,28 +80,23 @@ def read_lark(
         PatternError: the notation is malformed; ``span`` says where.
         CompileError: the grammar is not sound, or asks for what cannot be enforced exactly.
     """
-    return reading(
+    return read(
         text, start=start, import_paths=import_paths, indenter=indenter, constraints=constraints, path=path
     ).grammar
 
 
-def read(text: str, start: str | None = None, path: str | None = None) -> syntax.Grammar:
-    """:func:`read_lark` without its options."""
-    return read_lark(text, start=start or "start", path=path)
-
-
-def reading(
+def read(
     text: str,
     *,
     start: str = "start",
     import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]] = (),
-    indenter: Indenter | type[Indenter] | syntax.Indentation | None = None,
+    indenter: Any = None,
     constraints: Mapping[str, Constraint] | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Reading:
     """As :func:`read_lark`, with what else there is to say of the grammar."""
     try:
-        import lark.load_grammar as lark
+        lark: Any = import_module("lark.load_grammar")
     except ImportError:
         raise CompileError("Lark grammars are read by Lark: pip install lark", code="missing-library") from None
     if not isinstance(text, str):
@@ -136,7 +131,7 @@ class _Reader:
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
         self.never: set[str] = set()  # those that take the empty text wherever they may
-        self.guarded: set[str] = set()
+        self.guarded: dict[str, list[str]] = {}
         self.divided: dict[str, list[str]] = {}
 
     # -- errors
@@ -156,13 +151,17 @@ class _Reader:
         expected = sorted(getattr(cause, "accepts", None) or getattr(cause, "expected", None) or ())
         expected = expected or sorted(getattr(cause, "allowed", None) or ())
         found = _PLACE.search(message)
+        if found is not None and getattr(error, "token", None) is not None:
+            message = f"{str(error.token)!r} was not expected here at {found[0]}"  # type: ignore[attr-defined]
         if found is not None or hasattr(cause, "line"):
             line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
             message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
             if expected:
                 message += f"; expected is {_readable(expected)}"
             if in_file:
-                return PatternError(f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax")
+                return PatternError(
+                    f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"
+                )
             at = self.rewritten.place(_offset(self.rewritten.text, line, column))
             return PatternError(message, code="lark-syntax", source=self.source, span=(at, at + 1))
         names = [a or b for a, b in _QUOTED.findall(message)]
@@ -179,14 +178,19 @@ class _Reader:
     # -- the whole
     def run(self, import_paths: list[Any], name: str) -> Reading:
         lark = self.lark
-        from lark.exceptions import LarkError
-
+        errors: Any = import_module("lark.exceptions")
+        for statement in self.rewritten.statements:
+            for token in statement.tokens:
+                if token.kind == "regexp":
+                    regex_of(token, self.source)
+                elif token.kind == "string":
+                    literal_text(token, self.source)
         builder = lark.GrammarBuilder(False, import_paths)
         try:
             builder.load_grammar(self.rewritten.text, name)
             grammar = builder.build()
-        except (LarkError, AssertionError) as error:
-            raise self.translated(error, "<string>" not in str(error) and name not in str(error)) from error
+        except (errors.LarkError, AssertionError) as error:
+            raise self.translated(error, bool(builder.used_files)) from error  # its own text is parsed first
         except OSError as error:
             raise self.not_found(error) from error
         if self.start not in {rule[0] for rule in grammar.rule_defs}:
@@ -195,19 +199,27 @@ class _Reader:
                 code="lark-start",
                 source=self.source,
             )
+        declared = {name for name, (tree, _) in grammar.term_defs if tree is None}
+        named = {t.text[1:] for s in self.rewritten.statements for t in s.tokens if t.kind == "grammar"}
+        for name in sorted(self.constraints.keys() - declared - named):
+            raise CompileError(
+                f"nothing in the grammar asks for the constraint {name!r}: write @{name} in a rule, or %declare {name} "
+                "for a terminal",
+                code="lark-constraint",
+            )
         try:
             rules, terminals = self.expand(grammar)
             if str(UNBOUNDED) not in self.rewritten.text:
                 grammar.compile([self.start], self.kept())
-        except LarkError as error:
-            raise self.translated(error.__context__ if _wrapped(error) else error, False) from error
+        except (errors.LarkError, re.error) as error:
+            raise self.translated(_cause(error), False) from error
         self.definitions = {t.name: t for t in terminals}
         self.stops(rules)
         for cut in self.rewritten.cuts:
             self.term(cut, ())
         used = {n.name for rule in rules.values() for n in _names(rule.body)} | set(grammar.ignore) | self.kept()
         lexer = self.lexer(used - rules.keys(), set(grammar.ignore), rules, grammar)
-        final = {name: self.final(rule) for name, rule in rules.items()}
+        final = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
         result = syntax.Grammar(final, start, lexer, self.source)
         return Reading(result, tuple(self.rewritten.notes), lambda: grammar.compile([self.start], self.kept()))
@@ -239,9 +251,7 @@ class _Reader:
         ]
         anonymous = lark.PrepareAnonTerminals(terminals)
         definitions = [(n, p, copy(t) if t is not None else None, o) for n, p, t, o in grammar.rule_defs]
-        transformer = (
-            lark.PrepareLiterals() * lark.ValidateSymbols() * anonymous * lark.ApplyTemplates(definitions)
-        )
+        transformer = lark.PrepareLiterals() * lark.ValidateSymbols() * anonymous * lark.ApplyTemplates(definitions)
         rules: dict[str, Rule] = {}
         i = 0
         while i < len(definitions):  # templates in use are added as they are met
@@ -302,7 +312,7 @@ class _Reader:
             both = f"{name}_AND"
             cut = Cut(both, what.tokens, True, what.stop)
             names = {rule.name for rule in rules.values() if rule.body == Name(name)} | {name}
-            text = literal_text(what.stop[0]) if what.stop[0].kind == "string" else None
+            text = literal_text(what.stop[0], self.source) if what.stop[0].kind == "string" else None
 
             def visit(e: Expression, names: set[str] = names, text: str | None = text, both: str = both) -> Expression:
                 if isinstance(e, Choice):
@@ -355,7 +365,7 @@ class _Reader:
                 if e.name in self.divided:
                     found = Choice(tuple(Name(part, e.span) for part in self.divided[e.name]))
                 if e.name in self.guarded:
-                    found = guarded(Name(e.name, e.span))
+                    found = guarded(Name(renamed.get(e.name, e.name), e.span), self.guarded[e.name])
                 if e.name in self.nullable:
                     found = Repetition(found, 0, 1)
                 return Text("") if e.name in self.never else found
@@ -422,13 +432,13 @@ class _Reader:
         self.nullable = {x.name for x in lexemes if x.nullable}
         self.never = {x.name for x in lexemes if x.nullable and x.shortest}
         lexemes = ordered(x for x in lexemes if x.name not in self.never)
-        self.divided = keywords(lexemes)
+        self.divided, self.guarded = keywords(lexemes, ignore)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, rules):
                 continue
             if lexeme.name in ignore or not guard(lexeme, lexemes, ignore, rules):
                 raise self.look_ahead(lexeme)
-            self.guarded.add(lexeme.name)
+            self.guarded.setdefault(lexeme.name, []).append(guard_of(lexeme.name))
         if self.guarded:
             rules[NEVER], more = never()
             lexemes += more
@@ -444,8 +454,19 @@ class _Reader:
         return syntax.Lexer(
             tuple(terminals + [syntax.Terminal(renamed.get(n, n), None) for n in declared]),
             frozenset(ignored - self.never),
-            self.indentation,
+            self.lines({x.name for x in lexemes}),
         )
+
+    def lines(self, known: set[str]) -> syntax.Indentation | None:
+        """The indentation, with those brackets that the grammar has."""
+        lines, renamed = self.indentation, self.rewritten.renamed
+        if lines is None:
+            return None
+        opening, closing = (
+            tuple(renamed.get(name, name) for name in names if name in known)
+            for names in (lines.opening, lines.closing)
+        )
+        return replace(lines, opening=opening, closing=closing)
 
     def look_ahead(self, lexeme: Lexeme) -> CompileError:
         shown = self.definitions[lexeme.name].user_repr()
@@ -459,23 +480,19 @@ class _Reader:
     def declared(self, names: set[str]) -> list[str]:
         """Terminals without text: those that indentation makes."""
         lines = self.indentation
+        if lines is not None and lines.newline not in {*self.definitions, *self.rewritten.cuts}:
+            raise CompileError(
+                f"the indenter's newline terminal {lines.newline!r} is not defined", code="lark-indenter"
+            )
         made = {lines.indent, lines.dedent} if lines is not None else set()
         for name in sorted(names - made):
             raise CompileError(
-                f"the terminal {name} is only declared; pass indenter=… if it is made of indentation, or what it stands "
-                f"for in constraints={{{name!r}: …}}",
+                f"the terminal {name} is only declared; pass indenter=… if it is made of indentation, or what it "
+                f"stands for in constraints={{{name!r}: …}}",
                 code="lark-declared",
                 source=self.source,
                 span=self.use(name),
             )
-        if lines is not None:
-            known = {*self.definitions, *self.rewritten.cuts, *names}
-            for name in (lines.newline, *lines.opening, *lines.closing):
-                if name not in known:
-                    if name == lines.newline:
-                        raise CompileError(
-                            f"the indenter's newline terminal {name!r} is not defined", code="lark-indenter"
-                        )
         return sorted(names | made)
 
 
@@ -487,8 +504,7 @@ def indentation_of(indenter: Any) -> syntax.Indentation | None:
     """
     if indenter is None or isinstance(indenter, syntax.Indentation):
         return indenter
-    from lark.indenter import Indenter
-
+    Indenter: Any = import_module("lark.indenter").Indenter
     made = indenter() if isinstance(indenter, type) and issubclass(indenter, Indenter) else indenter
     if not isinstance(made, Indenter):
         raise CompileError(
@@ -533,8 +549,10 @@ def _sequence(parts: list[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else syntax.Sequence(tuple(parts)) if parts else Text("")
 
 
-def _wrapped(error: Exception) -> bool:
-    return type(error).__name__ == "VisitError" and error.__context__ is not None
+def _cause(error: Exception) -> Exception:
+    """What went wrong within a transformation of Lark's."""
+    inner = error.__context__
+    return inner if type(error).__name__ == "VisitError" and isinstance(inner, Exception) else error
 
 
 def _offset(text: str, line: int, column: int) -> int:

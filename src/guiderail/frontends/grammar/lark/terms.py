@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NoReturn
 
 from guiderail import _core
 from guiderail.constraint import (
     AllOf,
     AnyOf,
-    Complement,
     Constraint,
     Literal,
     Repetition,
@@ -150,7 +150,7 @@ class TermParser:
                 if not depth:
                     break
             if self.at == begin:
-                self.fail("%regex needs a JSON object, e.g. %regex { \"substring_words\": \"…\" }", token)
+                self.fail('%regex needs a JSON object, e.g. %regex { "substring_words": "…" }', token)
             return structured(self.source, token, self.tokens[begin].start, self.tokens[self.at - 1].end)
         if token.kind == "special":
             self.fail("a special token is no part of a terminal; name it in a rule", token)
@@ -162,23 +162,31 @@ class TermParser:
             self.fail("a range ends in a string of one character", self.tokens[self.at - 1])
         last = self.tokens[self.at]
         self.at += 1
-        low, high = literal_text(first), literal_text(last)
+        low, high = literal_text(first, self.source), literal_text(last, self.source)
         if len(low) != 1 or len(high) != 1 or low > high:
             self.fail("a range is two strings of one character, the lower first", first)
         return regex(f"[{re.escape(low)}-{re.escape(high)}]")
 
 
-def literal_text(token: Token) -> str:
+def literal_text(token: Token, source: str) -> str:
     """The text of a string token."""
-    from lark.load_grammar import eval_escaping
-
-    body = token.text[1 : token.text.rindex('"')]
-    text = str(eval_escaping(body))
+    text = _unescaped(token, token.text[1 : token.text.rindex('"')], source)
     return text.replace("\\\\", "\\")
 
 
+def _unescaped(token: Token, text: str, source: str) -> str:
+    """A string or pattern as Lark reads its escapes."""
+    load: Any = import_module("lark.load_grammar")
+    try:
+        return str(load.eval_escaping(text))
+    except Exception as error:  # of Lark, or of the evaluation of a Python string
+        raise PatternError(
+            f"the escapes in {token.text} cannot be read", code="lark-syntax", source=source, span=token.span
+        ) from error
+
+
 def literal(token: Token, source: str) -> Constraint:
-    text = literal_text(token)
+    text = literal_text(token, source)
     if token.text.endswith("i"):
         return regex(re.escape(text), flags="i")
     return Literal(text)
@@ -186,11 +194,9 @@ def literal(token: Token, source: str) -> Constraint:
 
 def regex_of(token: Token, source: str) -> Constraint:
     """The constraint of a regular expression between slashes."""
-    from lark.load_grammar import eval_escaping
-
     cut = token.text.rindex("/")
     flags = token.text[cut + 1 :]
-    pattern = str(eval_escaping(token.text[1:cut]))
+    pattern = _unescaped(token, token.text[1:cut], source)
     try:
         return regex(pattern, flags="".join(sorted(set(flags))))
     except PatternError as error:

@@ -1,0 +1,507 @@
+"""Grammars in Lark's notation: held to Lark's own LALR parser with its contextual lexer, and to the slow oracle."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+lark = pytest.importorskip("lark")
+
+import guiderail as gr
+from core_support import mask_of, plain
+from guiderail.frontends.grammar import syntax
+from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
+from guiderail.frontends.grammar.lark import read, read_lark
+from guiderail.frontends.grammar.lark.first_match import FirstMatches, Unknown, first_match
+from guiderail.frontends.regex import regex
+from lark.indenter import Indenter
+from lark_examples import ALPHABET, EXAMPLES
+from lexer_oracle import accepts
+
+
+def lark_accepts(parser: Any, text: str) -> bool:
+    try:
+        parser.parse(text)
+    except (lark.exceptions.LarkError, AssertionError):  # the latter: brackets that Lark's indenter counts
+        return False
+    return True
+
+
+def ours(text: str, **options: Any) -> GrammarConstraint:
+    return grammar(text, "lark", **options)
+
+
+def mutated(random_: random.Random, text: str) -> str:
+    chars = list(text)
+    for _ in range(random_.choice([0, 1, 1, 2, 3])):
+        kind, i = random_.random(), random_.randrange(len(chars) + 1)
+        if kind < 0.35:
+            chars[i : i + 1] = []
+        elif kind < 0.7:
+            chars.insert(i, random_.choice(ALPHABET))
+        elif kind < 0.85:
+            j = random_.randrange(len(chars) + 1)
+            chars[i:i] = chars[min(i, j) : min(max(i, j), min(i, j) + 6)]
+        else:
+            chars = chars[:i]
+    return "".join(chars)
+
+
+# -- Lark's example grammars ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_lark_agree_with_lark(name: str) -> None:
+    text, options, samples = EXAMPLES[name]
+    parser = lark.Lark(text, parser="lalr", **options)
+    start, indenter = options.get("start", "start"), options.get("postlex")
+    tree = read_lark(text, start=start, indenter=indenter)
+    constraint = ours(text, start=start, indenter=indenter)
+    random_ = random.Random(7)
+    seen = {True: 0, False: 0}
+    for i in range(150):
+        sample = mutated(random_, random_.choice(samples))
+        try:
+            verdict = lark_accepts(parser, sample)
+        except IndexError:  # Lark's indenter fails at a newline lexeme without a line break (a comment at the very end)
+            continue
+        seen[verdict] += 1
+        assert constraint.matches(sample) == verdict, sample
+        if i < 20:
+            assert accepts(tree, sample) == verdict, sample
+    assert min(seen.values()) > 20, "mutations should be accepted and refused"
+
+
+# -- features: grammar, accepted, refused; each verdict is Lark's too ------------------------------------------------
+FEATURES: dict[str, tuple[str, list[str], list[str]]] = {
+    "alternatives": ('start: "a" | "b" "c"', ["a", "bc"], ["", "b", "ab"]),
+    "optional": ('start: "a"? ["b"]', ["", "a", "b", "ab"], ["ba"]),
+    "repetition": ('start: "a"* "b"+', ["b", "aabb"], ["a", ""]),
+    "counted": ('start: "a"~2 "b"~1..3', ["aab", "aabbb"], ["ab", "aabbbb"]),
+    "counted by fifty": ('start: "a"~60..70', ["a" * 60, "a" * 70], ["a" * 59, "a" * 71]),
+    "empty rule": ('start: a "x"\na:', ["x"], ["", "xx"]),
+    "alias": ('start: "a" -> one\n | "b" -> two', ["a", "b"], ["c"]),
+    "modifiers": ('?start: x | _y\n!x: "a"\n_y: "b"', ["a", "b"], ["ab"]),
+    "template": ('start: list{"a"} list{B}\nlist{x}: "[" x ("," x)* "]"\nB: "b"', ["[a][b,b]"], ["[b][a]", "[][b]"]),
+    "nested template": ("start: two{wrap}\ntwo{t}: t{A} t{A}\nwrap{x}: \"<\" x \">\"\nA: /a+/", ["<a><aa>"], ["<a>"]),
+    "range": ('start: DIGIT+\nDIGIT: "0".."9"', ["0", "42"], ["", "a"]),
+    "flags": ('start: "ab"i /cd/i', ["abcd", "ABcD"], ["abc"]),
+    "dot": ("start: /a.b/s /a.b/", ["a\nbaxb"], ["axba\nb"]),
+    "verbose": ("start: /a \\ b/x", ["a b"], ["ab"]),
+    "import": ("start: INT \" \" WORD\n%import common (INT, WORD)", ["1 a"], ["a 1"]),
+    "import as": ("start: N\n%import common.SIGNED_FLOAT -> N", ["-1.5", "2e3"], ["1", "-"]),
+    "ignore": ('start: "a" "b"\n%ignore " "\n%ignore /#.*/', ["ab", " a  b #x", "ab"], ["a\nb"]),
+    "ignore is not inside": ("start: /a+/ /b+/\n%ignore \" \"", ["aa bb"], ["a a bb"]),
+    "longest": ("start: A B\nA: /a+/\nB: /b/", ["aab"], ["b"]),
+    "no giving back": ('start: A "a"\nA: /a+/', [], ["aa", "aaa"]),
+    "order by length": ('start: ("=" | "==") "x"', ["=x", "==x"], ["=", "===x"]),
+    "priority": ("start: A | B B\nA.2: /a/\nB: /aa?/", ["a"], ["aa", "aaaa"]),
+    "negative priority": ("start: A | B\nA.-1: /[ab]+/\nB: /a/", ["a", "ba"], ["aa"]),
+    "keyword": ('start: "if" NAME | NAME "="\nNAME: /[a-z]+/\n%ignore " "', ["if x", "ifx =", "i =", "if if"], ["if =", "ifx"]),
+    "keyword elsewhere": ('start: "x" "if" | NAME\nNAME: /[a-z]+/', ["if", "y", "xif"], ["x"]),
+    "keyword in capitals": (
+        'start: "SELECT"i NAME | NAME "!"\nNAME: /[a-z]+/\n%ignore " "',
+        ["SELECT x", "SeLect x", "sel !", "select !"],
+        ["select x", "SELECTx !", "sELECT x"],
+    ),
+    "keyword in small letters": (
+        'start: "select"i NAME | NAME "!"\nNAME: /[a-z]+/\n%ignore " "',
+        ["SELECT x", "select x", "Select x", "sel !"],
+        ["select !", "sELECT x"],
+    ),
+    "contextual": ('start: "[" NAME "]" | "(" TEXT ")"\nNAME: /[a-z]+/\nTEXT: /[a-z ]+/', ["[ab]", "(a b)"], ["[a b]"]),
+    "lazy": (r'start: C "x"' + "\nC: /\\/\\*.*?\\*\\//s", ["/* a */x"], ["/* a */ */x", "/*/x"]),
+    "neither longest nor shortest": ("start: A B?\nA: /a.*?b+/\nB: /ab/", ["abb", "axb", "abbab"], ["a", "abbbaa"]),
+    "first alternative": ("start: A B?\nA: /a|ab/\nB: /b/", ["a", "ab"], ["abb"]),
+    "escaped string": ('start: ESCAPED_STRING+\n%import common.ESCAPED_STRING', ['"a"', r'"a\"b""c"'], ['"a', r'"a\"']),
+    "c comment": ('start: "a"\n%import common.C_COMMENT\n%ignore C_COMMENT', ["/* */a/* b */"], ["/* a"]),
+    "look-ahead within": ("start: A\nA: /(?!ab)[a-z]{2}/", ["aa", "ba"], ["ab"]),
+    "look-ahead behind": ("start: A B?\nA: /a(?!c)/\nB: /b/", ["a", "ab"], ["ac"]),
+    "look-behind": (r"start: A" + "\nA: /[ab]+(?<!a)/", ["b", "aab"], ["a", "ba"]),
+    "guarded": ('start: (S | L)+\nS: /"(?!"").*?"/\nL: /""".*?"""/s', ['""', '"a""b"', '"""a"b"""'], ['"""a"', '"""']),
+    "override": (
+        'start: INT\n%import common.INT\n%override INT: /[a-c]/',
+        ["a"],
+        ["1"],
+    ),
+    "extend": ('start: x\nx: "a"\n%extend x: "b"', ["a", "b"], ["c"]),
+    "left recursion": ('start: start "+" A | A\nA: /a/', ["a", "a+a+a"], ["a+", "+a"]),
+    "an ignored keyword is a mistake": ('start: A+\nA: /[a ]+/\n%ignore " "', ["a a", "  "], [" "]),
+    "an ignored pattern has no keywords": ('start: "x" A\nA: "ab"i\n%ignore /[a-c]+/', ["xAB", "axbABc"], ["xab", "x"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_features(name: str) -> None:
+    text, good, bad = FEATURES[name]
+    parser = lark.Lark(text, parser="lalr")
+    tree, constraint = read_lark(text), ours(text)
+    for sample in [*good, *bad]:
+        verdict = sample in good
+        assert lark_accepts(parser, sample) == verdict, sample
+        assert constraint.matches(sample) == verdict, sample
+        assert accepts(tree, sample) == verdict, sample
+
+
+def test_relative_imports_and_import_paths(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "words.lark").write_text('word: A+ tail\ntail: "."\nA: /a/\n', encoding="utf-8")
+    main = tmp_path / "main.lark"
+    main.write_text("start: word\n%import .lib.words.word\n", encoding="utf-8")
+    assert grammar(main).matches("aa.")
+    assert not grammar(main).matches("a")
+    assert ours("start: w\n%import words.word -> w", imports=[tmp_path / "lib"]).matches("a.")
+
+
+def test_repetitions_stay_repetitions() -> None:
+    body = read_lark('start: ("a" "b")* "c"~3..5').rules["start"].body
+    assert isinstance(body, syntax.Sequence)
+    assert [(p.min, p.max) for p in body.parts if isinstance(p, syntax.Repetition)] == [(0, None), (3, 5)]
+
+
+# -- random grammars ------------------------------------------------------------------------------------------------
+def random_pattern(random_: random.Random, depth: int) -> str:
+    kind = random_.random()
+    if depth == 0 or kind < 0.35:
+        return random_.choice(["a", "b", "c", "[ab]", ".", "ab", "bc"])
+    one = random_pattern(random_, depth - 1)
+    if kind < 0.6:
+        return one + random_pattern(random_, depth - 1)
+    if kind < 0.75:
+        return f"(?:{one}|{random_pattern(random_, depth - 1)})"
+    if kind < 0.93:
+        return f"(?:{one}){random_.choice(['*', '+', '?', '*?', '+?', '??', '{1,2}'])}"
+    return random_.choice(["(?!a)", "(?<!b)", r"\b", "(?!ab)"])
+
+
+def random_grammar(random_: random.Random) -> str:
+    names = ["TA", "TB", "TC", "TD"][: random_.randint(2, 4)]
+    lines = []
+    for name in names:
+        priority = f".{random_.randint(-1, 2)}" if random_.random() < 0.2 else ""
+        text = "".join(random_.choice("abc") for _ in range(random_.randint(1, 3)))
+        body = f'"{text}"{random_.choice(["", "", "i"])}'
+        if random_.random() > 0.4:
+            body = f"/{random_pattern(random_, 2)}/{random_.choice(['', '', '', 'i', 's'])}"
+        lines.append(f"{name}{priority}: {body}")
+
+    def sequence(parts: list[str]) -> str:
+        return " ".join(
+            random_.choice(parts) + random_.choice(["", "", "?", "*", "+"]) for _ in range(random_.randint(1, 3))
+        )
+
+    parts = [*names, '"a"', '"b"', '"ab"', "/c+/"]
+    lines.append("start: " + " | ".join(sequence([*parts, "r", "r"]) for _ in range(random_.randint(1, 3))))
+    lines.append("r: " + " | ".join(sequence(parts) for _ in range(random_.randint(1, 2))))
+    if random_.random() < 0.4:
+        lines.append("%ignore " + random_.choice(['"c"', "/c+/", "TA", '"b"i']))
+    return "\n".join(lines)
+
+
+SHORT = ["".join(letters) for n in range(6) for letters in itertools.product("abc", repeat=n)]
+
+
+def test_random_grammars_agree_with_lark() -> None:
+    """Lark accepts nothing that we refuse. Where it refuses what we accept, its LALR states, which it merges, let a
+    terminal compete that cannot come there; seldom."""
+    random_ = random.Random(3)
+    compared = wider = 0
+    while compared < 120:
+        text = random_grammar(random_)
+        try:
+            parser = lark.Lark(text, parser="lalr", lexer="contextual")
+            reading = read(text)
+            constraint = ours(text)
+        except (lark.exceptions.LarkError, gr.GuiderailError):
+            continue
+        if reading.conflicts():
+            continue
+        compared += 1
+        for sample in SHORT[:200]:
+            verdict = lark_accepts(parser, sample)
+            if constraint.matches(sample) != verdict:
+                assert not verdict, f"{text}\n{sample!r}"
+                assert accepts(reading.grammar, sample)
+                wider += 1
+                break
+    assert wider <= 4
+
+
+def test_what_the_first_match_is() -> None:
+    """The verdicts on random patterns, and the language of first matches, against ``re``."""
+    random_ = random.Random(5)
+    texts = SHORT[:121]
+    kinds = set()
+    for _ in range(400):
+        pattern = random_pattern(random_, 3)
+        try:
+            found = first_match(regex(pattern)._parsed.tree)
+        except Unknown:
+            continue
+        kinds.add((found.longest, found.shortest))
+        compiled = re.compile(pattern)
+        whole = None if found.needs or len(found.depends) else FirstMatches(pattern)
+        for text in texts:
+            ends = [
+                i
+                for i in range(len(text) + 1)
+                if re.fullmatch(rf"(?:{pattern})(?s:(?=.{{{len(text) - i}}}\Z).*)", text)
+            ]
+            match = compiled.match(text)
+            assert (match is None) == (not ends)
+            if match is not None:
+                assert not found.longest or match.end() == max(ends), (pattern, text)
+                assert not found.shortest or match.end() == min(ends), (pattern, text)
+            if whole is not None:
+                assert whole.matches(text) == (match is not None and match.end() == len(text)), (pattern, text)
+    assert len(kinds) == 4
+
+
+# -- indentation ----------------------------------------------------------------------------------------------------
+class Blocks(Indenter):
+    NL_type = "_NL"
+    OPEN_PAREN_types = ("LPAR", "MISSING")
+    CLOSE_PAREN_types = ("RPAR",)
+    INDENT_type = "_INDENT"
+    DEDENT_type = "_DEDENT"
+    tab_len = 4
+
+
+TREE = r"""
+?start: _NL* tree
+tree: NAME _NL [_INDENT tree+ _DEDENT]
+NAME: /\w+/ | "(" /[^)]*/ ")"
+%declare _INDENT _DEDENT
+_NL: /(\r?\n[\t ]*)+/
+"""
+
+
+def test_indentation() -> None:
+    parser = lark.Lark(TREE, parser="lalr", postlex=Blocks())
+    constraint = ours(TREE, indenter=Blocks)
+    tree = read_lark(TREE, indenter=Blocks())
+    assert tree.lexer is not None
+    assert tree.lexer.indentation == syntax.Indentation("_NL", "_INDENT", "_DEDENT", (), (), 4)
+    good = ["a\n", "a\n  b\n  c\n", "a\n\tb\n    c\n      d\n", "\na\n b\n  c\n d\n"]
+    bad = ["a", "a\n  b\n c\n", "a\nb\n", " a\n", "a\n  b\n    c\n   d\n"]
+    for sample in [*good, *bad]:
+        assert lark_accepts(parser, sample) == (sample in good), sample
+        assert constraint.matches(sample) == (sample in good), sample
+        assert accepts(tree, sample) == (sample in good), sample
+
+
+# -- Willard & Louf 2023, section 4 ---------------------------------------------------------------------------------
+FUNCTION = """
+start: (funcdef | assign)+
+funcdef: DEF NAME "(" ")" ":" PASS
+assign: NAME "=" NAME
+DEF: "def"
+PASS: "pass"
+NAME: /[^\\W\\d]\\w*/
+%ignore /[ \\t]+/
+"""
+VOCABULARY = [
+    "d",
+    "e",
+    "f",
+    "de",
+    "def",
+    "ef",
+    " ",
+    "f(",
+    "foo",
+    "x",
+    "(",
+    ")",
+    ":",
+    "()",
+    "):",
+    "pass",
+    "pa",
+    "ss",
+    "=",
+    "1",
+]
+
+
+def test_the_walk_of_willard_and_louf() -> None:
+    """Reading "def foo(): pass": "de" may become DEF or NAME, "def f" is not a finished NAME."""
+    guide = gr.compile(ours(FUNCTION), plain([token.encode() for token in VOCABULARY]), cache=False)
+    matcher = guide.matcher()
+    names = {"d", "e", "f", "de", "def", "ef", "foo", "x", "pass", "pa", "ss"}
+
+    def allowed() -> set[str]:
+        return {VOCABULARY[i] for i in np.flatnonzero(mask_of(matcher)[: len(VOCABULARY)])}
+
+    def read(token: str) -> None:
+        assert matcher.accept_token(VOCABULARY.index(token))
+
+    assert allowed() == names | {" "}, "in a place of names only, 'pass' is a name too"
+    read("de")
+    assert allowed() == names | {"=", " ", "1"}, "DEF if f comes and nothing more, else a NAME"
+    read("f")
+    assert allowed() == names | {" ", "1"}, "DEF, or a longer NAME; '=' and '(' would need a name"
+    read(" ")
+    assert allowed() == names | {" ", "f("}
+    read("f")
+    assert allowed() == names | {"(", "()", " ", "1", "f("}, "the NAME f may go on"
+    assert not matcher.is_accepting()
+    read("foo")
+    read("()")
+    assert allowed() == {":", " "}
+    read(":")
+    assert allowed() == {"pass", "pa", " "}
+    read(" ")
+    read("pa")
+    assert allowed() == {"ss"}
+    read("ss")
+    assert matcher.is_accepting()
+
+
+# -- llguidance's additions -----------------------------------------------------------------------------------------
+ADDITIONS: dict[str, tuple[str, list[str], list[str]]] = {
+    "header": ("%llguidance {}\nstart: A\nA: /a*/", ["", "aa"], ["b"]),
+    "braces": ("start: A{2,} B{,2} C{3}\nA: \"a\"\nB: \"b\"\nC: \"c\"", ["aaccc", "aaabbccc"], ["accc", "aabbbccc", "aacc"]),
+    "names": ('start: a-rule A-B\na-rule: "x"\nA-B: "y"', ["xy"], ["x"]),
+    "and, not": ("start: A\nA: /[a-c]+/ & ~/.*bb.*/ & ~(\"a\" | \"c\")", ["b", "ab"], ["a", "c", "abb", ""]),
+    "terminals of such": ("start: B\nA: ~\"a\" & /[a-c]/\nB: A{2} | \"x\"", ["bc", "x"], ["ab", "b"]),
+    "chunks": ('start: A "!"\nA: %regex {"substring_chunks": ["ab", "c", "d"]}', ["ab!", "abc!", "cd!", "!"], ["a!", "abd!"]),
+    "words": ('start: %regex {"substring_words": "one two, three"}', ["one two", " ", "two,"], ["on", "one three"]),
+    "chars": ('start: %regex {"substring_chars": "abcd"}', ["bc", "abcd", ""], ["ac"]),
+    "json": ('start: "f" fields "."\nfields: %json {"type": "array", "items": {"type": "integer"}}', ["f[1, 2].", "f[]."], ["f[a].", "f"]),
+    "lazy": ("start: a b\na[lazy]: /.*x/\nb: /[a-z]*/", ["aax", "xyx", "axxa"], ["aa"]),
+    "lazy is the shortest": ("start: a \"!\"\na[lazy]: /x+/", ["x!"], ["xx!"]),
+    "suffix": ('start: a "!"\na[capture, suffix="."]: /[^!]*/', ["ab.!", ".!"], ["a.b.!", "ab!"]),
+    "stop": ('start: a "." "!"\na[stop="."]: /[^!]*/', ["ab.!", ".!"], ["a.b.!", "ab!"]),
+    "stop at the end": ('start: "!" a\na[stop="."]: /[^!]*/', ["!ab", "!"], ["!a.b"]),
+    "tools": (
+        'start: ( f | g )* end\nend: TEXT\nTEXT: /(.|\\n)*/\nfh[lazy]: TEXT "<tool"\nf: fh "=f>" /[0-9]+/ "</tool>"\n'
+        'gh[lazy]: TEXT "<tool"\ng: gh "=g>" "x" "</tool>"',
+        ["", "text", "a<tool=f>12</tool>b", "<tool=g>x</tool><tool=f>1</tool>"],
+        ["a<tool", "a<tool=h>", "<tool=f>x</tool>"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_additions_of_llguidance(name: str) -> None:
+    text, good, bad = ADDITIONS[name]
+    constraint = ours(text)
+    for sample in [*good, *bad]:
+        assert constraint.matches(sample) == (sample in good), sample
+
+
+def test_special_tokens() -> None:
+    text = "start: <think> TEXT </think> (<[20-21,23]> | <|eot|>)\nTEXT: /[a-z ]+/"
+    found = {repr(t.constraint) for t in (read_lark(text).lexer or pytest.fail("no lexer")).terminals}
+    assert {
+        "special_token('<think>')",
+        "special_token('</think>')",
+        "special_token(20, 21, 23)",
+        "special_token('<|eot|>')",
+    } <= found
+
+
+def test_parts_by_name() -> None:
+    parts = {"NUMBER": gr.regex("[0-9]+"), "call": gr.literal("f()")}
+    constraint = ours("start: NUMBER @call\n%declare NUMBER", constraints=parts)
+    assert constraint.matches("12f()")
+    assert not constraint.matches("f()")
+
+
+def test_what_has_no_meaning_is_said() -> None:
+    reading = read('%llguidance {"no_forcing": true}\nstart: a\na[capture="x", temperature=0.7]: /b/')
+    assert len(reading.notes) == 3
+    assert [word in "".join(reading.notes) for word in ("no_forcing", "capture", "temperature")] == [True] * 3
+
+
+# -- conflicts ------------------------------------------------------------------------------------------------------
+def test_conflicts_are_named() -> None:
+    assert read(EXAMPLES["json"][0]).conflicts() == []
+    dangling = 'start: s\ns: "if" s ["else" s] | "x"\n%ignore " "'
+    (shift,) = read(dangling).conflicts()
+    assert "before ELSE" in shift and "never ends s" in shift
+    (reduce,) = read('start: a | b\na: "x"\nb: "x"').conflicts()
+    assert "which of a, b has ended" in reduce
+    assert ours(dangling).matches("if if x else x")
+
+
+# -- errors ---------------------------------------------------------------------------------------------------------
+ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the message, text of the span
+    "syntax": ("start: a b(\n", "lark-syntax", "Unclosed parenthesis", "\n"),
+    "syntax behind a rewriting": ('start: %json {"type": "null"} <|x|> )', "lark-syntax", "')' was not expected", ")"),
+    "operator": ('start: "a" ~\n', "lark-syntax", "a number", "\n"),
+    "undefined": ("start: a\nb: A", "lark-grammar", "'a' used but not defined", "a"),
+    "undefined terminal": ("start: A B\nA: /a/", "lark-grammar", "'B' used but not defined", "B"),
+    "twice": ('start: "a"\nstart: "b"', "lark-grammar", "more than once", "start"),
+    "no start": ('begin: "a"', "lark-start", "there is no rule 'start'", ""),
+    "template": ('start: t{"a"}\nt{x,y}: x y', "lark-grammar", "expected 2, got 1", "t"),
+    "range": ('start: "a"~3..2', "lark-grammar", "Bad Range", ""),
+    "import": ("start: A\n%import none.A", "lark-import", "not found", "none"),
+    "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "used but not defined", "A"),
+    "pattern": ("start: A\nA: /a\\1/", "regex-backreference", "cannot be used", "/a\\1/"),
+    "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
+    "zero width": ("start: A\nA: /a*/", "lark-empty-terminal", "the terminal A can be empty", "A"),
+    "anonymous": ("start: /\\bx/ \"y\"", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
+    "look-behind": ("start: A\nA: /(?<!x)a/", "lark-look-around", "the text before it", "A"),
+    "word boundary": ("start: A | B\nA.1: /if\\b/\nB: /[a-z]+/", "lark-look-around", "looks past its end", "A"),
+    "needed behind": ("start: A B\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
+    "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
+    "declared": ("start: A\n%declare A", "lark-declared", "only declared", "A"),
+    "max_tokens": ("start[max_tokens=3]: /a/", "lark-unsupported", "max_tokens", "max_tokens"),
+    "attribute": ("start[wild]: /a/", "lark-unsupported", "wild", "wild"),
+    "lazy rule": ('start[lazy]: a\na: "x"', "lark-unsupported", "a is none", "a"),
+    "stop before something else": ('start: a "x"\na[stop="."]: /.*/', "lark-unsupported", "stop", '"."'),
+    "empty stop": ('start[stop=""]: /.*/', "lark-unsupported", "empty stop", '""'),
+    "all tokens": ("start: <[*]>", "lark-unsupported", "vocabulary", "<[*]>"),
+    "bad tokens": ("start: <[5-2]>", "lark-syntax", "lower id", "<[5-2]>"),
+    "json in a terminal": ('start: A\nA: %json {"type": "null"}', "lark-unsupported", "lower case", "%json"),
+    "bad json": ("start: %json {a}", "lark-syntax", "no JSON", "a"),
+    "open json": ('start: %json {"a": 1', "lark-syntax", "never closed", "{"),
+    "guidance's options": ('start: %json {"x-guidance": {"lenient": true}}', "lark-unsupported", "lenient", ""),
+    "option": ('%llguidance {"allow_invalid_utf8": true}\nstart: "a"', "lark-unsupported", "allow_invalid_utf8", ""),
+    "other grammar": ("start: @other", "lark-unsupported", "constraints={'other'", "@other"),
+    "parameter": ('start::0 : "a"', "lark-unsupported", "parametric", "::"),
+    "and in a rule": ('start: "a" & "b"', "lark-unsupported", "joins terminals", "&"),
+    "nothing": ('start: A\nA: "a" & "b"', "lark-never", "exclude each other", "A"),
+    "itself": ('start: A\nA: "a" & B\nB: A', "lark-grammar", "holds itself", "A"),
+    "%regex": ('start: A\nA: %regex {"type": "number"}', "lark-syntax", "substring_words", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    text, code, message, shown = ERRORS[name]
+    with pytest.raises(gr.GuiderailError, match=re.escape(message)) as caught:
+        read(text)
+    assert caught.value.code == code
+    if shown:
+        assert caught.value.source == text
+        assert caught.value.span is not None
+        start, end = caught.value.span
+        assert text[start:end] == shown or (shown == "\n" and start >= len(text) - 1)
+
+
+def test_errors_of_options() -> None:
+    class Own(Blocks):
+        def process(self, stream: Any) -> Any:
+            return stream
+
+    with pytest.raises(gr.CompileError, match="of its own") as caught:
+        read(TREE, indenter=Own)
+    assert caught.value.code == "lark-indenter"
+    with pytest.raises(gr.CompileError, match="not int"):
+        read(TREE, indenter=3)
+    with pytest.raises(gr.CompileError, match="newline terminal '_NL' is not defined"):
+        read('start: "a"', indenter=Blocks)
+    with pytest.raises(gr.CompileError, match="nothing in the grammar asks") as caught:
+        read('start: "a"', constraints={"x": gr.literal("x")})
+    assert caught.value.code == "lark-constraint"
+    with pytest.raises(gr.CompileError, match="a grammar is a string"):
+        read(b"start:")  # type: ignore[arg-type]
