@@ -156,3 +156,32 @@ def test_errors_of_the_core_arrive_as_ours(use: Callable[[Any], int], code: str)
         use(gr._core.Builder())
     assert caught.value.code == code
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        (lambda: gr.tool_calls([], format="none-such"), "tool-format"),
+        (lambda: gr.tool_calls([], format="hermes", choice="required"), "tool-choice"),
+        (lambda: gr.tool_calls("f", format="hermes"), "tool"),
+        (lambda: gr.tool_calls([{"type": "web_search"}], format="hermes", on_bad_tool="error"), "tool-type"),
+        (lambda: gr.tool_calls([{"name": ""}], format="hermes", on_bad_tool="error"), "tool-name"),
+        (
+            lambda: gr.tool_calls(
+                [{"name": "f", "parameters": {"not": {"additionalProperties": {"type": "string"}}}}],
+                format="glm-4.5",
+                on_bad_tool="error",
+            ),
+            "tool-parameters",
+        ),
+        (lambda: gr.tool_calls([], format="hermes").parse("<tool_call>"), "tool-text"),
+        (lambda: gr.structural_tag({"type": "any_text", "max_tokens": 3}), "structural-tag-unsupported"),
+        (lambda: gr.structural_tag({"type": "exclude_token"}), "structural-tag-vocabulary"),
+    ],
+)
+def test_errors_of_tools(use: Callable[[], Any], code: str) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        use()
+    assert caught.value.code == code
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), again.message) == (type(caught.value), caught.value.message)
