@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import lark
 import numpy as np
 import pytest
+from lark.indenter import Indenter
 
 sys.path.insert(0, str(Path(__file__).parent))
-lark = pytest.importorskip("lark")
-
 import guiderail as gr
 from core_support import mask_of, plain
 from guiderail.frontends.grammar import syntax
@@ -22,7 +22,6 @@ from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.lark import read, read_lark
 from guiderail.frontends.grammar.lark.first_match import FirstMatches, Unknown, first_match
 from guiderail.frontends.regex import regex
-from lark.indenter import Indenter
 from lark_examples import ALPHABET, EXAMPLES
 from lexer_oracle import accepts
 
@@ -103,7 +102,11 @@ FEATURES: dict[str, tuple[str, list[str], list[str]]] = {
     "order by length": ('start: ("=" | "==") "x"', ["=x", "==x"], ["=", "===x"]),
     "priority": ("start: A | B B\nA.2: /a/\nB: /aa?/", ["a"], ["aa", "aaaa"]),
     "negative priority": ("start: A | B\nA.-1: /[ab]+/\nB: /a/", ["a", "ba"], ["aa"]),
-    "keyword": ('start: "if" NAME | NAME "="\nNAME: /[a-z]+/\n%ignore " "', ["if x", "ifx =", "i =", "if if"], ["if =", "ifx"]),
+    "keyword": (
+        'start: "if" NAME | NAME "="\nNAME: /[a-z]+/\n%ignore " "',
+        ['if x', 'ifx =', 'i =', 'if if'],
+        ['if =', 'ifx'],
+    ),
     "keyword elsewhere": ('start: "x" "if" | NAME\nNAME: /[a-z]+/', ["if", "y", "xif"], ["x"]),
     "keyword in capitals": (
         'start: "SELECT"i NAME | NAME "!"\nNAME: /[a-z]+/\n%ignore " "',
@@ -212,7 +215,7 @@ def test_random_grammars_agree_with_lark() -> None:
     terminal compete that cannot come there; seldom."""
     random_ = random.Random(3)
     compared = wider = 0
-    while compared < 120:
+    while compared < 80:
         text = random_grammar(random_)
         try:
             parser = lark.Lark(text, parser="lalr", lexer="contextual")
@@ -230,7 +233,7 @@ def test_random_grammars_agree_with_lark() -> None:
                 assert accepts(reading.grammar, sample)
                 wider += 1
                 break
-    assert wider <= 4
+    assert wider <= 3
 
 
 def test_what_the_first_match_is() -> None:
@@ -367,14 +370,26 @@ def test_the_walk_of_willard_and_louf() -> None:
 # -- llguidance's additions -----------------------------------------------------------------------------------------
 ADDITIONS: dict[str, tuple[str, list[str], list[str]]] = {
     "header": ("%llguidance {}\nstart: A\nA: /a*/", ["", "aa"], ["b"]),
-    "braces": ("start: A{2,} B{,2} C{3}\nA: \"a\"\nB: \"b\"\nC: \"c\"", ["aaccc", "aaabbccc"], ["accc", "aabbbccc", "aacc"]),
+    "braces": (
+        'start: A{2,} B{,2} C{3}\nA: "a"\nB: "b"\nC: "c"',
+        ['aaccc', 'aaabbccc'],
+        ['accc', 'aabbbccc', 'aacc'],
+    ),
     "names": ('start: a-rule A-B\na-rule: "x"\nA-B: "y"', ["xy"], ["x"]),
     "and, not": ("start: A\nA: /[a-c]+/ & ~/.*bb.*/ & ~(\"a\" | \"c\")", ["b", "ab"], ["a", "c", "abb", ""]),
     "terminals of such": ("start: B\nA: ~\"a\" & /[a-c]/\nB: A{2} | \"x\"", ["bc", "x"], ["ab", "b"]),
-    "chunks": ('start: A "!"\nA: %regex {"substring_chunks": ["ab", "c", "d"]}', ["ab!", "abc!", "cd!", "!"], ["a!", "abd!"]),
+    "chunks": (
+        'start: A "!"\nA: %regex {"substring_chunks": ["ab", "c", "d"]}',
+        ['ab!', 'abc!', 'cd!', '!'],
+        ['a!', 'abd!'],
+    ),
     "words": ('start: %regex {"substring_words": "one two, three"}', ["one two", " ", "two,"], ["on", "one three"]),
     "chars": ('start: %regex {"substring_chars": "abcd"}', ["bc", "abcd", ""], ["ac"]),
-    "json": ('start: "f" fields "."\nfields: %json {"type": "array", "items": {"type": "integer"}}', ["f[1, 2].", "f[]."], ["f[a].", "f"]),
+    "json": (
+        'start: "f" fields "."\nfields: %json {"type": "array", "items": {"type": "integer"}}',
+        ['f[1, 2].', 'f[].'],
+        ['f[a].', 'f'],
+    ),
     "lazy": ("start: a b\na[lazy]: /.*x/\nb: /[a-z]*/", ["aax", "xyx", "axxa"], ["aa"]),
     "lazy is the shortest": ("start: a \"!\"\na[lazy]: /x+/", ["x!"], ["xx!"]),
     "suffix": ('start: a "!"\na[capture, suffix="."]: /[^!]*/', ["ab.!", ".!"], ["a.b.!", "ab!"]),

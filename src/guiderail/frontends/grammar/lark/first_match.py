@@ -87,9 +87,9 @@ class _State(NamedTuple):
     """A state of the machine.
 
     Attributes:
-        kind: ``match``; ``char`` (of ``mask``, then ``first``); ``split`` (``first`` rather than ``second``); ``loop`` (a
-            split of which ``inside`` goes on: an iteration that reads nothing is the last); ``assert`` (``node``, then
-            ``first``).
+        kind: ``match``; ``char`` (of ``mask``, then ``first``); ``split`` (``first`` rather than ``second``);
+            ``loop`` (a split of which ``inside`` goes on: an iteration that reads nothing is the last);
+            ``assert`` (``node``, then ``first``).
     """
 
     kind: str
