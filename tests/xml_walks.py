@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 import numpy as np
 
@@ -53,24 +52,22 @@ def _closing(choices: bytes, last: bytes) -> int | None:
     return next((byte for byte in wanted if byte in choices), None)
 
 
-def token_walk(
-    guide: gr.Guide, rng: random.Random, steps: int, token_bytes: Callable[[int], bytes], size: int
-) -> str | None:
-    """Random tokens out of the masks; None where it was not finished after ``steps``."""
-    matcher = guide.matcher()
-    bitmask = gr.allocate_token_bitmask(1, size)
+def token_walk(guide: gr.Guide, rng: random.Random, steps: int) -> str | None:
+    """Random tokens out of the masks; None where the text was not finished after ``steps``."""
+    vocabulary, matcher = guide.vocabulary, guide.matcher()
+    bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
     out = bytearray()
-    stops = set(guide.vocabulary.stop_token_ids)
+    stops = set(vocabulary.stop_token_ids)
     for step in range(steps):
         matcher.fill_next_token_bitmask(bitmask, 0)
-        allowed = np.flatnonzero(gr.bitmask_to_bool(bitmask, size)[0])
-        if matcher.is_accepting() and (stops & set(allowed.tolist())) and (step > 20 or rng.random() < 0.2):
+        allowed = set(np.flatnonzero(gr.bitmask_to_bool(bitmask, vocabulary.size)[0]).tolist())
+        if allowed & stops:
+            assert matcher.is_accepting()
             return out.decode()
-        texts = [int(token) for token in allowed if int(token) not in stops]
-        if not texts:
-            return out.decode()
-        closing = [token for token in texts if token_bytes(token)[:1] in (b"<", b"/", b'"', b">")]
-        token = rng.choice(closing if closing and rng.random() < 0.4 + step / steps else texts)
+        texts = sorted(allowed)
+        if step > 40:
+            texts = [t for t in texts if vocabulary.token_bytes(t)[:1] in (b"<", b"/", b'"', b">")] or texts
+        token = rng.choice(texts)
         assert matcher.accept_token(token)
-        out += token_bytes(token)
+        out += vocabulary.token_bytes(token)
     return None

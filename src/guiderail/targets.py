@@ -19,6 +19,7 @@ from guiderail.partial import PartialJson
 
 if TYPE_CHECKING:
     from guiderail.frontends.python_types import PythonType
+    from guiderail.frontends.xml_schema import XmlSchema
 
 __all__ = ["TEXT", "Partial", "Reading", "Target", "resolve"]
 
@@ -116,6 +117,20 @@ class _TypeReading:
         return partial_of(self.type, growing_strings=growing_strings) or _Held(as_text=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _XmlReading:
+    """What a document holds, as dicts, lists and values of Python."""
+
+    schema: XmlSchema
+    is_text = False
+
+    def read(self, text: str) -> Any:
+        return self.schema.read(text)
+
+    def partial(self, *, growing_strings: bool) -> Partial:
+        return _Held(as_text=False)
+
+
 TEXT: Reading = _TextReading()
 
 
@@ -168,6 +183,9 @@ def _reading(constraint: Constraint) -> Reading:
     types = sys.modules.get("guiderail.frontends.python_types")
     if types is not None and isinstance(constraint, types.PythonType):
         return _TypeReading(constraint)
+    documents = sys.modules.get("guiderail.frontends.xml_schema")
+    if documents is not None and isinstance(constraint, documents.XmlSchema):
+        return _XmlReading(constraint)
     return TEXT
 
 

@@ -143,8 +143,6 @@ class Lowering:
 
     # -- elements
     def _rule(self, key: Key, depth: int | None) -> int:
-        if depth is not None and depth > self.options.max_indented_depth:
-            depth = None
         found = self.rules.get((key, depth))
         if found is None:
             name = self.model.forms[key][0].name if self.model.forms[key] else "element"
@@ -204,15 +202,13 @@ class Lowering:
             after = b.union([some, b.EPSILON]) if may_be_empty else some
             begun = b.concat([self.text.any_text(1), after])
             return b.union([begun, some]), may_be_empty
-        place = _Place(None if depth is None else depth + 1)
-        some, may_be_empty = self._pair(content.particle, place)
-        if depth is not None and some != b.EMPTY:
+        in_lines = depth is not None and depth < self.options.max_indented_depth
+        some, may_be_empty = self._pair(content.particle, _Place(depth + 1 if depth is not None and in_lines else None))
+        if depth is not None and in_lines and some != b.EMPTY:
             some = b.concat([some, self._line(depth)])
         return some, may_be_empty
 
     def _line(self, depth: int) -> int:
-        if depth > self.options.max_indented_depth:
-            return self.b.EPSILON
         return self.b.literal(b"\n" + b" " * (self.options.indent * depth))
 
     def _pair(self, particle: Particle, place: _Place) -> Pair:
@@ -229,8 +225,8 @@ class Lowering:
             if some == b.EMPTY:
                 return b.EMPTY, may_be_empty or particle.least == 0
             # An empty turn counts as one, but not every validator counts it: so many turns are written.
-            most = -1 if particle.most is None else particle.most
-            return b.repeat(some, max(particle.least, 1), most), may_be_empty or particle.least == 0
+            bound = -1 if particle.most is None else particle.most
+            return b.repeat(some, max(particle.least, 1), bound), may_be_empty or particle.least == 0
         if isinstance(particle, All):
             items = []
             for item, least, most in particle.items:

@@ -27,7 +27,7 @@ from guiderail.frontends.xml_schema.model import (
 )
 from guiderail.frontends.xml_schema.namespaces import XML, XSD, XSI, Prefixes, split_name
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
-from guiderail.frontends.xml_schema.simple_types import approximations, check_patterns, gather, unsupported
+from guiderail.frontends.xml_schema.simple_types import approximations, check_patterns, gather, steps, unsupported
 from guiderail.frontends.xml_schema.source import place_of
 
 __all__ = ["read_schema"]
@@ -201,7 +201,7 @@ class _Reader:
         for name, kind in self.maps.types.items():
             if split_name(name)[0] in _BUILT_IN or kind is declared or getattr(kind, "abstract", False):
                 continue
-            if kind.is_derived(declared) and not _is_blocked(kind, declared, blocked):
+            if _is_derived(kind, declared) and not _is_blocked(kind, declared, blocked):
                 yield kind
 
     def _content(self, kind: Any, declaration: Any, path: str) -> Content:
@@ -332,6 +332,12 @@ def _holds_names(simple: Any) -> bool:
     if found.kind == "union":
         return any(map(_holds_names, found.base.member_types))
     return found.kind in ("QName", "NOTATION")
+
+
+def _is_derived(kind: Any, declared: Any) -> bool:
+    if kind.is_complex():
+        return bool(kind.is_derived(declared))
+    return declared.is_simple() and any(step is declared for step in steps(kind))
 
 
 def _is_blocked(kind: Any, declared: Any, blocked: Iterable[str]) -> bool:

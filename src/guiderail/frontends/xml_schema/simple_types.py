@@ -14,13 +14,14 @@ from typing import Any
 from guiderail._core import CharSet
 from guiderail.errors import PatternError
 from guiderail.frontends.json_schema.formats import uris
+from guiderail.frontends.regex.charsets import word
 from guiderail.frontends.xml_schema import patterns
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, name_chars, name_starts
 from guiderail.frontends.xml_schema.namespaces import Prefixes, split_name
 from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, floating
 from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS, at_least, at_most, split_zone, temporal
 
-__all__ = ["Gathered", "SimpleTypes", "approximations", "gather", "unsupported"]
+__all__ = ["Gathered", "SimpleTypes", "approximations", "check_patterns", "gather", "steps", "unsupported"]
 
 _COLON = CharSet([(58, 58)])
 _STRINGS = ("string", "normalizedString", "token")
@@ -68,7 +69,7 @@ class Gathered:
         return bool(self.low or self.high)
 
 
-def _steps(simple: Any) -> Iterator[Any]:
+def steps(simple: Any) -> Iterator[Any]:
     """The type and what it is derived from, up to a built-in type, a list or a union."""
     while simple is not None:
         if simple.is_complex():  # simple content restricted further
@@ -89,8 +90,8 @@ def _smaller(a: int | None, b: int) -> int:
 
 def gather(simple: Any) -> Gathered:
     """All facets of a type and of those it is derived from."""
-    steps = list(_steps(simple))
-    base = steps[-1]
+    chain = list(steps(simple))
+    base = chain[-1]
     if hasattr(base, "item_type"):
         kind = "list"
     elif hasattr(base, "member_types"):
@@ -98,7 +99,7 @@ def gather(simple: Any) -> Gathered:
     else:
         kind = split_name(base.name or "")[1] or "anySimpleType"
     found = Gathered(simple, base, kind)
-    for step in steps:
+    for step in chain:
         if step is base and type(step).__name__ == "XsdAtomicBuiltin":
             break
         for name, facet in step.facets.items():
@@ -338,7 +339,8 @@ class SimpleTypes:
 
     def _qname(self) -> int:
         w = self.writer
-        name = self._name("NCName")
+        starts, chars = (name_starts() - _COLON) & word(), (name_chars() - _COLON) & (word() | CharSet([(45, 46)]))
+        name = w.concat([w.char_class(starts), w.repeat(w.char_class(chars), 0)])  # xmlschema takes no others
         found = [w.concat([w.literal(prefix.encode() + b":"), name]) for prefix in self.prefixes.declared() if prefix]
         return w.union([name, *found])
 
