@@ -2,12 +2,9 @@
 // of masks and not 4,000.
 #include <algorithm>
 
-#include "lexing.hpp"
+#include "members.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u32 kKeptTerminals = 2;  // of a grammar in masks: tokens that read more are few
-}  // namespace
 
 u32 Arena::slack(Id e) {
   const Node& n = node(e);
@@ -95,11 +92,7 @@ Id Arena::canonical(Id e, u32 horizon) {
       out = unite(std::move(members));
       break;
     }
-    case Kind::Scan: {
-      const u32 kept = lex_->states.values[n.a].start ? kKeptTerminals : kKeptTerminals + 1;
-      out = scan(n.a, cut_grammar(n.b, kept), n.min, n.max);
-      break;
-    }
+    case Kind::Scan: out = cut_scan(e); break;
     case Kind::Fence: out = fence(n.a, canonical(n.b, horizon)); break;
     case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;

@@ -331,7 +331,8 @@ class Arena {
   void note_literal(std::string_view text);
   Id symbols_of(const ByteSet& set, bool textless);
   bool beyond_cut(Id parse) { return first(parse).has(kCut); }
-  Id cut_grammar(Id parse, u32 kept);
+  Id cut_grammar(u32 lexer, Id parse, u32 kept);
+  Id cut_scan(Id e);
   u32 lex_state(LexState state);
   u32 lex_start(u32 lexer, const std::vector<u64>& context);
   u32 lex_start_of(u32 lexer, Id parse, bool brackets);

@@ -42,6 +42,7 @@ u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) 
   return wide | (lines.strict_tabs ? narrow << 16 : 0);
 }
 
+constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known
 constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
 
 }  // namespace
@@ -265,7 +266,9 @@ Id Arena::advance(u32 lexer_id, Id parse, u32 terminal) {
 bool Arena::parse_ends(u32 lexer_id, Id parse, u32 layout) {
   const auto& lines = lex_->lexers[lexer_id].indentation;
   if (!lines) return nullable(parse);
-  const std::size_t levels = lex_->layouts.values[layout].columns.size();
+  const auto& columns = lex_->layouts.values[layout].columns;
+  if (!columns.empty() && columns[0] == kAnyColumn) return false;  // nobody asks a canonical form
+  const std::size_t levels = columns.size();
   auto closes = [&](Id rest) {
     for (std::size_t i = 0; i < levels && rest != kEmpty; ++i) rest = advance(lexer_id, rest, lines->dedent);
     return rest != kEmpty && nullable(rest);
@@ -277,6 +280,10 @@ bool Arena::parse_ends(u32 lexer_id, Id parse, u32 layout) {
 Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
   const LexState& lexeme = lex_->states.values[state];
   const LexParts::Facts& facts = lex_->facts[state];
+  if (facts.lines) {
+    const Layout& at = lex_->layouts.values[layout];
+    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return unknown();
+  }
   if (!lexeme.start) {  // one terminal only: what else the grammar could have read here makes no difference
     const u32 only = lexeme.entries[0].key >> 1;
     const Lexer& lexer = lex_->lexers[lexeme.lexer];
@@ -370,6 +377,10 @@ bool Arena::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) 
     return read(terminal);
   }
   if (at.brackets > 0) return true;
+  if (!at.columns.empty() && at.columns[0] == kAnyColumn) {
+    place.parse = unknown();
+    return false;
+  }
   if (!read(terminal)) return false;
   auto wide = [](u32 c) { return c & 0xFFFF; };
   auto narrow = [](u32 c) { return c >> 16 & 0x7FFF; };
@@ -453,24 +464,31 @@ void Arena::scan_symbols(Id e, std::vector<u32>& out) {
     first_symbols(behind, out);
 }
 
-// What is left of the grammar up to `kept` parts that each read a terminal at least; then a symbol that tells that more
-// follows. (Neither an indentation nor its end is read: one line break may bring many.)
-Id Arena::cut_grammar(Id parse, u32 kept) {
-  const u64 key = u64{parse} << 8 | kept;
+// What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
+// end of an indentation; then a symbol that tells that more follows.
+Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
+  const u64 key = (u64{parse} << 8 | kept) << 16 | lexer_id;
   if (auto it = lex_->cuts.find(key); it != lex_->cuts.end()) return it->second;
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  const bool lines = lexer.indentation && !lexer.wide();
+  const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
   if (node(parse).kind == Kind::Union) {
     std::vector<Id> members(operands(parse).begin(), operands(parse).end());
-    for (Id& m : members) m = cut_grammar(m, kept);
+    for (Id& m : members) m = cut_grammar(lexer_id, m, kept);
     out = unite(std::move(members));
   } else {
     std::vector<Id> heads;
     u32 read = 0;
     Id cur = parse;
     for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
-      const Node& head = node(node(cur).a);
-      heads.push_back(node(cur).a);
-      if (!nullable(node(cur).a) && !(head.kind == Kind::Terminal && head.b)) ++read;
+      const Id head = node(cur).a;
+      const bool textless = node(head).kind == Kind::Terminal && node(head).b;
+      heads.push_back(head);
+      if (head == newline || (textless && lines))
+        read = kept;
+      else if (!nullable(head) && !textless)
+        ++read;
     }
     if (read == kept) {
       ByteSet cut;
@@ -481,6 +499,21 @@ Id Arena::cut_grammar(Id parse, u32 kept) {
   }
   lex_->cuts.emplace(key, out);
   return out;
+}
+
+// A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
+// a line, without the indentation.
+Id Arena::cut_scan(Id e) {
+  constexpr u32 kKept = 2;
+  const Node& n = node(e);
+  const LexState& state = lex_->states.values[n.a];
+  u32 layout = n.min;
+  if (lex_->lexers[state.lexer].indentation && !lex_->facts[n.a].lines) {
+    Layout at = lex_->layouts.values[layout];
+    at.columns = {kAnyColumn};
+    layout = layout_id(std::move(at));
+  }
+  return scan(n.a, cut_grammar(state.lexer, n.b, state.start ? kKept : kKept + 1), layout, n.max);
 }
 
 Id Arena::scan_without_names(Id e, Id& texts) {

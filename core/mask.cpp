@@ -9,8 +9,9 @@ constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
 constexpr u32 kShortLoop = 12;
-constexpr u32 kWorthClass = 64;      // trie nodes
-constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
+constexpr std::size_t kMostBelow = 1u << 20;  // remembered tokens
+constexpr u32 kWorthClass = 64;               // trie nodes
+constexpr unsigned kSmallLoop = 16;           // ASCII characters that make a semantic loop worthwhile
 }  // namespace
 
 MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
@@ -20,34 +21,67 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
   zeros_.assign(vocabulary.words(), 0);
 }
 
-// The tokens that postponed() kept.
+// What postponed() kept.
 void MaskBuilder::note_open(MaskEntry& entry) {
-  for (u32 node : postponed_)
-    for (u32 n = node; n < trie_.nodes[node].end; ++n)
-      if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
+  std::sort(postponed_.begin(), postponed_.end());
+  for (u32 node : postponed_)  // without those below others
+    if (entry.open_nodes.empty() || node >= trie_.nodes[entry.open_nodes.back()].end) entry.open_nodes.push_back(node);
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
   postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end(), [&](int a, int b) {
     return vocabulary_.bytes(static_cast<u32>(a)) < vocabulary_.bytes(static_cast<u32>(b));
   });
-  entry.open = postponed_tokens_;
+  entry.open_tokens = postponed_tokens_;
+}
+
+// All tokens below a node, remembered: within a block of lines, all places agree on what a line break leads to.
+const MaskBuilder::Bits& MaskBuilder::below(Id state, u32 node) {
+  const u64 key = u64{node} << 32 | state;
+  if (auto it = below_.find(key); it != below_.end()) return it->second;
+  if (below_size_ > kMostBelow) {
+    below_.clear();
+    below_size_ = 0;
+  }
+  words_.assign(vocabulary_.words(), 0);
+  touched_ = true;
+  shared_ = false;
+  enter(state, node);
+  Bits bits;
+  for (u32 n = node; n < trie_.nodes[node].end; ++n) {
+    const int t = trie_.nodes[n].token;
+    if (t >= 0 && (words_[static_cast<u32>(t) >> 5] >> (t & 31) & 1))
+      bits.push_back({static_cast<u32>(t) >> 5, 1u << (t & 31)});
+  }
+  below_size_ += bits.size() + 8;
+  return below_[key] = std::move(bits);
 }
 
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
-  std::vector<std::pair<u32, u32>> allowed;  // word, bits
+  Bits allowed;
   auto allow = [&](u32 token) { allowed.push_back({token >> 5, 1u << (token & 31)}); };
-  std::vector<Id> states{state};  // by depth, along the last token
-  std::string_view last;
-  for (int token : shared.open) {
-    const std::string_view text = vocabulary_.bytes(static_cast<u32>(token));
+  std::vector<Id> states{state};  // by depth, along the last path
+  std::string last;
+  auto follow = [&](std::string_view path) {
     std::size_t same = 0;
-    while (same < last.size() && same < text.size() && last[same] == text[same]) ++same;
+    while (same < last.size() && same < path.size() && last[same] == path[same]) ++same;
     states.resize(std::min(states.size(), same + 1));
-    while (states.size() <= text.size() && states.back() != kEmpty)
-      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(text[states.size() - 1])));
-    last = text;
-    if (states.size() > text.size() && states.back() != kEmpty) allow(static_cast<u32>(token));
+    while (states.size() <= path.size() && states.back() != kEmpty)
+      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(path[states.size() - 1])));
+    last = path;
+    return states.size() > path.size() ? states.back() : kEmpty;
+  };
+  std::string path;
+  for (u32 node : shared.open_nodes) {
+    path.clear();
+    for (u32 n = node; n != 0; n = trie_.parents[n]) path.push_back(static_cast<char>(trie_.nodes[n].byte));
+    std::reverse(path.begin(), path.end());
+    if (const Id s = follow(path); s != kEmpty) {
+      const Bits& bits = below(s, node);
+      allowed.insert(allowed.end(), bits.begin(), bits.end());
+    }
   }
+  for (int token : shared.open_tokens)
+    if (follow(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) allow(static_cast<u32>(token));
   std::sort(allowed.begin(), allowed.end());
   const std::size_t found = allowed.size();
   for (auto [one, other] : vocabulary_.twins())

@@ -89,6 +89,8 @@ class MaskBuilder {
     return true;
   }
   void note_open(MaskEntry& entry);
+  using Bits = std::vector<std::pair<u32, u32>>;  // word, bits
+  const Bits& below(Id state, u32 node);
   void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);
@@ -113,6 +115,8 @@ class MaskBuilder {
   std::vector<Id> exit_states_;
   std::vector<const u32*> rows_;
   std::unordered_map<Id, SelfLoop> self_loops_;
+  std::unordered_map<u64, Bits> below_;
+  std::size_t below_size_ = 0;
 };
 
 }  // namespace guiderail

@@ -264,7 +264,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
     entry = made.get();
     shared.mask.store(entry, std::memory_order_release);
   }
-  if (!entry->open.empty()) {
+  if (!entry->open_nodes.empty() || !entry->open_tokens.empty()) {
     auto own = program.builder_->settle(*entry, state);
     program.keep(own);
     entry = own.get();

@@ -88,10 +88,13 @@ struct MaskEntry {
   std::vector<std::pair<u32, u32>> diff;  // word, value
   std::vector<int> specials;              // special tokens that the state can read
   bool full = false;                      // every token allowed: nothing to apply
-  std::vector<int> open;                  // tokens of which the canonical form of a state does not tell; as in the trie
-  bool owns_base = false;                 // the base is this mask's own, not shared with a class
+  // Tokens of which the canonical form of a state does not tell: nodes of the trie with all below, and single ones.
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  bool owns_base = false;  // the base is this mask's own, not shared with a class
   std::size_t memory() const {
-    return sizeof(*this) + diff.capacity() * 8 + (specials.capacity() + open.capacity()) * 4 +
+    return sizeof(*this) + diff.capacity() * 8 +
+           (specials.capacity() + open_nodes.capacity() + open_tokens.capacity()) * 4 +
            (owns_base ? base->size() * 4 : 0);
   }
 };
