@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
+from guiderail.special_tokens import special_tokens_of
 from structural_tag_cases import ANY, CASES, ITEM, PERSON, TRIGGERED, schema, tag, text
 
 
@@ -161,12 +162,11 @@ def test_a_string_may_be_written_as_the_special_token_that_it_is(words: gr.Vocab
     special = [WORDS.index(t) for t in ("a", "<call>", "b", "</call>")]
     spelled = [WORDS.index(t) for t in ("a", "<", "call", ">", "b", "<")]
     assert reads(with_tokens.matcher(), special, 1)
-    assert not reads(as_text.matcher(), special, 1)
     for guide in (with_tokens, as_text):
         matcher = guide.matcher()
         assert all(matcher.accept_token(t) for t in spelled)
         assert not matcher.is_accepting()  # inside of the call
-    with gr.special_tokens_of(words):  # a guide that is made here knows the tokens, too
+    with special_tokens_of(words):  # a guide that is made here knows the tokens, too
         guide = gr.compile(gr.structural_tag(form), words, cache=False)
     assert reads(guide.matcher(), special, 1)
 

@@ -2,7 +2,6 @@
 
 from guiderail.frontends.tools.errors import ToolError, ToolTextError, ToolWarning
 from guiderail.frontends.tools.format import tool_formats
-from guiderail.frontends.tools.markers import special_tokens_of
 from guiderail.frontends.tools.reader import ToolCall, ToolCallReader, ToolDelta, ToolText
 from guiderail.frontends.tools.structural_tag import structural_tag
 from guiderail.frontends.tools.tool import Tool
@@ -18,7 +17,6 @@ __all__ = [
     "ToolText",
     "ToolTextError",
     "ToolWarning",
-    "special_tokens_of",
     "structural_tag",
     "tool_calls",
     "tool_formats",

@@ -14,57 +14,15 @@ read; where a token begins or ends has no part in it, so a token may straddle a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from guiderail import _core
 from guiderail.constraint import AnyText, Constraint
+from guiderail.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
 
-if TYPE_CHECKING:
-    from guiderail.vocabulary import Vocabulary
-
-__all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd", "special_tokens_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Specials:
-    """What of a vocabulary decides how markers are written.
-
-    Attributes:
-        names: texts of the special tokens, those that end the text left out.
-        stops: texts of the special tokens that end the text.
-    """
-
-    names: frozenset[str]
-    stops: frozenset[str]
-
-    @classmethod
-    def of(cls, vocabulary: Vocabulary) -> Specials:
-        ends = set(vocabulary.stop_token_ids)
-        special = vocabulary.special_tokens
-        return cls(
-            frozenset(text for text, token in special.items() if token not in ends and text),
-            frozenset(text for text, token in special.items() if token in ends and text),
-        )
-
-
-_NONE = Specials(frozenset(), frozenset())
-_specials: ContextVar[Specials] = ContextVar("guiderail-special-tokens", default=_NONE)
-
-
-@contextmanager
-def special_tokens_of(vocabulary: Vocabulary | Specials) -> Iterator[None]:
-    """Markers that are lowered inside may be written as special tokens of this vocabulary."""
-    known = vocabulary if isinstance(vocabulary, Specials) else Specials.of(vocabulary)
-    token = _specials.set(known)
-    try:
-        yield
-    finally:
-        _specials.reset(token)
+__all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +30,7 @@ class ForVocabulary(Constraint):
     """A constraint whose markers are those of one vocabulary, whatever it is compiled for."""
 
     constraint: Constraint
-    specials: Specials
+    specials: SpecialTokens
 
     def _lower(self, b: _core.Builder) -> int:
         with special_tokens_of(self.specials):
@@ -84,7 +42,7 @@ class ForVocabulary(Constraint):
 
 def pieces(text: str) -> list[tuple[str, bool]]:
     """A marker cut where special tokens stand in it: (text, whether it is one), the longest first."""
-    return _cut(text, _specials.get().names) if text else []
+    return _cut(text, current_special_tokens().names) if text else []
 
 
 @lru_cache(maxsize=4096)
@@ -125,7 +83,7 @@ class TurnEnd(Constraint):
     text: str
 
     def _lower(self, b: _core.Builder) -> int:
-        if self.text in _specials.get().stops:
+        if self.text in current_special_tokens().stops:
             return b.EPSILON
         return b.repeat(Marker(self.text)._lower(b), 0, 1)
 

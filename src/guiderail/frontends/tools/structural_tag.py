@@ -15,9 +15,10 @@ from guiderail import _core
 from guiderail.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, SpecialToken, sequence
 from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolError, placed, step
-from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker, Specials
+from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
 from guiderail.frontends.tools.parameters import Parameters, builtin_styles
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
+from guiderail.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -70,7 +71,7 @@ def structural_tag(
         made = reader.root(spec)
     except RecursionError:
         raise ToolError("the tag is nested too deep; flatten it", code="depth") from None
-    return made if vocabulary is None else ForVocabulary(made, Specials.of(vocabulary))
+    return made if vocabulary is None else ForVocabulary(made, SpecialTokens.of(vocabulary))
 
 
 def _read(spec: Any) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from guiderail.frontends.json_schema import SchemaOptions
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError, ToolWarning
 from guiderail.frontends.tools.format import Format, read_format
-from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, Specials, TurnEnd, special_tokens_of
+from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
+from guiderail.special_tokens import SpecialTokens, special_tokens_of
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolText
@@ -58,7 +59,7 @@ class ToolCalls(Constraint):
     parallel: bool
     reasoning: str
     content: Constraint | None = None
-    specials: Specials | None = None
+    specials: SpecialTokens | None = None
     refused: Mapping[str, GuiderailError] = field(default_factory=dict, compare=False, hash=False)
 
     def callable_tools(self) -> tuple[Tool, ...]:
@@ -251,7 +252,7 @@ def tool_calls(
         parallel and form.parallel and chosen in ("auto", "required"),
         mode,
         content,
-        None if vocabulary is None else Specials.of(vocabulary),
+        None if vocabulary is None else SpecialTokens.of(vocabulary),
         refused,
     )
     if chosen not in ("auto", "none") and not made.callable_tools():

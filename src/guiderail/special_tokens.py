@@ -1,0 +1,64 @@
+"""Which texts are special tokens where a constraint is lowered.
+
+A constraint is made without a vocabulary. One that may be written with special tokens or without, such as a marker
+of a tool call, asks here when it is lowered: inside of ``special_tokens_of(vocabulary)`` it learns those of the
+vocabulary, elsewhere there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["SpecialTokens", "current_special_tokens", "special_tokens_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """What of a vocabulary decides how markers are written.
+
+    Attributes:
+        names: texts of the special tokens, those that end the text left out.
+        stops: texts of the special tokens that end the text.
+    """
+
+    names: frozenset[str] = frozenset()
+    stops: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> SpecialTokens:
+        ends = set(vocabulary.stop_token_ids)
+        special = vocabulary.special_tokens
+        return cls(
+            frozenset(text for text, token in special.items() if token not in ends and text),
+            frozenset(text for text, token in special.items() if token in ends and text),
+        )
+
+
+_NONE = SpecialTokens()
+_current: ContextVar[Vocabulary | SpecialTokens] = ContextVar("guiderail-special-tokens", default=_NONE)
+
+
+@contextmanager
+def special_tokens_of(vocabulary: Vocabulary | SpecialTokens) -> Iterator[None]:
+    """What is lowered inside may be written with the special tokens of this vocabulary. Costs a microsecond."""
+    token = _current.set(vocabulary)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_special_tokens() -> SpecialTokens:
+    """The special tokens where a constraint is being lowered now."""
+    found = _current.get()
+    if not isinstance(found, SpecialTokens):
+        found = SpecialTokens.of(found)
+        _current.set(found)  # until the context ends
+    return found
