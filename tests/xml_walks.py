@@ -53,21 +53,23 @@ def _closing(choices: bytes, last: bytes) -> int | None:
 
 
 def token_walk(guide: gr.Guide, rng: random.Random, steps: int) -> str | None:
-    """Random tokens out of the masks; None where the text was not finished after ``steps``."""
+    """Random tokens out of the masks, after 30 of them those that lead out of where the text is; None where the text
+    was not finished after ``steps``."""
     vocabulary, matcher = guide.vocabulary, guide.matcher()
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+    texts = [vocabulary.token_bytes(token) for token in range(vocabulary.size)]
+    closing = [np.array([text.startswith(way) for text in texts]) for way in (b"</", b'"', b"/>", b">", b"/", b"<")]
+    stops = np.array(vocabulary.stop_token_ids)
     out = bytearray()
-    stops = set(vocabulary.stop_token_ids)
     for step in range(steps):
         matcher.fill_next_token_bitmask(bitmask, 0)
-        allowed = set(np.flatnonzero(gr.bitmask_to_bool(bitmask, vocabulary.size)[0]).tolist())
-        if allowed & stops:
+        allowed = gr.bitmask_to_bool(bitmask, vocabulary.size)[0]
+        if allowed[stops].any():
             assert matcher.is_accepting()
             return out.decode()
-        texts = sorted(allowed)
-        if step > 40:
-            texts = [t for t in texts if vocabulary.token_bytes(t)[:1] in (b"<", b"/", b'"', b">")] or texts
-        token = rng.choice(texts)
+        ways = [allowed & way for way in closing] if step > 30 else []
+        allowed = next((way for way in ways if way.any()), allowed)
+        token = int(rng.choice(np.flatnonzero(allowed)))
         assert matcher.accept_token(token)
         out += vocabulary.token_bytes(token)
     return None
