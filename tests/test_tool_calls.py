@@ -533,3 +533,40 @@ def test_names_that_begin_alike() -> None:
                 reader.feed(c)
             reader.close()
             assert [call.name for call in reader.snapshot().calls] == [tool["name"]]
+
+
+def test_a_long_text_between_tags_is_told_while_it_grows() -> None:
+    tool = {"name": "write", "parameters": {"type": "object", "properties": {
+        "path": {"type": "string"}, "text": {"type": "string"}, "n": {"type": ["integer", "string"]}}}}  # fmt: skip
+    reader = gr.tool_calls([tool], format="qwen3-coder").reader()
+    reader.feed('<tool_call>\n<function=write>\n<parameter=path>\na "b"\n</parameter>\n<parameter=text>\n')
+    told = [reader.feed(piece) for piece in ('one\n"two"', "\n</para", "graph>", "\n</parameter>\n", "<param")]
+    assert ["".join(d.text for d in deltas) for deltas in told] == ['one\\n\\"two\\"', "", "\\n</paragraph>", '"', ""]
+    assert reader.snapshot().calls[0].arguments == {"path": 'a "b"', "text": 'one\n"two"\n</paragraph>'}
+    reader.feed("eter=n>\n12")
+    assert "n" not in reader.snapshot().calls[0].arguments  # it may become a string, or another number
+    reader.feed("\n</parameter>\n</function>\n</tool_call>")
+    reader.close()
+    call = reader.snapshot().calls[0]
+    assert call.arguments == {"path": 'a "b"', "text": 'one\n"two"\n</paragraph>', "n": 12}
+    assert json.loads(call.text) == call.arguments
+
+
+def test_reading_takes_linear_time() -> None:
+    tool = {"name": "write", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}
+    for form, start, end in (
+        (
+            "qwen3-coder",
+            "<tool_call>\n<function=write>\n<parameter=text>\n",
+            "\n</parameter>\n</function>\n</tool_call>",
+        ),
+        ("hermes", '<tool_call>\n{"name": "write", "arguments": {"text": "', '"}}\n</tool_call>'),
+    ):
+        reader = gr.tool_calls([tool], format=form).reader()
+        reader.feed(start)
+        for _ in range(20_000):
+            reader.feed("some ")
+            assert len(reader._text) < 100
+        reader.feed(end)
+        reader.close()
+        assert len(reader.snapshot().calls[0].arguments["text"]) == 100_000

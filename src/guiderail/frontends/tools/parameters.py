@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -171,7 +172,22 @@ class Parameters(Constraint):
             return value
         return value if not isinstance(value, str) and self._accepts(key, value) else text
 
+    def is_text(self, key: str, kind: str | None) -> bool:
+        """Whether an argument is a string whatever its text is."""
+        strings = self.style.kind("string")
+        if kind is not None:
+            return kind == strings and all(self.style.kind(name) != strings for name in _KINDS if name != "string")
+        with self._cells() as cells:
+            shapes = [term.shape() for cell in cells for term in cell.terms(key)]
+        return all(not (s.null or s.booleans or s.arrays or s.objects or s.numbers is not Numbers.NONE) for s in shapes)
+
     def _accepts(self, key: str, value: Any) -> bool:
+        with self._cells() as cells:
+            return any(all(t.shape().accepts(value) for t in cell.terms(key)) for cell in cells)
+
+    @contextmanager
+    def _cells(self) -> Iterator[tuple[ObjectCell, ...]]:
+        """What the schema says of objects."""
         with _reading:  # a document is for one thread at a time
             if self._root is None:
                 document = self.schema.document()
@@ -179,7 +195,7 @@ class Parameters(Constraint):
                     self._root = document, document.term().shape()
             document, shape = self._root
             with document.evaluating():
-                return any(all(t.shape().accepts(value) for t in cell.terms(key)) for cell in shape.objects)
+                yield shape.objects
 
     # -- writing -------------------------------------------------------------------------------------------------
     def _lower(self, b: _core.Builder) -> int:

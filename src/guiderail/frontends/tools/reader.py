@@ -138,6 +138,11 @@ class _Open:
     json: PartialJson = field(default_factory=PartialJson)
     scan: _Json = field(default_factory=_Json)
     members: dict[str, Any] = field(default_factory=dict)
+    key: str = ""  # of the argument being read
+    kind: str | None = None
+    grows: bool = False  # it is a string, and shown while it grows
+    pieces: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)  # of the text of the arguments
 
 
 class ToolCallReader:
@@ -192,9 +197,12 @@ class ToolCallReader:
     def snapshot(self) -> ToolText:
         """What has been read so far, unfinished arguments included."""
         if self._open is not None:
-            call = self._open.call
-            parameters = isinstance(self._open.tool.arguments, Parameters)
-            value = self._open.members if parameters else self._open.json.snapshot()
+            state = self._open
+            call = state.call
+            call.text = "".join(state.told)
+            if state.grows and self._step == self._value:
+                state.members[state.key] = "".join(state.pieces)
+            value = state.members if isinstance(state.tool.arguments, Parameters) else state.json.snapshot()
             call.arguments = dict(value) if isinstance(value, dict) else {}
             call.value = call.arguments
         reasoning = None if self._reasoning is None else "".join(self._reasoning)
@@ -368,7 +376,7 @@ class ToolCallReader:
     def _tell(self, text: str) -> None:
         assert self._open is not None
         if text:
-            self._open.call.text += text
+            self._open.told.append(text)
             self._found.append(ToolDelta("arguments", text, len(self._calls) - 1))
 
     def _json(self) -> bool:
@@ -376,7 +384,7 @@ class ToolCallReader:
         assert state is not None
         if self._at == len(self._text):
             return False
-        if not state.call.text and not self._text.startswith("{", self._at):
+        if not state.told and not self._text.startswith("{", self._at):
             raise self._wrong("the arguments of a call are a JSON object")
         end = state.scan.feed(self._text, self._at)
         text = self._text[self._at : len(self._text) if end is None else end]
@@ -409,17 +417,49 @@ class ToolCallReader:
             self._step = self._tail
             return True
         opening = style.pattern().match(self._text, self._at)
-        end = -1 if opening is None else self._text.find(style.close, opening.end())
-        if opening is None or end < 0:
+        if opening is None:
+            if self._closed or len(self._rest()) > 4096:
+                raise self._wrong("the tag of an argument was expected")
+            return False
+        self._at = opening.end()
+        state.key, state.kind = opening["key"], opening.groupdict().get("kind")
+        state.grows = arguments.is_text(state.key, state.kind)
+        state.pieces = []
+        name = json.dumps(state.key, ensure_ascii=False)
+        if state.grows:
+            self._tell(f'{", " if state.members else "{"}{name}: "')
+            state.members[state.key] = ""
+        self._step = self._value
+        return True
+
+    def _value(self) -> bool:
+        """What stands between the tags of an argument."""
+        state, style = self._open, self._form.parameters
+        assert state is not None and style is not None
+        arguments = state.tool.arguments
+        assert isinstance(arguments, Parameters)
+        end, found = self._up_to((style.close,))
+        piece = self._text[self._at : end]
+        self._at = end
+        if piece:
+            state.pieces.append(piece)
+        if state.grows:
+            self._tell(json.dumps(piece, ensure_ascii=False)[1:-1])
+        if not found:
             if self._closed:
                 raise self._wrong(f"an argument ends with {style.close!r}")
             return False
-        groups = opening.groupdict()
-        value = arguments.value(groups["key"], self._text[opening.end() : end], groups.get("kind"))
-        member = f"{json.dumps(groups['key'], ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
-        self._tell(("{" if not state.members else ", ") + member)
-        state.members[groups["key"]] = value
-        self._at = end + len(style.close)
+        self._at += len(style.close)
+        text = "".join(state.pieces)
+        if state.grows:
+            self._tell('"')
+            state.members[state.key] = text
+        else:
+            value = arguments.value(state.key, text, state.kind)
+            member = f"{json.dumps(state.key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+            self._tell((", " if state.members else "{") + member)
+            state.members[state.key] = value
+        self._step = self._parameter
         return True
 
     def _tail(self) -> bool:
@@ -432,6 +472,7 @@ class ToolCallReader:
                 continue
             self._at = match.end()
             call = state.call
+            call.text = "".join(state.told)
             call.id = match.groupdict().get("id") or call.id
             call.value = call.arguments if state.tool.python is None else state.tool.python.read(call.text)
             call.complete = True
