@@ -377,6 +377,8 @@ class ToolCallReader:
         assert self._open is not None
         if text:
             self._open.told.append(text)
+            if self._found and self._found[-1].kind == "arguments":
+                text = self._found.pop().text + text
             self._found.append(ToolDelta("arguments", text, len(self._calls) - 1))
 
     def _json(self) -> bool:
