@@ -92,7 +92,7 @@ class Fold(Generic[T]):
         self.known: dict[int, tuple[Expression, T]] = {}
 
     def __call__(self, root: Expression) -> T:
-        known = self.known
+        known, combine = self.known, self.combine
         stack = [root]
         while stack:
             e = stack[-1]
@@ -100,10 +100,17 @@ class Fold(Generic[T]):
                 stack.pop()
                 continue
             kids = children(e)
-            missing = [kid for kid in kids if id(kid) not in known]
+            missing = []
+            for kid in kids:
+                if id(kid) not in known:
+                    if isinstance(kid, Sequence | Choice | Repetition):
+                        missing.append(kid)
+                    else:
+                        known[id(kid)] = kid, combine(kid, [])
             if missing:
-                stack.extend(reversed(missing))
+                missing.reverse()
+                stack += missing
                 continue
-            known[id(e)] = e, self.combine(e, [known[id(kid)][1] for kid in kids])
+            known[id(e)] = e, combine(e, [known[id(kid)][1] for kid in kids])
             stack.pop()
         return known[id(root)][1]

@@ -134,8 +134,8 @@ class _W3c(Reader):
             self.at += 1
             e = repetition(e, int(mark == "+"), 1 if mark == "?" else None)
         if groups.depth in minus:
-            minus.pop(groups.depth)
-            e = self.exceptions.add(groups.parts.pop(), e, (begin, self.at))
+            place = minus.pop(groups.depth)[1]
+            e = self.exceptions.add(groups.parts.pop(), e, (place, self.at))
         groups.parts.append(e)
 
     def primary(self, begin: int, c: str) -> Expression:

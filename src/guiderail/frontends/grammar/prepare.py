@@ -61,7 +61,7 @@ class GrammarReport:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.rules} rules, from {self.start!r}; {self.compiled_rules} of the compiled ones are recursive"]
+        lines = [f"{self.rules} rules, from {self.start!r}; recursive in the end: {self.compiled_rules}"]
         for title, listed in (
             ("unreachable, without effect", self.unreachable),
             ("unproductive, left out", self.unproductive),

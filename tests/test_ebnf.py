@@ -1,0 +1,165 @@
+"""EBNF in both spellings: what each construct means, what is refused, and the place of every fault."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import guiderail as gr
+
+XML = """
+[1]  document ::= element Misc*
+[2]  Char     ::= #x9 | #xA | #xD | [#x20-#xD7FF] | [#xE000-#xFFFD] | [#x10000-#x10FFFF]
+[3]  S        ::= (#x20 | #x9 | #xD | #xA)+
+[4]  Name     ::= [:A-Z_a-z] [:A-Z_a-z0-9.#xB7-]*   /* shortened */
+[15] Comment  ::= '<!--' ((Char - '-') | ('-' (Char - '-')))* '-->'
+[16] PI       ::= '<?' PITarget (S (Char* - (Char* '?>' Char*)))? '?>'
+[17] PITarget ::= Name - (('X' | 'x') ('M' | 'm') ('L' | 'l'))
+[27] Misc     ::= Comment | PI | S
+[39] element  ::= '<' Name '/>' | '<' Name '>' content '</' Name '>'
+[43] content  ::= CharData? ((element | PI | Comment) CharData?)*
+[14] CharData ::= [^<&]* - ([^<&]* ']]>' [^<&]*)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "bad"),
+    [
+        (XML, ["<a/>", "<a>x<b/>y</a><!-- c-d -->", "<a><?p q?r?></a>\n"], ["", "<a>]]></a>", "<a/><!-- -- -->"]),
+        (XML, ["<a><?xmlx?></a>"], ["<a><?xml?></a>", "<a><?XmL ?></a>", "<a><?p a"]),
+        ("a ::= 'x' \"y\"", ["xy"], ["x"]),
+        ("a ::= 'x' | b\nb ::= 'y'?", ["x", "", "y"], ["xy"]),
+        ("a ::= ('x' | 'y')+ 'z'*", ["x", "yxzz"], ["", "z"]),
+        ("a ::= #x41 #x1F600", ["A😀"], ["A"]),
+        ("a ::= [#x41-#x43] [abc] [^abc]", ["Aad"], ["Aaa", "Dad"]),
+        ("a ::= [a-cx] [^#x20-#x7E]", ["bé", "xé"], ["dé", "bb"]),
+        (r"a ::= '\n'", [r"\n"], ["\n"]),
+        ("a ::= 'it''s'", ["its"], ["it's"]),
+        ("a ::= b - 'no' - 'never'\nb ::= [a-z]+", ["yes"], ["no", "never", "No"]),
+        ("a ::= ([a-z] - [aeiou])+", ["xyz"], ["xaz"]),
+        ("a ::= [a-z]+ - ([a-z]* 'x' [a-z]*)", ["abc"], ["axc", ""]),
+        ("a ::= /* nothing */", [""], ["a"]),
+        ("/* head */ a ::= 'x' /* tail */ b\n\nb ::= 'y'", ["xy"], ["x"]),
+        ("a ::= a '+' b | b\nb ::= [0-9]+", ["1", "1+22+3"], ["+", "1+"]),
+    ],
+)
+def test_w3c(text: str, good: list[str], bad: list[str]) -> None:
+    constraint = gr.grammar(text, "ebnf")
+    assert constraint.syntax == "ebnf-w3c"
+    assert [t for t in good if not constraint.matches(t)] == []
+    assert [t for t in bad if constraint.matches(t)] == []
+
+
+# The examples of ISO/IEC 14977, section 5, say what each of these rules makes.
+ISO_EXAMPLES = """
+AA = "A";
+BB = 3 * AA, "B";
+CC = 3 * [AA], "C";
+DD = {AA}, "D";
+EE = AA, {AA}, "E";
+FF = 3 * AA, 3 * [AA], "F";
+GG = {3 * AA}, "G";
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "good", "bad"),
+    [
+        ("AA", ["A"], ["", "AA"]),
+        ("BB", ["AAAB"], ["AAB", "AAAAB"]),
+        ("CC", ["C", "AC", "AAC", "AAAC"], ["AAAAC"]),
+        ("DD", ["D", "AD", "AAD", "AAAAAD"], ["A"]),
+        ("EE", ["AE", "AAE"], ["E"]),
+        ("FF", ["AAAF", "AAAAF", "AAAAAF", "AAAAAAF"], ["AAF", "AAAAAAAF"]),
+        ("GG", ["G", "AAAG", "AAAAAAG"], ["AG", "AAAAG"]),
+    ],
+)
+def test_examples_of_the_standard(start: str, good: list[str], bad: list[str]) -> None:
+    constraint = gr.grammar(ISO_EXAMPLES, "ebnf", start=start)
+    assert constraint.syntax == "ebnf-iso"
+    assert [t for t in good if not constraint.matches(t)] == []
+    assert [t for t in bad if constraint.matches(t)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "bad"),
+    [
+        ("a = 'x', \"y\" ;", ["xy"], ["x"]),
+        ("a = 'x' | 'y' / 'z' ! 'w' .", ["x", "y", "z", "w"], [""]),
+        ("a = (/ 'x' /), (: 'y' :), ( 'z' ) ;", ["z", "xyyz"], ["x"]),
+        ("a = 'x', ;", ["x"], ["xx"]),
+        ("a = ;", [""], ["x"]),
+        ("a = { 'x' }- ;", ["x", "xxx"], [""]),
+        ("a = two words, 'x' ; two   words = 'y' ;", ["yx"], ["x"]),
+        ("letter = 'a' | 'b' | 'c' ; ", ["a"], ["d"]),
+        ("a = letter - 'b' ; letter = 'a' | 'b' | 'c' ;", ["a", "c"], ["b"]),
+        ("a = {letter} - 'ab', '.' ; letter = 'a' | 'b' ;", [".", "a.", "aba."], ["ab."]),
+        ("a = (* one (* nested *) *) 'x' (**) ;", ["x"], [""]),
+        ("a = 2 * ('x' | 'y') ;", ["xx", "xy"], ["x"]),
+        ("a = 1 0 * 'x' ;", ["x" * 10], ["x"]),
+        ("a = 0 * 'x', 'y' ;", ["y"], ["xy"]),
+        ("a = a, '+', b | b ; b = '1' ;", ["1", "1+1"], ["1+"]),
+        (r"a = '\n' ;", [r"\n"], ["\n"]),
+    ],
+)
+def test_iso(text: str, good: list[str], bad: list[str]) -> None:
+    constraint = gr.grammar(text, "ebnf-iso")
+    assert [t for t in good if not constraint.matches(t)] == []
+    assert [t for t in bad if constraint.matches(t)] == []
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text", "at", "code"),
+    [
+        ("ebnf-w3c", "a = 'x'", "=", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= 'x", "'x", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= [x", "[x", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= []", "[]", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= [b-a]", "b-a", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= ('x'", "(", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= 'x')", ")", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= 'x' -", "-", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= ('x' - | 'y')", "-", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= - 'x'", "-", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= #xD800", "#xD800", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= #x110000", "#x110000", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= #y", "#y", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= /* x", "/*", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= 'x'\na ::= 'y'", "a ::= 'y'", "grammar-syntax"),
+        ("ebnf-w3c", "a ::= b", "b", "grammar-undefined"),
+        ("ebnf-w3c", "a ::= 'x' [ wfc: unique names ]", "[ wfc", "grammar-unsupported"),
+        ("ebnf-w3c", "a ::= b - 'x'\nb ::= '(' b ')' | 'x'", "- 'x'", "grammar-unsupported"),
+        ("ebnf-iso", "a : 'x' ;", ":", "grammar-syntax"),
+        ("ebnf-iso", "a = 'x ;", "'x", "grammar-syntax"),
+        ("ebnf-iso", "a = '' ;", "''", "grammar-syntax"),
+        ("ebnf-iso", "a = 'x' 'y' ;", "'y'", "grammar-syntax"),
+        ("ebnf-iso", "a = ('x' ;", "('x'", "grammar-syntax"),
+        ("ebnf-iso", "a = ['x') ;", ")", "grammar-syntax"),
+        ("ebnf-iso", "a = 'x'", "", "grammar-syntax"),
+        ("ebnf-iso", "a = 3 'x' ;", "'x'", "grammar-syntax"),
+        ("ebnf-iso", "a = (* x ;", "(*", "grammar-syntax"),
+        ("ebnf-iso", "a = ? a letter ? ;", "? a letter ?", "grammar-unsupported"),
+        ("ebnf-iso", "a = 'x' ; a = 'y' ;", "a = 'y'", "grammar-syntax"),
+        ("ebnf-iso", "a = bee ; be = 'x' ;", "bee", "grammar-undefined"),
+    ],
+)
+def test_faults_have_a_place(syntax: str, text: str, at: str, code: str) -> None:
+    with pytest.raises(gr.PatternError) as caught:
+        gr.grammar(text, syntax)
+    error = caught.value
+    assert error.code == code
+    assert error.source == text and error.span is not None
+    assert text[error.span[0] :].startswith(at), error
+
+
+def test_rules_used_in_exceptions_are_not_called_unreachable() -> None:
+    assert gr.grammar(XML, "ebnf").report().unreachable == ()
+    assert gr.grammar("a ::= 'x'\nb ::= 'y'", "ebnf").report().unreachable == ("b",)
+
+
+def test_deeply_nested_grammars() -> None:
+    limit = sys.getrecursionlimit()
+    deep = 10 * limit
+    assert gr.grammar("a ::= " + "('x' " * deep + ")" * deep, "ebnf").matches("x" * deep)
+    assert gr.grammar("a = " + "('x', " * deep + "'y'" + ")" * deep + ";", "ebnf").matches("x" * deep + "y")
