@@ -151,6 +151,7 @@ class _Machine:
         self.special = self.facts(tree).special
         self.classes: list[CharSet] = []
         self.masks: dict[CharSet, int] = {}
+        self.charsets: dict[int, CharSet] = {}
         self._divide(_sets_of(tree))
         self.all = (1 << len(self.classes)) - 1
         self.states = [_State("match")]
@@ -185,6 +186,13 @@ class _Machine:
             self.masks[chars] = sum(1 << i for i, sign in enumerate(order) if sign >> k & 1)
 
     def chars(self, mask: int) -> CharSet:
+        """The characters of a set of classes."""
+        found = self.charsets.get(mask)
+        if found is None:
+            found = self.charsets[mask] = self._chars(mask)
+        return found
+
+    def _chars(self, mask: int) -> CharSet:
         return CharSet([r for i, found in enumerate(self.classes) if mask >> i & 1 for r in found.ranges()])
 
     # -- states

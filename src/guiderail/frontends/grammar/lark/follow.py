@@ -8,7 +8,7 @@ from guiderail.constraint import Constraint
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Text
 
-__all__ = ["ANYTHING", "followers", "harmless"]
+__all__ = ["ANYTHING", "Follow", "harmless"]
 
 ANYTHING = ""
 """Stands for an embedded constraint among the followers."""
@@ -79,19 +79,27 @@ class _Sets:
             self.behind(e.item, follow | again)
 
 
-def followers(rules: dict[str, Rule], terminal: str) -> set[str]:
-    """The terminals that may stand right behind ``terminal``; with ``""`` where it may be an embedded constraint."""
-    return _Sets(rules).follow.get(terminal, set())
+class Follow:
+    """The terminals that may stand right behind a terminal; with ``""`` where it may be an embedded constraint."""
+
+    def __init__(self, rules: dict[str, Rule]) -> None:
+        self.rules = rules
+        self.sets: _Sets | None = None
+
+    def __call__(self, terminal: str) -> set[str]:
+        if self.sets is None:
+            self.sets = _Sets(self.rules)
+        return self.sets.follow.get(terminal, set())
 
 
-def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]) -> bool:
+def harmless(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
     """Whether the lexer may forget what must not follow ``lexeme``.
 
     It may where a text refused for it is refused anyhow: what may come next never begins with a character that
     lengthens or undoes the lexeme, and no terminal that would be tried after it begins with the same characters.
     """
     after = _first_bytes_of(lexeme.after)
-    names = followers(rules, lexeme.name) | ignore
+    names = follow(lexeme.name) | ignore
     if ANYTHING in names:
         return False
     own = _begin(lexeme.constraint)

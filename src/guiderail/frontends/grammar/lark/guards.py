@@ -12,10 +12,9 @@ behind it never comes. That is exact where
 from __future__ import annotations
 
 from guiderail import _core
-from guiderail.constraint import AllOf, AnyOf, Constraint, Literal, any_text
-from guiderail.constraint import Sequence as Both
+from guiderail.constraint import Literal, any_text
 from guiderail.frontends.grammar.lark.first_match import FirstMatches
-from guiderail.frontends.grammar.lark.follow import ANYTHING, followers
+from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Rule, Sequence
 
@@ -30,45 +29,44 @@ def guard_of(name: str) -> str:
     return f"{name}__guard"
 
 
-def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]) -> bool:
+def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
     """Puts a guard before ``lexeme``, and what must be tried before it there too; False where that is not exact."""
     text = lexeme.pattern.to_regexp()
-    undone, begun = FirstMatches(text, "undone"), FirstMatches(text, "begun")
-    undone_begun = Both((undone, any_text()))
-    if not _apart(undone_begun, begun):
+    undone = FirstMatches(text, "undone")
+    b = _core.Builder()
+    anything = any_text()._lower(b)
+    bad = b.concat([undone._lower(b), anything])
+    good = FirstMatches(text, "begun")._lower(b)
+
+    def apart(one: int, other: int) -> bool:
+        return b.is_empty(b.intersection([one, other]))
+
+    if not apart(bad, good):
         return False
     at = lexemes.index(lexeme)
+    first = set(b.first_bytes(bad))
     moved: list[Lexeme] = []
     for other in lexemes[at + 1 :]:
-        begins = Both((other.constraint, any_text()))
-        if _apart(begins, undone_begun):
+        e = other.constraint._lower(b)
+        begins = b.concat([e, anything])
+        if first.isdisjoint(b.first_bytes(e)) or apart(begins, bad):
             continue
         if lexeme.name in other.keyword_of:
             return False
-        if _apart(begins, begun):
+        if apart(begins, good):
             moved.append(other)
-        elif not _leads_nowhere(other, undone_begun, lexemes, ignore, rules):
+            continue
+        # it must lead nowhere: it is none of the bad texts, and nothing that may stand behind it continues it to one
+        names = follow(other.name) | ignore
+        if other.name in ignore or ANYTHING in names or not apart(e, bad):
+            return False
+        behind = b.union([x.constraint._lower(b) for x in lexemes if x.name in names])
+        if not apart(b.concat([e, behind, anything]), bad):
             return False
     found = Lexeme(guard_of(lexeme.name), undone, True, lexeme.rank)
     rest = [x for x in lexemes[at:] if x not in moved]
     lexemes[at:] = [*moved, found, *rest]
     return True
-
-
-def _leads_nowhere(
-    other: Lexeme, texts: Constraint, lexemes: list[Lexeme], ignore: set[str], rules: dict[str, Rule]
-) -> bool:
-    """Whether nothing that may stand behind a terminal continues it to one of ``texts``, nor is it one itself."""
-    names = followers(rules, other.name) | ignore
-    if other.name in ignore or ANYTHING in names or not _apart(other.constraint, texts):
-        return False
-    behind = AnyOf(tuple(x.constraint for x in lexemes if x.name in names))
-    return _apart(Both((other.constraint, behind, any_text())), texts)
-
-
-def _apart(one: Constraint, other: Constraint) -> bool:
-    b = _core.Builder()
-    return b.is_empty(AllOf((one, other))._lower(b))
 
 
 def guarded(name: Name, guards: list[str]) -> Expression:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraint import AllOf, Complement, Constraint, Literal
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
-from guiderail.frontends.grammar.lark.first_match import FirstMatches, Unknown, first_match
+from guiderail.frontends.grammar.lark.first_match import FirstMatch, FirstMatches, Unknown, first_match
 from guiderail.frontends.grammar.lark.terms import without_empty
-from guiderail.frontends.regex import regex
+from guiderail.frontends.regex import Regex, regex
 
 __all__ = ["Lexeme", "keywords", "lexeme_of_constraint", "lexeme_of_part", "lexeme_of_pattern", "ordered"]
 
@@ -86,7 +87,7 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
         )
     lexeme = Lexeme(name, constraint, False, rank, pattern, definition.priority)
     try:
-        found = first_match(constraint._parsed.tree)
+        found = _first_match(constraint)
     except Unknown as why:
         if why.context:
             raise _dependent(shown, str(why), place(name)) from None
@@ -103,6 +104,11 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     if pattern.min_width == 0:
         _drop_empty(lexeme)
     return lexeme
+
+
+@lru_cache(maxsize=512)
+def _first_match(pattern: Regex) -> FirstMatch:
+    return first_match(pattern._parsed.tree)
 
 
 def _dependent(shown: str, why: str, place: dict[str, Any]) -> CompileError:

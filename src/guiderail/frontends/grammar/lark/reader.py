@@ -14,7 +14,7 @@ from guiderail.constraint import Sequence as Both
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
-from guiderail.frontends.grammar.lark.follow import followers, harmless
+from guiderail.frontends.grammar.lark.follow import Follow, harmless
 from guiderail.frontends.grammar.lark.guards import NEVER, guard, guard_of, guarded, never
 from guiderail.frontends.grammar.lark.lexemes import (
     Lexeme,
@@ -337,7 +337,7 @@ class _Reader:
             if any(n.name == both for rule in rules.values() for n in _names(rule.body)):
                 self.rewritten.cuts[both] = cut
                 self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
-            if followers(rules, name):
+            if Follow(rules)(name):
                 raise CompileError(
                     "what follows a text with a stop must be that stop itself, as a string right behind the rule; "
                     "or use suffix=… in place of stop=…",
@@ -433,10 +433,11 @@ class _Reader:
         self.never = {x.name for x in lexemes if x.nullable and x.shortest}
         lexemes = ordered(x for x in lexemes if x.name not in self.never)
         self.divided, self.guarded = keywords(lexemes, ignore)
+        follow = Follow(rules)
         for lexeme in list(lexemes):
-            if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, rules):
+            if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
                 continue
-            if lexeme.name in ignore or not guard(lexeme, lexemes, ignore, rules):
+            if lexeme.name in ignore or not guard(lexeme, lexemes, ignore, follow):
                 raise self.look_ahead(lexeme)
             self.guarded.setdefault(lexeme.name, []).append(guard_of(lexeme.name))
         if self.guarded:
