@@ -29,6 +29,7 @@ from guiderail.frontends.xml_schema.namespaces import XML, XSD, XSI, Prefixes, s
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import approximations, check_patterns, gather, steps, unsupported
 from guiderail.frontends.xml_schema.source import place_of
+from guiderail.frontends.xml_schema.turns import in_turns
 
 __all__ = ["read_schema"]
 
@@ -231,9 +232,12 @@ class _Reader:
                 self.note(path, "xs:all", "approximated", "members are written in their declared order")
             items = tuple(self._particle(item, path) for item in particle)
             found = Choice(items) if particle.model == "choice" else items[0] if len(items) == 1 else Seq(items)
-        return self._repeated(found, *self._occurs(particle))
-
-    def _repeated(self, found: Particle, least: int, most: int | None) -> Particle:
+        least, most = self._occurs(particle)
+        turns = in_turns(found, least, most)
+        if turns is not None:
+            detail = "turns that run into each other are written to their end"
+            self.note(path, f"xs:{particle.model}", "approximated", detail)
+            return turns
         return found if (least, most) == (1, 1) else Repeat(found, least, most)
 
     def _occurs(self, particle: Any) -> tuple[int, int | None]:

@@ -1,0 +1,92 @@
+"""Repetitions whose turns run into each other: ``(b{2,3}, c?){1,2}`` reads ``bbbb`` as twice two, if it looks ahead.
+
+Some validators do not: they give each turn as much as it can take, three here, and miss the fourth. So each turn but
+the last is written to its end: with something behind the inner repetition, or with as many as that may take. What is
+left out are documents on which validators disagree.
+"""
+
+from __future__ import annotations
+
+from guiderail.frontends.xml_schema.model import All, Choice, Element, Key, Particle, Repeat, Seq
+
+__all__ = ["in_turns"]
+
+
+def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
+    """A form of ``Repeat(item, least, most)`` that every validator reads alike; None where the plain one will do."""
+    if most is not None and most < 2:
+        return None
+    if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):
+        return None
+    ended = _ended(item)
+    turns: Particle = item
+    if ended is not None:
+        more = None if most is None else most - 1
+        turns = Seq((Repeat(ended, max(least - 1, 0), more), item))
+    elif least > 1:
+        return None
+    return turns if least else Repeat(turns, 0, 1)
+
+
+def _nullable(p: Particle) -> bool:
+    if isinstance(p, Element):
+        return False
+    if isinstance(p, Repeat):
+        return p.least == 0 or _nullable(p.item)
+    if isinstance(p, All):
+        return all(least == 0 for _, least, _ in p.items)
+    return (any if isinstance(p, Choice) else all)(map(_nullable, p.items))
+
+
+def _firsts(p: Particle) -> set[Key]:
+    if isinstance(p, Element):
+        return {p.key}
+    if isinstance(p, Repeat):
+        return _firsts(p.item)
+    if isinstance(p, All):
+        return {key for item, _, _ in p.items for key in _firsts(item)}
+    found: set[Key] = set()
+    for item in p.items:
+        found |= _firsts(item)
+        if isinstance(p, Seq) and not _nullable(item):
+            break
+    return found
+
+
+def _open_ends(p: Particle, least: int) -> set[Key]:
+    """Elements of repetitions at the end that are bounded, might take one more, and begin at ``least`` or above."""
+    if isinstance(p, Element | All):
+        return set()
+    if isinstance(p, Repeat):
+        found = _open_ends(p.item, least)
+        return found | _firsts(p.item) if p.most is not None and least <= p.least < p.most else found
+    found = set()
+    for item in reversed(p.items):
+        found |= _open_ends(item, least)
+        if isinstance(p, Seq) and not _nullable(item):
+            break
+    return found
+
+
+def _ended(p: Particle) -> Particle | None:
+    """The part of a particle that ends where nothing more of it could follow; None: not known to be any."""
+    if isinstance(p, Element):
+        return p
+    if isinstance(p, Repeat):
+        return None if p.most is None or _nullable(p.item) else Repeat(p.item, p.most, p.most)
+    if isinstance(p, All):
+        return None
+    if isinstance(p, Choice):
+        ways = [way for item in p.items if (way := _ended(item)) is not None]
+        return Choice(tuple(ways)) if ways else None
+    if not p.items:
+        return None
+    *before, last = p.items
+    if not _nullable(last):
+        way = _ended(last)
+        return None if way is None else Seq((*before, way))
+    found = []
+    if isinstance(last, Repeat) and last.most is not None and not _nullable(last.item):
+        found.append(Seq((*before, Repeat(last.item, last.most, last.most))))
+    way = _ended(Seq(tuple(before)))
+    return Choice((*found, way)) if found and way is not None else found[0] if found else way
