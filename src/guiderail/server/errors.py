@@ -49,6 +49,8 @@ class ApiError(Exception):
     def headers(self) -> dict[str, str]:
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
+        if self.status == 413:
+            return {"Connection": "close"}  # the rest of the body is not read
         return {"Retry-After": "1"} if self.status == 503 else {}
 
 

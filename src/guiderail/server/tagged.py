@@ -15,20 +15,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from guiderail.constraint import AnyOf, Constraint, separated_by, sequence, text_until
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema import json_schema
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
-from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, Marker, Specials
+from guiderail.frontends.tools.markers import Dispatch, Marker
 from guiderail.program import build_program
 from guiderail.server.constraints import grammar_of
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, call_id
-
-if TYPE_CHECKING:
-    from guiderail.vocabulary import Vocabulary
 
 __all__ = ["TaggedReader", "tagged_constraint"]
 
@@ -50,16 +47,14 @@ def tagged_constraint(
     *,
     required: bool,
     parallel: bool,
-    vocabulary: Vocabulary,
 ) -> Constraint:
-    """The texts with calls of these tools.
+    """The texts with calls of these tools. Tags that are special tokens of a vocabulary may be written as such.
 
     Args:
         functions: with ``name`` and ``parameters``.
         customs: with ``name`` and perhaps ``format``, as OpenAI has it.
         required: calls and nothing else; otherwise text, and calls if the model wants.
         parallel: there may be more than one call.
-        vocabulary: of the model; tags that are special tokens there may be written as such.
 
     Raises:
         ToolError: a schema, pattern or grammar cannot be used; the message names the tool.
@@ -82,7 +77,7 @@ def tagged_constraint(
     else:
         triggers = tuple(t for t, some in ((_CALL, functions), (_CUSTOM, customs)) if some)
         made = Dispatch(tuple(rules), triggers, loop=parallel)
-    return ForVocabulary(made, Specials.of(vocabulary))
+    return made
 
 
 @contextmanager

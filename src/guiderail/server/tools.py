@@ -125,7 +125,6 @@ class ToolPlan:
             customs,
             required=must or text is not None,
             parallel=tools.parallel and tools.only is None,
-            vocabulary=vocabulary,
         )
         self.constraint = calls if text is None or must else calls | text
 
