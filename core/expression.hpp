@@ -342,6 +342,7 @@ class Arena {
   Id read_text(Id text, u8 byte);
   Id advance(u32 lexer, Id parse, u32 terminal);
   bool parse_ends(u32 lexer, Id parse, u32 layout);
+  u32 equivalent_column(u32 lexer, Id parse, const Layout& at, u32 column);
   Id scan(u32 state, Id parse, u32 layout, u32 column);
   Id scan_start(u32 lexer, Id parse, u32 layout);
   Id lexed_start(Id e);

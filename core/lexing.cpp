@@ -277,12 +277,26 @@ bool Arena::parse_ends(u32 lexer_id, Id parse, u32 layout) {
                            closes(advance(lexer_id, parse, lines->newline)));
 }
 
+// Columns that lead to the same: in a line with nothing but a comment, which has no indentation, and right of all that
+// the grammar allows.
+u32 Arena::equivalent_column(u32 lexer_id, Id parse, const Layout& at, u32 column) {
+  const Indentation& lines = *lex_->lexers[lexer_id].indentation;
+  if (at.brackets > 0) return 0;
+  const u32 now = at.columns.empty() ? 0 : at.columns.back();
+  if (column & kBehindBlanks) return now | kBehindBlanks;
+  if ((column & 0xFFFF) <= (now & 0xFFFF)) return column;
+  const Id line = advance(lexer_id, parse, lines.newline);
+  if (line == kEmpty || beyond_cut(line) || advance(lexer_id, line, lines.indent) != kEmpty) return column;
+  return now + (lines.strict_tabs ? 0x10001 : 1);
+}
+
 Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
   const LexState& lexeme = lex_->states.values[state];
   const LexParts::Facts& facts = lex_->facts[state];
   if (facts.lines) {
     const Layout& at = lex_->layouts.values[layout];
     if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return unknown();
+    column = equivalent_column(lexeme.lexer, parse, at, column);
   }
   if (!lexeme.start) {  // one terminal only: what else the grammar could have read here makes no difference
     const u32 only = lexeme.entries[0].key >> 1;

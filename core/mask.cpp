@@ -34,6 +34,13 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   entry.open_tokens = postponed_tokens_;
 }
 
+std::string MaskBuilder::path_to(u32 node) const {
+  std::string path;
+  for (; node != 0; node = trie_.parents[node]) path.push_back(static_cast<char>(trie_.nodes[node].byte));
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
 // All tokens below a node, remembered: within a block of lines, all places agree on what a line break leads to.
 const MaskBuilder::Bits& MaskBuilder::below(Id state, u32 node) {
   const u64 key = u64{node} << 32 | state;
@@ -45,7 +52,23 @@ const MaskBuilder::Bits& MaskBuilder::below(Id state, u32 node) {
   words_.assign(vocabulary_.words(), 0);
   touched_ = true;
   shared_ = false;
+  postponed_.clear();
+  postponed_tokens_.clear();
   enter(state, node);
+  MaskEntry open;
+  note_open(open);
+  exact_ = true;
+  auto follow = [&](std::string_view path) {
+    Id s = state;
+    for (std::size_t i = trie_.depths[node]; i < path.size() && s != kEmpty; ++i)
+      s = arena_.step_slow(s, static_cast<u8>(path[i]));
+    return s;
+  };
+  for (u32 n : open.open_nodes)
+    if (const Id s = follow(path_to(n)); s != kEmpty) enter(s, n);
+  for (int token : open.open_tokens)
+    if (follow(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
+  exact_ = false;
   Bits bits;
   for (u32 n = node; n < trie_.nodes[node].end; ++n) {
     const int t = trie_.nodes[n].token;
@@ -70,12 +93,8 @@ std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id
     last = path;
     return states.size() > path.size() ? states.back() : kEmpty;
   };
-  std::string path;
   for (u32 node : shared.open_nodes) {
-    path.clear();
-    for (u32 n = node; n != 0; n = trie_.parents[n]) path.push_back(static_cast<char>(trie_.nodes[n].byte));
-    std::reverse(path.begin(), path.end());
-    if (const Id s = follow(path); s != kEmpty) {
+    if (const Id s = follow(path_to(node)); s != kEmpty) {
       const Bits& bits = below(s, node);
       allowed.insert(allowed.end(), bits.begin(), bits.end());
     }

@@ -81,7 +81,9 @@ class MaskBuilder {
     Id next = arena_.known_step(e, c);
     return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
   }
-  Id forget(Id e) { return arena_.has(e, kExactKey) ? arena_.canonical(e, vocabulary_.longest()) : e; }
+  Id forget(Id e) {
+    return !exact_ && arena_.has(e, kExactKey | kHasScan) ? arena_.canonical(e, vocabulary_.longest()) : e;
+  }
   // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
   bool postponed(Id e, u32 node) {
     if (!arena_.has(e, kUnknownText)) return false;
@@ -89,6 +91,7 @@ class MaskBuilder {
     return true;
   }
   void note_open(MaskEntry& entry);
+  std::string path_to(u32 node) const;
   using Bits = std::vector<std::pair<u32, u32>>;  // word, bits
   const Bits& below(Id state, u32 node);
   void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
@@ -109,6 +112,7 @@ class MaskBuilder {
     MaskBuilder& builder;
     bool before;
   };
+  bool exact_ = false;          // nothing is forgotten
   std::vector<u32> postponed_;  // nodes
   std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie
