@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import guiderail as gr
 
+xmlschema = pytest.importorskip("xmlschema")
+etree = pytest.importorskip("lxml.etree")
+
 LONGEST_END = 4000
+HEAD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema">'
+
+
+def schema(body: str, head: str = HEAD, **options: object) -> gr.XmlSchema:
+    return gr.xml_schema(f"{head}{body}</xs:schema>", **options)
+
+
+def element(content: str, **options: object) -> gr.XmlSchema:
+    """A schema whose root ``a`` is of a complex type."""
+    return schema(f'<xs:element name="a"><xs:complexType>{content}</xs:complexType></xs:element>', **options)
+
+
+class _Local(etree.Resolver):
+    def resolve(self, url: str, public_id: str, context: object) -> object:
+        if url.endswith("xml.xsd"):  # the schema of xml:lang, which the library brings along
+            return self.resolve_filename(str(Path(xmlschema.__file__).parent / "schemas" / "XML" / "xml.xsd"), context)
+        return None
+
+
+def second_opinion(text: str) -> Any:
+    parser = etree.XMLParser()
+    parser.resolvers.add(_Local())
+    return etree.XMLSchema(etree.fromstring(text.encode(), parser))
+
+
+def check(constraint: gr.XmlSchema, documents: list[str]) -> None:
+    """Both validators take every document."""
+    other = second_opinion(constraint.source.text)
+    for document in documents:
+        constraint.schema.validate(document)
+        assert other.validate(etree.fromstring(document.encode())), (document, other.error_log.last_error)
+
+
+def walks(constraint: gr.XmlSchema, count: int = 20, seed: int = 1) -> list[str]:
+    rng = random.Random(seed)
+    return [byte_walk(constraint, rng, rng.choice([30, 150, 400, 800])) for _ in range(count)]
 
 
 def byte_walk(constraint: gr.Constraint, rng: random.Random, steps: int) -> str:

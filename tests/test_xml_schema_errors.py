@@ -1,0 +1,217 @@
+"""XML Schemas that are refused, what is said of them, and the values of documents."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+xmlschema = pytest.importorskip("xmlschema")
+etree = pytest.importorskip("lxml.etree")
+
+import guiderail as gr  # noqa: E402
+from xml_walks import HEAD, element, schema  # noqa: E402
+
+XSD = Path(__file__).parent / "data" / "xsd"
+
+
+# -- what no automaton can hold
+UNSUPPORTED = {
+    "ID": ('<xs:attribute name="i" type="xs:ID"/>', "/a/@i", True),
+    "IDREFS": ('<xs:attribute name="i" type="xs:IDREFS" use="required"/>', "/a/@i", False),
+    "ENTITY": ('<xs:attribute name="i" type="xs:ENTITY"/>', "/a/@i", True),
+    "durations": (
+        '<xs:attribute name="i"><xs:simpleType><xs:restriction base="xs:duration"><xs:minInclusive value="P1D"/>'
+        "</xs:restriction></xs:simpleType></xs:attribute>",
+        "/a/@i",
+        True,
+    ),
+    "infinite bounds": (
+        '<xs:attribute name="i"><xs:simpleType><xs:restriction base="xs:double"><xs:minInclusive value="INF"/>'
+        "</xs:restriction></xs:simpleType></xs:attribute>",
+        "/a/@i",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_attributes(name: str) -> None:
+    content, path, optional = UNSUPPORTED[name]
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        element(content)
+    error = caught.value
+    assert (error.code, error.path) == ("xml-unsupported", path)
+    assert error.source is not None and error.span is not None
+    assert error.source[error.span[0] : error.span[1]].startswith('<xs:attribute name="i"')
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.path, again.span, str(again)) == (error.path, error.span, str(error))
+    if optional:
+        left_out = element(content, on_unsupported="omit")
+        assert left_out.matches("<a/>") and not left_out.program().core.derivative(left_out.program().start, b"<a i")
+        assert left_out.report().with_status("approximated")
+    else:
+        with pytest.raises(gr.XmlSchemaError):
+            element(content, on_unsupported="omit")
+    if name in ("ID", "IDREFS", "ENTITY"):
+        with pytest.warns(UserWarning, match="is not enforced"):
+            unchecked = element(content, on_unsupported="warn")
+        assert unchecked.matches('<a i="x"/>')
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            quiet = element(content, on_unsupported="ignore")
+        assert [entry.path for entry in quiet.report().with_status("ignored")] == [path]
+
+
+@pytest.mark.parametrize("kind", ["unique", "key", "keyref"])
+def test_identity_constraints(kind: str) -> None:
+    refer = ' refer="k"' if kind == "keyref" else ""
+    first = '<xs:key name="k"><xs:selector xpath="b"/><xs:field xpath="@i"/></xs:key>' if refer else ""
+    body = (
+        '<xs:element name="a"><xs:complexType><xs:sequence><xs:element name="b" maxOccurs="9"><xs:complexType>'
+        "<xs:attribute "
+        f'name="i" use="required"/></xs:complexType></xs:element></xs:sequence></xs:complexType>{first}<xs:{kind} '
+        f'name="n"{refer}><xs:selector xpath="b"/><xs:field xpath="@i"/></xs:{kind}></xs:element>'
+    )
+    with pytest.raises(gr.XmlSchemaError, match="compared across elements") as caught:
+        schema(body, on_unsupported="omit")
+    assert (caught.value.code, caught.value.path) == ("xml-unsupported", "/a")
+    constraint = schema(body, on_unsupported="ignore")
+    assert constraint.matches('<a><b i="1"/></a>')
+    assert any(kind in entry.component for entry in constraint.report().with_status("ignored"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '<xs:element name="a"><xs:complexType><xs:attribute name="x" type="xs:int"/><xs:assert test="@x gt 1"/>'
+        "</xs:complexType></xs:element>",
+        '<xs:element name="a"><xs:simpleType><xs:restriction base="xs:int"><xs:assertion test="$value gt 1"/>'
+        "</xs:restriction></xs:simpleType></xs:element>",
+        '<xs:element name="a" type="xs:anyType"><xs:alternative test="@x" type="xs:anyType"/></xs:element>',
+    ],
+)
+def test_programs_of_version_1_1(body: str) -> None:
+    with pytest.raises(gr.XmlSchemaError, match="XPath") as caught:
+        schema(body, version="1.1")
+    assert caught.value.code == "xml-unsupported"
+    assert schema(body, version="1.1", on_unsupported="ignore").report().with_status("ignored")
+
+
+# -- errors
+def test_malformed_schemas_say_where() -> None:
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        gr.xml_schema(f'{HEAD}\n<xs:element name="a">\n</xs:schema>')
+    assert caught.value.code == "xml-syntax" and "line 3" in str(caught.value)
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        gr.xml_schema(f'{HEAD}\n  <xs:element name="a" type="xs:no"/>\n</xs:schema>')
+    assert caught.value.code == "xml-schema" and "line 2" in str(caught.value) and "xs:no" in str(caught.value)
+    for text in ("", "no xml", "<a/>"):
+        with pytest.raises(gr.XmlSchemaError):
+            gr.xml_schema(text)
+
+
+def test_patterns_that_cannot_be_read() -> None:
+    pattern = '<xs:pattern value="x\\p{IsNowhere}"/>'
+    content = (
+        f'<xs:attribute name="x"><xs:simpleType><xs:restriction base="xs:string">{pattern}</xs:restriction>'
+        "</xs:simpleType></xs:attribute>"
+    )
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        element(content, version="1.1")  # where xmlschema takes the block for any character
+    assert (caught.value.code, caught.value.path, caught.value.span) == ("xml-pattern", "/a/@x", (1, 14))
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        element(content)
+    assert caught.value.code == "xml-schema" and caught.value.source is not None and caught.value.span is not None
+    start, end = caught.value.span
+    assert caught.value.source[start:end] == pattern
+
+
+def test_schemas_without_a_document() -> None:
+    body = (
+        '<xs:element name="a"><xs:complexType><xs:sequence><xs:element name="b"><xs:complexType><xs:sequence>'
+        "<xs:element "
+        'ref="a"/></xs:sequence></xs:complexType></xs:element></xs:sequence></xs:complexType></xs:element>'
+    )
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        schema(body).matches("<a/>")
+    assert caught.value.code == "xml-unsatisfiable"
+    facets = '<xs:pattern value="a"/><xs:minLength value="2"/>'
+    empty = f'<xs:simpleType><xs:restriction base="xs:string">{facets}</xs:restriction></xs:simpleType>'
+    with pytest.raises(gr.XmlSchemaError) as caught:
+        element(f'<xs:attribute name="x" use="required">{empty}</xs:attribute>').matches("<a/>")
+    assert (caught.value.code, caught.value.path) == ("xml-unsatisfiable", "/a/@x")
+    optional = element(
+        f'<xs:sequence><xs:element name="b" minOccurs="0">{empty}</xs:element></xs:sequence><xs:attribute '
+        f'name="x">{empty}'
+        "</xs:attribute>"
+    )
+    core = optional.program().core
+    assert optional.matches("<a/>") and core.first_bytes(core.derivative(core.root, b"<a")) == b"/"
+    assert [entry.path for entry in optional.report().with_status("unsatisfiable")] == ["/a/b"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"layout": "wide"}, {"indent": -1}, {"max_orders": 0}, {"nothing": 1}, {"declaration": 1},
+        {"wildcard_names": "x"}, {"wildcard_names": ["a b"]}, {"root": ""}, {"root": []}, {"version": "2.0"},
+        {"max_occurs": True},
+    ],
+)  # fmt: skip
+def test_bad_options(options: dict[str, object]) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        gr.xml_schema(f'{HEAD}<xs:element name="a"/></xs:schema>', **options)
+    assert caught.value.code == "bad-xml-option"
+
+
+def test_bad_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in (1, None, b"<xs:schema/>"):
+        with pytest.raises(gr.CompileError) as caught:
+            gr.xml_schema(source)
+        assert caught.value.code == "xml-source"
+    monkeypatch.setitem(sys.modules, "xmlschema", None)
+    with pytest.raises(gr.CompileError) as caught:
+        gr.xml_schema(HEAD)
+    assert caught.value.code == "missing-library"
+
+
+# -- values
+def test_reading() -> None:
+    constraint = gr.xml_schema(XSD / "po.xsd", root="comment")
+    assert constraint.read("<comment>a &lt; b</comment>") == "a < b"
+    with pytest.raises(gr.XmlReadError) as caught:
+        constraint.read("<comment><b/></comment>")
+    assert (caught.value.code, caught.value.path) == ("xml-read", "/comment")
+    assert pickle.loads(pickle.dumps(caught.value)).path == "/comment"
+    with pytest.raises(gr.XmlReadError) as caught:
+        constraint.read("<comment>")
+    assert caught.value.code == "xml-read-syntax"
+
+
+def test_targets_read_documents() -> None:
+    from guiderail.targets import resolve
+
+    constraint = gr.xml_schema(XSD / "po.xsd")
+    reading = resolve(constraint).reading
+    assert not reading.is_text
+    assert reading.read("<comment>x</comment>") == "x"
+
+
+def test_constraints_compose() -> None:
+    constraint = "```xml\n" + gr.xml_schema(XSD / "po.xsd", root="comment") + "\n```"
+    assert constraint.matches("```xml\n<comment>x</comment>\n```")
+    assert len({gr.xml_schema(XSD / "po.xsd"), gr.xml_schema(XSD / "po.xsd"), gr.xml_schema(XSD / "rss.xsd")}) == 2
+
+
+def test_report() -> None:
+    report = gr.xml_schema(XSD / "svg.xsd", on_unsupported="omit").report()
+    assert any("ID" in entry.component and entry.path.endswith("@id") for entry in report.with_status("approximated"))
+    assert report.with_status("enforced") and not report.with_status("ignored")
+    plain = report.to_dict()
+    assert sum(plain["counts"].values()) == len(plain["entries"])
+    assert "approximated" in str(report)
