@@ -522,8 +522,9 @@ Id Arena::cut_scan(Id e) {
   const Node& n = node(e);
   const LexState& state = lex_->states.values[n.a];
   u32 layout = n.min;
-  if (lex_->lexers[state.lexer].indentation && !lex_->facts[n.a].lines) {
+  if (lex_->lexers[state.lexer].indentation) {
     Layout at = lex_->layouts.values[layout];
+    if (lex_->facts[n.a].lines && at.brackets == 0) return e;
     at.columns = {kAnyColumn};
     layout = layout_id(std::move(at));
   }
