@@ -1,0 +1,240 @@
+"""Grammars that are ready to use: data files in Lark's notation, their options, and how they are read.
+
+Lark's lexer knows nothing of whole words: ``SELECTa`` is ``SELECT`` and ``a`` where no name may stand, and ``from`` is a
+name where no keyword may. :func:`whole_words` says both in the rules, as tree-sitter's ``word`` does for its lexers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from guiderail.errors import CompileError
+
+__all__ = ["READY", "ReadyGrammar", "grammar_text", "whole_words"]
+
+_FOLDER = Path(__file__).parent
+_XML_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyGrammar:
+    """One of the grammars.
+
+    Attributes:
+        file: name of the data file.
+        title: what it is called.
+        description: what it holds, in one line.
+        options: names and meanings of its options.
+        words: whether keywords are whole words (:func:`whole_words`).
+        change: applies options to the text.
+    """
+
+    file: str
+    title: str
+    description: str
+    options: dict[str, str]
+    words: bool = False
+    change: Callable[..., str] | None = None
+
+
+def grammar_text(name: str, **options: Any) -> str:
+    """The text of a ready grammar, in Lark's notation, with its options applied; options that are None are left out.
+
+    Raises:
+        CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
+    """
+    known = READY.get(name.replace("-", "_").lower())
+    if known is None:
+        raise CompileError(f"there is no ready grammar {name!r}; there are {', '.join(READY)}", code="bad-option")
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in given:
+        if option not in known.options:
+            said = f"has {', '.join(known.options)}" if known.options else "has no options"
+            raise CompileError(f"the grammar {name!r} has no option {option!r}; it {said}", code="bad-option")
+    text = _read(known.file)
+    if given and known.change is not None:
+        text = known.change(text, **given)
+    return whole_words(text) if known.words else text
+
+
+@lru_cache(maxsize=32)
+def _read(file: str) -> str:
+    return (_FOLDER / file).read_text(encoding="utf-8")
+
+
+_SECTION = "// -- words"
+_KEYWORD = re.compile(r'(?m)^([A-Z][A-Z_]*): "([A-Za-z_]+)"i?$')
+_TERMINAL = re.compile(r'"(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w)')
+
+
+def whole_words(text: str, word: str = "NAME") -> str:
+    """A grammar in which keywords are whole words, and reserved words no names.
+
+    Behind the line that begins with ``// -- words`` stand the terminals: keywords as strings, the terminal ``word``
+    that matches them all, and a rule ``_never`` that nothing satisfies. Where a keyword is expected ``word`` is too,
+    and takes the longer text; what must follow it never comes. Reserved words, those that a look-ahead at the
+    beginning of ``word`` excludes, become terminals that are allowed with it and go nowhere.
+    """
+    rules, _, terminals = text.partition(_SECTION)
+    spelled = {value.lower(): name for name, value in _KEYWORD.findall(terminals)}
+    keywords = frozenset(spelled.values())
+    excluded = re.search(rf"(?m)^{word}: /\(\?!\(\?:([^)]*)\)\\b\)", terminals)
+    reserved = excluded[1].split("|") if excluded is not None else []
+    more = []
+    for value in reserved:
+        if value.lower() not in spelled:
+            spelled[value.lower()] = f"RESERVED_{value.upper().strip('_')}"
+            flag = "i" if "(?-i:" in terminals else ""
+            more.append(f'{spelled[value.lower()]}: "{value}"{flag}\n')
+    if excluded is not None:
+        terminals = terminals.replace(excluded[0], f"{word}: /", 1)
+
+    def whole(match: re.Match[str]) -> str:
+        found = match[0]
+        if found == word:
+            return f"({word} | _reserved _never)" if reserved else word
+        return f"({found} | {word} _never)" if found in keywords else found
+
+    changed = _TERMINAL.sub(whole, re.sub(r"(?m)^//.*$", "", rules))
+    if reserved:
+        changed += f"_reserved: {' | '.join(spelled[value.lower()] for value in reserved)}\n"
+    return "".join([changed, _SECTION, terminals, *more])
+
+
+def _json(text: str, max_depth: int) -> str:
+    """JSON with at most so many objects and arrays in each other (Koo, Liu & He 2024, §5.1)."""
+    _whole("max_depth", max_depth, 0, 1000)
+    rules = ["start: value_0", "?scalar: STRING | NUMBER | TRUE | FALSE | NULL"]
+    for level in range(max_depth):
+        inner = level + 1
+        rules += [
+            f"?value_{level}: object_{level} | array_{level} | scalar",
+            f'object_{level}: "{{" (member_{level} ("," member_{level})*)? "}}"',
+            f'member_{level}: STRING ":" value_{inner}',
+            f'array_{level}: "[" (value_{inner} ("," value_{inner})*)? "]"',
+        ]
+    rules.append(f"?value_{max_depth}: scalar")
+    return "\n".join(rules) + "\n" + text[text.index("\nSTRING:") :]
+
+
+def _csv(text: str, columns: int) -> str:
+    _whole("columns", columns, 1, 1000)
+    if columns == 1:  # a record may be empty, and the last line break one more of them
+        return text.replace('record: _field? ("," _field?)*', "record: _field?")
+    rules = f'_records: record (LINE_END record)* LINE_END?\nrecord: _field? ("," _field?)~{columns - 1}\n'
+    return re.sub(r"(?m)^_records:.*\nrecord:.*\n", rules, text)
+
+
+def _markdown_table(text: str, columns: int) -> str:
+    _whole("columns", columns, 1, 200)
+    rules = (
+        "start: row LINE_END delimiters (LINE_END row)* LINE_END?\n"
+        f'row: "|" (CELL "|")~{columns}\ndelimiters: "|" (DELIMITER "|")~{columns}\n'
+    )
+    return rules + text[text.index("\nCELL:") :]
+
+
+def _xml(text: str, elements: Iterable[str] = (), attributes: Iterable[str] | None = None) -> str:
+    tags, names = _names("elements", elements), None if attributes is None else _names("attributes", attributes)
+    if names is not None:
+        text = text.replace("_attributes: SPACE attribute\n", _attributes(names))
+        if not names:
+            text = text.replace(" _attributes?", "")
+    if names is not None:
+        text = text.replace('attribute: NAME SPACE? "=" SPACE? VALUE\n', "")
+    if not tags:
+        return text
+    own = re.search(r"(?m)^element: .*\n", text)
+    assert own is not None
+    has = " _attributes?" if "_attributes?" in own[0] else ""
+    rules = f"?element: {' | '.join(f'element_{i}' for i in range(len(tags)))}\n" + "".join(
+        f'element_{i}: "<{tag}"{has} (SPACE? "/>" | SPACE? ">" _content "</{tag}" SPACE? ">") -> element\n'
+        for i, tag in enumerate(tags)
+    )
+    return text.replace(own[0], rules)
+
+
+def _attributes(names: list[str]) -> str:
+    """Some of these attributes, in this order: `_attributes` begins anywhere, `_after_i` behind the i-th."""
+    if not names:
+        return ""
+    one = "".join(f'attribute_{i}: "{name}" SPACE? "=" SPACE? VALUE -> attribute\n' for i, name in enumerate(names))
+    count = range(len(names))
+    first = " | ".join(f"SPACE attribute_{i}" + (f" _after_{i}?" if i + 1 < len(names) else "") for i in count)
+    after = "".join(
+        f"_after_{i}: "
+        + " | ".join(f"SPACE attribute_{j}" + (f" _after_{j}?" if j + 1 < len(names) else "") for j in count[i + 1 :])
+        + "\n"
+        for i in count[:-1]
+    )
+    return f"_attributes: {first}\n{after}{one}"
+
+
+def _sql(text: str, statements: Iterable[str]) -> str:
+    known = {
+        "select": "select_statement",
+        "insert": "insert_statement",
+        "update": "update_statement",
+        "delete": "delete_statement",
+        "create_table": "create_table",
+        "create_index": "create_index",
+        "drop": "drop_statement",
+    }
+    wanted = [statements] if isinstance(statements, str) else list(statements)
+    for one in wanted:
+        if one not in known:
+            raise CompileError(f"statements are {', '.join(known)}, not {one!r}", code="bad-option")
+    if not wanted:
+        raise CompileError(f"statements needs at least one of {', '.join(known)}", code="bad-option")
+    rule = f"?statement: {' | '.join(known[one] for one in dict.fromkeys(wanted))}\n"
+    return re.sub(r"(?m)^\?statement:.*\n(?:[ ]+\|.*\n)*", rule, text)
+
+
+def _names(option: str, names: Iterable[str]) -> list[str]:
+    found = [names] if isinstance(names, str) else list(names)
+    for name in found:
+        if not isinstance(name, str) or not _XML_NAME.fullmatch(name) or name.lower().startswith("xml"):
+            raise CompileError(f"{option} are names of ASCII that do not begin with xml, not {name!r}", code="bad-option")
+    if len(set(found)) != len(found):
+        raise CompileError(f"{option} holds a name twice", code="bad-option")
+    return found
+
+
+def _whole(option: str, value: int, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise CompileError(f"{option} is a whole number from {least} to {most}, not {value!r}", code="bad-option")
+
+
+READY: dict[str, ReadyGrammar] = {
+    "json": ReadyGrammar(
+        "json.lark", "JSON", "any JSON value, as RFC 8259 has it",
+        {"max_depth": "the most objects and arrays in each other"}, change=_json,
+    ),
+    "arithmetic": ReadyGrammar("arithmetic.lark", "Arithmetic", "a calculation with numbers, as Python reads it", {}),
+    "csv": ReadyGrammar(
+        "csv.lark", "CSV", "comma-separated values, as RFC 4180 has them",
+        {"columns": "how many fields each record has"}, change=_csv,
+    ),
+    "sql": ReadyGrammar(
+        "sql.lark", "SQL", "one statement of SQLite",
+        {"statements": "some of select, insert, update, delete, create_table, create_index, drop"},
+        words=True, change=_sql,
+    ),
+    "xml": ReadyGrammar(
+        "xml.lark", "XML", "a document of XML 1.0; well-formed where its elements are listed",
+        {"elements": "names of the elements", "attributes": "names of the attributes, in the order they stand in"},
+        change=_xml,
+    ),
+    "graphql": ReadyGrammar("graphql.lark", "GraphQL", "an executable document of GraphQL", {}, words=True),
+    "c": ReadyGrammar("c.lark", "C", "a part of C99: declarations, functions, statements, expressions", {}, words=True),
+    "regex": ReadyGrammar("regex.lark", "Regular expressions", "a regular expression of Python that compiles", {}),
+    "markdown_table": ReadyGrammar(
+        "markdown_table.lark", "Markdown table", "a table of GitHub Flavored Markdown, with equally many cells in rows",
+        {"columns": "how many cells each row has; by default 1 to 8"}, change=_markdown_table,
+    ),
+}  # fmt: skip
