@@ -94,7 +94,7 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
 
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
 
-u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u32>>>& terminals,
+u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u32>, std::optional<u32>>>& terminals,
                const std::vector<u32>& ignore, const std::optional<Lines>& indentation, nb::bytes before) {
   Lexer lexer;
   const std::size_t count = terminals.size();
@@ -102,9 +102,9 @@ u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u3
     if (t >= count) throw Error("bad-handle", "no such terminal in this lexer: " + std::to_string(t));
     return t;
   };
-  for (const auto& [text, shortest, keyword_of] : terminals) {
+  for (const auto& [text, shortest, keyword_of, guard_of] : terminals) {
     for (u32 owner : keyword_of) check(owner);
-    lexer.terminals.push_back({b.check(text), shortest, keyword_of});
+    lexer.terminals.push_back({b.check(text), shortest, keyword_of, guard_of ? check(*guard_of) : kNone});
   }
   lexer.ignored.assign(count, 0);
   for (u32 t : ignore) lexer.ignored[check(t)] = 1;

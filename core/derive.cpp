@@ -13,11 +13,13 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kMemoLimit = 1u << 16;  // entries of some 40 bytes
 }  // namespace
-// Boolean combinations share their parts: without a memo the walk over a formula would be exponential in its depth.
+// Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
+// exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
-  if (!formula) return derive_fresh(e, byte);
+  const bool rules = n.kind == Kind::Ref || (n.kind == Kind::Concat && has(e, kHasRef) && nullable(n.a));
+  if (!formula && !rules) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
   if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
   const Id out = derive_fresh(e, byte);

@@ -62,6 +62,7 @@ u32 Arena::lexer(Lexer lexer) {
     if (nullable(terminal.text)) throw Error("empty-terminal", "a terminal cannot match the empty text");
     h = hash_step(hash_step(h, node(terminal.text).hash), u64{terminal.shortest} | u64{lexer.ignored[t]} << 1);
     for (u32 owner : terminal.keyword_of) h = hash_step(h, owner);
+    h = hash_step(h, terminal.guard_of);
   }
   if (const auto& in = lexer.indentation) {
     h = hash_step(h, u64{in->newline} | u64{in->indent} << 16 | u64{in->dedent} << 32);
@@ -177,6 +178,8 @@ u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   for (u32 t = 0; t < lexer.terminals.size(); ++t)
     if (lexer.ignored[t]) set_bit(context, t);
   if (brackets) set_bit(context, lexer.indentation->newline);
+  for (u32 t = 0; t < lexer.terminals.size(); ++t)
+    if (const u32 of = lexer.terminals[t].guard_of; of != kNone && bit(context, of)) set_bit(context, t);
   const u32 id = lex_start(lexer_id, context);
   if (frozen_) lex_->starts.emplace(key, id);
   return id;
@@ -365,6 +368,10 @@ Id Arena::fence(Id texts, Id rest) {
 // A lexeme ended: what the grammar expects behind it, and the layout there. False: it cannot stand here.
 bool Arena::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   const Lexer& lexer = lex_->lexers[lexer_id];
+  if (lexer.terminals[terminal].guard_of != kNone) {
+    place.parse = kEmpty;
+    return false;
+  }
   if (lexer.ignored[terminal]) return true;
   auto read = [&](u32 t) {
     if (beyond_cut(place.parse)) {
@@ -569,7 +576,7 @@ ByteSet Arena::first_scan(Id e) {
 bool Arena::lexeme_ends_at(u32 state) {
   const LexState& at = lex_->states.values[state];
   const Lexer& lexer = lex_->lexers[at.lexer];
-  if (at.emitted == kNone) return false;
+  if (at.emitted == kNone || lexer.terminals[at.emitted].guard_of != kNone) return false;
   if (!lexer.indentation || at.emitted != lexer.indentation->newline)
     return read_text(at.fence, lexer.separator) == kEmpty;
   const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
@@ -581,6 +588,12 @@ bool Arena::lexeme_ends(u32 state) {
   LexParts& lex = *lex_;
   if (lex.facts[state].ends) return lex.facts[state].ends == 2;
   const Lexer& lexer = lex.lexers[lex.states.values[state].lexer];
+  // A text of rules can always be finished, and what ends it is no part of a longer one.
+  const auto& entries = lex.states.values[state].entries;
+  if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
+    lex.facts[state].ends = 2;
+    return true;
+  }
   std::vector<u32> work{state};
   std::unordered_map<u32, u32> from{{state, state}};
   for (std::size_t i = 0; i < work.size() && work.size() < kMostProbed; ++i) {
@@ -588,7 +601,8 @@ bool Arena::lexeme_ends(u32 state) {
     bool found = lexeme_ends_at(at);
     for (u32 c = 0; c < class_count_ && !found; ++c) {
       const LexStep step = lex_step(at, representatives_[c]);
-      found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
+      found = step.ended != kNone && lexer.terminals[step.ended].guard_of == kNone &&
+              !(lexer.indentation && step.ended == lexer.indentation->newline);
       if (step.next != kNone && from.try_emplace(step.next, at).second) work.push_back(step.next);
     }
     if (!found) continue;
@@ -671,7 +685,7 @@ bool Arena::separable(u32 id, u32 everywhere, u8 separator, Id gap) {
   std::vector<char> found(count, 0);
   u32 missing = 0;
   for (u32 t = 0; t < count; ++t) {
-    found[t] = lexer.terminals[t].text == kEmpty || lexer.ignored[t];
+    found[t] = lexer.terminals[t].text == kEmpty || lexer.ignored[t] || lexer.terminals[t].guard_of != kNone;
     missing += !found[t];
   }
   const u32 newline = lexer.indentation ? lexer.indentation->newline : kNone;

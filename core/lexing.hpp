@@ -14,6 +14,7 @@ struct Terminal {
   Id text = kEmpty;             // kEmpty: it has none (an indentation is no text)
   bool shortest = false;        // ends where it matches first, not where it matches last
   std::vector<u32> keyword_of;  // where one of these may come too, it is only another name of it
+  u32 guard_of = kNone;         // competes wherever that one may come; a text that it takes is refused
 };
 
 struct Indentation {

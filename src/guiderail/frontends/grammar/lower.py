@@ -57,6 +57,7 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
             b.EMPTY if terminal.constraint is None else terminal.constraint._lower(b),
             terminal.shortest,
             [place[name] for name in terminal.keyword_of],
+            None if terminal.guard_of is None else place[terminal.guard_of],
         )
         for terminal in lexer.terminals
     ]

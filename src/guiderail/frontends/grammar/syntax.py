@@ -99,12 +99,14 @@ class Terminal:
         shortest: a lexeme ends where the constraint matches for the first time, not where it last does.
         keyword_of: terminals of which this text is one more name: wherever one of them is allowed too, a lexeme of
             that terminal that reads exactly so is this terminal, and this one does not compete by itself.
+        guard_of: competes wherever that terminal may come; a text that this one takes is refused.
     """
 
     name: str
     constraint: Constraint | None
     shortest: bool = False
     keyword_of: tuple[str, ...] = ()
+    guard_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
