@@ -18,8 +18,8 @@ constexpr std::size_t kMemoLimit = 1u << 16;  // entries of some 40 bytes
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
-  const bool rules = n.kind == Kind::Ref || (n.kind == Kind::Concat && has(e, kHasRef) && nullable(n.a));
-  if (!formula && !rules) return derive_fresh(e, byte);
+  const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a));
+  if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
   if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
   const Id out = derive_fresh(e, byte);

@@ -364,7 +364,8 @@ class Arena {
   bool lexeme_ends(u32 state);
   bool surely_live(Id e);
   void certify_lexers();
-  bool separable(u32 lexer, u32 everywhere, u8 separator, Id gap);
+  bool falls(Id fence, const ByteSet& behind);
+  bool separable(u32 lexer, u32 everywhere, Id gap);
   Id derive_fresh(Id e, u8 byte);
   Id settle_step(Id next);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);

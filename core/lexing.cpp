@@ -572,13 +572,19 @@ ByteSet Arena::first_scan(Id e) {
 }
 
 // -- liveness --
+// Is no text of the fence begun by one of these bytes?
+bool Arena::falls(Id fence, const ByteSet& behind) {
+  for (unsigned b = 0; b < 256; ++b)
+    if (behind.has(static_cast<u8>(b)) && read_text(fence, static_cast<u8>(b)) != kEmpty) return false;
+  return true;
+}
+
 // May a lexeme end here in front of the separator?
 bool Arena::lexeme_ends_at(u32 state) {
   const LexState& at = lex_->states.values[state];
   const Lexer& lexer = lex_->lexers[at.lexer];
   if (at.emitted == kNone || lexer.terminals[at.emitted].guard_of != kNone) return false;
-  if (!lexer.indentation || at.emitted != lexer.indentation->newline)
-    return read_text(at.fence, lexer.separator) == kEmpty;
+  if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.fence, lexer.behind);
   const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
   return more.next != kNone && lex_->facts[more.next].lines;
 }
@@ -631,7 +637,7 @@ bool Arena::surely_live(Id e) {
         if (node(rest).kind != Kind::Scan) return false;
         const LexState& state = lex_->states.values[node(rest).a];
         const Lexer& lexer = lex_->lexers[state.lexer];
-        return state.start && lexer.separable && read_text(n.a, lexer.separator) == kEmpty;
+        return state.start && lexer.separable && falls(n.a, lexer.behind);
       }
       case Kind::Union: {
         std::vector<Id> members(operands(e).begin(), operands(e).end());
@@ -670,16 +676,19 @@ void Arena::certify_lexers() {
       const LexStep gap = lex_step(everywhere, separator);
       const u32 as = gap.next == kNone ? gap.ended : lex_->states.values[gap.next].emitted;
       if (as == kNone || !lexer.ignored[as] || (lexer.indentation && separator == '\n')) continue;
-      if (separable(id, everywhere, separator, gap.next == kNone ? kEmpty : lex_->states.values[gap.next].fence)) {
-        lexer.separator = separator;
-        lexer.separable = true;
-        break;
-      }
+      lexer.behind = {};
+      lexer.behind.add(separator);
+      lexer.separable = separable(id, everywhere, gap.next == kNone ? kEmpty : lex_->states.values[gap.next].fence);
+      if (lexer.separable) break;
     }
+    if (lexer.separable) continue;
+    lexer.behind = blanks;
+    for (const Terminal& terminal : lexer.terminals) lexer.behind |= first(terminal.text);
+    lexer.separable = separable(id, everywhere, kEmpty);
   }
 }
 
-bool Arena::separable(u32 id, u32 everywhere, u8 separator, Id gap) {
+bool Arena::separable(u32 id, u32 everywhere, Id gap) {
   const Lexer& lexer = lex_->lexers[id];
   const u32 count = static_cast<u32>(lexer.terminals.size());
   std::vector<char> found(count, 0);
@@ -707,7 +716,7 @@ bool Arena::separable(u32 id, u32 everywhere, u8 separator, Id gap) {
         const LexStep step = lex_step(work[i].state, byte);
         const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
         const Id fence = step.next == kNone ? kEmpty : lex_->states.values[step.next].fence;
-        if (t != kNone && !found[t] && wanted(t) && (t == newline || read_text(fence, separator) == kEmpty)) {
+        if (t != kNone && !found[t] && wanted(t) && (t == newline || falls(fence, lexer.behind))) {
           found[t] = 1;
           --missing;
           begins.add(begin);

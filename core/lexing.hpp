@@ -29,10 +29,10 @@ struct Lexer {
   std::vector<u8> ignored;          // by terminal
   std::optional<Indentation> indentation;
   std::string before;  // read as if it stood before the text
-  // Every terminal has a text that any context reads as it, in front of the separator (a byte that is ignored): then
-  // whatever the grammar can finish, a text can.
+  // Every terminal has a text that any context reads as it in front of these bytes (one that is ignored, or all that
+  // terminals begin with): then whatever the grammar can finish, a text can.
   bool separable = false;
-  u8 separator = ' ';
+  ByteSet behind;
   Hash hash;
   bool wide() const { return terminals.size() > 255; }  // symbols of two bytes
 };

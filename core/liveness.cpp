@@ -11,6 +11,7 @@ namespace guiderail {
 namespace {
 constexpr u64 kWorkPerState = 20;
 constexpr u32 kWait = 16;
+constexpr u32 kDoubt = 64;  // states after which a search that met what was forgotten leaves the question open
 }  // namespace
 
 bool Arena::live(Id e) {
@@ -152,7 +153,7 @@ bool Arena::live_search(Id start) {
   parent.emplace(start, start);
   Id found = kEmpty;
   bool depends = false;  // on a text that was forgotten
-  while (!queue.empty() && found == kEmpty) {
+  while (!queue.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
     const Item item = queue.top();
     const Id state = item.id;
     queue.pop();

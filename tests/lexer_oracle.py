@@ -1,7 +1,8 @@
 """The obvious, slow meaning of a grammar with a lexer (``guiderail.frontends.grammar.syntax.Lexer``).
 
 Lexemes are cut off one after the other: of the terminals that an Earley recogniser allows next, and the ignored ones,
-the first in order that matches a beginning of the rest wins, with its longest (or shortest) text.
+the first in order that matches a beginning of the rest wins, with its longest (or shortest) text. A guard competes
+wherever its terminal does; where it wins, the text is refused.
 """
 
 from __future__ import annotations
@@ -146,6 +147,7 @@ def accepts(grammar: Grammar, text: str) -> bool:
     lexer = grammar.lexer
     assert lexer is not None
     lines = lexer.indentation
+    guards = {t.name for t in lexer.terminals if t.guard_of is not None}
     known = {t.name for t in lexer.terminals if t.constraint is not None}
     if lines is not None:
         known |= {lines.indent, lines.dedent}
@@ -157,12 +159,15 @@ def accepts(grammar: Grammar, text: str) -> bool:
         candidates = parser.allowed() | lexer.ignore
         if lines is not None and brackets:
             candidates.add(lines.newline)
+        candidates |= {t.name for t in lexer.terminals if t.guard_of in candidates}
         found = lexeme(lexer, candidates, text[at:])
         if found is None:
             return False
         name, length = found
         word = text[at : at + length]
         at += length
+        if name in guards:
+            return False
         if name in lexer.ignore:
             continue
         if lines is not None and name == lines.newline:

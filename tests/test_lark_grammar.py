@@ -128,6 +128,17 @@ FEATURES: dict[str, tuple[str, list[str], list[str]]] = {
     "look-ahead behind": ("start: A B?\nA: /a(?!c)/\nB: /b/", ["a", "ab"], ["ac"]),
     "look-behind": (r"start: A" + "\nA: /[ab]+(?<!a)/", ["b", "aab"], ["a", "ba"]),
     "guarded": ('start: (S | L)+\nS: /"(?!"").*?"/\nL: /""".*?"""/s', ['""', '"a""b"', '"""a"b"""'], ['"""a"', '"""']),
+    "guarded, with brackets": (
+        'start: S | L | "(" start ")"\nS: /"(?!"").*?"/\nL: /""".*?"""/s',
+        ['""', '(("a"))', '("""a""b""")'],
+        ['(""")', '("a""b")', '(""a)'],
+    ),
+    "guarded, of an ignored terminal": ('start: /[ab]+/+ X\nX: "!"\n%ignore /c+(?!b)/', ["acca!", "bc!"], ["acb!"]),
+    "guarded, and others between": (
+        'start: (S | X | L)+\nS: /"(?!"").{0,9}?"/\nX: /""".?b/\nL: /""".{1,3}"/',
+        ['""', '"""bb"', '"""ab"a"', '"""aa"'],
+        ['"""bb', '"""'],
+    ),
     "override": (
         'start: INT\n%import common.INT\n%override INT: /[a-c]/',
         ["a"],
@@ -150,6 +161,30 @@ def test_features(name: str) -> None:
         assert lark_accepts(parser, sample) == verdict, sample
         assert constraint.matches(sample) == verdict, sample
         assert accepts(tree, sample) == verdict, sample
+
+
+def test_masks_of_guarded_terminals() -> None:
+    """Against all texts of up to ten characters, which the lexer's plain meaning and Lark accept or not."""
+    text = 'start: S | L | "(" start ")"\nS: /"(?!"").*?"/\nL: /""".*?"""/s'
+    tree, constraint, parser = read_lark(text), ours(text), lark.Lark(text, parser="lalr")
+    texts = ["".join(letters) for n in range(11) for letters in itertools.product('"()', repeat=n)]
+    good = {sample for sample in texts if constraint.matches(sample)}
+    assert len(good) > 100
+    for sample in texts[: 3**7]:
+        assert (sample in good) == accepts(tree, sample) == lark_accepts(parser, sample), sample
+    begun = {sample[:i] for sample in good for i in range(len(sample) + 1)}
+    tokens = [t for t in texts if 0 < len(t) <= 2]
+    vocabulary = gr.Vocabulary([t.encode() for t in tokens], stop_token_ids=[])
+    guide = gr.compile(constraint, vocabulary)
+    bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+    for sample in texts[: 3**4]:
+        matcher = guide.matcher()
+        if sample and not matcher.accept_string(sample):
+            assert sample not in begun
+            continue
+        matcher.fill_next_token_bitmask(bitmask, 0)
+        allowed = {t for i, t in enumerate(tokens) if bitmask[0, i // 32] >> (i % 32) & 1}
+        assert allowed == {t for t in tokens if sample + t in begun}, sample
 
 
 def test_relative_imports_and_import_paths(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import codecs
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from guiderail.sampling import Sampler, Sampling
 from guiderail.targets import TEXT, Reading
 from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Batch", "FinishReason", "Generation", "IncompleteError"]
+__all__ = ["Batch", "FinishReason", "Generation", "IncompleteError", "Observer"]
 
 FinishReason = Literal["complete", "stop", "length"]
 
@@ -96,6 +96,21 @@ def read_by(reading: Reading, *values: Any) -> Generation:
     return made
 
 
+class Observer(Protocol):
+    """Somebody who watches a generation; see :mod:`guiderail.inspect`."""
+
+    def on_step(self, row: int, matcher: Matcher, token: int, logits: NDArray[np.float32] | None) -> None:
+        """A token is about to be taken.
+
+        Args:
+            row: of the batch.
+            matcher: before it reads the token; to be looked at only.
+            token: that will be read next.
+            logits: of the model, before the mask, shape ``(logits_size,)``; None where the model was not asked
+                because the token was forced.
+        """
+
+
 class IncompleteError(ModelError):
     """``max_tokens`` (or the context) ran out before a text was complete.
 
@@ -156,8 +171,9 @@ class Batch:
         sampling: Sampling,
         first_row: int,
         jump_forward: bool,
+        observer: Observer | None = None,
     ) -> None:
-        self.model, self.jump_forward = model, jump_forward
+        self.model, self.jump_forward, self.observer = model, jump_forward, observer
         self.readings = readings
         self.vocabulary = model.vocabulary
         room = model.context_length
@@ -206,10 +222,16 @@ class Batch:
             rows[i].pending = []
         mark = time.perf_counter()
         width = min(self.vocabulary.size, logits.shape[1])
+        seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
         apply_token_bitmask_inplace(logits, self.bitmask, indices=asked, vocab_size=width)
         masked = time.perf_counter()
         self.constraint_seconds += masked - mark
-        pieces = [(i, rows[i].take(rows[i].sampler(logits[i]), self.vocabulary)) for i in asked]
+        pieces = []
+        for i in asked:
+            token = rows[i].sampler(logits[i])
+            if self.observer is not None and seen is not None:
+                self.observer.on_step(i, rows[i].matcher, token, seen[i])
+            pieces.append((i, rows[i].take(token, self.vocabulary)))
         self.seconds += time.perf_counter() - started
         yield from pieces
 
@@ -241,6 +263,8 @@ class Batch:
 
     def _force(self, i: int, token: int) -> str:
         self.rows[i].forced += 1
+        if self.observer is not None:
+            self.observer.on_step(i, self.rows[i].matcher, token, None)
         return self.rows[i].take(token, self.vocabulary)
 
     def generation(self, i: int) -> Generation:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from guiderail.constraint import Constraint
 from guiderail.program import Program
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "explain", "words_of"]
 
 _LONGEST_EXAMPLE = 60  # bytes searched for a completion
 _EXAMPLES = 4
@@ -75,7 +75,7 @@ def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
     first = core.first_bytes(state) if state else b""
     symbols = core.first_symbols(state) if state else []
     accepting = bool(state) and core.is_nullable(state)
-    expected = _words(first) + tuple(f"the special token {symbol}" for symbol in symbols)
+    expected = words_of(first) + tuple(f"the special token {symbol}" for symbol in symbols)
     examples: list[str] = []
     if valid:
         for byte in _spread(first, _EXAMPLES):
@@ -117,8 +117,8 @@ _GROUPS = (
 _NAMES = {0x20: "a space", 0x09: "a tab", 0x0A: "a line break", 0x0D: "a carriage return"}
 
 
-def _words(values: bytes) -> tuple[str, ...]:
-    """A set of first bytes in words."""
+def words_of(values: bytes) -> tuple[str, ...]:
+    """A set of bytes that may come next, in words: ``("a digit (0-9)", "one of '+', '-'")``."""
     left = set(values)
     ascii_left = {v for v in left if v < 128}
     if len(ascii_left) == 128 and left - ascii_left:

@@ -1,32 +1,23 @@
 """Look-aheads past the end of a lexeme, said by the order of terminals.
 
 ``/"(?!"").*?"/`` takes ``""`` only where no third quote follows. Texts that undo a match so (``\"\"\"``) become a
-terminal of their own, the guard, which is tried right before: it takes the lexeme, and what the grammar asks for
-behind it never comes. That is exact where
+terminal of their own, the guard, which is tried right before: it takes the lexeme, and is refused. That is exact where
 
 - no text begins with both a match that counts and one that is undone, and
 - every terminal that could take such a text instead is tried before the guard (one that Lark tries later is moved
-  before it, if it never matches where this one does), or could only take a part of it behind which nothing fits.
+  before it, if it never matches where this one does, and with it what Lark tries before that one and may match in the
+  same place), or could only take a part of it behind which nothing fits.
 """
 
 from __future__ import annotations
 
 from guiderail import _core
-from guiderail.constraint import Literal, any_text
+from guiderail.constraint import any_text
 from guiderail.frontends.grammar.lark.first_match import FirstMatches
 from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
-from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Rule, Sequence
 
-__all__ = ["NEVER", "guard", "guard_of", "guarded", "never"]
-
-NEVER = "__never"
-_FIRST, _SECOND = "__NEVER_FIRST", "__NEVER_SECOND"
-
-
-def guard_of(name: str) -> str:
-    """The name of a terminal's guard."""
-    return f"{name}__guard"
+__all__ = ["guard"]
 
 
 def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follow) -> bool:
@@ -49,7 +40,7 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follo
     for other in lexemes[at + 1 :]:
         e = other.constraint._lower(b)
         begins = b.concat([e, anything])
-        if first.isdisjoint(b.first_bytes(e)) or apart(begins, bad):
+        if other.guard_of is not None or first.isdisjoint(b.first_bytes(e)) or apart(begins, bad):
             continue
         if lexeme.name in other.keyword_of:
             return False
@@ -63,18 +54,21 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follo
         behind = b.union([x.constraint._lower(b) for x in lexemes if x.name in names])
         if not apart(b.concat([e, behind, anything]), bad):
             return False
-    found = Lexeme(guard_of(lexeme.name), undone, True, lexeme.rank)
+    if moved:  # nothing that is tried before one of these, and could match in its place, may be overtaken
+        begun = {x.name: b.concat([x.constraint._lower(b), anything]) for x in moved}
+        for other in reversed(lexemes[at + 1 : lexemes.index(moved[-1])]):
+            if other in moved:
+                continue
+            behind_it = [begun[x.name] for x in moved if lexemes.index(x) > lexemes.index(other)]
+            begins = b.concat([other.constraint._lower(b), anything])
+            if apart(begins, b.union(behind_it)):
+                continue
+            if not apart(begins, good):
+                return False
+            moved.append(other)
+            begun[other.name] = begins
+        moved.sort(key=lexemes.index)
+    found = Lexeme(f"{lexeme.name}__guard", undone, True, lexeme.rank, guard_of=lexeme.name)
     rest = [x for x in lexemes[at:] if x not in moved]
     lexemes[at:] = [*moved, found, *rest]
     return True
-
-
-def guarded(name: Name, guards: list[str]) -> Expression:
-    """A terminal where rules name it, or one of its guards, behind which nothing can come."""
-    return Choice((name, *(Sequence((Name(one), Name(NEVER))) for one in guards)))
-
-
-def never() -> tuple[Rule, list[Lexeme]]:
-    """A rule that no text satisfies, though it has an end: of two terminals with the same text the first wins."""
-    body = Choice((Sequence((Name(_FIRST), Name(NEVER))), Name(_SECOND)))
-    return Rule(NEVER, body), [Lexeme(name, Literal("\0"), False, (0, 0, 0, name)) for name in (_FIRST, _SECOND)]

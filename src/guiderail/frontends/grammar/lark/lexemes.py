@@ -41,6 +41,7 @@ class Lexeme:
         depends: characters behind a lexeme that undo it, which the lexer cannot see.
         after: characters that could lengthen a lexeme, or undo it.
         keyword_of: terminals that this one is a keyword of.
+        guard_of: the terminal whose place it takes only to be refused.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Lexeme:
     depends: CharSet = _NONE
     after: CharSet = _NONE
     keyword_of: list[str] = field(default_factory=list)
+    guard_of: str | None = None
 
 
 def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
@@ -180,24 +182,22 @@ def ordered(lexemes: Iterable[Lexeme]) -> list[Lexeme]:
     return sorted(lexemes, key=lambda lexeme: lexeme.rank)
 
 
-def keywords(lexemes: list[Lexeme], ignore: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
     """Finds the strings that are keywords of regular expressions; ``lexemes`` is changed.
 
     Lark types a lexeme of a regular expression anew where it reads as a string terminal of the same priority that the
     expression matches, and that string then does not compete by itself – unless it has flags that the expression has
     not (``"select"i`` beside ``/[a-z]+/``). Such a string is divided: spellings that the expression matches are
     keywords, the others compete. What an ignored expression matches is ignored before it is looked at; and an ignored
-    string that is a keyword of another terminal is not ignored in its place, but a mistake.
+    string that is a keyword of another terminal is not ignored in its place, but a mistake: a guard that is a keyword.
 
     Returns:
-        Terminals that have been divided, with the names of their parts; and terminals of which some lexemes are
-        mistakes, with the names of these.
+        Terminals that have been divided, with the names of their parts.
     """
     strings = [x for x in lexemes if x.pattern is not None and x.pattern.type == "str"]
     patterns = [x for x in lexemes if x.pattern is not None and x.pattern.type == "re"]
     compiled = [(x, re.compile(x.pattern.to_regexp())) for x in patterns]
     divided: dict[str, list[str]] = {}
-    mistakes: dict[str, list[str]] = {}
     for string in strings:
         partial: list[Lexeme] = []
         value = string.pattern.value
@@ -221,14 +221,14 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> tuple[dict[str, list[st
             parts = _divide(string, partial)
             divided[string.name] = [part.name for part in parts]
         if string.name in ignore:
-            for part in [part for part in parts if part.keyword_of]:
-                name = f"{part.name}__mistaken"
-                parts.insert(0, Lexeme(name, part.constraint, False, part.rank, keyword_of=part.keyword_of))
-                for owner_name in part.keyword_of:
-                    mistakes.setdefault(owner_name, []).append(name)
+            mistaken = [(part, owner_name) for part in parts for owner_name in part.keyword_of]
+            for number, (part, owner_name) in enumerate(mistaken):
+                name = f"{part.name}__mistaken{number or ''}"
+                guard = Lexeme(name, part.constraint, False, part.rank, keyword_of=[owner_name], guard_of=owner_name)
+                parts.insert(0, guard)
         lexemes[at : at + 1] = parts
     lexemes.sort(key=lambda x: x.rank)
-    return divided, mistakes
+    return divided
 
 
 def _within(inner: Constraint, outer: Constraint) -> bool:

@@ -15,7 +15,7 @@ from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
-from guiderail.frontends.grammar.lark.guards import NEVER, guard, guard_of, guarded, never
+from guiderail.frontends.grammar.lark.guards import guard
 from guiderail.frontends.grammar.lark.lexemes import (
     Lexeme,
     keywords,
@@ -131,7 +131,6 @@ class _Reader:
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
         self.never: set[str] = set()  # those that take the empty text wherever they may
-        self.guarded: dict[str, list[str]] = {}
         self.divided: dict[str, list[str]] = {}
 
     # -- errors
@@ -364,8 +363,6 @@ class _Reader:
                 found: Expression = Name(renamed.get(e.name, e.name), e.span)
                 if e.name in self.divided:
                     found = Choice(tuple(Name(part, e.span) for part in self.divided[e.name]))
-                if e.name in self.guarded:
-                    found = guarded(Name(renamed.get(e.name, e.name), e.span), self.guarded[e.name])
                 if e.name in self.nullable:
                     found = Repetition(found, 0, 1)
                 return Text("") if e.name in self.never else found
@@ -432,22 +429,22 @@ class _Reader:
         self.nullable = {x.name for x in lexemes if x.nullable}
         self.never = {x.name for x in lexemes if x.nullable and x.shortest}
         lexemes = ordered(x for x in lexemes if x.name not in self.never)
-        self.divided, self.guarded = keywords(lexemes, ignore)
+        self.divided = keywords(lexemes, ignore)
         follow = Follow(rules)
         for lexeme in list(lexemes):
             if not len(lexeme.depends) or harmless(lexeme, lexemes, ignore, follow):
                 continue
-            if lexeme.name in ignore or not guard(lexeme, lexemes, ignore, follow):
+            if not guard(lexeme, lexemes, ignore, follow):
                 raise self.look_ahead(lexeme)
-            self.guarded.setdefault(lexeme.name, []).append(guard_of(lexeme.name))
-        if self.guarded:
-            rules[NEVER], more = never()
-            lexemes += more
         declared = self.declared(used - {x.name for x in lexemes} - self.divided.keys() - self.never)
         renamed = self.rewritten.renamed
         terminals = [
             syntax.Terminal(
-                renamed.get(x.name, x.name), x.constraint, x.shortest, tuple(renamed.get(n, n) for n in x.keyword_of)
+                renamed.get(x.name, x.name),
+                x.constraint,
+                x.shortest,
+                tuple(renamed.get(n, n) for n in x.keyword_of),
+                None if x.guard_of is None else renamed.get(x.guard_of, x.guard_of),
             )
             for x in lexemes
         ]

@@ -1,7 +1,7 @@
-"""Grammars that are ready to use: data files in Lark's notation, their options, and how they are read.
+"""Grammars that are ready to use: data files in Lark's notation or GBNF, their options, and how they are read.
 
-Lark's lexer knows nothing of whole words: ``SELECTa`` is ``SELECT`` and ``a`` where no name may stand, and ``from`` is a
-name where no keyword may. :func:`whole_words` says both in the rules, as tree-sitter's ``word`` does for its lexers.
+Lark's lexer knows nothing of whole words: ``SELECTa`` is ``SELECT`` and ``a`` where no name may stand, and ``from`` is
+a name where no keyword may. :func:`whole_words` says both in the rules, as tree-sitter's ``word`` does for its lexers.
 """
 
 from __future__ import annotations
@@ -41,9 +41,14 @@ class ReadyGrammar:
     words: bool = False
     change: Callable[..., str] | None = None
 
+    @property
+    def syntax(self) -> str:
+        """The notation, as ``gr.grammar`` names it."""
+        return Path(self.file).suffix[1:]
+
 
 def grammar_text(name: str, **options: Any) -> str:
-    """The text of a ready grammar, in Lark's notation, with its options applied; options that are None are left out.
+    """The text of a ready grammar, in its notation, with its options applied; options that are None are left out.
 
     Raises:
         CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
@@ -199,7 +204,9 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
     found = [names] if isinstance(names, str) else list(names)
     for name in found:
         if not isinstance(name, str) or not _XML_NAME.fullmatch(name) or name.lower().startswith("xml"):
-            raise CompileError(f"{option} are names of ASCII that do not begin with xml, not {name!r}", code="bad-option")
+            raise CompileError(
+                f"{option} are names of ASCII that do not begin with xml, not {name!r}", code="bad-option"
+            )
     if len(set(found)) != len(found):
         raise CompileError(f"{option} holds a name twice", code="bad-option")
     return found
@@ -232,7 +239,7 @@ READY: dict[str, ReadyGrammar] = {
     ),
     "graphql": ReadyGrammar("graphql.lark", "GraphQL", "an executable document of GraphQL", {}, words=True),
     "c": ReadyGrammar("c.lark", "C", "a part of C99: declarations, functions, statements, expressions", {}, words=True),
-    "regex": ReadyGrammar("regex.lark", "Regular expressions", "a regular expression of Python that compiles", {}),
+    "regex": ReadyGrammar("regex.gbnf", "Regular expressions", "a regular expression of Python that compiles", {}),
     "markdown_table": ReadyGrammar(
         "markdown_table.lark", "Markdown table", "a table of GitHub Flavored Markdown, with equally many cells in rows",
         {"columns": "how many cells each row has; by default 1 to 8"}, change=_markdown_table,
