@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 from guiderail import _core
 from python_corpus import parses, python_program, refusal
 
@@ -18,8 +19,6 @@ pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the gra
 
 FEATURES = json.loads((Path(__file__).parent / "data" / "python_features.json").read_text(encoding="utf-8"))
 _PIECES = re.compile(r"[ \t]+|\n[ \t]*|\w+|'[^'\n]*'|\"[^\"\n]*\"|[^\w\s]")
-
-
 FUEL = 3000
 # of the texts: whether they can still be finished takes more than FUEL to find out; may only shrink
 MOST_UNDECIDED = 0.1
