@@ -11,6 +11,7 @@
 
 namespace guiderail {
 namespace {
+constexpr u16 kDeep = 4;                      // nesting from which parts may be shared
 constexpr std::size_t kMemoLimit = 1u << 16;  // entries of some 40 bytes
 }  // namespace
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
@@ -18,7 +19,8 @@ constexpr std::size_t kMemoLimit = 1u << 16;  // entries of some 40 bytes
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
-  const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a));
+  const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
+                     (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
   if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
   if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
