@@ -133,11 +133,15 @@ FEATURES: dict[str, tuple[str, list[str], list[str]]] = {
         ['""', '(("a"))', '("""a""b""")'],
         ['(""")', '("a""b")', '(""a)'],
     ),
-    "guarded, of an ignored terminal": ('start: /[ab]+/+ X\nX: "!"\n%ignore /c+(?!b)/', ["acca!", "bc!"], ["acb!"]),
+    "guarded, of an ignored terminal": (
+        'start: /[ab]+/+ X\nX: "!"\n%ignore /c(?!b)/',
+        ["acca!", "bc!"],
+        ["acb!", "accb!"],
+    ),
     "guarded, and others between": (
-        'start: (S | X | L)+\nS: /"(?!"").{0,9}?"/\nX: /""".?b/\nL: /""".{1,3}"/',
-        ['""', '"""bb"', '"""ab"a"', '"""aa"'],
-        ['"""bb', '"""'],
+        'start: (S | X | L)+\nS.2: /"(?!"").{0,9}?"/\nX.1: /""".?b/\nL: /""".{1,3}"/',
+        ['""', '"""bb', '"""ab"a"', '"""aa"'],
+        ['"""aa', '"""'],
     ),
     "override": (
         'start: INT\n%import common.INT\n%override INT: /[a-c]/',
@@ -178,6 +182,8 @@ def test_masks_of_guarded_terminals() -> None:
     guide = gr.compile(constraint, vocabulary)
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
     for sample in texts[: 3**4]:
+        if sample.count("(") > 1:  # could need more characters
+            continue
         matcher = guide.matcher()
         if sample and not matcher.accept_string(sample):
             assert sample not in begun
