@@ -95,7 +95,8 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
 
 u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u32>, std::optional<u32>>>& terminals,
-               const std::vector<u32>& ignore, const std::optional<Lines>& indentation, nb::bytes before) {
+               const std::vector<u32>& ignore, const std::optional<Lines>& indentation, nb::bytes before,
+               const std::vector<u32>& traps) {
   Lexer lexer;
   const std::size_t count = terminals.size();
   auto check = [&](u32 t) {
@@ -116,6 +117,7 @@ u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u3
     lexer.indentation =
         Indentation{check(newline), check(indent), check(dedent), opening, closing, tab, strict_tabs, final_newline};
   }
+  for (u32 t : traps) lexer.traps.push_back(check(t));
   lexer.before = std::string(view(before));
   return b.arena().lexer(std::move(lexer));
 }
@@ -222,8 +224,9 @@ void bind_expressions(nb::module_& m) {
           nb::arg("infinite") = false)
       .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
-           nb::arg("before") = nb::bytes("", 0))
+           nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
       .def("terminal", [](Builder& b, u32 lexer, u32 index) { return b.arena().terminal(lexer, index); })
+      .def("never", [](Builder& b, u32 lexer) { return b.arena().never(lexer); })
       .def("lexed", [](Builder& b, u32 lexer, Id body) { return b.arena().lexed(lexer, b.check(body)); })
       .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
       .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })

@@ -191,7 +191,7 @@ std::string Arena::dump(Id root) const {
         std::size_t shown = 0;
         for (const auto& entry : state.entries) {
           if (++shown > 8) break;
-          items.push_back(text((shown > 1 ? ", " : "") + std::to_string(entry.key >> 1) + ": "));
+          items.push_back(text((shown > 1 ? ", " : "") + std::to_string(entry.key >> 2) + ": "));
           items.push_back({"", entry.text, false});
         }
         if (state.entries.size() > 8) items.push_back(text(", ... " + std::to_string(state.entries.size())));

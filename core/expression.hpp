@@ -166,6 +166,7 @@ class Arena {
   Id distinct(Id body);
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
+  Id never(u32 lexer);           // behind a terminal: it competes for lexemes, and then nothing can come
   Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
   Id rule(std::string name, bool holds_items = false);
   void define(Id rule_ref, Id body);
@@ -334,7 +335,7 @@ class Arena {
   Id cut_grammar(u32 lexer, Id parse, u32 kept);
   Id cut_scan(Id e);
   u32 lex_state(LexState state);
-  u32 lex_start(u32 lexer, const std::vector<u64>& context);
+  u32 lex_start(u32 lexer, const std::vector<u64>& context, const std::vector<u64>& rivals);
   u32 lex_start_of(u32 lexer, Id parse, bool brackets);
   template <class Read>
   LexStep lex_step_by(u32 state, Read read);
@@ -363,9 +364,9 @@ class Arena {
   bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
   bool surely_live(Id e);
-  void certify_lexers();
-  bool falls(Id fence, const ByteSet& behind);
-  bool separable(u32 lexer, u32 everywhere, Id gap);
+  bool falls(u32 lexer, Id fence);
+  bool context_holds(u32 start);
+  void sample_terminals();
   Id derive_fresh(Id e, u8 byte);
   Id settle_step(Id next);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);

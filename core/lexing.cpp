@@ -16,7 +16,17 @@
 namespace guiderail {
 namespace {
 
-constexpr u32 kMostProbed = 20'000;  // states of the lexer that a search for short lexemes visits
+constexpr u32 kMostProbed = 5'000;  // states of the lexer that a search for the end of one lexeme visits
+constexpr u32 kMostSampled = 200;   // and one for samples of all
+
+const ByteSet& never_set() {
+  static const ByteSet set = [] {
+    ByteSet s;
+    s.add(kNever);
+    return s;
+  }();
+  return set;
+}
 
 u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) {
   // low half: with tabs; high half: a tab as one (strict tabs only)
@@ -71,6 +81,7 @@ u32 Arena::lexer(Lexer lexer) {
     for (u32 t : in->closing) h = hash_step(h, u64{t} << 1 | 1);
   }
   for (char c : lexer.before) h = hash_step(h, static_cast<u8>(c));
+  for (u32 t : lexer.traps) h = hash_step(h, t);
   lexer.hash = h;
   lex_->lexers.push_back(std::move(lexer));
   return static_cast<u32>(lex_->lexers.size() - 1);
@@ -107,6 +118,11 @@ Id Arena::terminal(u32 lexer, u32 index) {
   return of.wide() ? concat(leaf(index >> 8, false), leaf(index & 0xFF, true)) : leaf(index, true);
 }
 
+Id Arena::never(u32 lexer) {
+  lexer_at(lexer);
+  return symbols_of(never_set(), true);
+}
+
 Id Arena::lexed(u32 lexer, Id body) {
   const Lexer& of = lexer_at(lexer);
   if (body == kEmpty) return kEmpty;
@@ -133,7 +149,7 @@ u32 Arena::lex_state(LexState state) {
     facts.hash = hash_step(hash_step(hash_step(lexer.hash, made.start), made.emitted), node(made.fence).hash);
     for (const auto& e : made.entries) {
       facts.hash = hash_step(hash_step(facts.hash, e.key), node(e.text).hash);
-      facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 1 == lexer.indentation->newline);
+      facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 2 == lexer.indentation->newline);
       facts.tokens = facts.tokens || has(e.text, kHasToken);
     }
     for (unsigned b = 0; b < 256 && made.emitted != kNone; ++b)
@@ -144,8 +160,8 @@ u32 Arena::lex_state(LexState state) {
   return id;
 }
 
-// Between lexemes, where these terminals may come (and those that are ignored).
-u32 Arena::lex_start(u32 lexer_id, const Bits& context) {
+// Between lexemes, where these terminals compete; those in `rivals` are refused when they win.
+u32 Arena::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
   const Lexer& lexer = lex_->lexers[lexer_id];
   LexState state{lexer_id, true, kNone, kEmpty, {}};
   for (u32 t = 0; t < lexer.terminals.size(); ++t) {
@@ -153,7 +169,7 @@ u32 Arena::lex_start(u32 lexer_id, const Bits& context) {
     if (!bit(context, t) || terminal.text == kEmpty) continue;
     const bool name_only = std::any_of(terminal.keyword_of.begin(), terminal.keyword_of.end(),
                                        [&](u32 owner) { return bit(context, owner); });
-    state.entries.push_back({t << 1 | name_only, terminal.text});
+    state.entries.push_back({t << 2 | (name_only ? kNameOnly : 0) | (bit(rivals, t) ? kRivalOnly : 0), terminal.text});
   }
   return lex_state(std::move(state));
 }
@@ -161,12 +177,13 @@ u32 Arena::lex_start(u32 lexer_id, const Bits& context) {
 u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   const Lexer& lexer = lex_->lexers[lexer_id];
   const ByteSet symbols = first(parse);
-  const u64 set = lexer.wide() ? u64{parse} << 1 | 1 : u64{node(parse).first} << 1;
+  const u64 set = lexer.wide() || !lexer.traps.empty() ? u64{parse} << 1 | 1 : u64{node(parse).first} << 1;
   const u64 key = set << 17 | u64{brackets} << 16 | lexer_id;
   if (auto it = lex_->starts.find(key); it != lex_->starts.end()) return it->second;
-  Bits context((lexer.terminals.size() + 63) / 64);
+  const u32 count = static_cast<u32>(lexer.terminals.size());
+  Bits context((count + 63) / 64), rivals((count + 63) / 64);
   for (unsigned s = 0; s < 256; ++s) {
-    if (!symbols.has(static_cast<u8>(s))) continue;
+    if (!symbols.has(static_cast<u8>(s)) || s == kNever) continue;
     if (!lexer.wide()) {
       set_bit(context, s);
       continue;
@@ -175,12 +192,17 @@ u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
     for (unsigned t = 0; t < 256; ++t)
       if (low.has(static_cast<u8>(t))) set_bit(context, s << 8 | t);
   }
-  for (u32 t = 0; t < lexer.terminals.size(); ++t)
+  for (u32 t : lexer.traps)
+    if (bit(context, t) && advance(lexer_id, parse, t) == kEmpty) set_bit(rivals, t);
+  for (u32 t = 0; t < count; ++t) {
+    const u32 of = lexer.terminals[t].guard_of;
     if (lexer.ignored[t]) set_bit(context, t);
+    if (of == kNone || !bit(context, of) || bit(context, t)) continue;
+    set_bit(context, t);
+    set_bit(rivals, t);
+  }
   if (brackets) set_bit(context, lexer.indentation->newline);
-  for (u32 t = 0; t < lexer.terminals.size(); ++t)
-    if (const u32 of = lexer.terminals[t].guard_of; of != kNone && bit(context, of)) set_bit(context, t);
-  const u32 id = lex_start(lexer_id, context);
+  const u32 id = lex_start(lexer_id, context, rivals);
   if (frozen_) lex_->starts.emplace(key, id);
   return id;
 }
@@ -190,39 +212,43 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
   const LexState& from = lex_->states.values[id];
   const Lexer& lexer = lex_->lexers[from.lexer];
   std::vector<LexState::Entry> alive;
-  u32 winner = kNone;
+  u32 winner = kNone, refused = 0;
   for (const auto& entry : from.entries) {
-    const bool name_only = entry.key & 1;
+    const bool name_only = entry.key & kNameOnly;
     if (!name_only && winner != kNone) continue;  // outranked
     const Id left = read(entry.text);
     if (left == kEmpty) continue;
     alive.push_back({entry.key, left});
-    if (!name_only && nullable(left)) winner = entry.key >> 1;
+    if (name_only || !nullable(left)) continue;
+    winner = entry.key >> 2;
+    refused = entry.key & kRivalOnly;
   }
   LexStep step;
   step.known = true;
   auto names = [&](const LexState::Entry& e, u32 owner) {
-    const auto& owners = lexer.terminals[e.key >> 1].keyword_of;
-    return (e.key & 1) && std::find(owners.begin(), owners.end(), owner) != owners.end();
+    const auto& owners = lexer.terminals[e.key >> 2].keyword_of;
+    return (e.key & kNameOnly) && std::find(owners.begin(), owners.end(), owner) != owners.end();
   };
   u32 emitted = winner;
   for (const auto& e : alive)
     if (winner != kNone && names(e, winner) && nullable(e.text)) {
-      emitted = e.key >> 1;
+      emitted = e.key >> 2;
+      refused = e.key & kRivalOnly;
       break;
     }
+  if (refused) emitted = kNone;
   LexState next{from.lexer, false, emitted, kEmpty, {}};
   std::vector<Id> longer;
   auto goes_on = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
   std::erase_if(alive, [&](const LexState::Entry& e) {
-    return !goes_on(e.text) || (!(e.key & 1) && e.key >> 1 == winner && lexer.terminals[winner].shortest);
+    return !goes_on(e.text) || (!(e.key & kNameOnly) && e.key >> 2 == winner && lexer.terminals[winner].shortest);
   });
   for (const auto& e : alive) {
-    if (!(e.key & 1)) {
+    if (!(e.key & kNameOnly)) {
       longer.push_back(e.text);
       next.entries.push_back(e);
     } else if (std::any_of(alive.begin(), alive.end(),
-                           [&](const auto& o) { return !(o.key & 1) && names(e, o.key >> 1); })) {
+                           [&](const auto& o) { return !(o.key & kNameOnly) && names(e, o.key >> 2); })) {
       next.entries.push_back(e);
     }
   }
@@ -258,9 +284,10 @@ Id Arena::advance(u32 lexer_id, Id parse, u32 terminal) {
   if (parse == kEmpty) return kEmpty;
   const u64 key = u64{parse} << 16 | terminal;
   if (auto it = lex_->advances.find(key); it != lex_->advances.end()) return it->second;
-  const Id out = lex_->lexers[lexer_id].wide()
-                     ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
-                     : derive(parse, static_cast<u8>(terminal));
+  Id out = lex_->lexers[lexer_id].wide()
+               ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
+               : derive(parse, static_cast<u8>(terminal));
+  if (!nullable(out) && first(out) == never_set()) out = kEmpty;
   if (frozen_) lex_->advances.emplace(key, out);
   return out;
 }
@@ -302,11 +329,11 @@ Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
     column = equivalent_column(lexeme.lexer, parse, at, column);
   }
   if (!lexeme.start) {  // one terminal only: what else the grammar could have read here makes no difference
-    const u32 only = lexeme.entries[0].key >> 1;
+    const u32 only = lexeme.entries[0].key >> 2;
     const Lexer& lexer = lex_->lexers[lexeme.lexer];
     const bool lines = facts.lines && lex_->layouts.values[layout].brackets > 0;
-    if (lexeme.entries.size() == 1 && (lexeme.emitted == kNone || lexeme.emitted == only) && !lexer.ignored[only] &&
-        !lines)
+    if (lexeme.entries.size() == 1 && !(lexeme.entries[0].key & kRivalOnly) &&
+        (lexeme.emitted == kNone || lexeme.emitted == only) && !lexer.ignored[only] && !lines)
       parse = concat(terminal(lexeme.lexer, only), advance(lexeme.lexer, parse, only));
   }
   bool ends = lexeme.start && parse_ends(lexeme.lexer, parse, layout);
@@ -368,10 +395,6 @@ Id Arena::fence(Id texts, Id rest) {
 // A lexeme ended: what the grammar expects behind it, and the layout there. False: it cannot stand here.
 bool Arena::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   const Lexer& lexer = lex_->lexers[lexer_id];
-  if (lexer.terminals[terminal].guard_of != kNone) {
-    place.parse = kEmpty;
-    return false;
-  }
   if (lexer.ignored[terminal]) return true;
   auto read = [&](u32 t) {
     if (beyond_cut(place.parse)) {
@@ -543,13 +566,13 @@ Id Arena::scan_without_names(Id e, Id& texts) {
   LexState plain = lex_->states.values[n.a];
   std::vector<Id> names;
   std::erase_if(plain.entries, [&](const LexState::Entry& entry) {
-    if (entry.key & 1) names.push_back(entry.text);
-    return entry.key & 1;
+    if (entry.key & kNameOnly) names.push_back(entry.text);
+    return entry.key & kNameOnly;
   });
   if (names.empty()) return kEmpty;
   const auto& entries = lex_->states.values[n.a].entries;  // is it one of those names here?
   if (plain.emitted != kNone && std::none_of(entries.begin(), entries.end(), [&](const auto& entry) {
-        return !(entry.key & 1) && entry.key >> 1 == plain.emitted;
+        return !(entry.key & kNameOnly) && entry.key >> 2 == plain.emitted;
       }))
     return kEmpty;
   texts = unite(std::move(names));
@@ -572,24 +595,36 @@ ByteSet Arena::first_scan(Id e) {
 }
 
 // -- liveness --
-// Is no text of the fence begun by one of these bytes?
-bool Arena::falls(Id fence, const ByteSet& behind) {
-  for (unsigned b = 0; b < 256; ++b)
-    if (behind.has(static_cast<u8>(b)) && read_text(fence, static_cast<u8>(b)) != kEmpty) return false;
-  return true;
+// What a grammar can finish, a text can, if every terminal has a text that is read as it wherever it may come, in front
+// of some separator or of whatever may follow. That is found for each context by trying a few texts of each terminal.
+// (A context that fails is searched. One that is live only through contexts that fail is taken for live.)
+
+// Does a text of the fence not begin with what may be expected to follow?
+bool Arena::falls(u32 lexer_id, Id fence) {
+  if (fence == kEmpty) return true;
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  bool all = true;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (!lexer.begins.has(byte)) continue;
+    const bool holds = read_text(fence, byte) != kEmpty;
+    if (!holds && lexer.separators.has(byte)) return true;
+    all = all && !holds;
+  }
+  return all;
 }
 
-// May a lexeme end here in front of the separator?
+// May a lexeme end here, whatever follows?
 bool Arena::lexeme_ends_at(u32 state) {
   const LexState& at = lex_->states.values[state];
   const Lexer& lexer = lex_->lexers[at.lexer];
-  if (at.emitted == kNone || lexer.terminals[at.emitted].guard_of != kNone) return false;
-  if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.fence, lexer.behind);
+  if (at.emitted == kNone) return false;
+  if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.lexer, at.fence);
   const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
   return more.next != kNone && lex_->facts[more.next].lines;
 }
 
-// Can the lexeme end as some terminal in front of the separator?
+// Can the lexeme come to an end?
 bool Arena::lexeme_ends(u32 state) {
   LexParts& lex = *lex_;
   if (lex.facts[state].ends) return lex.facts[state].ends == 2;
@@ -607,8 +642,7 @@ bool Arena::lexeme_ends(u32 state) {
     bool found = lexeme_ends_at(at);
     for (u32 c = 0; c < class_count_ && !found; ++c) {
       const LexStep step = lex_step(at, representatives_[c]);
-      found = step.ended != kNone && lexer.terminals[step.ended].guard_of == kNone &&
-              !(lexer.indentation && step.ended == lexer.indentation->newline);
+      found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
       if (step.next != kNone && from.try_emplace(step.next, at).second) work.push_back(step.next);
     }
     if (!found) continue;
@@ -621,23 +655,45 @@ bool Arena::lexeme_ends(u32 state) {
   return false;
 }
 
+// Between lexemes: is a text of each terminal that may come here read as it?
+bool Arena::context_holds(u32 start) {
+  if (lex_->facts[start].ends) return lex_->facts[start].ends == 2;
+  const LexState& state = lex_->states.values[start];
+  const Lexer& lexer = lex_->lexers[state.lexer];
+  bool holds = true;
+  for (const auto& entry : state.entries) {
+    const u32 t = entry.key >> 2;
+    if (lexer.ignored[t] || (entry.key & kRivalOnly)) continue;
+    const bool line = lexer.indentation && t == lexer.indentation->newline;
+    bool found = has(entry.text, kHasRef | kHasToken);
+    for (const std::string& text : lexer.samples[t]) {
+      if (found) break;
+      LexStep at{true, start, kNone};
+      for (char c : text) at = at.next == kNone ? LexStep{} : lex_step(at.next, static_cast<u8>(c));
+      found = at.ended == t || (at.next != kNone && lex_->states.values[at.next].emitted == t &&
+                                (line || falls(state.lexer, lex_->states.values[at.next].fence)));
+    }
+    if (!found) {
+      holds = false;
+      break;
+    }
+  }
+  lex_->facts[start].ends = holds ? 2 : 1;
+  return holds;
+}
+
 bool Arena::surely_live(Id e) {
   for (;;) {
     if (e == kEmpty) return false;
     if (nullable(e)) return true;
     const Node& n = node(e);
     switch (n.kind) {
-      case Kind::Scan: {
-        const LexState& state = lex_->states.values[n.a];
-        if (!lex_->lexers[state.lexer].separable) return false;
-        return state.start || lexeme_ends(n.a);
-      }
+      case Kind::Scan: return lex_->states.values[n.a].start ? context_holds(n.a) : lexeme_ends(n.a);
       case Kind::Fence: {
         const Id rest = n.b;
         if (node(rest).kind != Kind::Scan) return false;
         const LexState& state = lex_->states.values[node(rest).a];
-        const Lexer& lexer = lex_->lexers[state.lexer];
-        return state.start && lexer.separable && falls(n.a, lexer.behind);
+        return state.start && falls(state.lexer, n.a) && context_holds(node(rest).a);
       }
       case Kind::Union: {
         std::vector<Id> members(operands(e).begin(), operands(e).end());
@@ -653,100 +709,60 @@ bool Arena::surely_live(Id e) {
   }
 }
 
-// Proves for each lexer, if it can, that terminals may follow one another with a separator between them.
-void Arena::certify_lexers() {
+// A few texts of each terminal: some that are read as it where all terminals compete, and its shortest.
+void Arena::sample_terminals() {
   if (!lex_) return;
   for (u32 id = 0; id < lex_->lexers.size(); ++id) {
     Lexer& lexer = lex_->lexers[id];
     const u32 count = static_cast<u32>(lexer.terminals.size());
-    Bits all((count + 63) / 64), ignored = all;
+    const Bits none((count + 63) / 64);
+    Bits all = none, ignored = none;
     for (u32 t = 0; t < count; ++t) {
       set_bit(all, t);
       if (lexer.ignored[t]) set_bit(ignored, t);
+      lexer.begins |= first(lexer.terminals[t].text);
     }
-    ByteSet blanks;
-    for (u32 t = 0; t < count; ++t)
-      if (lexer.ignored[t]) blanks |= first(lexer.terminals[t].text);
-    const u32 everywhere = lex_start(id, all);
-    std::vector<u8> candidates{' ', '\n'};
-    for (unsigned b = 0; b < 256; ++b)
-      if (b != ' ' && b != '\n') candidates.push_back(static_cast<u8>(b));
-    for (u8 separator : candidates) {
-      if (!blanks.has(separator)) continue;
-      const LexStep gap = lex_step(everywhere, separator);
-      const u32 as = gap.next == kNone ? gap.ended : lex_->states.values[gap.next].emitted;
-      if (as == kNone || !lexer.ignored[as] || (lexer.indentation && separator == '\n')) continue;
-      lexer.behind = {};
-      lexer.behind.add(separator);
-      lexer.separable = separable(id, everywhere, gap.next == kNone ? kEmpty : lex_->states.values[gap.next].fence);
-      if (lexer.separable) break;
+    const u32 gaps = lex_start(id, ignored, none);
+    for (unsigned b = 0; b < 256; ++b) {
+      if (lexer.indentation && (b == '\n' || b == '\r')) continue;
+      const LexStep gap = lex_step(gaps, static_cast<u8>(b));
+      if (gap.ended != kNone || (gap.next != kNone && lex_->states.values[gap.next].emitted != kNone))
+        lexer.separators.add(static_cast<u8>(b));
     }
-    if (lexer.separable) continue;
-    lexer.behind = blanks;
-    for (const Terminal& terminal : lexer.terminals) lexer.behind |= first(terminal.text);
-    lexer.separable = separable(id, everywhere, kEmpty);
-  }
-}
-
-bool Arena::separable(u32 id, u32 everywhere, Id gap) {
-  const Lexer& lexer = lex_->lexers[id];
-  const u32 count = static_cast<u32>(lexer.terminals.size());
-  std::vector<char> found(count, 0);
-  u32 missing = 0;
-  for (u32 t = 0; t < count; ++t) {
-    found[t] = lexer.terminals[t].text == kEmpty || lexer.ignored[t] || lexer.terminals[t].guard_of != kNone;
-    missing += !found[t];
-  }
-  const u32 newline = lexer.indentation ? lexer.indentation->newline : kNone;
-  Id line_fence = kEmpty;
-  ByteSet begins;
-  struct Place {
-    u32 state;
-    u8 begin;
-  };
-  auto search = [&](u32 start, auto wanted) {
-    std::vector<Place> work{{start, 0}};
-    std::vector<u32> seen{start};
-    std::unordered_map<u32, char> known{{start, 1}};
-    for (std::size_t i = 0; i < work.size() && missing && work.size() < kMostProbed; ++i) {
-      for (u32 c = 0; c < class_count_; ++c) {
-        const u8 byte = representatives_[c];
-        const u8 begin = i == 0 ? byte : work[i].begin;
-        if (i == 0 && gap != kEmpty && read_text(gap, byte) != kEmpty) continue;  // would be more of the gap
-        const LexStep step = lex_step(work[i].state, byte);
-        const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
-        const Id fence = step.next == kNone ? kEmpty : lex_->states.values[step.next].fence;
-        if (t != kNone && !found[t] && wanted(t) && (t == newline || falls(fence, lexer.behind))) {
-          found[t] = 1;
-          --missing;
-          begins.add(begin);
-          if (t == newline) line_fence = fence;
+    lexer.samples.assign(count, {});
+    struct At {
+      u32 state;
+      std::string text;
+    };
+    auto search = [&](u32 start, std::size_t most, u32 wanted) {
+      std::vector<At> work{{start, ""}};
+      std::unordered_map<u32, char> known{{start, 1}};
+      std::vector<char> found(count, 0);
+      u32 missing = wanted == kNone ? count : 1;
+      for (std::size_t i = 0; i < work.size() && missing && work.size() < most; ++i) {
+        for (u32 c = 0; c < class_count_ && missing; ++c) {
+          const LexStep step = lex_step(work[i].state, representatives_[c]);
+          const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
+          if (t == kNone && step.next == kNone) continue;
+          std::string text = work[i].text + static_cast<char>(representatives_[c]);
+          if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
+            found[t] = 1;
+            --missing;
+            lexer.samples[t].push_back(text);
+          }
+          if (step.next != kNone && known.try_emplace(step.next, 1).second)
+            work.push_back({step.next, std::move(text)});
         }
-        if (step.next != kNone && known.try_emplace(step.next, 1).second) work.push_back({step.next, begin});
       }
+    };
+    search(lex_start(id, all, none), kMostSampled, kNone);
+    for (u32 t = 0; t < count; ++t) {
+      if (lexer.terminals[t].text == kEmpty || has(lexer.terminals[t].text, kHasRef)) continue;
+      Bits alone = ignored;
+      set_bit(alone, t);
+      search(lex_start(id, alone, none), kMostProbed, t);
     }
-  };
-  search(everywhere, [](u32) { return true; });
-  if (missing) return false;
-  // keywords must also be themselves where no name may come
-  std::vector<std::vector<u32>> groups;
-  for (u32 t = 0; t < count; ++t)
-    if (const auto& of = lexer.terminals[t].keyword_of; !of.empty() && lexer.terminals[t].text != kEmpty) {
-      if (std::find(groups.begin(), groups.end(), of) == groups.end()) groups.push_back(of);
-      found[t] = 0;
-      ++missing;
-    }
-  for (const auto& owners : groups) {
-    Bits context((count + 63) / 64);
-    for (u32 t = 0; t < count; ++t)
-      if (std::find(owners.begin(), owners.end(), t) == owners.end()) set_bit(context, t);
-    search(lex_start(id, context), [&](u32 t) { return lexer.terminals[t].keyword_of == owners; });
   }
-  if (missing) return false;
-  for (unsigned b = 0; b < 256 && line_fence != kEmpty; ++b)
-    if (begins.has(static_cast<u8>(b)) && b != '\n' && read_text(line_fence, static_cast<u8>(b)) != kEmpty)
-      return false;
-  return true;
 }
 
 // -- LexParts --

@@ -9,12 +9,13 @@
 namespace guiderail {
 
 constexpr u32 kNone = 0xFFFFFFFF;
+constexpr u8 kNever = 254;  // the symbol of never()
 
 struct Terminal {
   Id text = kEmpty;             // kEmpty: it has none (an indentation is no text)
   bool shortest = false;        // ends where it matches first, not where it matches last
   std::vector<u32> keyword_of;  // where one of these may come too, it is only another name of it
-  u32 guard_of = kNone;         // competes wherever that one may come; a text that it takes is refused
+  u32 guard_of = kNone;         // competes wherever that one may come
 };
 
 struct Indentation {
@@ -28,19 +29,23 @@ struct Lexer {
   std::vector<Terminal> terminals;  // first come those that are preferred
   std::vector<u8> ignored;          // by terminal
   std::optional<Indentation> indentation;
-  std::string before;  // read as if it stood before the text
-  // Every terminal has a text that any context reads as it in front of these bytes (one that is ignored, or all that
-  // terminals begin with): then whatever the grammar can finish, a text can.
-  bool separable = false;
-  ByteSet behind;
+  std::string before;      // read as if it stood before the text
+  std::vector<u32> traps;  // what may stand in front of never()
+  // Found when the arena is frozen: texts of each terminal; bytes that are ignored between lexemes; bytes at which one
+  // may begin.
+  std::vector<std::vector<std::string>> samples;
+  ByteSet separators, begins;
   Hash hash;
-  bool wide() const { return terminals.size() > 255; }  // symbols of two bytes
+  bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
 };
+
+constexpr u32 kNameOnly = 1;   // it is only another name of another one
+constexpr u32 kRivalOnly = 2;  // it competes, and a text that it takes is refused
 
 // What the lexeme being read can still become.
 struct LexState {
   struct Entry {
-    u32 key;  // terminal << 1 | 1 if it is only another name
+    u32 key;  // terminal << 2 | kNameOnly | kRivalOnly
     Id text;  // what is left of it
     bool operator==(const Entry&) const = default;
   };
@@ -75,7 +80,7 @@ struct LexParts {
     bool lines = false;          // a line break is being read: columns count
     bool tokens = false;         // special tokens
     ByteSet beyond;              // bytes that may follow its end here
-    u8 ends = 0;                 // can it end in front of the separator? 0 not known, 1 no, 2 yes
+    u8 ends = 0;                 // see Arena::lexeme_ends, Arena::context_holds: 0 not known, 1 no, 2 yes
     std::vector<LexStep> steps;  // by byte class
   };
   std::deque<Facts> facts;               // of states

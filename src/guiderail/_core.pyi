@@ -76,8 +76,10 @@ class Builder:
         # newline, indent, dedent, opening, closing, columns of a tab, strict tabs, final newline
         indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, bool, bool] | None = None,
         before: bytes = b"",  # read as if it stood before the text
+        traps: Sequence[int] = (),  # terminals that may stand in front of never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
+    def never(self, lexer: int, /) -> int: ...  # behind a terminal: it competes, and what it takes is refused
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
     def is_nullable(self, e: int, /) -> bool: ...
