@@ -13,6 +13,7 @@ from guiderail.cli._options import (
     ChoiceOption,
     DialectOption,
     FlagsOption,
+    GrammarOption,
     LayoutOption,
     MaxLengthOption,
     ModelOption,
@@ -43,6 +44,7 @@ def generate_command(
     pattern: PatternOption = None,
     schema: SchemaOption = None,
     type_: TypeOption = None,
+    grammar: GrammarOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
@@ -79,6 +81,7 @@ def generate_command(
     - `guiderail generate --regex "[A-Z][a-z]+ [A-Z][a-z]+" --prompt "Who wrote Hamlet?" --temperature 0.7 --seed 1`
     - `guiderail generate --schema person.json --prompt "Describe Ada Lovelace."`
     - `guiderail generate --type models.py:Person --prompt "Describe Ada Lovelace."`
+    - `guiderail generate --grammar sql --prompt "The oldest three people in people(name, age), in SQL:"`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
     constraint = build_constraint(
@@ -87,6 +90,7 @@ def generate_command(
         pattern,
         schema,
         type_,
+        grammar=grammar,
         dialect=dialect,
         flags=flags,
         search=search,

@@ -11,6 +11,7 @@ from guiderail.cli._options import (
     ChoiceOption,
     DialectOption,
     FlagsOption,
+    GrammarOption,
     LayoutOption,
     MaxLengthOption,
     OrderOption,
@@ -34,6 +35,7 @@ def match_command(
     pattern: PatternOption = None,
     schema: SchemaOption = None,
     type_: TypeOption = None,
+    grammar: GrammarOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
@@ -50,6 +52,7 @@ def match_command(
 
     - `guiderail match --regex "\d{4}-\d{2}" 2024-02 2024-2x`
     - `guiderail match --pattern email < addresses.txt`
+    - `guiderail match --grammar sql "SELECT name FROM people"`
     """
     constraint = build_constraint(
         regex,
@@ -57,6 +60,7 @@ def match_command(
         pattern,
         schema,
         type_,
+        grammar=grammar,
         dialect=dialect,
         flags=flags,
         search=search,

@@ -20,6 +20,7 @@ __all__ = [
     "ChoiceOption",
     "DialectOption",
     "FlagsOption",
+    "GrammarOption",
     "LayoutOption",
     "MaxLengthOption",
     "ModelOption",
@@ -61,6 +62,11 @@ TypeOption = Annotated[
     str | None,
     typer.Option("--type", "-t", metavar="MODULE:NAME",
                  help="A Python type: module:Name or file.py:Name. The module is imported.", rich_help_panel=_WHAT),
+]  # fmt: skip
+GrammarOption = Annotated[
+    str | None,
+    typer.Option("--grammar", "-g", metavar="NAME|FILE",
+                 help="A ready grammar (sql, json, xml …), or a .lark, .gbnf or .ebnf file.", rich_help_panel=_WHAT),
 ]  # fmt: skip
 LayoutOption = Annotated[
     str | None,
@@ -104,6 +110,7 @@ def build_constraint(
     schema: str | None = None,
     type_: str | None = None,
     *,
+    grammar: str | None = None,
     dialect: str = "python",
     flags: str = "",
     search: bool = False,
@@ -121,11 +128,14 @@ def build_constraint(
         CompileError: ``bad-option``: no kind or several are given, or an option does not go with the kind.
         PatternError: the regular expression is malformed.
     """
-    kinds = {"--regex": regex, "--choice": choices, "--pattern": pattern, "--schema": schema, "--type": type_}
+    kinds = {
+        "--regex": regex, "--choice": choices, "--pattern": pattern, "--schema": schema, "--type": type_,
+        "--grammar": grammar,
+    }  # fmt: skip
     given = [name for name, value in kinds.items() if value not in (None, [])]
     if len(given) != 1:
         said = " and ".join(given) + " were given" if given else "none was given"
-        raise CompileError(f"give one of --regex, --choice, --pattern, --schema and --type: {said}", code="bad-option")
+        raise CompileError(f"give one of {', '.join(list(kinds)[:-1])} and --grammar: {said}", code="bad-option")
     if regex is None and (dialect != "python" or flags or search):
         raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {given[0]}", code="bad-option")
     if schema is not None or type_ is not None:
@@ -145,6 +155,10 @@ def build_constraint(
         raise CompileError(
             f"--layout and --property-order belong to --schema and --type, not to {given[0]}", code="bad-option"
         )
+    if grammar is not None:
+        if max_length is not None:
+            raise CompileError("--max-length does not go with --grammar, whose texts it would cut", code="bad-option")
+        return _grammar_constraint(grammar)
     if regex is not None:
         from guiderail.frontends.regex import regex as make
 
@@ -173,6 +187,25 @@ def _type_constraint(name: str, **options: Any) -> Constraint:
     from guiderail.frontends.python_types import python_type
 
     return python_type(find_type(name), **options)
+
+
+def _grammar_constraint(given: str) -> Constraint:
+    """A ready grammar by its name, or the grammar of a file."""
+    from guiderail.frontends.grammar.library import READY
+
+    if given.replace("-", "_").lower() in READY:
+        from guiderail.grammars import ready_grammar
+
+        return ready_grammar(given)
+    path = Path(given)
+    if path.suffix.lower() not in (".lark", ".gbnf", ".ebnf"):
+        raise CompileError(
+            f"--grammar is a file that ends with .lark, .gbnf or .ebnf, or one of {', '.join(READY)}; not {given!r}",
+            code="bad-option",
+        )
+    from guiderail.frontends.grammar.constraint import grammar
+
+    return grammar(path)
 
 
 def find_type(name: str) -> Any:
