@@ -33,12 +33,16 @@ u32 Arena::slack(Id e) {
   return s;
 }
 
-// The texts of a key or item being read are at the head, never further down the stack.
+// The texts of keys and items being read are at the head, or behind the white space before a key that begins.
 Id Arena::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Concat: return concat(without_texts(n.a), n.b);
+    case Kind::Concat: {
+      const Id tail = n.b;
+      const Id head = without_texts(n.a);
+      return concat(head, without_texts(tail));
+    }
     case Kind::Union: {
       std::vector<Id> members(operands(e).begin(), operands(e).end());
       for (Id& m : members) m = without_texts(m);

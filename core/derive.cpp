@@ -363,6 +363,7 @@ Id Arena::settle_step(Id next) {
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
   if (has(e, kExactStep)) {
+    if (!first(e).has(byte)) return kEmpty;
     const u64 key = u64{e} << 8 | byte;
     if (auto it = exact_memo_.find(key); it != exact_memo_.end()) return it->second;
     const Id next = settle_step(derive(e, byte));

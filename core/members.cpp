@@ -397,7 +397,7 @@ Id Arena::key_node(KeyState key) {
   for (Id o : key.others) h = hash_step(h, node(o).hash);
   d.hash = h;
   d.flags = table.flags;
-  if (key.remembers()) d.flags |= kExactKey;
+  if (key.text != kSomeText) d.flags |= kExactKey;
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
   d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, 1));
   d.longest = kInf;
