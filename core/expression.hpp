@@ -90,6 +90,7 @@ enum Flag : u32 {
   kFiniteItem = 16384,   // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,    // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,  // what follows depends on a text that was forgotten (canonical)
+  kHasScan = 131072,     // holds a Scan: what is left of its grammar is cut short in its canonical form
   kExactKey = 8192,      // begins with a key or item that remembers its text (see canonical)
 };
 
@@ -201,6 +202,7 @@ class Arena {
   // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
   // goes on with C*; kUnknown if it is none.
   u32 free_key(Id e) const;
+  Escapes key_escapes(Id key) const;
   u32 endless_class(Id text) const;  // C, if the text is C{m,}; else kUnknown
   bool free_item(Id e) const;        // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without

@@ -195,7 +195,8 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
-    if (names(e, node) || lexeme_names(e, node) || counted(e, node) || structural(e, node) || semantic(e, node)) return;
+    if (names(e, node) || lexeme_names(e, node) || (node == 0 && headed(e))) return;
+    if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
   }
   walk(e, node);
 }
@@ -700,6 +701,22 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   }
 }
 
+// All names of an object, and all tokens that a name is made of, lead back to the same keys without names.
+void MaskBuilder::visit_free(Id free, u32 node) {
+  if (node != 0 || touched_) return visit(free, node);
+  if (free_.key == free) {
+    words_ = free_.words;
+    base_ = free_.base;
+    touched_ = true;
+    return;
+  }
+  visit(free, node);
+  if (!postponed_.empty() || !postponed_tokens_.empty() || arena_.cap_hit()) return;
+  free_.key = free;
+  free_.words = words_;
+  free_.base = base_;
+}
+
 // Keys that may be anything or one of some names: what follows differs only where a token completes a name.
 bool MaskBuilder::names(Id e, u32 node) {
   if (shared_) return false;  // another alternative may have allowed tokens here
@@ -709,7 +726,7 @@ bool MaskBuilder::names(Id e, u32 node) {
   if (rests.empty()) return false;
   std::sort(rests.begin(), rests.end());
   rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
-  visit(free, node);
+  visit_free(free, node);
   const bool covers = free_class(free) == raw_characters();  // then what begins a name is in the mask already
   for (const std::string& rest : rests) {
     if (covers) {

@@ -44,6 +44,12 @@ class MaskBuilder {
   void walk(Id e, u32 node);
   void enter(Id e, u32 node);
   void scan(Id e, u32 node);
+  bool headed(Id e);
+  template <class Make>
+  std::shared_ptr<const HeadMask> head_mask(const Hash& key, bool portable, bool endless, Make make);
+  bool head_part(Id part) const;
+  bool classify(Id head, bool endless, u32 most, HeadMask& out);
+  bool endless_string(Id e, Escapes& mode);
   bool structural(Id e, u32 node);
   bool semantic(Id e, u32 node);
   bool in_string(Id e) const;
@@ -61,6 +67,7 @@ class MaskBuilder {
   bool lexeme_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node);
   void clear(u32 node);
+  void visit_free(Id free, u32 node);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   void walk_exits(const ExitTrie& trie, Id state);
@@ -121,6 +128,16 @@ class MaskBuilder {
   std::unordered_map<Id, SelfLoop> self_loops_;
   std::unordered_map<u64, Bits> below_;
   std::size_t below_size_ = 0;
+  struct OwnHead {  // one that other arenas do not know
+    u32 asked = 0;
+    std::shared_ptr<const HeadMask> mask;
+  };
+  std::unordered_map<Hash, OwnHead, HashHasher> own_heads_;
+  struct Free {  // the tokens of the keys without names that were asked for last
+    Id key = kEmpty;
+    Words words;
+    std::shared_ptr<const Words> base;
+  } free_;
 };
 
 }  // namespace guiderail

@@ -531,6 +531,10 @@ u32 Arena::free_key(Id e) const {
   return set;
 }
 
+Escapes Arena::key_escapes(Id key) const {
+  return json_->tables[json_->members.values[json_->keys.values[node(key).a].members].table].escapes;
+}
+
 bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (node(e).kind != Kind::Key) return false;
   const KeyState key = json_->keys.values[node(e).a];

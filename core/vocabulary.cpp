@@ -293,12 +293,8 @@ u32 Vocabulary::child(u32 node, u8 byte) const {
   return kNoFan;
 }
 
-std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
-  {
-    std::lock_guard lock(mutex_);
-    if (auto it = mask.exit_tries.find(byte); it != mask.exit_tries.end()) return it->second;
-  }
-  auto out = std::make_shared<ExitTrie>();
+ExitTrie Vocabulary::merged(std::vector<u32> nodes, u8 byte) const {
+  ExitTrie out;
   struct Item {  // a node to be written: the trie nodes that it merges
     std::vector<u32> from;
     u8 byte;
@@ -306,26 +302,36 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
     u32 close = kNoFan;  // instead: the end of this node is here
   };
   std::vector<Item> stack;
-  stack.push_back({{mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte, 0});
+  stack.push_back({std::move(nodes), byte, 0});
   while (!stack.empty()) {
     Item item = std::move(stack.back());
     stack.pop_back();
     if (item.close != kNoFan) {
-      out->nodes[item.close].end = static_cast<u32>(out->nodes.size());
+      out.nodes[item.close].end = static_cast<u32>(out.nodes.size());
       continue;
     }
-    const u32 id = static_cast<u32>(out->nodes.size());
-    const u32 first = static_cast<u32>(out->tokens.size());
+    const u32 id = static_cast<u32>(out.nodes.size());
+    const u32 first = static_cast<u32>(out.tokens.size());
     std::map<u8, std::vector<u32>, std::greater<>> children;
     for (u32 n : item.from) {
-      if (trie_.nodes[n].token >= 0) out->tokens.push_back(trie_.nodes[n].token);
+      if (trie_.nodes[n].token >= 0) out.tokens.push_back(trie_.nodes[n].token);
       for (u32 c = n + 1; c < trie_.nodes[n].end; c = trie_.nodes[c].end) children[trie_.nodes[c].byte].push_back(c);
     }
-    out->nodes.push_back({0, first, static_cast<u32>(out->tokens.size()), item.depth, item.byte});
-    out->deepest = std::max(out->deepest, item.depth);
+    out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
+    out.deepest = std::max(out.deepest, item.depth);
     stack.push_back({{}, 0, 0, id});
-    for (auto& [b, nodes] : children) stack.push_back({std::move(nodes), b, static_cast<u16>(item.depth + 1)});
+    for (auto& [b, from] : children) stack.push_back({std::move(from), b, static_cast<u16>(item.depth + 1)});
   }
+  return out;
+}
+
+std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto it = mask.exit_tries.find(byte); it != mask.exit_tries.end()) return it->second;
+  }
+  auto out = std::make_shared<ExitTrie>(
+      merged({mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
   if (mask.dense) {
     auto dense = std::make_shared<Words>(*mask.dense);
     for (u32 i = out->nodes[0].first; i < out->nodes[0].last; ++i)
@@ -350,8 +356,10 @@ void Vocabulary::evict() {
     cache_bytes_ -= last.bytes;
     if (last.classes)
       classes_.erase(last.class_key);
+    else if (last.mask)
+      masks_.erase(last.key);
     else
-      masks_.erase(last.mask_key);
+      heads_.erase(last.key);
     recent_.pop_back();
   }
 }
@@ -369,11 +377,35 @@ void Vocabulary::cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> ma
   if (masks_.contains(key)) return;
   Cached entry;
   entry.mask = std::move(mask);
-  entry.mask_key = key;
+  entry.key = key;
   entry.bytes = entry.mask->memory() + 128;
   cache_bytes_ += entry.bytes;
   recent_.push_front(std::move(entry));
   masks_[key] = recent_.begin();
+  evict();
+}
+
+std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& asked) {
+  std::lock_guard lock(mutex_);
+  if (auto it = heads_.find(key); it != heads_.end()) {
+    recent_.splice(recent_.begin(), recent_, it->second);
+    return it->second->head;
+  }
+  if (asked_.size() >= kMostAsked) asked_.clear();
+  asked = ++asked_[key];
+  return nullptr;
+}
+
+void Vocabulary::cache_head(const Hash& key, std::shared_ptr<const HeadMask> head) {
+  std::lock_guard lock(mutex_);
+  if (heads_.contains(key)) return;
+  Cached entry;
+  entry.head = std::move(head);
+  entry.key = key;
+  entry.bytes = entry.head->memory() + 128;
+  cache_bytes_ += entry.bytes;
+  recent_.push_front(std::move(entry));
+  heads_[key] = recent_.begin();
   evict();
 }
 
@@ -382,12 +414,14 @@ void Vocabulary::clear_cache() {
   recent_.clear();
   classes_.clear();
   masks_.clear();
+  heads_.clear();
+  asked_.clear();
   cache_bytes_ = 0;
 }
 
 std::size_t Vocabulary::cache_memory() const {
   std::lock_guard lock(mutex_);
-  return cache_bytes_;
+  return cache_bytes_ + asked_.size() * 48;
 }
 
 std::size_t Vocabulary::memory() const {

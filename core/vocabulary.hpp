@@ -82,6 +82,19 @@ struct ClassMask {
   std::size_t memory() const;
 };
 
+// What a head h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and of those
+// that go on behind it the parts that t must read.
+struct HeadMask {
+  std::vector<int> tokens;             // that end within h or with it
+  std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
+  ExitTrie rest;                       // what follows an end of h (at least one byte into the token)
+  bool nullable = false;               // t may also read whole tokens
+  std::size_t memory() const {
+    return sizeof(*this) + tokens.capacity() * 4 + (dense ? dense->capacity() * 4 : 0) +
+           rest.nodes.capacity() * sizeof(ExitTrie::Node) + rest.tokens.capacity() * 4;
+  }
+};
+
 // A mask, compressed: a shared base (null: nothing allowed) and the words in which it differs.
 struct MaskEntry {
   std::shared_ptr<const Words> base;
@@ -129,10 +142,15 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
   // The merged exits of `mask` by a byte that is in no path of the class.
   std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
+  // What follows these nodes as one trie; `byte`: on the edges to them.
+  ExitTrie merged(std::vector<u32> nodes, u8 byte) const;
   u32 child(u32 node, u8 byte) const;  // kNoFan: none
 
   std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
   void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
+  // Null if there is none; `asked`: how often this head was looked for.
+  std::shared_ptr<const HeadMask> cached_head(const Hash& key, u32& asked);
+  void cache_head(const Hash& key, std::shared_ptr<const HeadMask> head);
   void clear_cache();
   std::size_t memory() const;
   std::size_t cache_memory() const;
@@ -164,15 +182,19 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     }
   };
   struct Cached {
-    std::shared_ptr<ClassMask> classes;  // one of the two
+    std::shared_ptr<ClassMask> classes;  // one of the three
     std::shared_ptr<const MaskEntry> mask;
+    std::shared_ptr<const HeadMask> head;
     ClassKey class_key{};
-    Hash mask_key;
+    Hash key;  // of a mask or head
     std::size_t bytes = 0;
   };
   std::list<Cached> recent_;  // most recently used first
   std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
   std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
+  std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> heads_;
+  static constexpr std::size_t kMostAsked = 1u << 16;
+  std::unordered_map<Hash, u32, HashHasher> asked_;  // for heads
   std::size_t cache_bytes_ = 0;
 };
 
