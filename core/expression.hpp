@@ -189,6 +189,9 @@ class Arena {
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);                  // some string matches: exact, or Error("fuel")
   Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
+  // A structural hash that is the same in every arena, rules taken for what they stand for; none where they are too
+  // many, or where e is made of what is this arena's own. Not for states with kHasToken or kExactKey.
+  std::optional<Hash> portable_hash(Id e);
   // e with the texts of keys and items being read forgotten. Whether one is repeated is then unknown: what depends on
   // it has the flag kUnknownText.
   Id without_texts(Id e);
@@ -327,6 +330,13 @@ class Arena {
   u32 with_seen(u32 seen, u32 text);
   bool item_is_dense(Id e) const;
   Id key_without_text(Id e);
+  struct Fold;  // see portable.cpp
+  bool fold(Id e, Fold& with, Hash& out) const;
+  bool fold_node(Id e, Fold& with, Hash& out) const;
+  bool fold_table(u32 table, Fold& with, Hash& out) const;
+  bool fold_members(Id e, Fold& with, Hash& out) const;
+  void rules_below(Id e, std::vector<u32>& rules) const;
+  std::optional<Hash> rule_hash(u32 rule);
   Id unknown();
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
@@ -411,6 +421,7 @@ class Arena {
   std::unordered_map<u64, Id> derive_memo_;  // of what shares parts; bounded
   std::unordered_map<u64, Id> exact_memo_;   // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
+  std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;
   u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;

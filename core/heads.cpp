@@ -127,14 +127,16 @@ bool MaskBuilder::headed(Id e) {
     head = head_mask(hash_step(Hash{}, static_cast<u64>(mode)), true, true, [&] { return e; });
   } else {
     std::vector<Id> parts;
-    bool portable = true;
+    bool portable = true, ended = false;
     Hash key{1, 1};
-    for (tail = e; arena_.node(tail).kind == Kind::Concat && portable && parts.size() < kMostParts;) {
+    for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostParts;) {
       const Id part = arena_.node(tail).a;
       if (!head_part(part)) break;
       parts.push_back(part);
-      key = hash_step(key, arena_.node(part).hash);
-      portable = !arena_.has(part, kHasRef);  // a rule is where a head ends
+      const auto hash = arena_.portable_hash(part);
+      key = hash_step(key, hash ? *hash : arena_.node(part).hash);
+      portable = portable && hash;
+      ended = arena_.has(part, kHasRef);  // a rule is where a head ends
       tail = arena_.node(tail).b;
     }
     if (parts.empty()) return false;

@@ -243,8 +243,9 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Node& shared = arena.node(canonical);
   const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
-    const bool portable = !arena.has(canonical, kHasRef | kHasToken | kExactKey);
-    std::shared_ptr<const MaskEntry> made = portable ? vocabulary_->cached_mask(shared.hash) : nullptr;
+    std::optional<Hash> key;  // of what other programs may share
+    if (!arena.has(canonical, kHasToken | kExactKey)) key = arena.portable_hash(canonical);
+    std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
       made = build(program, canonical);
       if (arena.has(canonical, kHasToken | kHasRef)) {
@@ -258,7 +259,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
           made = with;
         }
       }
-      if (portable) vocabulary_->cache_mask(shared.hash, made);
+      if (key) vocabulary_->cache_mask(*key, made);
     }
     program.keep(made);
     entry = made.get();

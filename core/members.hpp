@@ -161,4 +161,11 @@ struct JsonParts {
   std::size_t memory() const;
 };
 
+// The memos of portable hashes.
+struct Arena::Fold {
+  std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
+  std::unordered_map<Id, std::optional<Hash>> nodes;
+  std::unordered_map<u32, std::optional<Hash>> tables;
+};
+
 }  // namespace guiderail
