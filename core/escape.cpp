@@ -126,15 +126,15 @@ ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode) {
     out.add_range(0x20, 0x7E);
     return out;
   }
-  bool needs = mode == Escapes::All;
-  for (unsigned b = 0; b < 256; ++b) {
-    if (!inner.has(static_cast<u8>(b))) continue;
-    if (is_raw(static_cast<u8>(b)))
-      out.add(static_cast<u8>(b));
-    else
-      needs = true;
-  }
-  if (needs) out.add('\\');
+  static const ByteSet raw = [] {
+    ByteSet set;
+    for (unsigned b = 0; b < 256; ++b)
+      if (is_raw(static_cast<u8>(b))) set.add(static_cast<u8>(b));
+    return set;
+  }();
+  out = inner;
+  out &= raw;
+  if (mode == Escapes::All || !(out == inner)) out.add('\\');
   return out;
 }
 

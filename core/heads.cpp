@@ -15,38 +15,73 @@ constexpr std::size_t kDense = 64;           // tokens: from here on a bitset
 constexpr std::size_t kMostOwn = 4096;       // heads of one arena
 }  // namespace
 
-// Is e a string, key or item in progress that any character leaves as it is, until its closing quote?
-bool MaskBuilder::endless_string(Id e, Escapes& mode) {
-  if (free_class(e) != raw_characters() || step(e, 'a') != e) return false;
-  for (Id cur = e;;) {
-    const Node& n = arena_.node(cur);
-    switch (n.kind) {
-      case Kind::Concat:
-      case Kind::Distinct:
-      case Kind::Item: cur = n.a; continue;
-      case Kind::Union: cur = arena_.operands(cur)[0]; continue;
-      case Kind::Escaped: mode = static_cast<Escapes>(n.min); return true;
-      case Kind::Key: mode = arena_.key_escapes(cur); return true;
-      default: return false;
+// Strings, keys or items in progress that any character may follow, all with the same escapes; then only their quote.
+bool MaskBuilder::any_string(Id e, std::optional<Escapes>& mode) const {
+  const Node& n = arena_.node(e);
+  auto same = [&](Escapes its) {
+    if (!mode) mode = its;
+    return *mode == its;
+  };
+  auto any = [&](u32 set) { return set != kUnknown && arena_.charset_ptr(set) == CharSet::any(); };
+  switch (n.kind) {
+    case Kind::Concat: return any_string(n.a, mode) && leaves_by_quote(n.a, n.b);
+    case Kind::Union: {
+      for (Id m : arena_.operands(e))
+        if (!any_string(m, mode)) return false;
+      return true;
     }
+    case Kind::Escaped: return n.b == kBetween && any(arena_.endless_class(n.a)) && same(static_cast<Escapes>(n.min));
+    case Kind::Key: return any(arena_.free_key(e)) && same(arena_.key_escapes(e));
+    case Kind::Distinct: {
+      if (!arena_.free_item(e)) return false;
+      Id item = n.a;
+      if (arena_.node(item).kind == Kind::Concat) item = arena_.node(item).a;
+      const Id text = arena_.node(arena_.node(item).a).a;
+      return same(static_cast<Escapes>(arena_.node(text).min));
+    }
+    default: return false;
   }
 }
 
+// The same, where each character leads back to e.
+bool MaskBuilder::endless_string(Id e, Escapes& mode) {
+  std::optional<Escapes> found;
+  if (!any_string(e, found) || step(e, 'a') != e) return false;
+  mode = *found;
+  return true;
+}
+
+// Is e an endless string (1), one that begins with its quote (2), or one with a blank before it or none (3)? 0: no.
+// `loop`: the string in progress.
+u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
+  loop = e;
+  if (endless_string(e, mode)) return 1;
+  ByteSet first = arena_.first(e);
+  if (!first.has('"') || first.count() > 2) return 0;
+  loop = step(e, '"');
+  if (loop == kEmpty || !endless_string(loop, mode)) return 0;
+  if (first.count() == 1) return 2;
+  const Id behind = first.has(' ') ? step(e, ' ') : kEmpty;
+  if (behind == kEmpty || step(behind, '"') != loop) return 0;
+  first = arena_.first(behind);
+  return first.count() == 1 ? 3 : 0;
+}
+
 // Fills `out`; false if that takes more than `most` trie nodes or the head is not of a kind that it can be done for.
-// `endless`: the head is a string in progress, up to and with its closing quote.
-bool MaskBuilder::classify(Id head, bool endless, u32 most, HeadMask& out) {
+// `loop`: the head is a string of any text and goes up to and with the quote that closes this state; or kEmpty.
+bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
   const u32 end = trie_.nodes[0].end;
   std::vector<Id> states(vocabulary_.longest() + 2);
   std::vector<u32> ends;
   std::size_t behind = 0;
   states[0] = head;
   arena_.ensure_row(head);
-  out.nullable = !endless && arena_.nullable(head);
+  out.nullable = loop == kEmpty && arena_.nullable(head);
   u32 visited = 0;
   for (u32 n = 1; n < end;) {
     const TrieNode& t = trie_.nodes[n];
     const Id before = states[trie_.depths[n] - 1u];
-    const bool closes = endless && before == head && t.byte == '"';
+    const bool closes = loop != kEmpty && before == loop && t.byte == '"';
     const Id next = closes ? kEpsilon : step(before, t.byte);
     if (next == kEmpty) {
       n = t.end;
@@ -54,7 +89,7 @@ bool MaskBuilder::classify(Id head, bool endless, u32 most, HeadMask& out) {
     }
     if (++visited > most || arena_.has(next, kUnknownText)) return false;
     if (t.token >= 0) out.tokens.push_back(t.token);
-    if ((closes || (!endless && arena_.nullable(next))) && t.end > n + 1) {
+    if ((closes || (loop == kEmpty && arena_.nullable(next))) && t.end > n + 1) {
       behind += t.end - n;
       if (behind > kMostRest) return false;
       ends.push_back(n);
@@ -79,7 +114,7 @@ bool MaskBuilder::classify(Id head, bool endless, u32 most, HeadMask& out) {
 
 // Null: not known, and not worth it yet. `make`: the head as an expression.
 template <class Make>
-std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const Hash& key, bool portable, bool endless, Make make) {
+std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const Hash& key, bool portable, Id loop, Make make) {
   u32 asked = 0;
   if (portable) {
     if (auto known = vocabulary_.cached_head(key, asked)) return known;
@@ -91,7 +126,7 @@ std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const Hash& key, bool por
   }
   if (asked != 2 && asked % kOften != 0) return nullptr;
   auto made = std::make_shared<HeadMask>();
-  if (!classify(make(), endless, asked == 2 ? kSmallWalk : kUnknown, *made) || arena_.cap_hit()) return nullptr;
+  if (!classify(make(), loop, asked == 2 ? kSmallWalk : kUnknown, *made) || arena_.cap_hit()) return nullptr;
   if (portable)
     vocabulary_.cache_head(key, made);
   else
@@ -121,10 +156,11 @@ bool MaskBuilder::headed(Id e) {
   std::shared_ptr<const HeadMask> head;
   Id tail = kEmpty;
   Escapes mode{};
-  if (endless_string(e, mode)) {
-    tail = step(e, '"');
+  Id loop = kEmpty;
+  if (const u32 way = opens_string(e, mode, loop)) {
+    tail = step(loop, '"');
     if (tail == kEmpty || arena_.has(tail, kUnknownText)) return false;
-    head = head_mask(hash_step(Hash{}, static_cast<u64>(mode)), true, true, [&] { return e; });
+    head = head_mask(hash_step(Hash{way, 0}, static_cast<u64>(mode)), true, loop, [&] { return e; });
   } else {
     std::vector<Id> parts;
     bool portable = true, ended = false;
@@ -140,7 +176,7 @@ bool MaskBuilder::headed(Id e) {
       tail = arena_.node(tail).b;
     }
     if (parts.empty()) return false;
-    head = head_mask(key, portable, false, [&] { return arena_.concat_all(parts); });
+    head = head_mask(key, portable, kEmpty, [&] { return arena_.concat_all(parts); });
   }
   if (!head) return false;
   const Shared shared(*this);

@@ -685,8 +685,18 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   const Node& n = arena_.node(e);
   switch (n.kind) {
     case Kind::Concat: {
-      if (!without_names(n.a, free, rests)) return false;
-      free = arena_.concat(free, arena_.node(e).b);
+      const Id head = n.a, tail = n.b;
+      const Node& h = arena_.node(head);
+      if (h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b) {  // a blank before the key
+        std::string blank;
+        const std::size_t before = rests.size();
+        if (!arena_.is_literal(h.a, &blank) || blank.size() != 1 || !without_names(tail, free, rests)) return false;
+        for (std::size_t i = before, end = rests.size(); i < end; ++i) rests.push_back(blank + rests[i]);
+        free = arena_.concat(head, free);
+        return true;
+      }
+      if (!without_names(head, free, rests)) return false;
+      free = arena_.concat(free, tail);
       return true;
     }
     case Kind::Union: {
@@ -727,9 +737,11 @@ bool MaskBuilder::names(Id e, u32 node) {
   std::sort(rests.begin(), rests.end());
   rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
   visit_free(free, node);
-  const bool covers = free_class(free) == raw_characters();  // then what begins a name is in the mask already
+  Escapes mode{};
+  Id loop = kEmpty;
+  const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
   for (const std::string& rest : rests) {
-    if (covers) {
+    if (any || (raw && rest.find('\\') == std::string::npos)) {  // what begins a name is in the mask already
       u32 end = node;
       for (std::size_t i = 0; i < rest.size() && end != kNoFan; ++i)
         end = vocabulary_.child(end, static_cast<u8>(rest[i]));

@@ -46,10 +46,12 @@ class MaskBuilder {
   void scan(Id e, u32 node);
   bool headed(Id e);
   template <class Make>
-  std::shared_ptr<const HeadMask> head_mask(const Hash& key, bool portable, bool endless, Make make);
+  std::shared_ptr<const HeadMask> head_mask(const Hash& key, bool portable, Id loop, Make make);
   bool head_part(Id part) const;
-  bool classify(Id head, bool endless, u32 most, HeadMask& out);
+  bool classify(Id head, Id loop, u32 most, HeadMask& out);
+  bool any_string(Id e, std::optional<Escapes>& mode) const;
   bool endless_string(Id e, Escapes& mode);
+  u32 opens_string(Id e, Escapes& mode, Id& loop);
   bool structural(Id e, u32 node);
   bool semantic(Id e, u32 node);
   bool in_string(Id e) const;

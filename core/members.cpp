@@ -550,21 +550,23 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   const KeyState key = json_->keys.values[node(e).a];
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
-  if (table.escapes != Escapes::Canonical || !key.quoted || key.at != kBetween) return false;
+  if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
   const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
   if (!closed && (!table.dense || key.remembers())) return false;
-  for (u32 k = key.lo; k < key.hi; ++k)
-    rests.push_back(canonical_spelling(std::string_view(table.names[table.order[k]]).substr(key.depth)) + '"');
-  for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
-    rests.push_back(canonical_spelling(std::string_view(json_->texts.whole(state.seen[k])).substr(key.depth)) + '"');
+  const std::string quote = key.quoted ? "" : "\"";
+  auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
+  for (u32 k = key.lo; k < key.hi; ++k) add(table.names[table.order[k]]);
+  for (u32 k = key.seen_lo; k < key.seen_hi; ++k) add(json_->texts.whole(state.seen[k]));
   free = kEmpty;
   if (closed) return true;
   KeyState bare = key;
   bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
   bare.text = kSomeText;
+  KeyState inside = bare;
+  inside.quoted = true;
   free = key_node(std::move(bare));
-  return free == kEmpty || free_key(free) != kUnknown;
+  return free == kEmpty || free_key(key_node(std::move(inside))) != kUnknown;
 }
 
 // Masks of keys that no name begins with are one mask.
