@@ -27,7 +27,7 @@ from guiderail.constraint import Choice as TextChoice
 from guiderail.constraint import Repetition as RepeatedConstraint
 from guiderail.constraint import Sequence as ConstraintSequence
 from guiderail.errors import CompileError, LimitError, PatternError
-from guiderail.frontends.grammar.build import NEVER, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.build import EMPTY, NEVER, TRAP, Fold, choice, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
     Characters,
     Choice,
@@ -228,18 +228,30 @@ def _productive_by(
     return productive
 
 
-def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts) -> Rules:
-    """The productive rules without the alternatives that can never finish."""
+def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps: bool = False) -> Rules:
+    """The productive rules without the alternatives that can never finish.
+
+    With ``traps``, what such an alternative begins with is kept, up to ``TRAP``: to a lexer that knows what may come
+    next, it may.
+    """
     alive = _productive_by(rules, productive, facts)
 
     def prune(e: Expression, kids: list[Expression]) -> Expression:
         if isinstance(e, Sequence):
+            if TRAP in kids:
+                at = kids.index(TRAP)
+                return sequence([*kids[:at], TRAP]) if at and NEVER not in kids[:at] else TRAP
             return e if all(map(_same, kids, e.parts)) else sequence(kids)
         if isinstance(e, Choice):
-            return e if all(map(_same, kids, e.parts)) else choice(kid for kid in kids if kid is not NEVER)
+            if all(map(_same, kids, e.parts)):
+                return e
+            left = [kid for kid in kids if kid is not NEVER and kid != TRAP]
+            return choice(left) if left or TRAP not in kids else TRAP
         if isinstance(e, Repetition):
+            if kids[0] == TRAP and e.min == 0:
+                return EMPTY
             return e if kids[0] is e.item else repetition(kids[0], e.min, e.max)
-        return e if alive(e, []) else NEVER
+        return e if alive(e, []) else TRAP if traps and isinstance(e, Name) else NEVER
 
     fold = Fold(prune)
     return {name: fold(body) for name, body in rules.items() if name in productive}

@@ -14,12 +14,14 @@ from guiderail.frontends.grammar.syntax import (
     Text,
 )
 
-__all__ = ["EMPTY", "NEVER", "Fold", "children", "choice", "names", "repetition", "sequence"]
+__all__ = ["EMPTY", "NEVER", "TRAP", "Fold", "children", "choice", "names", "repetition", "sequence"]
 
 EMPTY = Text("")
 """The empty text."""
 
 NEVER = Choice(())
+TRAP = Name("\0never")
+"""Behind terminals of a grammar with a lexer: they compete there for lexemes, and nothing can come behind them."""
 """No text at all."""
 
 _SHORT = 64

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.analysis import ConstraintFacts, components, left_names, nullable_by, nullable_rules
-from guiderail.frontends.grammar.build import Fold, names
+from guiderail.frontends.grammar.build import TRAP, Fold, names
 from guiderail.frontends.grammar.prepare import Prepared
 from guiderail.frontends.grammar.syntax import (
     Characters,
@@ -69,9 +69,54 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
         indentation = (*marks, opening, closing, rule.tab, rule.strict_tabs, rule.final_newline)
     before = b"\n" if rule is not None and rule.initial_newline else b""
     ignored = sorted(place[name] for name in lexer.ignore)
-    number = b.lexer(terminals, ignored, indentation, before)
+    traps = sorted(place[name] for name in _before_traps(prepared.rules) if name in place)
+    number = b.lexer(terminals, ignored, indentation, before, traps)
     symbols = {name: b.terminal(number, at) for name, at in place.items()}
+    symbols[TRAP.name] = b.never(number)
     return b.lexed(number, _Lowering(prepared.rules, b, symbols).run(prepared.start))
+
+
+def _before_traps(rules: dict[str, Expression]) -> set[str]:
+    """The terminals that may stand right in front of a trap."""
+    facts = ConstraintFacts()
+    nullable = Fold(nullable_by(nullable_rules(rules, facts), facts))
+    found: set[str] = set()
+    seen: set[int] = set()
+    ends: list[Expression] = []  # what stands there
+
+    def add_ends(parts: Iterable[Expression]) -> None:
+        for part in parts:
+            ends.append(part)
+            if not nullable(part):
+                return
+
+    work: list[Expression] = list(rules.values())
+    while work:
+        e = work.pop()
+        if isinstance(e, Sequence):
+            for at, part in enumerate(e.parts):
+                if part == TRAP:
+                    add_ends(reversed(e.parts[:at]))
+        if isinstance(e, Sequence | Choice):
+            work.extend(e.parts)
+        elif isinstance(e, Repetition):
+            work.append(e.item)
+    while ends:
+        e = ends.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        if isinstance(e, Name):
+            found.add(e.name)
+            if e.name in rules:
+                ends.append(rules[e.name])
+        elif isinstance(e, Sequence):
+            add_ends(reversed(e.parts))
+        elif isinstance(e, Choice):
+            ends.extend(e.parts)
+        elif isinstance(e, Repetition):
+            ends.append(e.item)
+    return found
 
 
 class _Measure:

@@ -106,7 +106,7 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     reachable = reachable_rules(rules, grammar.start)
     unproductive = tuple(name for name in own if name not in productive)
     unreachable = tuple(name for name in own if name not in reachable | grammar.written_out)
-    rules = pruned(rules, productive, facts)
+    rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)
     keep = reachable_rules(rules, grammar.start)
     rules = {name: body for name, body in rules.items() if name in keep}
     rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules)

@@ -208,8 +208,6 @@ class _Reader:
             )
         try:
             rules, terminals = self.expand(grammar)
-            if str(UNBOUNDED) not in self.rewritten.text:
-                grammar.compile([self.start], self.kept())
         except (errors.LarkError, re.error) as error:
             raise self.translated(_cause(error), False) from error
         self.definitions = {t.name: t for t in terminals}
