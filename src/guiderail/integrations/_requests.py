@@ -1,0 +1,263 @@
+"""What an engine's requests ask for, compiled once and shared.
+
+Serving engines hand a constraint over as a kind and a text. A :class:`GuideStore` makes guides of them: those asked for
+last are kept, requests that ask for the same at the same time wait for one compilation, and one that takes too long is
+given up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail.bitmask import allocate_token_bitmask
+from guiderail.constraint import Constraint, choice
+from guiderail.errors import CompileError, LimitError
+from guiderail.guide import Guide, compile
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["KINDS", "Asked", "GuideStore", "compile_seconds", "constraint_of", "grammar_of", "within"]
+
+KINDS = ("json", "json_object", "regex", "grammar", "choice", "structural_tag")
+_SECONDS = "GUIDERAIL_COMPILE_SECONDS"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A constraint as a request describes it.
+
+    Attributes:
+        kind: one of ``KINDS``.
+        text: a JSON Schema, a pattern, a grammar, a JSON list of texts, a structural tag; empty for ``json_object``.
+        compact: JSON without white space between its parts.
+    """
+
+    kind: str
+    text: str
+    compact: bool = False
+
+
+def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
+    """The constraint that a request describes; may take long.
+
+    Args:
+        asked: what it says.
+        vocabulary: of the model, whose special tokens a structural tag may name.
+
+    Raises:
+        GuiderailError: it is malformed, or nothing can be written under it.
+    """
+    if asked.kind in ("json", "json_object"):
+        from guiderail.frontends.json_schema import json_schema
+
+        schema: Any = asked.text if asked.kind == "json" else {"type": "object"}
+        return json_schema(schema, property_order="declared", layout="compact" if asked.compact else "flexible")
+    if asked.compact:
+        raise CompileError(
+            f"JSON without white space can be asked for with a schema only, not with {asked.kind!r}", code="bad-option"
+        )
+    if asked.kind == "regex":
+        from guiderail.frontends.regex import regex
+
+        return regex(asked.text)
+    if asked.kind == "grammar":
+        return grammar_of(asked.text)
+    if asked.kind == "choice":
+        return choice(_texts(asked.text))
+    if asked.kind == "structural_tag":
+        from guiderail.frontends.tools import structural_tag
+
+        return structural_tag(asked.text, vocabulary=vocabulary)
+    raise CompileError(f"the kind of a constraint is one of {', '.join(KINDS)}, not {asked.kind!r}", code="bad-option")
+
+
+def grammar_of(text: str) -> Constraint:
+    """The constraint of a grammar in Lark, GBNF (XGrammar's EBNF) or EBNF, told apart by what it looks like.
+
+    What would be two things is read as GBNF, which is what serving engines mean by ``::=``.
+
+    Raises:
+        GuiderailError: it is malformed.
+    """
+    from guiderail.frontends.grammar import grammar
+
+    try:
+        return grammar(text)
+    except CompileError as error:
+        if error.code != "grammar-notation" or "::=" not in text:
+            raise
+    return grammar(text, syntax="gbnf")
+
+
+def _texts(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CompileError(f"the choices are not a JSON list: {error}", code="not-a-constraint") from None
+    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+        raise CompileError("the choices are a list of at least one text, and of nothing else", code="not-a-constraint")
+    return found
+
+
+def compile_seconds() -> float:
+    """How long a constraint may take, from the environment (``GUIDERAIL_COMPILE_SECONDS``); 30 by default.
+
+    Raises:
+        CompileError: the variable holds no positive number.
+    """
+    given = os.environ.get(_SECONDS, "30")
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise CompileError(f"{_SECONDS} is a positive number of seconds, not {given!r}", code="bad-option")
+    return seconds
+
+
+class _Interrupted(BaseException):
+    """Raised in a thread that has taken too long; no ``except Exception`` on the way may hold it up."""
+
+
+def within(seconds: float, function: Callable[[], Any]) -> Any:
+    """What a function returns or raises that runs on another thread, interrupted after so many seconds.
+
+    Python code stops at once, native code when its call returns (calls of the core are bounded by ``max_nodes`` and
+    ``fuel``); the caller does not wait for that.
+
+    Raises:
+        LimitError: ``compile-timeout``.
+    """
+    result: Future[Any] = Future()
+    lock, over = threading.Lock(), False
+
+    def run() -> None:
+        nonlocal over
+        try:
+            try:
+                value, error = function(), None
+            except Exception as raised:
+                value, error = None, raised
+            with lock:
+                over = True
+        except _Interrupted:
+            return
+        if error is None:
+            result.set_result(value)
+        else:
+            result.set_exception(error)
+
+    thread = threading.Thread(target=run, name="guiderail-compile", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    with lock:
+        late = not over
+        if late and thread.ident is not None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Interrupted))
+    if late:
+        raise LimitError(
+            f"the constraint was not compiled within {seconds:g} seconds; simplify it, or raise {_SECONDS}",
+            code="compile-timeout",
+        )
+    return result.result()
+
+
+class GuideStore:
+    """Guides by what was asked for. Safe to use from many threads at once.
+
+    Args:
+        vocabulary: returns the vocabulary; called once, when the first guide is asked for (or by :meth:`warm`).
+        max_guides: how many are kept, those asked for last.
+        max_bytes: how many bytes they may hold together, as ``Guide.memory_size_bytes`` counts; the one asked for last
+            is kept in any case.
+    """
+
+    def __init__(
+        self, vocabulary: Callable[[], Vocabulary], *, max_guides: int = 512, max_bytes: int = 512 << 20
+    ) -> None:
+        self._make = vocabulary
+        self._vocabulary: Vocabulary | None = None
+        self._max_guides, self._max_bytes = max_guides, max_bytes
+        self._guides: OrderedDict[Asked, Guide] = OrderedDict()
+        self._running: dict[Asked, Future[Guide]] = {}
+        self._lock = threading.Lock()
+        self._vocabulary_lock = threading.Lock()
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary, made when it is first used."""
+        with self._vocabulary_lock:
+            if self._vocabulary is None:
+                self._vocabulary = self._make()
+            return self._vocabulary
+
+    def warm(self) -> None:
+        """Makes the vocabulary, and the masks that most JSON shares, before anyone waits for them."""
+        self.guide(Asked("json_object", ""))
+
+    def guide(self, asked: Asked) -> Guide:
+        """The guide of what is asked for, with the mask of its beginning.
+
+        Raises:
+            GuiderailError: it is malformed, nothing can be written under it, or it takes too long (see
+                :func:`compile_seconds`).
+        """
+        with self._lock:
+            known = self._guides.get(asked)
+            if known is not None:
+                self._guides.move_to_end(asked)
+                return known
+            running = self._running.get(asked)
+            if running is None:
+                mine = self._running[asked] = Future()
+        if running is not None:
+            return running.result()
+        try:
+            seconds = compile_seconds()
+            vocabulary = self.vocabulary
+
+            def work() -> Guide:
+                guide = compile(constraint_of(asked, vocabulary), vocabulary, cache=False)
+                # The first mask of a constraint is often its dearest: it is made here, where only this request waits.
+                guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
+                return guide
+
+            guide: Guide = within(seconds, work)
+        except BaseException as error:
+            with self._lock:
+                del self._running[asked]
+            mine.set_exception(error)
+            raise
+        with self._lock:
+            self._guides[asked] = guide
+            del self._running[asked]
+            dropped = self._make_room()
+        mine.set_result(guide)
+        del dropped  # freed without the lock
+        return guide
+
+    def _make_room(self) -> Sequence[Guide]:
+        dropped = []
+        sizes = {asked: guide.memory_size_bytes() for asked, guide in self._guides.items()}
+        total = sum(sizes.values())
+        while len(self._guides) > 1 and (len(self._guides) > self._max_guides or total > self._max_bytes):
+            asked, guide = self._guides.popitem(last=False)
+            total -= sizes[asked]
+            dropped.append(guide)
+        return dropped
+
+    def clear(self) -> None:
+        """Forgets all guides."""
+        with self._lock:
+            dropped = list(self._guides.values())
+            self._guides.clear()
+        del dropped  # freed without the lock

@@ -1,0 +1,242 @@
+"""What is changed in vLLM, which has no registry of structured-output backends.
+
+| place | change |
+|---|---|
+| ``StructuredOutputsConfig`` | its ``backend`` may be ``"guiderail"``, with ``disable_any_whitespace`` |
+| ``SamplingParams._validate_structured_outputs`` | compiles what a request asks for; failures are 400 |
+| ``StructuredOutputManager.__init__`` | makes the vocabulary at once, on the manager's executor |
+| ``StructuredOutputManager.grammar_init`` | makes the backend when the first request asks for guiderail |
+| ``StructuredOutputManager._create_grammar`` | hands the options of a request over, not only its text |
+| checks of structural tags when a request is read | left to the above: they ask XGrammar, whatever the backend |
+| offline beam search | makes the backend, too |
+
+Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so that a vLLM of
+another shape is left whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from guiderail.errors import CompileError, GuiderailError
+
+__all__ = ["NAME", "apply", "takes_auto"]
+
+NAME = "guiderail"
+_AUTO = "GUIDERAIL_VLLM_AUTO"
+_done: set[str] = set()  # what was changed in this process
+_configured: set[str] = set()  # holds NAME once an engine of this process has it as its backend
+
+
+def takes_auto() -> bool:
+    """Whether guiderail stands for vLLM's default backend, ``"auto"``: ``GUIDERAIL_VLLM_AUTO`` is set to 1."""
+    return os.environ.get(_AUTO, "0") not in ("", "0")
+
+
+def _serves(backend: str | None) -> bool:
+    return backend == NAME or (backend == "auto" and takes_auto())
+
+
+def apply() -> None:
+    """Changes vLLM in this process; what was changed before stays as it is.
+
+    Raises:
+        CompileError: ``engine-version``: this vLLM has not what is to be changed.
+    """
+    if not _done:
+        try:
+            _core()
+        except (ImportError, AttributeError, KeyError, TypeError) as error:
+            raise CompileError(
+                f"this version of vLLM is not known to guiderail, which cannot be its structured-output backend "
+                f"({type(error).__name__}: {error}); install vllm 0.32 or a newer guiderail",
+                code="engine-version",
+            ) from error
+        _done.add("core")
+    _patch_loaded()
+
+
+def _patch_loaded() -> None:
+    """Changes modules of front ends, which only some processes load."""
+    for name, change in {
+        "vllm.entrypoints.generate.beam_search.offline": _patch_beams,
+        "vllm.entrypoints.generate.base.protocol": _patch_protocol,
+    }.items():
+        if name not in _done and name in sys.modules and change(sys.modules[name]):
+            _done.add(name)
+
+
+def _core() -> None:
+    from pydantic.dataclasses import rebuild_dataclass
+    from vllm.config import structured_outputs as config_module
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    config = config_module.StructuredOutputsConfig
+    validate = SamplingParams._validate_structured_outputs
+    begin, grammar_init = StructuredOutputManager.__init__, StructuredOutputManager.grammar_init
+    create = StructuredOutputManager._create_grammar
+    validators = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
+    known = typing.get_args(config_module.StructuredOutputsBackend)
+    if "auto" not in known:
+        raise TypeError("the names of the backends are not where they were")
+
+    wider = typing.Literal.__getitem__((*known, NAME))
+    config_module.StructuredOutputsBackend = wider
+    config.__annotations__["backend"] = wider
+    config.__dataclass_fields__["backend"].type = wider
+    validators.func = _config_validator(validators.func)
+    rebuild_dataclass(config, force=True)
+    SamplingParams._validate_structured_outputs = _validator(validate)
+    StructuredOutputManager.__init__ = _manager_init(begin)
+    StructuredOutputManager.grammar_init = _grammar_init(grammar_init)
+    StructuredOutputManager._create_grammar = _create_grammar(create)
+
+
+def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @functools.wraps(original)
+    def check(self: Any) -> Any:
+        if _serves(self.backend):
+            _configured.add(NAME)
+            _patch_loaded()
+            if not self.disable_additional_properties:
+                return self
+        return original(self)
+
+    return check
+
+
+def _validator(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def validate(self: Any, model_config: Any, structured_outputs_config: Any, tokenizer: Any) -> None:
+        given = self.structured_outputs
+        if given is None or structured_outputs_config is None or not _serves(structured_outputs_config.backend):
+            return original(self, model_config, structured_outputs_config, tokenizer)
+        _check(given, model_config, structured_outputs_config, tokenizer)
+        return None
+
+    return validate
+
+
+def _check(given: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """Refuses what cannot be served, in the words of whoever found it."""
+    from vllm.exceptions import VLLMValidationError
+    from vllm.sampling_params import check_json_nesting
+
+    from guiderail.integrations.vllm import asked_of, store_of
+
+    if getattr(model_config, "is_diffusion", False):
+        raise VLLMValidationError("Structured outputs are not yet supported for diffusion language models.")
+    if tokenizer is None:
+        raise VLLMValidationError("Structured outputs need a tokenizer: they do not go with 'skip_tokenizer_init'.")
+    if given._backend not in (None, NAME):
+        raise VLLMValidationError(
+            f"The backend is chosen for the server ({NAME}), not by a request ({given._backend})."
+        )
+    if given.json_object is False:
+        raise VLLMValidationError("structured_outputs.json_object must be True if set; omit it for free text")
+    check_json_nesting(given.json)
+    check_json_nesting(given.structural_tag, structural_tag=True)
+    given.__post_init__()  # one kind, and one only
+    try:
+        store_of(tokenizer, model_config.get_vocab_size()).guide(asked_of(given, compact=config.disable_any_whitespace))
+    except GuiderailError as error:
+        raise VLLMValidationError(f"structured_outputs: {error}") from error
+    given._backend = NAME
+    given._backend_was_auto = config.backend == "auto"
+
+
+def _manager_init(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def begin(self: Any, vllm_config: Any) -> None:
+        original(self, vllm_config)
+        if _serves(vllm_config.structured_outputs_config.backend) and hasattr(self, "tokenizer"):
+            self.executor.submit(_backend(self).store.warm)
+
+    return begin
+
+
+def _backend(manager: Any) -> Any:
+    from guiderail.integrations.vllm import GuiderailBackend
+
+    config = manager.vllm_config
+    return GuiderailBackend(config, tokenizer=manager.tokenizer, vocab_size=config.model_config.get_vocab_size())
+
+
+def _grammar_init(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def grammar_init(self: Any, request: Any) -> None:
+        asked = request.structured_output_request
+        if asked is not None and self.backend is None and asked.params._backend == NAME:
+            self.backend = _backend(self)
+        original(self, request)
+
+    return grammar_init
+
+
+def _create_grammar(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def create(self: Any, request: Any) -> Any:
+        from guiderail.integrations.vllm import GuiderailBackend, asked_of, logger
+
+        if not isinstance(self.backend, GuiderailBackend):
+            return original(self, request)
+        params = request.sampling_params
+        stops = params.all_stop_token_ids if params is not None else None
+        try:
+            asked = asked_of(request.structured_output_request.params, compact=self.backend.compact)
+            return self.backend.compile_asked(asked, stops)
+        except Exception:
+            logger.exception("request %s: its constraint cannot be compiled", request.request_id)
+            raise
+
+    return create
+
+
+def _patch_protocol(module: Any) -> bool:
+    original = getattr(module, "validate_structural_tag_payload", None)
+    if original is None:  # the module is being loaded now, or is of another vLLM, in which XGrammar checks tags as well
+        return False
+
+    @functools.wraps(original)
+    def validate(payload: Any, *, parameter: str) -> None:
+        if NAME not in _configured or not isinstance(payload, str) or not payload:
+            original(payload, parameter=parameter)
+
+    module.validate_structural_tag_payload = validate
+    return True
+
+
+def _patch_beams(module: Any) -> bool:
+    found = False
+    for owner in vars(module).values():
+        original = vars(owner).get("_init_beam_search_structured_output") if isinstance(owner, type) else None
+        if original is not None:
+            owner._init_beam_search_structured_output = _init_beams(original)
+            found = True
+    return found
+
+
+def _init_beams(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def begin(self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
+        config = self.llm_engine.vllm_config
+        settings = config.structured_outputs_config
+        if settings is None or not _serves(structured_outputs._backend or settings.backend):
+            return original(self, structured_outputs, tokenizer)
+        from vllm.v1.structured_output.request import get_structured_output_key
+
+        from guiderail.integrations.vllm import GuiderailBackend
+
+        _check(structured_outputs, self.model_config, settings, tokenizer)
+        if structured_outputs.disable_any_whitespace and not settings.disable_any_whitespace:
+            raise ValueError("beam search knows disable_any_whitespace as a setting of the engine, not of a request")
+        backend = GuiderailBackend(config, tokenizer=tokenizer, vocab_size=self.model_config.get_vocab_size())
+        return backend, get_structured_output_key(structured_outputs), backend.allocate_token_bitmask(1)
+
+    return begin

