@@ -26,6 +26,7 @@ Id Arena::raw_concat(Id head, Id tail) {
   absorb(d, tail, false);
   if (h.kind == Kind::Greedy) d.flags |= kSearch;
   if (has(head, kNullable) && has(tail, kNullable)) d.flags |= kNullable;
+  if (has(head, kBarren) || has(tail, kBarren)) d.flags |= kBarren;
   d.shortest = add_sat(h.shortest, t.shortest);
   d.longest = add_sat(h.longest, t.longest);
   d.hash = hash_step(hash_step(d.hash, h.hash), t.hash);
@@ -105,6 +106,7 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
   absorb(d, e, true);
   if (max != kInf && max > 8) d.flags |= kBigRepeat;
   if (min > 8) d.flags |= kBigRepeat;
+  if (min > 0 && has(e, kBarren)) d.flags |= kBarren;
   if (n.kind != Kind::Class && ((max != kInf && max > kFewGroups) || min > kFewGroups)) d.flags |= kBigGroup;
   if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
   d.shortest = mul_sat(n.shortest, min);
@@ -139,12 +141,13 @@ Id Arena::repeat_less(Id e) {
 Id Arena::make_list(Kind kind, const std::vector<Id>& sorted) {
   Draft d = draft(kind);
   Hash sum;
-  bool all_null = true, any_null = false;
+  bool all_null = true, any_null = false, all_barren = kind == Kind::Union;
   d.shortest = kind == Kind::Union ? kInf : 0;
   d.longest = kind == Kind::Union ? 0 : kInf;
   for (Id e : sorted) {
     const Node& n = node(e);
     absorb(d, e, true);
+    all_barren = all_barren && has(e, kBarren);
     // order in the list is by id, which differs between arenas: combine commutatively
     sum.lo += mix64(n.hash.lo);
     sum.hi += mix64(n.hash.hi ^ 0x5851f42d4c957f2dULL);
@@ -159,6 +162,7 @@ Id Arena::make_list(Kind kind, const std::vector<Id>& sorted) {
   }
   if (kind == Kind::And) d.flags |= kSearch;
   if (kind == Kind::And ? all_null : any_null) d.flags |= kNullable;
+  if (all_barren) d.flags |= kBarren;
   d.hash = hash_step(hash_step(d.hash, sum), sorted.size());
   d.list = sorted;
   d.has_list = true;

@@ -90,6 +90,7 @@ enum Flag : u32 {
   kFiniteItem = 16384,   // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,    // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,  // what follows depends on a text that was forgotten (canonical)
+  kBarren = 262144,      // over terminals: only leads to what never comes
   kHasScan = 131072,     // holds a Scan: what is left of its grammar is cut short in its canonical form
   kExactKey = 8192,      // begins with a key or item that remembers its text (see canonical)
 };

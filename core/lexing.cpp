@@ -103,6 +103,7 @@ Id Arena::symbols_of(const ByteSet& set, bool textless) {
   d.hash = h;
   d.shortest = textless ? 0 : 1;
   d.longest = 1;
+  if (set == never_set()) d.flags |= kBarren;
   return intern(d);
 }
 
@@ -287,7 +288,7 @@ Id Arena::advance(u32 lexer_id, Id parse, u32 terminal) {
   Id out = lex_->lexers[lexer_id].wide()
                ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
                : derive(parse, static_cast<u8>(terminal));
-  if (!nullable(out) && first(out) == never_set()) out = kEmpty;
+  if (has(out, kBarren)) out = kEmpty;
   if (frozen_) lex_->advances.emplace(key, out);
   return out;
 }

@@ -27,7 +27,7 @@ from guiderail.constraint import Choice as TextChoice
 from guiderail.constraint import Repetition as RepeatedConstraint
 from guiderail.constraint import Sequence as ConstraintSequence
 from guiderail.errors import CompileError, LimitError, PatternError
-from guiderail.frontends.grammar.build import EMPTY, NEVER, TRAP, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.build import NEVER, TRAP, Fold, choice, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
     Characters,
     Choice,
@@ -231,16 +231,18 @@ def _productive_by(
 def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps: bool = False) -> Rules:
     """The productive rules without the alternatives that can never finish.
 
-    With ``traps``, what such an alternative begins with is kept, up to ``TRAP``: to a lexer that knows what may come
-    next, it may.
+    With ``traps`` such alternatives are kept, up to where they cannot go on, and end in ``TRAP``: to a lexer that knows
+    what may come next, what they begin with may.
     """
     alive = _productive_by(rules, productive, facts)
+    inside: set[str] = set()  # rules that can never finish, being put in the place of their names
+    trapped: dict[str, Expression] = {}
 
     def prune(e: Expression, kids: list[Expression]) -> Expression:
         if isinstance(e, Sequence):
-            if TRAP in kids:
-                at = kids.index(TRAP)
-                return sequence([*kids[:at], TRAP]) if at and NEVER not in kids[:at] else TRAP
+            if traps and any(barren(kid) for kid in kids):
+                at = next(i for i, kid in enumerate(kids) if barren(kid))
+                return NEVER if NEVER in kids[: at + 1] else sequence(kids[: at + 1])
             return e if all(map(_same, kids, e.parts)) else sequence(kids)
         if isinstance(e, Choice):
             if all(map(_same, kids, e.parts)):
@@ -248,13 +250,31 @@ def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps:
             left = [kid for kid in kids if kid is not NEVER and kid != TRAP]
             return choice(left) if left or TRAP not in kids else TRAP
         if isinstance(e, Repetition):
-            if kids[0] == TRAP and e.min == 0:
-                return EMPTY
             return e if kids[0] is e.item else repetition(kids[0], e.min, e.max)
-        return e if alive(e, []) else TRAP if traps and isinstance(e, Name) else NEVER
+        if alive(e, []):
+            return e
+        return trap(e.name) if traps and isinstance(e, Name) and e.name in rules else NEVER
+
+    def trap(name: str) -> Expression:
+        if name in inside:
+            return TRAP
+        if name not in trapped:
+            inside.add(name)
+            trapped[name] = Fold(prune)(rules[name])
+            inside.remove(name)
+        return trapped[name]
 
     fold = Fold(prune)
     return {name: fold(body) for name, body in rules.items() if name in productive}
+
+
+def barren(e: Expression) -> bool:
+    """Whether every way through ``e`` ends in ``TRAP``."""
+    if isinstance(e, Sequence):
+        return barren(e.parts[-1])
+    if isinstance(e, Choice):
+        return bool(e.parts) and all(map(barren, e.parts))
+    return barren(e.item) if isinstance(e, Repetition) and e.min else e == TRAP
 
 
 def _same(a: Expression, b: Expression) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
-from guiderail.frontends.grammar.analysis import ConstraintFacts, components, left_names, nullable_by, nullable_rules
+from guiderail.frontends.grammar.analysis import ConstraintFacts, barren, components, left_names, nullable_by, nullable_rules
 from guiderail.frontends.grammar.build import TRAP, Fold, names
 from guiderail.frontends.grammar.prepare import Prepared
 from guiderail.frontends.grammar.syntax import (
@@ -95,7 +95,7 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
         e = work.pop()
         if isinstance(e, Sequence):
             for at, part in enumerate(e.parts):
-                if part == TRAP:
+                if barren(part):
                     add_ends(reversed(e.parts[:at]))
         if isinstance(e, Sequence | Choice):
             work.extend(e.parts)
