@@ -21,7 +21,7 @@ GROUPS: list[tuple[str, str]] = [
     ("Compiling and matching", r"guiderail\.(guide|matcher|token_automaton)"),
     ("Vocabularies", r"guiderail\.vocabulary"),
     ("Bitmasks", r"guiderail\.bitmask"),
-    ("Generating", r"guiderail\.(generation|decoding|streams|models|sampling)"),
+    ("Generating", r"guiderail\.(generation|decoding|inspect|streams|models|sampling)"),
     ("Errors", r"guiderail\.errors"),
 ]
 
@@ -100,7 +100,7 @@ def main() -> None:
         value = getattr(gr, name)
         home = getattr(value, "__module__", "") or ""
         if isinstance(value, types.ModuleType):
-            home = "guiderail.constraint"
+            home = "guiderail.constraint" if name == "patterns" else value.__name__
         title = next((title for title, pattern in GROUPS if re.match(pattern, home)), "More")
         groups[title].append(name)
     parts = ["# Reference\n\nEvery public name, as `import guiderail as gr` gives it. Made by `make docs`."]

@@ -8,7 +8,7 @@ import typing as _typing
 from importlib import import_module as _import_module
 
 if _typing.TYPE_CHECKING:
-    from guiderail import patterns
+    from guiderail import inspect, patterns
     from guiderail.bitmask import (
         allocate_token_bitmask,
         apply_token_bitmask,
@@ -157,6 +157,7 @@ __all__ = [
     "generations",
     "grammar",
     "image",
+    "inspect",
     "json_schema",
     "literal",
     "load_model",
@@ -300,8 +301,8 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name == "patterns":
-        return _import_module("guiderail.patterns")
+    if name in ("inspect", "patterns"):
+        return _import_module(f"guiderail.{name}")
     if name in _MODULE_OF:
         value = globals()[name] = getattr(_import_module(_MODULE_OF[name]), name)
         return value

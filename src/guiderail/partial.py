@@ -161,6 +161,33 @@ class PartialJson:
         return pointer(self.frames[-1].path) if self.frames else None
 
     @property
+    def place(self) -> tuple[Path, str]:
+        """The path of what comes next, and what that is.
+
+        ``"value"``: the first character of that value; ``"item"``: that, or the end of its array; ``"key"``: a key of
+        that object (in it, or its first character); ``"first-key"``: that, or the end of the object; ``"colon"``:
+        what stands before that value; ``"after"``: what stands behind a member or item of that container;
+        ``"string"``, ``"number"``, ``"word"``: the rest of that value; ``"end"``: nothing but white space.
+        """
+        state = self._state
+        top = self.frames[-1] if self.frames else None
+        if top is None or state is _State.END:
+            names = {_State.STRING: "string", _State.NUMBER: "number", _State.WORD: "word", _State.END: "end"}
+            return None, names.get(state, "value")
+        if state in (_State.VALUE, _State.FIRST_ITEM):
+            key = len(top.container) if isinstance(top.container, list) else top.key
+            return (top.path, key), "value" if state is _State.VALUE else "item"
+        if state is _State.FIRST_KEY:
+            return top.path, "first-key"
+        if state is _State.KEY or (state is _State.STRING and self._is_key):
+            return top.path, "key"
+        if state is _State.AFTER:
+            return top.path, "after"
+        if state is _State.COLON:
+            return self._here(), "colon"
+        return self._here(), {_State.STRING: "string", _State.NUMBER: "number"}.get(state, "word")
+
+    @property
     def open_string(self) -> bool:
         """Whether a string (not a key) is being written and shown."""
         return self._state is _State.STRING and not self._is_key and self._growing_strings

@@ -1,8 +1,10 @@
-"""``guiderail explain``: what may come next, with and without the constraint, by the model's own probabilities."""
+"""``guiderail explain``: what may come next, with and without the constraint, by the model's own probabilities; or a
+whole text, token by token, as a page or as JSON."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -21,9 +23,17 @@ from guiderail.cli._options import (
     SchemaOption,
     SearchOption,
     TypeOption,
+    VocabularyOption,
     build_constraint,
+    load_vocabulary,
 )
 from guiderail.errors import CompileError
+
+if TYPE_CHECKING:
+    from guiderail.constraint import Constraint
+    from guiderail.inspect import Record
+
+_LOOK = "A whole text, token by token"
 
 
 def explain_command(
@@ -48,17 +58,49 @@ def explain_command(
     no_model: Annotated[
         bool, typer.Option("--no-model", help="No probabilities: what may come next in words and examples.")
     ] = False,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Rows of the table.")] = 15,
+    top: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Tokens to show: rows of the table (15), of a table of a page (8)."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=_LOOK, help="Write a page that shows why each token came."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", rich_help_panel=_LOOK, help="Write the same as JSON; - is stdout.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="Look at this text; by default the model writes one."),
+    ] = None,
+    vocabulary: VocabularyOption = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="The system message.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="The most tokens to write (256).")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", rich_help_panel=_LOOK, help="0, as by default: the most likely token.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="Makes sampling repeatable.")
+    ] = None,
 ) -> None:
-    r"""Show the next tokens with and without a constraint.
+    r"""Show the next tokens with and without a constraint, or a whole text token by token.
 
     For each token: its probability by the model alone, whether the constraint allows it, and its probability after
     the others are removed. Below stands the probability that the constraint removed in all.
+
+    With `--html` or `--json`, a whole text: at each token what was allowed, what the model would rather have written,
+    the probability removed, and where in the schema, the pattern or the grammar it stands.
 
     **Examples**
 
     - `guiderail explain --pattern date --prompt "When did Apollo 11 land?" --prefix 19`
     - `guiderail explain --regex "(yes|no)( \w+)?" --prefix y --no-model`
+    - `guiderail explain --schema person.json --prompt "Describe Ada Lovelace." --html why.html`
+    - `guiderail explain --schema person.json --text '{"name": 1}' --no-model --html why.html`
     """
     constraint = build_constraint(
         regex,
@@ -74,13 +116,78 @@ def explain_command(
         layout=layout,
         property_order=property_order,
     )
+    if html is not None or json is not None:
+        if prefix:
+            raise CompileError("--prefix is for the next tokens; a whole text is given by --text", code="bad-option")
+        writing = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
+        asking = {"prompt": prompt, "chat": chat, "system": system}
+        record = _record(constraint, text, model, no_model, vocabulary, top or 8, asking, writing)
+        _write(record, html, json)
+        return
+    whole = {"--text": text, "--vocabulary": vocabulary, "--system": system, "--max-tokens": max_tokens,
+             "--temperature": temperature, "--seed": seed}  # fmt: skip
+    for name, value in whole.items():
+        if value is not None:
+            raise CompileError(f"{name} goes with --html or --json", code="bad-option")
     explanation = constraint.explain(prefix)
     if no_model or not explanation.valid:
         if no_model and (model is not None or prompt):
             raise CompileError("--no-model does not go with --model or --prompt", code="bad-option")
         print(explanation)
         raise typer.Exit(0 if explanation.valid else 1)
-    _table(constraint, prefix, prompt, chat, model, top)
+    _table(constraint, prefix, prompt, chat, model, top or 15)
+
+
+def _record(
+    constraint: Constraint,
+    text: str | None,
+    model: str | None,
+    no_model: bool,
+    vocabulary: str | None,
+    top: int,
+    asking: dict[str, Any],
+    writing: dict[str, Any],
+) -> Record:
+    """What the model writes, or what is to be said about a given text."""
+    from guiderail.inspect import record, replay
+    from guiderail.models import load_model
+
+    said = [f"--{name.replace('_', '-')}" for name, value in writing.items() if value is not None]
+    if no_model:
+        if text is None:
+            raise CompileError("--no-model needs --text: without a model, nobody writes one", code="bad-option")
+        if model is not None or asking["prompt"] or asking["system"] is not None:
+            raise CompileError("--no-model does not go with --model, --prompt or --system", code="bad-option")
+        if said:
+            raise CompileError(f"{said[0]} is for a text that a model writes; leave out --text", code="bad-option")
+        return replay(constraint, text, vocabulary=load_vocabulary(vocabulary), top=top)
+    if vocabulary is not None:
+        raise CompileError("--vocabulary goes with --no-model: a model has its own", code="bad-option")
+    if text is not None and said:
+        raise CompileError(f"{said[0]} is for a text that the model writes; leave out --text", code="bad-option")
+    runner = load_model(model)
+    try:
+        if text is not None:
+            return replay(constraint, text, model=runner, top=top, **asking)
+        prompt = asking.pop("prompt")
+        given = {name: value for name, value in writing.items() if value is not None}
+        return record(runner, prompt, constraint, top=top, **asking, **given)
+    finally:
+        runner.close()
+
+
+def _write(record: Record, html: Path | None, json: Path | None) -> None:
+    try:
+        if html is not None:
+            record.to_html(html)
+        if json is not None and str(json) == "-":
+            print(record.to_json())
+        elif json is not None:
+            record.to_json(json)
+    except OSError as error:
+        raise CompileError(f"{error.filename} cannot be written: {error.strerror}", code="bad-option") from None
+    if json is None or str(json) != "-":
+        print(record.summary())
 
 
 def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str | None, top: int) -> None:

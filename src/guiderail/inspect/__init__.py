@@ -1,0 +1,23 @@
+"""Look inside a generation: what was allowed at each token, what the model wanted, and why it wrote what it wrote.
+
+:func:`record` generates and watches, :func:`replay` leads a given text through a constraint. Both return a
+:class:`Record`, which :func:`page` makes a page of and ``to_json`` exports.
+"""
+
+from guiderail.inspect.page import page, page_headers
+from guiderail.inspect.record import Candidate, Record, Recorder, Step, record, replay
+from guiderail.inspect.where import Place, Source, Where
+
+__all__ = [
+    "Candidate",
+    "Place",
+    "Record",
+    "Recorder",
+    "Source",
+    "Step",
+    "Where",
+    "page",
+    "page_headers",
+    "record",
+    "replay",
+]

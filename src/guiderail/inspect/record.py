@@ -1,0 +1,538 @@
+"""What happened in a generation, token by token: what was allowed, what the model wanted, what was taken.
+
+A :class:`Recorder` watches. It is handed to the loop that decodes (:class:`guiderail.decoding.Observer`) by
+:func:`record`, or is led through a given text by :func:`replay`, with a model to ask or without.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError, ModelError, VocabularyError
+from guiderail.explain import words_of
+from guiderail.generation import DEFAULT_MAX_TOKENS, OnIncomplete
+from guiderail.guide import Guide, compile
+from guiderail.inspect.sentences import why
+from guiderail.inspect.where import Place, Source, Where, source_of
+from guiderail.matcher import Matcher
+from guiderail.sampling import Sampling, probabilities
+from guiderail.targets import resolve
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Candidate", "Record", "Recorder", "Step", "record", "replay"]
+
+FORMAT = "guiderail-record-1"
+
+How = Literal["chosen", "forced", "given", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A token that could have come.
+
+    Attributes:
+        token: its id.
+        text: how it is spelled, for people: its text, its bytes in hexadecimal, or what it stands for.
+        before: its probability by the model alone.
+        after: its probability under the constraint, 0 for a forbidden one.
+    """
+
+    token: int
+    text: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One token. Probabilities are the model's at temperature 1, and None where no model was asked.
+
+    Attributes:
+        token: its id.
+        text: how it is spelled, for people: its text, its bytes in hexadecimal, or what it stands for.
+        readable: whether ``text`` is the token's own text.
+        start: where it begins in the record's text, in bytes.
+        how: ``"chosen"`` by the model under the mask; ``"forced"``: written without asking the model, because the
+            constraint leaves nothing else; ``"given"`` by who asked for a replay; ``"refused"``: given, and not
+            allowed.
+        is_stop: it ends the text.
+        allowed: how many tokens could come.
+        size: of so many.
+        expected: how the text could go on, in words; the tokens of the mask begin like this.
+        forced_text: what had to come next at least, if there was no choice.
+        may_end: whether the text could end here.
+        place: where in the text and in the constraint, or None.
+        before: the probability of the token by the model alone.
+        after: its probability under the constraint.
+        removed: the probability of all tokens that were forbidden.
+        preferred: how many forbidden tokens the model found more likely than this one.
+        blocked: the likeliest of these.
+        candidates: the likeliest of the allowed tokens.
+        why: the above in a sentence or two.
+    """
+
+    token: int
+    text: str
+    readable: bool
+    start: int
+    how: How
+    is_stop: bool
+    allowed: int
+    size: int
+    expected: tuple[str, ...]
+    forced_text: str
+    may_end: bool
+    place: Place | None
+    before: float | None = None
+    after: float | None = None
+    removed: float | None = None
+    preferred: int = 0
+    blocked: tuple[Candidate, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    why: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data: what says nothing is left out, probabilities have six digits."""
+        values: dict[str, Any] = {}
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if name == "place":
+                value = value.as_dict() if value is not None else None
+            elif name in ("blocked", "candidates"):
+                value = [[c.token, c.text, _rounded(c.before), _rounded(c.after)] for c in value]
+            elif isinstance(value, float):
+                value = _rounded(value)
+            if value not in (None, "", (), [], False) or name in ("text", "token", "start"):
+                values[name] = value
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A generation, or a replay, token by token. Made by :func:`record` and :func:`replay`.
+
+    Attributes:
+        text: what was written.
+        steps: one a token.
+        finish: ``"complete"``, ``"stop"`` or ``"length"`` (see :class:`Generation`), ``"refused"`` if a given text is
+            not allowed, or ``"open"`` if it could go on.
+        matched: whether the text is allowed as it stands.
+        source: what the constraint was made of.
+        model: its name, or None if none was asked.
+        prompt: what it was asked, or None.
+        vocabulary: what it calls itself.
+        unread: of a refused text, what was not read.
+    """
+
+    text: str
+    steps: tuple[Step, ...]
+    finish: str
+    matched: bool
+    source: Source
+    model: str | None
+    prompt: str | None
+    vocabulary: str
+    unread: str = ""
+
+    @property
+    def removed(self) -> float | None:
+        """The mean of the probability removed, over the steps at which a model was asked; None if it never was."""
+        known = [step.removed for step in self.steps if step.removed is not None]
+        return sum(known) / len(known) if known else None
+
+    def summary(self) -> str:
+        """The record in a few lines: how many tokens, how often the model was overruled, and where most."""
+        forced = sum(step.how == "forced" for step in self.steps)
+        lines = [f"{len(self.steps):,} tokens, {forced:,} of them forced; the end: {self.finish}"]
+        overruled = [step for step in self.steps if step.preferred]
+        if self.removed is not None:
+            share = f"{self.removed:.1%} of the probability removed on average"
+            lines.append(f"the model was overruled at {len(overruled):,} of them; {share}")
+        worst = sorted(overruled, key=lambda step: -(step.removed or 0))[:3]
+        refused = [step for step in self.steps if step.how == "refused"]
+        for step in [*refused, *worst]:
+            lines.append(f"  token {self.steps.index(step) + 1:,}: {step.why}")
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, as :meth:`to_json` writes it."""
+        source: dict[str, Any] = {"kind": self.source.kind, "text": self.source.text}
+        if self.source.kind == "json-schema":
+            source["schema"] = self.source.schema
+        if self.source.rules:
+            source["rules"] = [list(rule) for rule in self.source.rules]
+        return {
+            "format": FORMAT,
+            "text": self.text,
+            "finish": self.finish,
+            "matched": self.matched,
+            "unread": self.unread,
+            "model": self.model,
+            "prompt": self.prompt,
+            "vocabulary": self.vocabulary,
+            "removed": None if self.removed is None else _rounded(self.removed),
+            "source": source,
+            "steps": [step.as_dict() for step in self.steps],
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The record as JSON: returned, and written to ``path`` if one is given (UTF-8).
+
+        The top level has ``format`` (``"guiderail-record-1"``), the attributes of :class:`Record` and ``steps``. A step
+        has the attributes of :class:`Step` that say something; ``blocked`` and ``candidates`` are lists of
+        ``[token, text, before, after]``.
+        """
+        # A lone surrogate in a schema or a text is no Unicode; as an escape, JSON can carry it.
+        made = json.dumps(self.as_dict(), ensure_ascii=True, separators=(",", ":"))
+        if path is not None:
+            Path(path).write_text(made + "\n", encoding="utf-8")
+        return made
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The record as a page for a browser, see :func:`guiderail.inspect.page`."""
+        from guiderail.inspect.page import page
+
+        made = page(self)
+        if path is not None:
+            Path(path).write_text(made, encoding="utf-8")
+        return made
+
+
+class Recorder:
+    """Notes what happens at each token of one text.
+
+    Args:
+        guide: that the text is written under.
+        top: how many tokens to keep of those that are allowed, and of those that are not.
+        row: of a batch, the one to watch.
+
+    Raises:
+        ModelError: ``bad-option``: ``top`` is negative.
+    """
+
+    def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
+        if not isinstance(top, int) or isinstance(top, bool) or top < 0:
+            raise ModelError(f"top is a whole number, 0 or more, not {top!r}", code="bad-option")
+        self.guide, self.top, self.row = guide, top, row
+        self.steps: list[Step] = []
+        self._where = Where(guide.constraint)
+        self._vocabulary = guide.vocabulary
+        self._bitmask = allocate_token_bitmask(1, self._vocabulary.size)
+        self._length = 0  # bytes of text so far
+
+    def on_step(
+        self,
+        row: int,
+        matcher: Matcher,
+        token: int,
+        logits: NDArray[np.float32] | None,
+        *,
+        how: How | None = None,
+    ) -> None:
+        """A token is about to be read; see :class:`guiderail.decoding.Observer`.
+
+        Args:
+            how: by default ``"chosen"``, or ``"forced"`` without logits.
+        """
+        if row != self.row:
+            return
+        vocabulary = self._vocabulary
+        size = vocabulary.size
+        matcher.fill_next_token_bitmask(self._bitmask)
+        allowed = bitmask_to_bool(self._bitmask, size)[0]
+        program, state = matcher.program, matcher.state
+        expected = words_of(program.first_bytes(state))
+        expected += tuple(f"the special token {symbol}" for symbol in program.first_symbols(state))
+        text, readable = self._spelled(token)
+        is_stop = token in matcher.stop_token_ids()
+        facts: dict[str, Any] = {}
+        if logits is not None:
+            facts = self._weighed(token, allowed, logits)
+        step = Step(
+            token=token,
+            text=text,
+            readable=readable,
+            start=self._length,
+            how=how or ("forced" if logits is None else "chosen"),
+            is_stop=is_stop,
+            allowed=int(allowed.sum()),
+            size=size,
+            expected=expected,
+            forced_text=matcher.find_jump_forward_string(),
+            may_end=matcher.is_accepting(),
+            place=self._where.place(matcher.dump()),
+            **facts,
+        )
+        object.__setattr__(step, "why", why(step))
+        self.steps.append(step)
+        if not is_stop and vocabulary.is_text(token):
+            data = vocabulary.token_bytes(token)
+            self._where.feed(data)
+            self._length += len(data)
+
+    def _weighed(self, token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32]) -> dict[str, Any]:
+        """What the model thought, before and after the mask."""
+        width = min(len(allowed), len(logits))
+        allowed = allowed[:width]
+        before = probabilities(logits[:width])
+        # The logits again: what is left may be too little for the quotient of the probabilities.
+        masked = np.where(allowed, logits[:width], -np.inf).astype(np.float32)
+        after = probabilities(masked) if allowed.any() and np.isfinite(masked.max()) else np.zeros(width)
+        own = float(before[token]) if token < width else 0.0
+        forbidden = np.where(allowed, -1.0, before)
+        preferred = int((forbidden > own).sum())
+        blocked = [i for i in _largest(forbidden, min(self.top, preferred)) if forbidden[i] > own]
+        best = [i for i in _largest(np.where(allowed, before, -1.0), self.top) if allowed[i]]
+        return {
+            "before": own,
+            "after": float(after[token]) if token < width else 0.0,
+            "removed": min(1.0, float(before[~allowed].sum())),
+            "preferred": preferred,
+            "blocked": tuple(Candidate(i, self._spelled(i)[0], float(before[i]), 0.0) for i in blocked),
+            "candidates": tuple(Candidate(i, self._spelled(i)[0], float(before[i]), float(after[i])) for i in best),
+        }
+
+    def _spelled(self, token: int) -> tuple[str, bool]:
+        """A token for people, and whether that is its own text."""
+        data = self._vocabulary.token_bytes(token)
+        if not self._vocabulary.is_text(token):
+            return data.decode(errors="replace") or f"token {token}", False
+        try:
+            return data.decode(), True
+        except UnicodeDecodeError:
+            return data.hex(" "), False
+
+
+def _largest(values: NDArray[np.float64], count: int) -> list[int]:
+    """The indices of the greatest values, the greatest first; of equal ones the lower index first."""
+    if count <= 0:
+        return []
+    if count < len(values):
+        border = np.partition(values, -count)[-count]
+        kept = np.flatnonzero(values >= border)
+    else:
+        kept = np.arange(len(values))
+    order = np.lexsort((kept, -values[kept]))[:count]
+    return [int(i) for i in kept[order]]
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def record(
+    model: Any,
+    prompt: str,
+    target: Any,
+    *,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    seed: int | None = None,
+    system: str | None = None,
+    chat: bool = True,
+    jump_forward: bool = True,
+    on_incomplete: OnIncomplete = "return",
+    top: int = 8,
+) -> Record:
+    """Generates as :func:`guiderail.generate` does, and tells how it came about.
+
+        >>> found = gr.inspect.record(None, "When did Apollo 11 land?", gr.patterns.date())
+        >>> found.to_html("apollo.html")
+
+    Tokens that are forced are written without asking the model, so that there are no probabilities for them;
+    ``replay(target, found.text, model=model, prompt=prompt)`` asks at every token.
+
+    Args:
+        model: as for :func:`generate`, and so are the options that are not listed here.
+        prompt: one prompt.
+        target: a constraint, a guide, a JSON Schema (a dict) or a Python type.
+        top: how many tokens to keep at each step, of those that are allowed and of those that are not.
+
+    Raises:
+        IncompleteError: with ``on_incomplete="error"``, if the tokens run out.
+    """
+    from guiderail import generation
+    from guiderail.decoding import Batch
+    from guiderail.streams import check_complete
+
+    if not isinstance(prompt, str):
+        raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
+    generation._check(on_incomplete, max_tokens, chat, system)
+    wanted = resolve(target)
+    sampling = Sampling(temperature, top_p, top_k, seed)
+    runner, owned = generation._model(model)
+    try:
+        guide = generation._guide(wanted, runner)
+        recorder = Recorder(guide, top=top)
+        batch = Batch(
+            runner,
+            [runner.encode(prompt, chat=chat, system=system)],
+            [guide],
+            [wanted.reading],
+            max_tokens=max_tokens,
+            sampling=sampling,
+            first_row=0,
+            jump_forward=jump_forward,
+            observer=recorder,
+        )
+        for _ in batch.steps():
+            continue
+        result = batch.generation(0)
+        name = runner.name
+    finally:
+        if owned:
+            runner.close()
+    check_complete([result], on_incomplete)
+    return Record(
+        result.text,
+        tuple(recorder.steps),
+        result.finish_reason,
+        result.matched,
+        source_of(guide.constraint),
+        name,
+        prompt,
+        _name(guide.vocabulary),
+    )
+
+
+def replay(
+    target: Any,
+    text: str | Sequence[int],
+    *,
+    vocabulary: Vocabulary | None = None,
+    model: Any = None,
+    prompt: str = "",
+    system: str | None = None,
+    chat: bool = True,
+    top: int = 8,
+) -> Record:
+    """Leads a given text through a constraint, token by token, and tells what was allowed at each.
+
+    Where the text is not allowed, the record ends with a step that is ``"refused"``.
+
+        >>> letters = gr.Vocabulary([b"y", b"e", b"s", b"es", b"no"], encode=lambda text: [0, 3])
+        >>> for step in gr.inspect.replay(gr.choice(["yes", "no"]), "yes", vocabulary=letters).steps:
+        ...     print(step.text, step.allowed, step.expected)
+        y 2 ("one of 'n', 'y'",)
+        es 2 ("'e'",)
+
+    Args:
+        target: a constraint, a guide, a JSON Schema (a dict) or a Python type.
+        text: spelled as the tokenizer spells it (from left to right by the longest tokens, where the vocabulary has no
+            encoder); or token ids.
+        vocabulary: by default that of the guide, or of the model.
+        model: asked at every token what it would have written; as for :func:`generate`, but None asks no model.
+        prompt: what the model was asked.
+        system: the system message, with ``chat=True``.
+        chat: wrap the prompt in the model's chat template.
+        top: how many tokens to keep at each step, of those that are allowed and of those that are not.
+
+    Raises:
+        CompileError: ``no-vocabulary``: neither a vocabulary nor a guide nor a model is given; or the target is none.
+        VocabularyError: the vocabulary cannot spell the text.
+        ModelError: the model cannot be used, or the text does not fit.
+    """
+    from guiderail import generation
+
+    source = resolve(target).source
+    if model is None and (prompt or system is not None):
+        raise ModelError("a prompt or a system message is for a model; pass model=…", code="bad-option")
+    runner, owned = generation._model(model) if model is not None else (None, False)
+    try:
+        if vocabulary is None:
+            known = runner if runner is not None else source if isinstance(source, Guide) else None
+            if known is None:
+                raise CompileError(
+                    "a replay needs the tokens of a model: pass vocabulary=…, model=… or a compiled guide",
+                    code="no-vocabulary",
+                )
+            vocabulary = known.vocabulary
+        if runner is not None and vocabulary != runner.vocabulary:
+            raise CompileError("the vocabulary is not that of the model; leave it out", code="other-vocabulary")
+        guide = compile(source, vocabulary) if isinstance(source, Constraint) else source
+        if guide.vocabulary != vocabulary:
+            raise CompileError("the guide was compiled for another vocabulary", code="other-vocabulary")
+        tokens = _tokens(vocabulary, text) if isinstance(text, str) else [int(token) for token in text]
+        recorder = Recorder(guide, top=top)
+        asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)
+        if runner is not None and not asked:
+            raise ModelError("the prompt is empty and the model adds nothing to it; write something", code="bad-prompt")
+        matcher = guide.matcher()
+        session = None if runner is None else runner.new_session(1, len(asked) + len(tokens))
+        refused = False
+        read = len(tokens)
+        try:
+            for i, token in enumerate(tokens):
+                logits = None
+                if session is not None:
+                    logits = session.feed([asked if i == 0 else [tokens[i - 1]]])[0].copy()
+                fits = matcher.fork().accept_token(token)
+                recorder.on_step(0, matcher, token, logits, how="given" if fits else "refused")
+                if not fits:
+                    refused, read = True, i
+                    break
+                matcher.accept_token(token)
+                if matcher.is_terminated():
+                    read = i + 1
+                    break
+        finally:
+            if session is not None:
+                session.close()
+        name = None if runner is None else runner.name
+    finally:
+        if owned and runner is not None:
+            runner.close()
+    ended = matcher.is_terminated()
+    matched = not refused and (ended or matcher.is_accepting())
+    finish = "refused" if refused else "stop" if ended else "complete" if matcher.is_complete() else "open"
+    shown = tokens[: read - ended]
+    return Record(
+        vocabulary.decode(shown),
+        tuple(recorder.steps),
+        finish,
+        matched,
+        source_of(guide.constraint),
+        name,
+        prompt if name is not None else None,
+        _name(vocabulary),
+        vocabulary.decode(tokens[read:], skip_special_tokens=False),
+    )
+
+
+def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:
+    """How a text is spelled; without an encoder, by the longest token at each place."""
+    if vocabulary.can_encode:
+        return vocabulary.encode(text)
+    core, data = vocabulary.core, text.encode("utf-8", "surrogatepass")
+    tokens: list[int] = []
+    at = 0
+    while at < len(data):
+        for end in range(min(len(data), at + core.longest_token), at, -1):
+            token = core.find(data[at:end])
+            if token >= 0:
+                break
+        else:
+            raise VocabularyError(
+                f"no token of the vocabulary begins like {data[at : at + 8]!r}, byte {at} of the text",
+                code="not-encodable",
+            )
+        tokens.append(token)
+        at = end
+    return tokens
+
+
+def _name(vocabulary: Vocabulary) -> str:
+    return f"{vocabulary.name or 'vocabulary'}, {vocabulary.size:,} tokens"

@@ -1,0 +1,70 @@
+"""A step in words: why the model wrote what it wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from guiderail.inspect.record import Step
+
+__all__ = ["why"]
+
+
+def why(step: Step) -> str:
+    """One or two sentences about a step."""
+    name = _quoted(step)
+    few = f"{step.allowed:,} of {step.size:,} tokens"
+    can = f"{few} {'was' if step.allowed == 1 else 'were'} allowed"
+    if step.how == "refused":
+        return f"{name} is not allowed here: {_choice(step)}."
+    if step.how == "forced":
+        if step.allowed == 1:
+            return f"No other token was possible than {name}, so the model was not asked."
+        return f"The text had to go on with {_text(step.forced_text)}, so {name} was written without asking the model."
+    if step.before is None or step.removed is None or step.after is None:
+        if step.is_stop:
+            return f"The text may end here, and ends; {can}."
+        return f"{name} is allowed; {can}: {_choice(step)}."
+    lead = f"The text ends: the model gives {name}" if step.is_stop else f"The model alone gives {name}"
+    own = f"{lead} {_percent(step.before)}"
+    if step.removed == 0 or step.allowed == step.size:
+        return f"{own}. Nothing was forbidden."
+    taken = f"{own}, and {_percent(step.after)} among the {few} that are allowed."
+    if step.blocked:
+        first = step.blocked[0]
+        others = f" and {step.preferred - 1:,} more" if step.preferred > 1 else ""
+        return f"The model would rather have written {_text(first.text)} ({_percent(first.before)}){others}. {taken}"
+    better = [c for c in step.candidates if c.before > step.before]
+    if better:
+        also = f" It found {_text(better[0].text)} ({_percent(better[0].before)}) likelier, which was allowed, too."
+        return taken + also
+    return f"{taken} It was the model's own first choice."
+
+
+def _choice(step: Step) -> str:
+    ways = list(step.expected)
+    if step.may_end:
+        ways.append("the end of the text")
+    if not ways:
+        return "nothing may follow"
+    return "next comes " + " or ".join(ways)
+
+
+def _quoted(step: Step) -> str:
+    return _text(step.text) if step.readable or step.is_stop else f"the token {step.text}"
+
+
+def _text(text: str) -> str:
+    """A token between quotation marks, with the white space at its ends made visible."""
+    text = text if len(text) <= 60 else text[:59] + "…"
+    left, right = len(text) - len(text.lstrip(" ")), len(text) - len(text.rstrip(" "))
+    shown = "␣" * left + text.strip(" ") + "␣" * (right if left < len(text) else 0)
+    return "“" + shown.replace("\n", "↵").replace("\t", "⇥").replace("\r", "␍") + "”"
+
+
+def _percent(value: float) -> str:
+    if value == 0:
+        return "0%"
+    if value < 0.0001:
+        return "less than 0.01%"
+    return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"

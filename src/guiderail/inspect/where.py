@@ -1,0 +1,186 @@
+"""Where a text stands in what constrains it, for any kind of constraint.
+
+Nothing is guessed: what is not known exactly is left out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from guiderail.constraint import Constraint
+
+if TYPE_CHECKING:
+    from guiderail.inspect.grammar_place import EarleyRules
+    from guiderail.inspect.json_place import JsonWhere
+    from guiderail.inspect.regex_place import RegexWhere
+
+__all__ = ["Place", "Source", "Where", "source_of"]
+
+_LONGEST_REST = 300  # characters shown of what remains
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a text and in its constraint. What does not apply, or is not known, is None or empty.
+
+    Attributes:
+        instance: JSON pointer (RFC 6901) of the value at hand, in the document that is being written.
+        role: what comes next there, in words.
+        schema: where the JSON Schema speaks about it: URI fragments with JSON pointers.
+        possible: the same, of alternatives of which the text so far leaves several open.
+        spans: half-open spans of the pattern that may read the next character.
+        rules: for each rule of a grammar that may read the next character, the open rules, from the outside in.
+        terminals: of a grammar with a lexer: what the lexeme at hand may be or become, or which may begin; ``"…"``
+            at the end stands for more.
+        inside: such a lexeme has begun.
+        rest: what remains to be written, in the notation of :meth:`Guide.dump` with the grammar's own names.
+    """
+
+    instance: str | None = None
+    role: str = ""
+    schema: tuple[str, ...] = ()
+    possible: tuple[str, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+    rules: tuple[tuple[str, ...], ...] = ()
+    terminals: tuple[str, ...] = ()
+    inside: bool = False
+    rest: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attributes that say something, as plain data."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {name: value for name, value in values.items() if value or (name == "instance" and value is not None)}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a constraint was made of.
+
+    Attributes:
+        kind: ``"json-schema"``, ``"regex"``, ``"grammar"`` or ``"other"``.
+        text: the pattern, the grammar as written, or the constraint in words; "" for a schema.
+        schema: the schema as plain data, or None.
+        rules: the names of a grammar's rules and terminals, and where in ``text`` they are defined.
+    """
+
+    kind: str
+    text: str
+    schema: Any = None
+    rules: tuple[tuple[str, int, int], ...] = ()
+
+
+def _made_by(constraint: Constraint, module: str, name: str) -> bool:
+    # Whoever made such a constraint has loaded its module; whoever did not should not have to.
+    loaded = sys.modules.get(module)
+    return loaded is not None and isinstance(constraint, getattr(loaded, name))
+
+
+def _schema_of(constraint: Constraint) -> Any:
+    """The JSON Schema behind a constraint, or None."""
+    if _made_by(constraint, "guiderail.frontends.python_types", "PythonType"):
+        constraint = constraint.constraint  # type: ignore[attr-defined]
+    return constraint if _made_by(constraint, "guiderail.frontends.json_schema", "JsonSchema") else None
+
+
+def source_of(constraint: Constraint) -> Source:
+    """What a constraint was made of, for showing it."""
+    schema = _schema_of(constraint)
+    if schema is not None:
+        return Source("json-schema", "", schema.schema)
+    made: Any = constraint
+    if _made_by(constraint, "guiderail.frontends.regex.constraint", "Regex"):
+        return Source("regex", made.pattern)
+    if _made_by(constraint, "guiderail.frontends.grammar", "GrammarConstraint"):
+        if not isinstance(made.text, str):
+            return Source("grammar", repr(made))
+        rules = made.tree.rules.values() if made.tree.source == made.text else ()
+        places = {rule.name: rule.span for rule in rules if rule.span}
+        if made.syntax == "lark":
+            for terminal in made.tree.lexer.terminals if made.tree.lexer is not None else ():
+                defined = re.search(rf"(?m)^[ \t]*({re.escape(terminal.name)})(?:\.-?\d+)?[ \t]*:", made.text)
+                if defined:
+                    places.setdefault(terminal.name, defined.span(1))
+        return Source("grammar", made.text, None, tuple((name, *span) for name, span in places.items()))
+    return Source("other", repr(constraint))
+
+
+class Where:
+    """Follows a text through a constraint, byte by byte.
+
+    Args:
+        constraint: that the text is written under.
+    """
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._json: JsonWhere | None = None
+        self._regex: RegexWhere | None = None
+        self._rules: EarleyRules | None = None
+        self._names: list[str] | None = None
+        self._ignored: frozenset[str] = frozenset()
+        made: Any = constraint
+        schema = _schema_of(constraint)
+        if schema is not None:
+            if schema.options.notation == "json":
+                from guiderail.inspect.json_place import JsonWhere
+
+                self._json = JsonWhere(schema)
+        elif _made_by(constraint, "guiderail.frontends.regex.constraint", "Regex"):
+            from guiderail.inspect.regex_place import RegexWhere
+
+            self._regex = RegexWhere(made)
+        elif _made_by(constraint, "guiderail.frontends.grammar", "GrammarConstraint"):
+            if made.tree.lexer is None:
+                from guiderail.inspect.grammar_place import EarleyRules
+
+                self._rules = EarleyRules(made)
+            else:
+                self._names = [terminal.name for terminal in made.tree.lexer.terminals]
+                self._ignored = made.tree.lexer.ignore
+
+    def feed(self, data: bytes) -> None:
+        """Reads on; a character counts when its last byte has come."""
+        try:
+            text = self._decoder.decode(data)
+        except UnicodeDecodeError:  # no text: whoever accepts that, its places are not ours to tell
+            self._json = self._regex = self._rules = None
+            return
+        for follower in (self._json, self._regex, self._rules):
+            if follower is not None and text:
+                follower.feed(text)
+
+    def place(self, dump: str = "") -> Place | None:
+        """The place behind what was read; None where nothing is known.
+
+        Args:
+            dump: of the state of the compiled constraint there (:meth:`Matcher.dump`).
+        """
+        if self._json is not None:
+            found = self._json.place()
+            if found is not None:
+                return Place(found.instance, found.role, found.schema, found.possible)
+        if self._regex is not None:
+            spans = self._regex.spans() or ()
+            return Place(spans=spans, rest=_short(dump)) if spans or dump else None
+        if self._names is not None and dump:
+            from guiderail.inspect.grammar_place import terminals_of
+
+            terminals = terminals_of(dump, self._names, self._ignored)
+            if terminals is not None:
+                names = terminals.names if terminals.complete or not terminals.names else (*terminals.names, "…")
+                return Place(terminals=names, inside=terminals.inside, rest=_short(terminals.rest))
+        rules = self._rules.open_rules() if self._rules is not None else None
+        return Place(rules=rules or (), rest=_short(dump)) if rules or dump else None
+
+
+# A class of characters: as many of its letters as are worth showing, and the others.
+_LONG_CLASS = re.compile(r"\[((?:[^\]\\]|\\u\{\w+\}|\\.){12})(?:[^\]\\]|\\.){3,}\]")
+
+
+def _short(text: str) -> str:
+    text = _LONG_CLASS.sub(r"[\1…]", text)
+    return text if len(text) <= _LONGEST_REST else text[: _LONGEST_REST - 1] + "…"

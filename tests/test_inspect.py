@@ -1,0 +1,534 @@
+"""Records of generations: their numbers against brute force, the places they tell, and the page, whatever is in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import guiderail as gr
+from guiderail.inspect import Recorder, Where, page_headers
+from guiderail.sampling import probabilities
+
+TOKENS = [bytes([i]) for i in range(256)] + [b"<stop>", b"yes", b"no", b"ye", b'{"', b'":', b"12", b"\xe2\x82", b"\xac"]
+STOP = 256
+
+
+def encode(text: str) -> list[int]:
+    data, tokens = text.encode(), []
+    while data:
+        token = max((i for i, t in enumerate(TOKENS) if i != STOP and data.startswith(t)), key=lambda i: len(TOKENS[i]))
+        tokens.append(token)
+        data = data[len(TOKENS[token]) :]
+    return tokens
+
+
+VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<stop>": STOP}, stop_token_ids=[STOP], encode=encode, size=270)
+
+
+class Toy:
+    """Logits are a function of what was read; three columns of padding."""
+
+    name, vocabulary, context_length, max_batch, logits_size = "toy", VOCABULARY, 8192, None, 273
+
+    def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+        return list(prompt.encode())
+
+    def new_session(self, batch: int, length: int) -> Any:
+        return ToySession(batch)
+
+    def close(self) -> None:
+        return
+
+
+class ToySession:
+    def __init__(self, batch: int) -> None:
+        self.batch, self.rows = batch, [[] for _ in range(batch)]
+
+    def feed(self, rows: Any) -> Any:
+        for row, new in zip(self.rows, rows, strict=True):
+            row += new
+        return np.stack([logits_after(row) for row in self.rows])
+
+    def close(self) -> None:
+        return
+
+
+def logits_after(tokens: list[int]) -> Any:
+    seed = int.from_bytes(hashlib.sha256(repr(tokens).encode()).digest()[:4], "little")
+    return np.random.default_rng(seed).normal(0, 3, 273).astype(np.float32)
+
+
+def allowed_after(constraint: gr.Constraint, text: bytes) -> list[int]:
+    """By definition: a token may come if some text goes on like that."""
+    program = constraint.program()
+    state = program.read(program.start, text)
+    fits = [i for i, t in enumerate(TOKENS) if i != STOP and program.core.is_live(program.core.derivative(state, t))]
+    return fits + ([STOP] if program.core.is_nullable(state) else [])
+
+
+OTHER = gr.Vocabulary([b"a"], stop_token_ids=[])
+CONSTRAINTS = [
+    gr.choice(["yes", "no", "yesterday"]),
+    gr.regex(r"(yes|no)(, (yes|no)){0,3}!?"),
+    gr.regex("[a-c]{2,4}€?"),
+    gr.json_schema({"type": "object", "properties": {"a": {"enum": [1, 12, 123]}}, "required": ["a"],
+                    "additionalProperties": False}),
+    gr.grammar('root ::= "(" root ")" | [xy]', syntax="gbnf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=repr)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_record_is_what_brute_force_says(constraint: gr.Constraint, temperature: float) -> None:
+    found = gr.inspect.record(Toy(), "p", constraint, max_tokens=40, temperature=temperature, seed=7, top=300)
+    done = gr.generations(Toy(), ["p"], constraint, max_tokens=40, temperature=temperature, seed=7)[0]
+    assert (found.text, [s.token for s in found.steps]) == (done.text, list(done.tokens)), "watching changes nothing"
+    assert (found.finish, found.matched) == (done.finish_reason, done.matched)
+    assert sum(step.how == "forced" for step in found.steps) == done.forced_tokens
+    text, read = b"", [*b"p"]
+    for step in found.steps:
+        check_step(step, constraint, text, None if step.how == "forced" else logits_after(read))
+        read.append(step.token)
+        text += b"" if step.is_stop else TOKENS[step.token]
+    assert text.decode() == found.text
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS, ids=repr)
+def test_a_replay_asks_at_every_token(constraint: gr.Constraint) -> None:
+    written = gr.generations(Toy(), ["p"], constraint, max_tokens=40)[0].text
+    found = gr.inspect.replay(constraint, written, model=Toy(), prompt="p", top=300)
+    text, read = b"", [*b"p"]
+    for step in found.steps:
+        assert step.how == "given"
+        check_step(step, constraint, text, logits_after(read))
+        read.append(step.token)
+        text += TOKENS[step.token]
+    assert found.text == written == text.decode()
+    assert found.matched == constraint.matches(written)
+
+
+def check_step(step: Any, constraint: gr.Constraint, text: bytes, logits: Any) -> None:
+    fits = allowed_after(constraint, text)
+    assert (step.allowed, step.size, step.start) == (len(fits), VOCABULARY.size, len(text))
+    assert step.token in fits
+    assert step.may_end == (STOP in fits)
+    program = constraint.program()
+    assert step.expected == gr.Constraint.explain(constraint, text).expected
+    forced = program.core.forced_bytes(program.read(program.start, text), 4096)
+    assert step.forced_text == forced.decode(errors="ignore")
+    assert step.why.endswith(".")
+    if logits is None:
+        assert (step.before, step.after, step.removed, step.blocked, step.candidates) == (None, None, None, (), ())
+        return
+    before = probabilities(logits[: VOCABULARY.size])
+    kept = before[fits]
+    assert step.removed == pytest.approx(1 - kept.sum(), abs=1e-12)
+    assert step.before == pytest.approx(before[step.token])
+    assert step.after == pytest.approx(before[step.token] / kept.sum(), rel=1e-6)
+    assert [c.token for c in step.candidates] == sorted(fits, key=lambda i: (-before[i], i))
+    assert [c.after for c in step.candidates] == pytest.approx([before[c.token] / kept.sum() for c in step.candidates])
+    wanted = [i for i in range(VOCABULARY.size) if i not in fits and before[i] > before[step.token]]
+    assert [c.token for c in step.blocked] == sorted(wanted, key=lambda i: (-before[i], i))
+    assert step.preferred == len(wanted)
+
+
+def test_only_the_likeliest_are_kept() -> None:
+    everything = gr.inspect.record(Toy(), "p", CONSTRAINTS[1], top=300).steps
+    some = gr.inspect.record(Toy(), "p", CONSTRAINTS[1], top=2).steps
+    none = gr.inspect.record(Toy(), "p", CONSTRAINTS[1], top=0).steps
+    for a, b, c in zip(everything, some, none, strict=True):
+        assert (b.candidates, b.blocked) == (a.candidates[:2], a.blocked[:2])
+        assert (c.candidates, c.blocked) == ((), ())
+        assert a.preferred == b.preferred == c.preferred and a.removed == b.removed == c.removed
+
+
+def test_another_row_is_not_noted() -> None:
+    guide = gr.compile(CONSTRAINTS[0], VOCABULARY)
+    recorder = Recorder(guide, row=1)
+    recorder.on_step(0, guide.matcher(), encode("yes")[0], None)
+    assert recorder.steps == []
+    recorder.on_step(1, guide.matcher(), encode("yes")[0], None)
+    assert [step.text for step in recorder.steps] == ["yes"]
+
+
+def test_a_refused_text() -> None:
+    found = gr.inspect.replay(CONSTRAINTS[0], "yesno", vocabulary=VOCABULARY)
+    assert [(step.text, step.how) for step in found.steps] == [("yes", "given"), ("no", "refused")]
+    assert (found.finish, found.matched, found.text, found.unread) == ("refused", False, "yes", "no")
+    assert found.steps[1].why == "“no” is not allowed here: next comes 't' or the end of the text."
+    assert "not allowed here" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "matched"),
+    [("", "open", False), ("no", "complete", True), ("yes", "open", True), ("ye", "open", False)],
+)
+def test_how_a_replay_ends(text: str, finish: str, matched: bool) -> None:
+    found = gr.inspect.replay(CONSTRAINTS[0], text, vocabulary=VOCABULARY)
+    assert (found.finish, found.matched, found.text, found.unread) == (finish, matched, text, "")
+    assert found.removed is None and found.model is None and found.prompt is None
+
+
+def test_token_ids_and_what_comes_after_the_end() -> None:
+    guide = gr.compile(CONSTRAINTS[0], VOCABULARY)
+    found = gr.inspect.replay(guide, [258, STOP, 257])
+    assert (found.finish, found.text, found.unread) == ("stop", "no", "yes")
+    assert [step.is_stop for step in found.steps] == [False, True]
+    assert "may end here, and ends" in found.steps[1].why
+
+
+def test_tokens_that_are_parts_of_characters() -> None:
+    found = gr.inspect.replay(gr.literal("€"), [263, 264], vocabulary=VOCABULARY)
+    assert [(s.text, s.readable, s.expected) for s in found.steps] == [
+        ("e2 82", False, ("some character beyond ASCII",)),
+        ("ac", False, ("the rest of a character",)),
+    ]
+    assert found.text == "€" and found.matched
+
+
+def test_without_an_encoder_the_longest_tokens_spell_the_text() -> None:
+    bare = gr.Vocabulary([b"a", b"b", b"ab", b"abb"], stop_token_ids=[])
+    found = gr.inspect.replay(gr.regex("[ab]+"), "abaabb", vocabulary=bare)
+    assert [step.text for step in found.steps] == ["ab", "a", "abb"]
+    with pytest.raises(gr.VocabularyError) as caught:
+        gr.inspect.replay(gr.regex("[abc]+"), "abc", vocabulary=bare)
+    assert caught.value.code == "not-encodable"
+
+
+@pytest.mark.parametrize(
+    ("use", "code"),
+    [
+        (lambda: gr.inspect.replay(CONSTRAINTS[0], "yes"), "no-vocabulary"),
+        (lambda: gr.inspect.replay(CONSTRAINTS[0], "yes", vocabulary=VOCABULARY, prompt="x"), "bad-option"),
+        (lambda: gr.inspect.replay(CONSTRAINTS[0], "yes", vocabulary=VOCABULARY, top=-1), "bad-option"),
+        (
+            lambda: gr.inspect.replay(CONSTRAINTS[0], "a", model=Toy(), prompt="x", vocabulary=OTHER),
+            "other-vocabulary",
+        ),
+        (lambda: gr.inspect.replay(gr.compile(CONSTRAINTS[0], VOCABULARY), "a", vocabulary=OTHER),
+         "other-vocabulary"),
+        (lambda: gr.inspect.replay(CONSTRAINTS[0], "yes", model=Toy()), "bad-prompt"),
+        (lambda: gr.inspect.record(Toy(), ["x"], CONSTRAINTS[0]), "bad-prompt"),
+        (lambda: gr.inspect.record(Toy(), "x", CONSTRAINTS[0], max_tokens=0), "bad-option"),
+        (lambda: gr.inspect.record(Toy(), "x", CONSTRAINTS[3], max_tokens=2, jump_forward=False,
+                                   on_incomplete="error"), "incomplete"),
+        (lambda: gr.inspect.replay("yes", "yes", vocabulary=VOCABULARY), "not-a-constraint"),
+    ],
+)  # fmt: skip
+def test_refusals(use: Any, code: str) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        use()
+    assert caught.value.code == code
+
+
+# -- places --------------------------------------------------------------------------------------------------------
+def place(constraint: gr.Constraint, text: str) -> Any:
+    program = constraint.program()
+    where = Where(constraint)
+    for i in range(0, len(text), 3):
+        where.feed(text[i : i + 3].encode())
+    return where.place(program.dump(program.read(program.start, text)))
+
+
+TAG = {"type": "string"}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "na/me": TAG,
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
+        "pair": {
+            "type": "array",
+            "prefixItems": [{"type": "integer"}, {"$ref": "#/$defs/tag"}],
+            "items": {"type": "null"},
+        },
+        "shape": {
+            "oneOf": [
+                {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {"type": "number"}}},
+                {"type": "object", "properties": {"kind": {"const": "cube"}, "e": {"$ref": "#/$defs/tag"}}},
+                {"type": "null"},
+            ]
+        },
+        "both": {"allOf": [{"type": "string"}, {"maxLength": 3}]},
+        "cond": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}},
+            "if": {"properties": {"a": {"const": 1}}},
+            "then": {"properties": {"b": {"type": "integer"}}},
+            "else": {"properties": {"b": {"type": "string"}}},
+        },
+        "tree": {"$ref": "#/$defs/tree"},
+    },
+    "patternProperties": {"^x-": {"type": "boolean"}},
+    "additionalProperties": {"type": "integer"},
+    "$defs": {"tag": TAG | {"maxLength": 9}, "tree": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+}
+P = "#/properties"
+
+
+@pytest.mark.parametrize(
+    ("text", "instance", "schema", "possible"),
+    [
+        ("", "", {"#"}, set()),
+        ("{", "", {"#"}, set()),
+        ('{"na', "", {"#"}, set()),
+        ('{"na/me"', "/na~1me", {f"{P}/na~1me"}, set()),
+        ('{"na/me":', "/na~1me", {f"{P}/na~1me"}, set()),
+        ('{"na/me":"a', "/na~1me", {f"{P}/na~1me"}, set()),
+        ('{"na/me":"a"', "", {"#"}, set()),
+        ('{"tags":[', "/tags/0", {f"{P}/tags/items", "#/$defs/tag"}, set()),
+        ('{"tags":["a","', "/tags/1", {f"{P}/tags/items", "#/$defs/tag"}, set()),
+        ('{"tags":["a"', "/tags", {f"{P}/tags"}, set()),
+        ('{"pair":[1', "/pair/0", {f"{P}/pair/prefixItems/0"}, set()),
+        ('{"pair":[1,', "/pair/1", {f"{P}/pair/prefixItems/1", "#/$defs/tag"}, set()),
+        ('{"pair":[1,"",n', "/pair/2", {f"{P}/pair/items"}, set()),
+        ('{"x-1":t', "/x-1", {"#/patternProperties/^x-"}, set()),
+        ('{"other":1', "/other", {"#/additionalProperties"}, set()),
+        ('{"shape":', "/shape", {f"{P}/shape"}, {f"{P}/shape/oneOf/{i}" for i in range(3)}),
+        ('{"shape":n', "/shape", {f"{P}/shape", f"{P}/shape/oneOf/2"}, set()),
+        ('{"shape":{', "/shape", {f"{P}/shape"}, {f"{P}/shape/oneOf/0", f"{P}/shape/oneOf/1"}),
+        ('{"shape":{"kind":"c', "/shape/kind", set(), {f"{P}/shape/oneOf/{i}/properties/kind" for i in (0, 1)}),
+        ('{"shape":{"kind":"cu', "/shape/kind", set(), {f"{P}/shape/oneOf/1/properties/kind"}),
+        ('{"shape":{"kind":"cube","e":', "/shape/e", {f"{P}/shape/oneOf/1/properties/e", "#/$defs/tag"}, set()),
+        ('{"both":"', "/both", {f"{P}/both", f"{P}/both/allOf/0", f"{P}/both/allOf/1"}, set()),
+        ('{"cond":{"a":2,"b":', "/cond/b", {f"{P}/cond/else/properties/b"}, set()),
+        ('{"cond":{"a":1,"b":', "/cond/b", set(),
+         {f"{P}/cond/then/properties/b", f"{P}/cond/else/properties/b"}),
+        ('{"tree":[[[', "/tree/0/0/0", {"#/$defs/tree/items", "#/$defs/tree"}, set()),
+        ("{} ", "", {"#"}, set()),
+    ],
+)  # fmt: skip
+def test_places_in_a_schema(text: str, instance: str, schema: set[str], possible: set[str]) -> None:
+    found = place(gr.json_schema(SCHEMA), text)
+    assert found.instance == instance
+    assert (set(found.schema), set(found.possible)) == (schema, possible)
+
+
+def test_every_pointer_leads_somewhere() -> None:
+    constraint = gr.json_schema(SCHEMA)
+    value = {"na/me": "é", "tags": ["a", "b"], "pair": [1, "x", None], "shape": {"kind": "cube", "e": "z"},
+             "cond": {"a": 1, "b": 2}, "tree": [[], [[]]], "x-1": True, "n": -1}  # fmt: skip
+    text = json.dumps(value, ensure_ascii=False)
+    assert constraint.matches(text)
+    for i in range(len(text) + 1):
+        found = place(constraint, text[:i])
+        for pointer in (*found.schema, *found.possible):
+            at: Any = SCHEMA
+            for step in pointer.split("/")[1:]:
+                step = step.replace("~1", "/").replace("~0", "~")
+                at = at[int(step)] if isinstance(at, list) else at[step]
+            assert isinstance(at, dict)
+        assert found.schema or found.possible
+
+
+def test_old_dialects_and_identifiers() -> None:
+    old = gr.json_schema(
+        {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "null"}], "additionalItems": {
+            "$ref": "#/definitions/a", "properties": {"x": False}}, "definitions": {"a": {"type": "object"}}}
+    )  # fmt: skip
+    assert place(old, "[").schema == ("#/items/0",)
+    assert set(place(old, "[null,").schema) == {"#/additionalItems", "#/definitions/a"}
+    assert place(old, '[null,{"x":').schema == (), "beside $ref nothing counts"
+    named = gr.json_schema({"$id": "https://e.x/a", "properties": {"p": {"$ref": "#n"}}, "$defs": {
+        "d": {"$anchor": "n", "type": "integer"}}})  # fmt: skip
+    assert place(named, '{"p":').schema == ("#/properties/p", "#/$defs/d")
+    inner = gr.json_schema({"properties": {"p": {"$ref": "https://e.x/b"}}, "$defs": {
+        "d": {"$id": "https://e.x/b", "items": {"type": "integer"}}}})  # fmt: skip
+    assert place(inner, '{"p":[').schema[-1].endswith("/items")
+
+
+def test_python_types_have_the_places_of_their_schema() -> None:
+    made = gr.python_type(dict[str, list[int]])
+    assert place(made, '{"a": [1').instance == "/a/0"
+    assert place(made, '{"a": [1').schema == ("#/additionalProperties/items",)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "shown"),
+    [
+        (r"^(\d{2})-(x|yz)*$", "", [r"\d"]),
+        (r"^(\d{2})-(x|yz)*$", "12", ["-"]),
+        (r"^(\d{2})-(x|yz)*$", "12-", ["x", "y"]),
+        (r"^(\d{2})-(x|yz)*$", "12-y", ["z"]),
+        (r"(a|ab)(c|bcd)", "ab", ["c", "b", "c"]),
+        (r"(a|ab)(c|bcd)", "abc", ["d"]),
+        (r"\x41\x42", "A", [r"\x41\x42"]),
+        (r"(?:a{2,3}){2}", "aaaaa", ["a"]),
+        (r"(?:a{2,3}){2}", "aaaaaa", []),
+        (r"(a?)*b", "aa", ["a", "b"]),
+        (r"(?m)a\n^b", "a\n", ["b"]),
+        (r"é€x", "é€", ["x"]),
+    ],
+)
+def test_places_in_a_pattern(pattern: str, text: str, shown: list[str]) -> None:
+    spans = place(gr.regex(pattern), text).spans
+    assert [pattern[a:b] for a, b in spans] == shown
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    for pattern in (r"(?=a)\w+", r"\bfoo", r"(?>a+)b", "(?:[ab]{0,900}){0,900}"):
+        assert place(gr.regex(pattern), "").spans == ()
+    assert place(gr.regex("a+", max_length=3), "").spans == ()
+    wide = gr.grammar('root ::= [a]{0,500} "b"', syntax="gbnf")
+    assert place(wide, "a").rules == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("", {("root", "object")}),
+        ("{", {("root", "object", "pair", "name")}),
+        ("{a", {("root", "object", "pair", "name"), ("root", "object", "pair")}),
+        ("{a:", {("root", "object", "pair", "value", "number"), ("root", "object", "pair", "value", "object")}),
+        ("{a:{b:", {("root", *("object", "pair", "value") * 2, last) for last in ("number", "object")}),
+        ("{a:1}", set()),
+    ],
+)  # fmt: skip
+def test_places_in_a_grammar(text: str, rules: set[tuple[str, ...]]) -> None:
+    grammar = gr.grammar(
+        'root ::= object\nobject ::= "{" pair ("," pair)* "}"\npair ::= name ":" value\n'
+        "value ::= object | number\nnumber ::= [0-9]\nname ::= [a-z]+",
+        syntax="gbnf",
+    )
+    assert set(place(grammar, text).rules) == rules
+
+
+def test_left_recursion_and_empty_rules() -> None:
+    grammar = gr.grammar('root ::= root "+" term | term\nterm ::= blank [0-9]\nblank ::= " "*', syntax="gbnf")
+    assert set(place(grammar, "1").rules) == {("root",)}
+    assert set(place(grammar, "1+").rules) == {("root", "term"), ("root", "term", "blank")}
+
+
+LARK = gr.grammar(
+    'start: expr\nexpr: expr ("+"|"-") term | term\nterm: NUMBER | "(" expr ")" | NAME\n'
+    'NUMBER: /[0-9]+/\nNAME: /[a-z;: ",]+/\n',
+    syntax="lark",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "terminals"),
+    [("", False, set()), ("(", False, {"NUMBER", "NAME", "LPAR"}), ("(a", True, {"NAME"}), ("1", True, {"NUMBER"}),
+     ("(a+", False, {"NUMBER", "NAME", "LPAR"})],
+)  # fmt: skip
+def test_terminals(text: str, inside: bool, terminals: set[str]) -> None:
+    found = place(LARK, text)
+    assert (found.inside, set(found.terminals)) == (inside, terminals)
+    assert "terminal" not in found.rest and "expr" in found.rest + "expr"
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    "--><img src=x onerror=alert(1)>",
+    "]]><svg/onload=alert(1)>",
+    '"><b onclick="alert(1)">',
+    "[[policy]]<!--[record]-->",
+    "\u2028\u2029\u202e\u0000\x1b[31m&lt;&amp;</title></pre></noscript>",
+    "{{7*7}}${alert(1)}`",
+]
+
+
+class Tags(html.parser.HTMLParser):
+    """Elements and attributes of a page; complains of what is not closed."""
+
+    VOID = frozenset(("meta", "link", "img", "br", "input"))
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.data: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, f"</{tag}>"
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.data[self.open[-1]] = self.data.get(self.open[-1], "") + data
+
+
+def hostile_record(evil: str) -> gr.inspect.Record:
+    schema = {"type": "object", "properties": {evil: {"const": evil}}, "required": [evil], "title": evil}
+    text = json.dumps({evil: evil}, ensure_ascii=False)
+    return gr.inspect.replay(gr.json_schema(schema, layout="flexible"), text, model=Toy(), prompt=evil)
+
+
+def test_the_page_is_well_formed() -> None:
+    plain = Tags(gr.inspect.record(Toy(), "p", CONSTRAINTS[3]).to_html())
+    names = [tag for tag, _ in plain.elements]
+    assert names.count("script") == 2 and names.count("title") == 1 and names.count("main") == 1
+    ids = [attributes["id"] for _, attributes in plain.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    labels = {a["aria-labelledby"] for _, a in plain.elements if "aria-labelledby" in a}
+    assert labels <= set(ids)
+
+
+@pytest.mark.parametrize("evil", HOSTILE)
+def test_nothing_in_a_record_becomes_part_of_the_page(evil: str) -> None:
+    record = hostile_record(evil)
+    assert record.finish == "complete"
+    made = record.to_html()
+    plain = Tags(gr.inspect.record(Toy(), "p", CONSTRAINTS[3]).to_html())
+    tags = Tags(made)
+    assert tags.elements == plain.elements, "the same elements and attributes, whatever the record says"
+    island = re.search(r'<script type="application/json" id="record">(.*?)</script>', made, re.DOTALL)
+    assert island is not None and not re.search("[<>&\u2028\u2029]", island[1])
+    again = json.loads(island[1])
+    assert again == json.loads(record.to_json())
+    assert again["prompt"] == evil and evil in json.loads(again["text"])
+
+
+def test_no_lone_surrogate_breaks_the_page(tmp_path: Path) -> None:
+    record = gr.inspect.record(Toy(), "p", gr.json_schema({"title": "\ud800", "const": 1}))
+    record.to_html(tmp_path / "page.html")
+    record.to_json(tmp_path / "record.json")
+    assert json.loads((tmp_path / "record.json").read_text())["source"]["schema"]["title"] == "\ud800"
+
+
+def test_the_page_runs_its_own_script_only() -> None:
+    made = gr.inspect.record(Toy(), "p", CONSTRAINTS[0]).to_html()
+    policy = page_headers()["Content-Security-Policy"]
+    for element in ("style", "script"):
+        (text,) = re.findall(f"<{element}>(.*?)</{element}>", made, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{element}-src 'sha256-{digest}'" in policy
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    said = next(a["content"] for _, a in Tags(made).elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert said is not None and policy.startswith(said)
+    assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", made.split('id="record"')[0])
+
+
+def test_json_has_what_the_record_has(tmp_path: Path) -> None:
+    record = gr.inspect.record(Toy(), "p", CONSTRAINTS[1], temperature=1, seed=3)
+    text = record.to_json(tmp_path / "r.json")
+    read = json.loads((tmp_path / "r.json").read_text())
+    assert read == json.loads(text)
+    assert read["format"] == "guiderail-record-1" and read["source"] == {
+        "kind": "regex",
+        "text": CONSTRAINTS[1].pattern,
+    }
+    assert [step["token"] for step in read["steps"]] == [step.token for step in record.steps]
+    for given, step in zip(read["steps"], record.steps, strict=True):
+        assert given["allowed"] == step.allowed and given["why"] == step.why
+        assert given.get("removed") == (None if step.removed is None else pytest.approx(step.removed, rel=1e-5))
+        assert len(given.get("blocked", ())) == len(step.blocked)
+    assert read["removed"] == pytest.approx(record.removed, rel=1e-5)
