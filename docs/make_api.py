@@ -18,7 +18,7 @@ OUT = Path(__file__).with_name("api.md")
 SECTIONS = ("Args", "Attributes", "Example", "Examples", "Raises", "Returns", "Yields", "Note")
 GROUPS: list[tuple[str, str]] = [
     ("Constraints", r"guiderail\.(constraint|frontends|extensions|explain|program)"),
-    ("Compiling and matching", r"guiderail\.(guide|matcher|token_automaton)"),
+    ("Compiling and matching", r"guiderail\.(guide|matcher|token_automaton|disk_cache)"),
     ("Vocabularies", r"guiderail\.vocabulary"),
     ("Bitmasks", r"guiderail\.bitmask"),
     ("Generating", r"guiderail\.(generation|decoding|inspect|streams|models|sampling)"),

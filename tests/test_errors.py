@@ -32,6 +32,7 @@ CORE_CODES = {
     "builder-finished": gr.CompileError,
     "depth": gr.LimitError,
     "duplicate-name": gr.CompileError,
+    "empty-terminal": gr.CompileError,
     "fuel": gr.LimitError,
     "item-outside": gr.CompileError,
     "left-recursion": gr.CompileError,

@@ -34,6 +34,7 @@ if _typing.TYPE_CHECKING:
         substring_of,
         text_until,
     )
+    from guiderail.disk_cache import set_cache_dir
     from guiderail.errors import (
         BitmaskError,
         CompileError,
@@ -67,10 +68,10 @@ if _typing.TYPE_CHECKING:
         ToolText,
         ToolTextError,
         ToolWarning,
-        structural_tag,
-        tool_calls,
         tool_formats,
     )
+    from guiderail.frontends.tools.structural_tag import structural_tag
+    from guiderail.frontends.tools.tool_calls import tool_calls
     from guiderail.frontends.xml_schema import (
         XmlReadError,
         XmlSchema,
@@ -173,6 +174,7 @@ __all__ = [
     "reset_token_bitmask",
     "separated_by",
     "sequence",
+    "set_cache_dir",
     "special_token",
     "stream",
     "structural_tag",
@@ -212,6 +214,7 @@ _HOME = {
         "substring_of",
         "text_until",
     ),
+    "guiderail.disk_cache": ("set_cache_dir",),
     "guiderail.errors": (
         "BitmaskError",
         "CompileError",
@@ -262,7 +265,7 @@ _HOME = {
         "ToolText",
         "ToolTextError",
         "ToolWarning",
-            "structural_tag",
+        "structural_tag",
         "tool_calls",
         "tool_formats",
     ),

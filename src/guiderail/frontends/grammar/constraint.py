@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
 from guiderail.constraint import Constraint, _coerce
+from guiderail.disk_cache import DiskCache, open_cache
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar import productions
+from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, Indentation
+from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
+
+if TYPE_CHECKING:
+    from guiderail.frontends.grammar.lark.reader import Reading
 
 __all__ = ["GrammarConstraint", "grammar"]
 
 _MAX_RULES = 20_000
+_WORTH_KEEPING = 0.02  # seconds of reading from which on a grammar is kept on disk
 _READERS = {
     "gbnf": "guiderail.frontends.grammar.gbnf",
     "ebnf-w3c": "guiderail.frontends.grammar.ebnf_w3c",
@@ -32,6 +40,28 @@ _SYNTAXES = ("lark", "gbnf", "ebnf", "ebnf-w3c", "ebnf-iso", "productions")
 _BNF_RULE = re.compile(r"(?m)^[ \t]*(?:\[\w+\][ \t]*)?[\w.-]+[ \t]*::=")
 _LARK_RULE = re.compile(r"(?m)^[ \t]*[!?]{0,2}_?[A-Za-z]\w*(?:\{[^}\n]*\})?(?:\.-?\d+)?[ \t]*:(?!:=)")
 _ISO_RULE = re.compile(r"(?m)^[ \t]*[A-Za-z][\w \t-]*=[^;]*[;.]", re.DOTALL)
+
+
+class _DiskKey(NamedTuple):
+    """Where a grammar lies on disk."""
+
+    cache: DiskCache
+    value: list[Any]
+
+
+@dataclass(slots=True)
+class _State:
+    """What is found out about a grammar.
+
+    Attributes:
+        read: the rules as written and as prepared; None: not read yet, because the tape is known.
+        tape: the calls that build it (see :mod:`.tape`), from disk.
+        key: where to put the tape once there is one.
+    """
+
+    read: tuple[Grammar, Prepared] | None = None
+    tape: Any = None
+    key: _DiskKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,30 +87,75 @@ class GrammarConstraint(Constraint):
     imports: tuple[str, ...] = ()
     indentation: Indentation | None = None
     constraints: tuple[tuple[str, Constraint], ...] = ()
-    _grammar: Grammar = field(init=False, repr=False, compare=False)
-    _prepared: Prepared = field(init=False, repr=False, compare=False)
+    _state: _State = field(init=False, repr=False, compare=False, default_factory=_State)
 
     def __post_init__(self) -> None:
-        if self.syntax == "lark":
-            from guiderail.frontends.grammar import lark
+        state = self._state
+        key = self._disk_key()
+        if key is not None:
+            found = key.cache.load(key.value)
+            if found is not None:
+                state.tape = found
+                return
+        begun = time.perf_counter()
+        imported = self._read()
+        state.key = key if key is not None and not imported and time.perf_counter() - begun >= _WORTH_KEEPING else None
 
-            assert isinstance(self.text, str)
-            reading = lark.read(
-                self.text,
-                start=self.start or "start",
-                import_paths=self.imports,
-                indenter=self.indentation,
-                constraints=dict(self.constraints),
-                path=self.path,
-            )
+    def _read(self) -> bool:
+        """Reads the grammar; returns whether it imports files of the user's."""
+        state = self._state
+        if self.syntax == "lark":
+            reading = self._read_lark()
             tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes))
-        elif isinstance(self.text, str):
+            prepared = prepare(tree, self.max_rules)
+            report = replace(prepared.report, unused_terminals=reading.unused, late=_Late(self))
+            state.read = tree, replace(prepared, report=report)
+            return reading.imports_files
+        if isinstance(self.text, str):
             reader = cast(Callable[..., Grammar], import_module(_READERS[self.syntax]).read)
             tree = reader(self.text, self.start, self.path)
         else:
             tree = productions.read(self.text, self.start)
-        object.__setattr__(self, "_grammar", tree)
-        object.__setattr__(self, "_prepared", prepare(tree, self.max_rules))
+        state.read = tree, prepare(tree, self.max_rules)
+        return False
+
+    def _read_lark(self) -> Reading:
+        from guiderail.frontends.grammar import lark
+
+        assert isinstance(self.text, str)
+        return lark.read(
+            self.text,
+            start=self.start or "start",
+            import_paths=self.imports,
+            indenter=self.indentation,
+            constraints=dict(self.constraints),
+            path=self.path,
+        )
+
+    def _disk_key(self) -> _DiskKey | None:
+        """Where the grammar may lie on disk; None: nowhere."""
+        if not isinstance(self.text, str) or self.constraints or self.imports:
+            return None
+        cache = open_cache()
+        if cache is None:
+            return None
+        lines = None if self.indentation is None else list(astuple(self.indentation))
+        value = ["grammar", self.text, self.syntax, self.start, self.max_rules, self.path, lines]
+        return _DiskKey(cache, value)
+
+    @property
+    def _grammar(self) -> Grammar:
+        if self._state.read is None:
+            self._read()
+        assert self._state.read is not None
+        return self._state.read[0]
+
+    @property
+    def _prepared(self) -> Prepared:
+        if self._state.read is None:
+            self._read()
+        assert self._state.read is not None
+        return self._state.read[1]
 
     @property
     def tree(self) -> Grammar:
@@ -88,11 +163,27 @@ class GrammarConstraint(Constraint):
         return self._grammar
 
     def report(self) -> GrammarReport:
-        """What was found in the grammar: rules without effect, left recursion, and what was rewritten."""
+        """What was found in the grammar: rules without effect, left recursion, and what was rewritten.
+
+        Of a Lark grammar also: unused terminals, terminals that collide, and conflicts of Lark's LALR parser.
+        """
         return self._prepared.report
 
     def _lower(self, b: _core.Builder) -> int:
-        return lower(self._prepared, b)
+        state = self._state
+        if state.tape is not None:
+            try:
+                return play(state.tape, b)
+            except Unplayable:
+                state.tape = None
+        key, state.key = state.key, None
+        if key is None:
+            return lower(self._prepared, b)
+        recorder = Recorder(b)
+        root = lower(self._prepared, cast(_core.Builder, recorder))
+        if recorder.complete:
+            key.cache.store(key.value, recorder.tape(root))
+        return root
 
     def __reduce__(self) -> tuple[object, ...]:
         given = (self.text, self.syntax, self.start, self.max_rules, self.path)
@@ -107,6 +198,25 @@ class GrammarConstraint(Constraint):
             shown = f"{{{', '.join(f'{name}: …' for name in names)}{', …' if len(text) > 6 else ''}}}"
         more = "" if self.start is None else f", start={self.start!r}"
         return f"grammar({shown}, syntax={self.syntax!r}{more})"
+
+
+class _Late:
+    """What the report of a Lark grammar finds out only when asked."""
+
+    def __init__(self, constraint: GrammarConstraint) -> None:
+        self.constraint = constraint
+        self.known: dict[str, tuple[str, ...]] = {}
+
+    def collisions(self) -> tuple[str, ...]:
+        if "collisions" not in self.known:
+            lexer = self.constraint.tree.lexer
+            self.known["collisions"] = () if lexer is None else collisions(lexer)
+        return self.known["collisions"]
+
+    def conflicts(self) -> tuple[str, ...]:
+        if "conflicts" not in self.known:
+            self.known["conflicts"] = tuple(self.constraint._read_lark().conflicts())
+        return self.known["conflicts"]
 
 
 def grammar(

@@ -12,7 +12,14 @@ from collections.abc import Iterable
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
-from guiderail.frontends.grammar.analysis import ConstraintFacts, barren, components, left_names, nullable_by, nullable_rules
+from guiderail.frontends.grammar.analysis import (
+    ConstraintFacts,
+    barren,
+    components,
+    left_names,
+    nullable_by,
+    nullable_rules,
+)
 from guiderail.frontends.grammar.build import TRAP, Fold, names
 from guiderail.frontends.grammar.prepare import Prepared
 from guiderail.frontends.grammar.syntax import (

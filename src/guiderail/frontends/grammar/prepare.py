@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from guiderail.constraint import AnyOf, Constraint, Literal, SeparatedBy
 from guiderail.constraint import Repetition as RepeatedConstraint
@@ -35,6 +36,14 @@ from guiderail.frontends.grammar.syntax import (
 __all__ = ["GrammarReport", "Prepared", "prepare"]
 
 
+class Late(Protocol):
+    """What a report finds out only when asked."""
+
+    def collisions(self) -> tuple[str, ...]: ...
+
+    def conflicts(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class GrammarReport:
     """What was found in a grammar and what was done about it.
@@ -49,6 +58,11 @@ class GrammarReport:
         repetitions: rules that were recursive and are repetitions now.
         compiled_rules: how many recursive rules are left; 0: the grammar is regular.
         notes: what was read and has no effect, a sentence each.
+        unused_terminals: terminals of a Lark grammar that are defined, and named by nothing else in it.
+        collisions: terminals that match a common text, with which of them is taken, a sentence each. Found when
+            asked for.
+        conflicts: where Lark's LALR parser would accept less than the grammar says, or refuse it, a sentence each.
+            Found when asked for, which takes about as long as making that parser.
     """
 
     start: str
@@ -59,6 +73,16 @@ class GrammarReport:
     repetitions: tuple[str, ...]
     compiled_rules: int
     notes: tuple[str, ...] = ()
+    unused_terminals: tuple[str, ...] = ()
+    late: Late | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def collisions(self) -> tuple[str, ...]:
+        return () if self.late is None else self.late.collisions()
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        return () if self.late is None else self.late.conflicts()
 
     def __str__(self) -> str:
         lines = [f"{self.rules} rules, from {self.start!r}; recursive in the end: {self.compiled_rules}"]
@@ -66,12 +90,13 @@ class GrammarReport:
             ("unreachable, without effect", self.unreachable),
             ("unproductive, left out", self.unproductive),
             ("recursive at one end, now repetitions", self.repetitions),
+            ("unused terminals", self.unused_terminals),
         ):
             if listed:
                 lines.append(f"{title}: {', '.join(listed)}")
         for group in self.left_recursive:
             lines.append(f"left recursion ({group.kind}), rewritten: {', '.join(group.rules)}")
-        lines += self.notes
+        lines += [*self.notes, *self.collisions, *self.conflicts]
         return "\n".join(lines)
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 __all__ = ["conflicts"]
 
 
-def conflicts(compiled: tuple[list[Any], list[Any], list[str]], start: str) -> list[str]:
+def conflicts(compiled: Callable[[], tuple[list[Any], list[Any], list[str]]], start: str) -> list[str]:
     """Conflicts of an LALR(1) parser for compiled rules of Lark, one sentence each, without doubles.
 
     Lark resolves a conflict between shifting and reducing silently, as a shift, and refuses a grammar with a conflict
-    between two reductions of equal priority. The grammar read here means all of its language in either case.
+    between two reductions of equal priority. The grammar read here means all of its language in either case. What
+    else Lark refuses when it compiles rules (an alternative that stands twice) is told, too.
     """
     common: Any = import_module("lark.common")
     analysis: Any = import_module("lark.parsers.lalr_analysis")
-    _, rules, _ = compiled
+    errors: Any = import_module("lark.exceptions")
+    try:
+        _, rules, _ = compiled()
+    except errors.GrammarError as error:
+        return [f"Lark refuses the grammar: {' '.join(str(error).split())}"]
     analyzer = analysis.LALR_Analyzer(common.ParserConf(rules, {}, [start]))
     analyzer.compute_lr0_states()
     analyzer.compute_reads_relations()

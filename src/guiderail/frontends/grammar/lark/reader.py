@@ -44,17 +44,23 @@ class Reading:
     Attributes:
         grammar: its rules and terminals.
         notes: what was read and has no meaning here, a sentence each.
+        unused: terminals that are defined and neither named by a rule or terminal nor ignored.
+        imports_files: whether it imports grammars other than those of Lark itself.
     """
 
     grammar: syntax.Grammar
     notes: tuple[str, ...]
-    _compile: Callable[[], Any]
+    unused: tuple[str, ...]
+    imports_files: bool
+    _compile: Callable[[], Any] | None
 
     def conflicts(self) -> list[str]:
         """Where Lark's LALR parser accepts less than the grammar says, a sentence each; found when asked for."""
         from guiderail.frontends.grammar.lark.conflicts import conflicts
 
-        return conflicts(self._compile(), self.grammar.start)
+        if self._compile is None:
+            return ["Lark's LALR parser knows no repetitions without bound {n,}; its conflicts were not looked for"]
+        return conflicts(self._compile, self.grammar.start)
 
 
 def read_lark(
@@ -219,7 +225,25 @@ class _Reader:
         final = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
         result = syntax.Grammar(final, start, lexer, self.source)
-        return Reading(result, tuple(self.rewritten.notes), lambda: grammar.compile([self.start], self.kept()))
+        bounded = str(UNBOUNDED) not in self.rewritten.text
+        return Reading(
+            result,
+            tuple(self.rewritten.notes),
+            self.unused(used),
+            any(getattr(file, "pkg_name", "") != "lark" for file in builder.used_files),
+            (lambda: grammar.compile([self.start], self.kept())) if bounded else None,
+        )
+
+    def unused(self, used: set[str]) -> tuple[str, ...]:
+        """Terminals of this text that nothing asks for."""
+        named: set[str] = set(used) | set(self.constraints)
+        for name, uses in self.uses.items():
+            named.update(use for use in uses if use != name)
+        return tuple(
+            s.name.text
+            for s in self.rewritten.statements
+            if s.name is not None and s.name.text.lstrip("_")[:1].isupper() and s.name.text not in named
+        )
 
     def not_found(self, error: OSError) -> CompileError:
         missing = str(error.filename or error)

@@ -1,0 +1,51 @@
+"""Terminals that match the same text: which of them a lexer takes."""
+
+from __future__ import annotations
+
+from guiderail import _core
+from guiderail.errors import GuiderailError
+from guiderail.frontends.grammar.syntax import Lexer, Terminal
+
+__all__ = ["collisions"]
+
+_LONGEST_SAMPLE = 24  # bytes
+
+
+def collisions(lexer: Lexer) -> tuple[str, ...]:
+    """Each pair of terminals that match a common text, with a shortest such text and the one that wins.
+
+    Keywords of a terminal are meant to match what it matches; a pair of these is none. Nor are those listed whose
+    texts are made of rules or too hard to intersect, as nothing short can be said of them.
+    """
+    found = []
+    b = _core.Builder()
+    texts: list[tuple[Terminal, int, frozenset[int]]] = []
+    for terminal in lexer.terminals:
+        if terminal.constraint is None or terminal.guard_of is not None:
+            continue
+        try:
+            e = terminal.constraint._lower(b)
+            texts.append((terminal, e, frozenset(b.first_bytes(e))))
+        except GuiderailError:
+            continue
+    for at, (first, e, begins) in enumerate(texts):
+        for second, other, also in texts[at + 1 :]:
+            named = second.name in first.keyword_of or first.name in second.keyword_of
+            if named or begins.isdisjoint(also):
+                continue
+            try:
+                if b.is_empty(b.intersection([e, other])):
+                    continue
+                sample = _sample(first, second)
+            except GuiderailError:
+                continue
+            found.append(f"{first.name} and {second.name} both match {sample}: where both may come it is {first.name}")
+    return tuple(found)
+
+
+def _sample(first: Terminal, second: Terminal) -> str:
+    b = _core.Builder()
+    assert first.constraint is not None and second.constraint is not None
+    program = b.finish(b.intersection([first.constraint._lower(b), second.constraint._lower(b)]))
+    text = program.shortest(program.root, _LONGEST_SAMPLE)
+    return "a long text" if text is None else repr(text.decode(errors="replace"))

@@ -1,0 +1,189 @@
+"""The calls that build an expression, recorded to be played again: what a grammar on disk is.
+
+A tape is a list of calls in JSON. Handles of expressions are written as the number of the call that made them, -1 for
+nothing and -2 for the empty text; texts of bytes in Latin-1, sets of characters as their ranges. Equal calls are
+recorded once, as the core makes one expression of them; only rules and lexers are made anew by each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from guiderail import _core
+
+__all__ = ["Recorder", "Unplayable", "play"]
+
+_SIGNATURES = {
+    # by argument: h handle, H handles, n number or flag, b bytes, B list of bytes, c characters, s text or number(s),
+    # l number of a lexer
+    "literal": "b", "byte_class": "b", "char_class": "c", "concat": "H", "union": "H", "intersection": "H",
+    "complement": "h", "repeat": "hnn", "choice": "B", "substring_of": "B", "look_ahead": "hn", "look_behind": "hn",
+    "scope": "h", "greedy": "h", "token": "s", "rule": "sn", "escaped": "hn", "item": "hn", "distinct": "h",
+    "terminal": "ln", "never": "l", "lexed": "lh", "define": "hh",
+}  # fmt: skip
+_FRESH = ("rule", "define", "lexer")
+_KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "infinite": 1}
+
+
+class Unplayable(Exception):
+    """A tape is not one, or holds a call that is not known."""
+
+
+class Recorder:
+    """Stands in for a builder, passes everything on to it, and writes it down.
+
+    Attributes:
+        builder: the builder.
+        complete: whether all calls could be written down.
+    """
+
+    def __init__(self, builder: _core.Builder) -> None:
+        self.builder = builder
+        self.complete = True
+        self.EMPTY, self.EPSILON = builder.EMPTY, builder.EPSILON
+        self._numbers = {builder.EMPTY: -1, builder.EPSILON: -2}
+        self._lexers: dict[int, int] = {}
+        self._calls: list[list[Any]] = []
+
+    def tape(self, root: int) -> list[Any]:
+        """All calls so far, and the number of an expression."""
+        return [self._calls, self._numbers[root]]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self.builder, name)
+        if name in ("is_nullable", "is_empty", "first_bytes", "dump"):  # they ask and make nothing
+            return method
+        if name not in _SIGNATURES and name not in ("members", "lexer"):
+            self.complete = False
+            return method
+
+        def call(*args: Any, **named: Any) -> Any:
+            made = method(*args, **named)
+            if self.complete:
+                self._write(name, args, named, made)
+            return made
+
+        setattr(self, name, call)
+        return call
+
+    def _write(self, name: str, args: tuple[Any, ...], named: dict[str, Any], made: Any) -> None:
+        known = self._lexers if name == "lexer" else self._numbers
+        if name not in _FRESH and made in known:
+            return
+        try:
+            if name == "members":
+                written = self._members(*args, **named)
+            elif name == "lexer":
+                written = self._lexer(*args, **named)
+            else:
+                given = list(args)
+                for key, value in named.items():
+                    if _KEYWORDS.get(key) != len(given):
+                        raise Unplayable(f"{name}({key}=…)")
+                    given.append(value)
+                written = [self._argument(kind, value) for kind, value in zip(_SIGNATURES[name], given, strict=False)]
+        except (KeyError, Unplayable):
+            self.complete = False
+            return
+        if made is not None:
+            known[made] = len(self._calls)
+        self._calls.append([name, *written])
+
+    def _argument(self, kind: str, value: Any) -> Any:
+        if kind == "h":
+            return self._numbers[value]
+        if kind == "H":
+            return [self._numbers[one] for one in value]
+        if kind == "b":
+            return value.decode("latin-1")
+        if kind == "B":
+            return [one.decode("latin-1") for one in value]
+        if kind == "c":
+            return value.ranges()
+        if kind == "l":
+            return self._lexers[value]
+        return list(value) if isinstance(value, tuple) else value
+
+    def _members(
+        self, names: Any, values: Any, required: Any, others: Any, comma: int, colon: int, **options: Any
+    ) -> list[Any]:
+        number = self._numbers
+        return [
+            [name.decode("latin-1") for name in names],
+            [number[v] if isinstance(v, int) else [[number[e], bits] for e, bits in v] for v in values],
+            list(required),
+            [[number[key], number[value], dense, bits] for key, value, dense, bits in others],
+            number[comma],
+            number[colon],
+            options,
+        ]
+
+    def _lexer(
+        self, terminals: Any, ignore: Any, indentation: Any = None, before: bytes = b"", traps: Any = ()
+    ) -> list[Any]:
+        rows = [[self._numbers[text], *rest] for text, *rest in terminals]
+        return [rows, list(ignore), indentation, before.decode("latin-1"), list(traps)]
+
+
+def play(tape: Any, b: _core.Builder) -> int:
+    """Makes the calls of a tape again; the handle is valid with ``b`` only.
+
+    Raises:
+        Unplayable: it is no tape.
+    """
+    try:
+        calls, root = tape
+        made: list[Any] = [None] * len(calls) + [b.EPSILON, b.EMPTY]  # -2 and -1 are the last two
+        for i, (name, *args) in enumerate(calls):
+            if name == "members":
+                made[i] = _play_members(made, b, *args)
+            elif name == "lexer":
+                rows, ignore, indentation, before, traps = args
+                texts = [(made[text], shortest, names, guard) for text, shortest, names, guard in rows]
+                lines = None if indentation is None else tuple(indentation)
+                rest = (traps,) if traps else ()
+                made[i] = b.lexer(texts, ignore, lines, before.encode("latin-1"), *rest)
+            else:
+                kinds = _SIGNATURES[name]
+                made[i] = getattr(b, name)(*(_given(made, k, v) for k, v in zip(kinds, args, strict=False)))
+        result: int = made[root]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Unplayable(str(error)) from error
+    return result
+
+
+def _given(made: list[Any], kind: str, value: Any) -> Any:
+    if kind in "hl":
+        return made[value]
+    if kind == "H":
+        return [made[one] for one in value]
+    if kind == "b":
+        return value.encode("latin-1")
+    if kind == "B":
+        return [one.encode("latin-1") for one in value]
+    if kind == "c":
+        return _core.CharSet([(low, high) for low, high in value])
+    return value
+
+
+def _play_members(
+    made: list[Any],
+    b: _core.Builder,
+    names: list[str],
+    values: list[Any],
+    required: list[bool],
+    others: list[Any],
+    comma: int,
+    colon: int,
+    options: dict[str, Any],
+) -> int:
+    return b.members(
+        [name.encode("latin-1") for name in names],
+        [made[v] if isinstance(v, int) else [(made[e], bits) for e, bits in v] for v in values],
+        required,
+        [(made[key], made[value], dense, bits) for key, value, dense, bits in others],
+        made[comma],
+        made[colon],
+        **options,
+    )
