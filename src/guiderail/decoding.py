@@ -65,7 +65,8 @@ class Generation(_Readable):
 
     @property
     def value(self) -> Any:
-        """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, else the text.
+        """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, the calls for tools
+        (a ``ToolText``), the values of a document for an XML Schema, else the text.
 
         If the text is not complete (``matched`` is False), as much of the value as it holds, like the last snapshot
         of a stream. The text is read when this is first asked for.

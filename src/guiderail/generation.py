@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
+    from guiderail.frontends.tools import ToolCalls
+    from guiderail.frontends.xml_schema import XmlSchema
+
+    _Valued = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
 
     class _Options(TypedDict, total=False):
         max_tokens: int
@@ -63,7 +67,7 @@ def stream(model: Any, prompt: str, target: type[T], **options: Unpack[_StreamOp
 def stream(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
 @overload
 def stream(
-    model: Any, prompt: str, target: Mapping[str, Any] | JsonSchema, **options: Unpack[_StreamOptions]
+    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[_StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
 def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[_StreamOptions]) -> Stream: ...
@@ -203,7 +207,7 @@ def generate(model: Any, prompt: str, target: type[T], **options: Unpack[_Option
 @overload
 def generate(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_Options]) -> T: ...
 @overload
-def generate(model: Any, prompt: str, target: Mapping[str, Any] | JsonSchema, **options: Unpack[_Options]) -> Any: ...
+def generate(model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[_Options]) -> Any: ...
 @overload
 def generate(model: Any, prompt: str, target: Constraint, **options: Unpack[_Options]) -> str: ...
 @overload
@@ -221,7 +225,7 @@ def generate(
 def generate(
     model: Any,
     prompt: list[str] | tuple[str, ...],
-    target: Mapping[str, Any] | JsonSchema | Sequence[Mapping[str, Any] | JsonSchema],
+    target: Mapping[str, Any] | _Valued | Sequence[Mapping[str, Any] | _Valued],
     **options: Unpack[_Options],
 ) -> list[Any]: ...
 @overload
@@ -262,8 +266,9 @@ def generate(
         prompt: one prompt, or a list of them, which run together as a batch.
         target: what to write; or a list with one a prompt.
 
-            - A constraint or a compiled guide: the text is returned; but for ``gr.json_schema(...)`` and
-              ``gr.python_type(...)`` the value that it says.
+            - A constraint or a compiled guide: the text is returned; but for ``gr.json_schema(...)``,
+              ``gr.python_type(...)`` and ``gr.xml_schema(...)`` the value that it says, and for
+              ``gr.tool_calls(...)`` what its ``parse`` finds: reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema): the parsed JSON is returned.
               Properties are written in the order in which the schema declares them. For other options, pass
               ``gr.json_schema(schema, ...)``.

@@ -12,6 +12,7 @@ from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.matcher import Matcher
 from guiderail.program import FUEL, MAX_NODES, build_program
+from guiderail.special_tokens import special_tokens_of
 
 if TYPE_CHECKING:
     from guiderail.token_automaton import TokenAutomaton
@@ -61,7 +62,8 @@ class Guide:
         self.constraint = constraint
         self.vocabulary = vocabulary
         self._limits = (max_nodes, fuel, max_memory)
-        program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
+        with special_tokens_of(vocabulary):  # markers of tags and tool calls may be tokens of it
+            program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
         named = program.symbols()
         known = {
             n: vocabulary.special_tokens[n] for n in named if isinstance(n, str) and n in vocabulary.special_tokens

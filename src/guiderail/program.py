@@ -7,6 +7,7 @@ from functools import lru_cache
 from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
+from guiderail.special_tokens import SpecialTokens, special_tokens_of
 
 __all__ = ["Program", "build_program"]
 
@@ -39,7 +40,8 @@ def build_program(constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: i
 
 @lru_cache(maxsize=128)
 def _cached(constraint: Constraint) -> Program:
-    return Program(build_program(constraint))
+    with special_tokens_of(SpecialTokens()):  # kept for all: also where it is asked for while a guide is being made
+        return Program(build_program(constraint))
 
 
 class Program:

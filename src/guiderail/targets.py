@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from guiderail.constraint import Constraint
@@ -19,6 +19,8 @@ from guiderail.partial import PartialJson
 
 if TYPE_CHECKING:
     from guiderail.frontends.python_types import PythonType
+    from guiderail.frontends.tools.reader import ToolText
+    from guiderail.frontends.tools.tool_calls import ToolCalls
     from guiderail.frontends.xml_schema import XmlSchema
 
 __all__ = ["TEXT", "Partial", "Reading", "Target", "resolve"]
@@ -131,6 +133,40 @@ class _XmlReading:
         return _Held(as_text=False)
 
 
+class _GrowingCalls:
+    """The content and the calls so far; without growing strings, calls when they are complete."""
+
+    finished: list[str] = []  # noqa: RUF012 - calls have no place in a document
+    path: str | None = None
+    is_complete = True  # what ends the text ends with its pieces
+
+    def __init__(self, calls: ToolCalls, growing: bool) -> None:
+        self._reader, self._growing = calls.reader(), growing
+
+    def feed(self, chunk: str) -> None:
+        self._reader.feed(chunk)
+
+    def snapshot(self) -> ToolText:
+        found = self._reader.snapshot()
+        # The reader goes on writing into the last one.
+        found.calls = [replace(call) for call in found.calls if call.complete or self._growing]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _CallsReading:
+    """Reasoning, content and calls of tools."""
+
+    calls: ToolCalls
+    is_text = False
+
+    def read(self, text: str) -> ToolText:
+        return self.calls.parse(text)
+
+    def partial(self, *, growing_strings: bool) -> Partial:
+        return _GrowingCalls(self.calls, growing_strings)
+
+
 TEXT: Reading = _TextReading()
 
 
@@ -186,6 +222,9 @@ def _reading(constraint: Constraint) -> Reading:
     documents = sys.modules.get("guiderail.frontends.xml_schema")
     if documents is not None and isinstance(constraint, documents.XmlSchema):
         return _XmlReading(constraint)
+    tools = sys.modules.get("guiderail.frontends.tools.tool_calls")
+    if tools is not None and isinstance(constraint, tools.ToolCalls):
+        return _CallsReading(constraint)
     return TEXT
 
 

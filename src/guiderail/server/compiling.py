@@ -21,7 +21,6 @@ from guiderail.errors import LimitError
 from guiderail.guide import Guide, compile
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.special_tokens import special_tokens_of
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["Compiler", "interruptible"]
@@ -155,10 +154,7 @@ class Compiler:
 
         def work() -> tuple[Any, Guide]:
             plan, constraint = build()
-            with special_tokens_of(self.vocabulary):  # tags of tool calls are written as tokens where they are some
-                guide = compile(
-                    constraint, self.vocabulary, cache=False, max_nodes=options.max_nodes, fuel=options.fuel
-                )
+            guide = compile(constraint, self.vocabulary, cache=False, max_nodes=options.max_nodes, fuel=options.fuel)
             # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
             guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
             return plan, guide

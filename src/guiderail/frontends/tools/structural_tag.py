@@ -55,9 +55,9 @@ def structural_tag(
     Args:
         spec: the tag, as a dict, JSON text or XGrammar's own ``StructuralTag``: ``{"type": "structural_tag", "format":
             …}``, the older form with ``structures`` and ``triggers``, or a format alone.
-        vocabulary: of the model that is to write the text. With it, a text that is a special token there may be
-            written as that token wherever a string of the tag contains it, and token forms are resolved. Token forms
-            that speak of *any* token need it.
+        vocabulary: of the model that is to write the text. A text that is a special token there may be written as
+            that token wherever a string of the tag contains it; by default these are those of the vocabulary that the
+            constraint is compiled for. Token forms are resolved by it, and those that speak of *any* token need it.
         **options: of :func:`json_schema`, for the JSON in it. The defaults are here ``layout="free"`` and
             ``escapes="all"``, as in XGrammar.
 

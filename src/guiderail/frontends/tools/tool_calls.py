@@ -205,8 +205,8 @@ def tool_calls(
             ``"required"`` (or True): the text begins with it; ``"open"``: the prompt has ended with the marker that
             begins it.
         content: what the text is where it is no call, for example a JSON Schema; None: any text without triggers.
-        vocabulary: of the model. With it, markers that are special tokens there may be written as such; without it
-            they are text. The constraint is for models of this vocabulary then.
+        vocabulary: whose special tokens may be written for markers; by default that of the guide, so that it need not
+            be said. The constraint is for models of this vocabulary then.
         on_bad_tool: a tool whose name, schema or type cannot be used is left out (``"drop"``, with a ToolWarning, and
             listed in ``refused``) or raises (``"error"``).
         extra_arguments: whether a model may make up arguments that the schema of a tool does not name, where the
