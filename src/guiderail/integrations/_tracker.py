@@ -8,32 +8,35 @@ row is looked up by its suffix, or made from the entry of its parent (one token 
 cheap because a state is one integer. Reordering, rejecting and repeating then need no code at all.
 
 A call begins a new prompt when it descends from no known rows: the prompt differs, a parent was never seen, every row
-had ended, or none of the new tokens is one that the constraint allows. The last few prompts are kept, because
-speculative decoding also shows rows that were never drawn, and then goes back. One case cannot be told from outside: a
-prompt that is the last prompt and an allowed text after it counts as a continuation. ``reset`` says otherwise.
+had ended, or none of the new tokens is one that the constraint allows. Many prompts are kept: speculative decoding also
+shows rows that were never drawn and then goes back, and a batch may be shown row by row. One case cannot be told from
+outside: a prompt that is an earlier prompt and all that was written after it, or one allowed token more than a part of
+it, counts as a continuation. ``reset`` says otherwise.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.constraint import Constraint
-from guiderail.errors import CompileError, MatcherError
-from guiderail.guide import Guide, compile
-from guiderail.matcher import Matcher, fill_next_token_bitmasks
-from guiderail.vocabulary import Vocabulary
+from guiderail.errors import MatcherError
+from guiderail.guide import Guide
+from guiderail.integrations._rows import as_guides, fill_rows
+from guiderail.matcher import Matcher
 
-__all__ = ["StateTracker", "as_guides"]
+__all__ = ["StateTracker", "single_tracker"]
 
 _KEPT_STEPS = 64  # histories kept a row: more than speculative decoding ever goes back
-_KEPT_PROMPTS = 4
-_Key = tuple[int, tuple[int, ...]]
+_KEPT_PROMPTS = 512  # more texts than are ever written at once, shown one by one
+_MOST_HISTORIES = 4096  # of one prompt, which may have begun many times at once
+_Key = tuple[int, bytes]  # guide, and the generated tokens as int64
+_TOKEN = np.dtype(np.int64).itemsize
 
 
 @dataclass(slots=True, eq=False)
@@ -41,11 +44,12 @@ class _Run:
     """One prompt and what is known of the texts after it. None: the row has left the constraint."""
 
     prompt: NDArray[np.int64]
+    begun: int = 1  # how often: so many texts may be in progress
     known: OrderedDict[_Key, Matcher | None] = field(default_factory=OrderedDict)
 
 
 class StateTracker:
-    """Matchers for the rows of a batch, found by what each row has generated.
+    """Matchers for the rows of a batch, found by what each row has generated. Safe to use from many threads.
 
     Args:
         guides: one for all rows, or one for each prompt; rows ``i * n .. (i + 1) * n - 1`` (beams, returned
@@ -56,13 +60,14 @@ class StateTracker:
     def __init__(self, guides: Sequence[Guide], stop_token_ids: Sequence[int] | None = None) -> None:
         self.guides = list(guides)
         self.vocabulary = self.guides[0].vocabulary
-        self._starts = [guide.matcher(stop_token_ids) for guide in self.guides]
-        self.stop_token_ids: list[int] = self._starts[0].stop_token_ids()
+        self.stop_token_ids: list[int] = self.guides[0].matcher(stop_token_ids).stop_token_ids()
         self._runs: list[_Run] = []  # the one used last is last
+        self._lock = threading.Lock()
 
     def reset(self) -> None:
         """The next call begins a new prompt."""
-        self._runs.clear()
+        with self._lock:
+            self._runs.clear()
 
     def fill(self, ids: NDArray[np.int64], bitmask: NDArray[np.int32]) -> None:
         """Writes the masks of the next token.
@@ -84,38 +89,51 @@ class StateTracker:
                 "one for each prompt of the batch",
                 code="bad-batch",
             )
-        share = rows // len(self.guides)
+        with self._lock:
+            keys, states = self._find(np.ascontiguousarray(ids, np.int64), rows // len(self.guides))
+        after_end = []
+        for (_, suffix), state in zip(keys, states, strict=True):
+            left: list[int] = []
+            if state is None or state.is_terminated():
+                used = set(np.frombuffer(suffix, np.int64).tolist())
+                left = [token for token in self.stop_token_ids if token not in used] or self.stop_token_ids
+            after_end.append(left)
+        fill_rows(states, bitmask, after_end)
+
+    def _find(self, ids: NDArray[np.int64], share: int) -> tuple[list[_Key], list[Matcher | None]]:
+        """The rows' keys and states, as continuations of known ones or else as the start of a prompt."""
         for run in reversed(self._runs):
             found = self._continued(run, ids, share)
             if found is not None:
-                self._runs.remove(run)
                 break
         else:
-            run = _Run(ids.copy())
-            keys: list[_Key] = [(row // share, ()) for row in range(rows)]
+            for run in self._runs:
+                if np.array_equal(run.prompt, ids):
+                    run.begun += 1
+                    break
+            else:
+                run = _Run(ids.copy())
+                self._runs.append(run)
+            keys: list[_Key] = [(row // share, b"") for row in range(len(ids))]
+            for key in keys:  # made anew: a guide frees what old texts left behind when matchers are made
+                run.known.pop(key, None)
             found = keys, [self._state(run, key) for key in keys]
+        self._runs.remove(run)
         self._runs = [*self._runs[1 - _KEPT_PROMPTS :], run]
-        keys, matchers = found
-        open_rows = [row for row, m in enumerate(matchers) if m is not None and not m.is_terminated()]
-        if open_rows:
-            running: list[Any] = [matchers[row] for row in open_rows]
-            fill_next_token_bitmasks(running, bitmask, open_rows)
-        for row in set(range(rows)).difference(open_rows):
-            used = set(keys[row][1])
-            left = [token for token in self.stop_token_ids if token not in used]
-            self._only(bitmask[row], left or self.stop_token_ids)
-        while len(run.known) > _KEPT_STEPS * rows:
+        most = _KEPT_STEPS * len(ids)
+        while len(run.known) > max(most, min(most * run.begun, _MOST_HISTORIES)):
             run.known.popitem(last=False)
+        return found
 
     def _continued(
         self, run: _Run, ids: NDArray[np.int64], share: int
     ) -> tuple[list[_Key], list[Matcher | None]] | None:
         """The rows as continuations of known ones, or None if they are not."""
-        width = run.prompt.shape[1]
-        if len(ids) != len(run.prompt) or ids.shape[1] <= width or not np.array_equal(ids[:, :width], run.prompt):
+        rows, width = run.prompt.shape
+        if len(ids) != rows or ids.shape[1] <= width or not np.array_equal(ids[:, :width], run.prompt):
             return None
-        keys: list[_Key] = [(row // share, tuple(t)) for row, t in enumerate(ids[:, width:].tolist())]
-        parents: list[_Key] = [(guide, suffix[:-1]) for guide, suffix in keys]
+        keys: list[_Key] = [(row // share, ids[row, width:].tobytes()) for row in range(rows)]
+        parents: list[_Key] = [(guide, suffix[:-_TOKEN]) for guide, suffix in keys]
         if not all(parent in run.known for parent in parents):
             return None
         before = [run.known[parent] for parent in parents]
@@ -125,8 +143,8 @@ class StateTracker:
         fresh = [key for key in keys if key not in run.known]
         states = [self._state(run, key) for key in keys]
         for guide in range(len(self.guides)):
-            rows = [row for row in range(guide * share, (guide + 1) * share) if running[row]]
-            if rows and all(states[row] is None for row in rows):
+            mine = [row for row in range(guide * share, (guide + 1) * share) if running[row]]
+            if mine and all(states[row] is None for row in mine):
                 for key in fresh:  # drawn tokens are allowed ones: these were not drawn
                     run.known.pop(key, None)
                 return None
@@ -138,52 +156,30 @@ class StateTracker:
             return run.known[key]
         guide, suffix = key
         if not suffix:
-            state: Matcher | None = self._starts[guide].fork()
+            state: Matcher | None = self.guides[guide].matcher(self.stop_token_ids)
         else:
-            parent = run.known[guide, suffix[:-1]]
+            parent = run.known[guide, suffix[:-_TOKEN]]
             if parent is None or parent.is_terminated():
                 state = parent  # what follows an end is padding
             else:
                 child = parent.fork()
-                known_token = 0 <= suffix[-1] < self.vocabulary.size
-                state = child if known_token and child.accept_token(suffix[-1]) else None
+                token = int(np.frombuffer(suffix[-_TOKEN:], np.int64)[0])
+                state = child if 0 <= token < self.vocabulary.size and child.accept_token(token) else None
         run.known[key] = state
         return state
 
-    @staticmethod
-    def _only(words: NDArray[np.int32], tokens: Iterable[int]) -> None:
-        bits = words.view(np.uint32)
-        bits[:] = 0
-        for token in tokens:
-            bits[token >> 5] |= np.uint32(1 << (token & 31))
 
-
-def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
-    """Guides of what a user passes: guides or constraints, one or several, and the tokenizer to compile them
-    for.
-
-    Args:
-        constraint: a guide, a constraint, or a sequence of them.
-        vocabulary: a Vocabulary or a tokenizer of transformers; needed unless only guides are given.
+def single_tracker(constraint: Any, vocabulary: Any, stop_token_ids: Sequence[int] | None) -> StateTracker:
+    """For engines that show one row a call.
 
     Raises:
-        CompileError: something is neither guide nor constraint, the vocabulary is missing, or guides differ
-        in it.
+        CompileError: see :func:`guiderail.integrations._rows.as_guides`.
+        MatcherError: ``bad-batch``, there is more than one constraint.
     """
-    several = list(constraint) if isinstance(constraint, list | tuple) else [constraint]
-    if not several:
-        raise CompileError("at least one guide or constraint is needed", code="not-a-constraint")
-    if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
-        vocabulary = Vocabulary.from_huggingface(vocabulary)
-    guides = []
-    for one in several:
-        if isinstance(one, Constraint) and vocabulary is None:
-            raise CompileError(
-                "a constraint needs the vocabulary or tokenizer it is for; pass vocabulary=...",
-                code="no-vocabulary",
-            )
-        guides.append(one if isinstance(one, Guide) else compile(one, vocabulary))
-    first = guides[0].vocabulary if vocabulary is None else vocabulary
-    if any(guide.vocabulary is not first and guide.vocabulary != first for guide in guides):
-        raise CompileError("the guides were compiled for different vocabularies", code="other-vocabulary")
-    return guides
+    guides = as_guides(constraint, vocabulary)
+    if len(guides) != 1:
+        raise MatcherError(
+            f"this engine shows its processor one row a call, so {len(guides)} constraints need as many processors",
+            code="bad-batch",
+        )
+    return StateTracker(guides, stop_token_ids)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import allocate_token_bitmask
-from guiderail.integrations._tracker import StateTracker, as_guides
+from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.integrations._rows import check_width
+from guiderail.integrations._tracker import StateTracker, single_tracker
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
@@ -28,7 +29,6 @@ class LlamaCppLogitsProcessor:
 
     def __init__(self, tracker: StateTracker) -> None:
         self.tracker = tracker
-        self._bitmask = allocate_token_bitmask(1, tracker.vocabulary.size)
 
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
@@ -43,12 +43,16 @@ class LlamaCppLogitsProcessor:
 
         Returns:
             A new array: ``scores`` with -inf where a token is forbidden.
+
+        Raises:
+            VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
         """
-        self.tracker.fill(np.asarray(input_ids, np.int64)[None, :], self._bitmask)
-        allowed = np.unpackbits(self._bitmask[0].astype("<i4", copy=False).view(np.uint8), bitorder="little")
-        masked = np.full(len(scores), -np.inf, np.single)
-        size = min(len(scores), len(allowed))
-        np.copyto(masked[:size], scores[:size], where=allowed[:size].astype(bool))
+        vocabulary = self.tracker.vocabulary
+        check_width(vocabulary, len(scores))
+        bitmask = allocate_token_bitmask(1, vocabulary.size)
+        self.tracker.fill(np.asarray(input_ids, np.int64)[None, :], bitmask)
+        masked = np.array(scores, np.single)
+        apply_token_bitmask_inplace(masked, bitmask[0], vocab_size=min(vocabulary.size, len(masked)))
         return masked
 
 
@@ -63,7 +67,9 @@ def logits_processor(
         stop_token_ids: tokens that end a text; by default the vocabulary's.
 
     Raises:
-        CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when ``llama`` is missing.
+        CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when ``llama`` is missing, ``other-vocabulary``
+            when a guide is for another model.
+        MatcherError: ``bad-batch``, several constraints: a ``Llama`` writes one text.
     """
     vocabulary = llama if llama is None or isinstance(llama, Vocabulary) else Vocabulary.from_gguf(llama)
-    return LlamaCppLogitsProcessor(StateTracker(as_guides(constraint, vocabulary), stop_token_ids))
+    return LlamaCppLogitsProcessor(single_tracker(constraint, vocabulary, stop_token_ids))

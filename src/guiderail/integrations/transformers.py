@@ -6,8 +6,9 @@
 
 It may be used for batches (with one constraint for each prompt, if they differ), with left padding, beams,
 several returned sequences, sampling, assisted generation, and again for the next call. See
-:mod:`guiderail.integrations. _tracker` for how, and for the one case in which
-:meth:`GuiderailLogitsProcessor.reset` must be called.
+:mod:`guiderail.integrations._tracker` for how, and for the one case in which
+:meth:`GuiderailLogitsProcessor.reset` must be called. For continuous batching, which calls its processors otherwise,
+see :mod:`guiderail.integrations.transformers_batching`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
-from guiderail.integrations._tracker import StateTracker, as_guides
+from guiderail.integrations._rows import as_guides, check_width
+from guiderail.integrations._tracker import StateTracker
 
 __all__ = ["GuiderailLogitsProcessor"]
 
@@ -24,15 +26,15 @@ __all__ = ["GuiderailLogitsProcessor"]
 class GuiderailLogitsProcessor:
     """Forbids every token that the constraint does not allow.
 
-    Put it last if other processors or warpers are given: one that changes scores later cannot bring a
-    forbidden token back, but one that comes after and forbids more (top-k) may leave fewer allowed ones.
+    ``generate`` runs its own penalties before the processors it is given and its warpers (temperature, top-k, top-p)
+    after them, so that these choose among what is allowed. No processor can bring a forbidden token back, but one that
+    forbids more (``min_new_tokens``, ``bad_words_ids``) may leave none.
 
     Args:
         constraint: a guide or a constraint for all prompts, or a list with one for each prompt of the batch.
         vocabulary: a tokenizer or a Vocabulary; needed for constraints, not for guides.
-        stop_token_ids: tokens that end a text. By default the vocabulary's; give
-        ``generation_config.eos_token_id``
-            if the model is told to stop at others.
+        stop_token_ids: tokens that end a text. By default the vocabulary's; give ``generation_config.eos_token_id`` if
+            the model is told to stop at others.
 
     Raises:
         CompileError: see :func:`guiderail.compile`; ``no-vocabulary`` when the vocabulary is missing.
@@ -53,14 +55,19 @@ class GuiderailLogitsProcessor:
 
         Args:
             input_ids: tokens so far, an integer tensor of shape ``(rows, width)``.
-            scores: logits or log-probabilities, a float tensor of shape ``(rows, >= vocabulary.size)``.
+            scores: logits or log-probabilities, a float tensor of shape ``(rows, width)``.
 
         Returns:
             A new tensor: ``scores`` with -inf where a token is forbidden.
+
+        Raises:
+            MatcherError: ``bad-batch``, the rows cannot be shared out among the constraints.
+            VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
         """
         import torch
 
         size = self.tracker.vocabulary.size
+        check_width(self.tracker.vocabulary, scores.shape[-1])
         bitmask = allocate_token_bitmask(len(input_ids), size)
         self.tracker.fill(input_ids.cpu().numpy(), bitmask)
         masked = scores.clone()

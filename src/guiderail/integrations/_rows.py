@@ -1,0 +1,159 @@
+"""What all logits processors share: one text of one row, masks of a step, and what may be passed as a constraint.
+
+Engines differ in what they tell. Those that say which request a row belongs to (continuous batching of transformers,
+onnxruntime-genai) are followed by a :class:`RowState` for each text. Those that show nothing but token histories
+(``generate`` of transformers, llama-cpp-python, MLX) are followed by a table of such histories, in
+:mod:`guiderail.integrations._tracker`. Both end in :func:`fill_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError, MatcherError, VocabularyError
+from guiderail.guide import Guide, compile
+from guiderail.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["RowState", "as_guides", "as_vocabulary", "check_width", "fill_rows"]
+
+
+class RowState:
+    """One text whose row the engine names; follows its tokens forwards and backwards.
+
+    Args:
+        guide: what the text must match.
+        stop_token_ids: what ends the text; by default what the vocabulary says.
+    """
+
+    __slots__ = ("_tokens", "matcher")
+
+    def __init__(self, guide: Guide, stop_token_ids: Sequence[int] | None = None) -> None:
+        self.matcher: Matcher = guide.matcher(stop_token_ids)
+        self._tokens: list[int] = []
+
+    def follow(self, tokens: list[int]) -> None:
+        """Goes to the state after ``tokens``, from wherever it is.
+
+        Args:
+            tokens: everything generated, the prompt not included; what follows a stop token is padding.
+
+        Raises:
+            MatcherError: ``token-outside-mask``, a token is none that the constraint allows there. The state is the
+                one before that token.
+        """
+        known = self._tokens
+        if tokens[: len(known)] != known:
+            keep = next((i for i, (a, b) in enumerate(zip(known, tokens, strict=False)) if a != b), len(tokens))
+            self.matcher.rollback(len(known) - keep)
+            del known[keep:]
+        size = self.matcher.guide.vocabulary.size
+        for token in tokens[len(known) :]:
+            if self.matcher.is_terminated():
+                break
+            if not 0 <= token < size or not self.matcher.accept_token(token):
+                raise MatcherError(
+                    f"the engine wrote token {token} at position {len(known)} of the text, which the mask of that step "
+                    "forbade; turn off what makes it write tokens without asking for masks (speculation, tokens "
+                    "appended by hand), or begin a new text",
+                    code="token-outside-mask",
+                )
+            known.append(token)
+
+    def fork(self) -> RowState:
+        """An independent copy in the same state."""
+        twin = RowState.__new__(RowState)
+        twin.matcher = self.matcher.fork()
+        twin._tokens = list(self._tokens)
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RowState:
+        return self.fork()
+
+
+def fill_rows(
+    states: Sequence[Matcher | None], bitmask: NDArray[np.int32], after_end: Sequence[Iterable[int]] | None = None
+) -> None:
+    """Writes the masks of the next token, row by row, in one native call.
+
+    Args:
+        states: one a row; None for a row that has left its constraint (beams of probability 0 do). Such rows, and those
+            that have ended, may only stop.
+        bitmask: int32, shape ``(>= rows, >= ceil(vocabulary.size / 32))``.
+        after_end: what ended rows may take, where that is not the stop tokens of their matcher; one a row.
+    """
+    open_rows = [row for row, m in enumerate(states) if m is not None and not m.is_terminated()]
+    if open_rows:
+        running: list[Any] = [states[row] for row in open_rows]
+        fill_next_token_bitmasks(running, bitmask, open_rows)
+    for row in set(range(len(states))).difference(open_rows):
+        state = states[row]
+        bits = bitmask[row].view(np.uint32)
+        bits[:] = 0
+        for token in after_end[row] if after_end is not None else state.stop_token_ids() if state is not None else ():
+            bits[token >> 5] |= np.uint32(1 << (token & 31))
+
+
+def as_vocabulary(source: Any) -> Vocabulary:
+    """A vocabulary of what a user passes: itself, a tokenizer of transformers or the folder of one."""
+    return source if isinstance(source, Vocabulary) else Vocabulary.from_huggingface(source)
+
+
+def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
+    """Guides of what a user passes: guides or constraints, one or several, and the tokenizer to compile them
+    for.
+
+    Args:
+        constraint: a guide, a constraint, or a sequence of them.
+        vocabulary: a Vocabulary or a tokenizer of transformers; needed unless only guides are given.
+
+    Raises:
+        CompileError: something is neither guide nor constraint, the vocabulary is missing, or guides differ
+        in it.
+    """
+    several = list(constraint) if isinstance(constraint, list | tuple) else [constraint]
+    if not several:
+        raise CompileError("at least one guide or constraint is needed", code="not-a-constraint")
+    if vocabulary is not None:
+        vocabulary = as_vocabulary(vocabulary)
+    guides = []
+    for one in several:
+        if isinstance(one, Constraint) and vocabulary is None:
+            raise CompileError(
+                "a constraint needs the vocabulary or tokenizer it is for; pass vocabulary=...",
+                code="no-vocabulary",
+            )
+        guides.append(one if isinstance(one, Guide) else compile(one, vocabulary))
+    first = guides[0].vocabulary if vocabulary is None else vocabulary
+    if any(guide.vocabulary is not first and guide.vocabulary != first for guide in guides):
+        raise CompileError("the guides were compiled for different vocabularies", code="other-vocabulary")
+    return guides
+
+
+def check_width(vocabulary: Vocabulary, width: int) -> None:
+    """Refuses logits that have no place for a token which the vocabulary may allow.
+
+    Wider ones are fine: models pad their logits, and what no token stands for is never allowed.
+
+    Args:
+        vocabulary: that of the constraint.
+        width: how many logits the model gives a row.
+
+    Raises:
+        VocabularyError: ``vocabulary-mismatch``.
+    """
+    if width >= vocabulary.token_count:
+        return
+    stops = max(vocabulary.stop_token_ids, default=-1)
+    last = next((t for t in range(vocabulary.token_count - 1, width - 1, -1) if vocabulary.is_text(t)), -1)
+    if max(last, stops) >= width:
+        raise VocabularyError(
+            f"the model gives {width} logits, but the vocabulary of the constraint has text or stop tokens up to id "
+            f"{max(last, stops)}; it is the vocabulary of another model",
+            code="vocabulary-mismatch",
+        )
