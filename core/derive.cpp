@@ -319,12 +319,16 @@ const ByteSet& Arena::first(Id e) {
     case Kind::Fence: set = first(n.b); break;
     default: break;
   }
+  n.first = first_id(set);
+  return firsts_[n.first];
+}
+
+u32 Arena::first_id(const ByteSet& set) {
   Hash h;
   for (u64 w : set.words) h = hash_step(h, w);
   auto [it, fresh] = first_ids_.try_emplace(h, static_cast<u32>(firsts_.size()));
   if (fresh) firsts_.push_back(set);
-  n.first = it->second;
-  return firsts_[n.first];
+  return it->second;
 }
 
 // -- memoised transitions --

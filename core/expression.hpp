@@ -83,16 +83,17 @@ enum Flag : u32 {
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
-  kBigGroup = 512,       // repeats something longer than a character more than a few times
-  kHasGreedy = 2048,     // holds a Greedy: what may follow it depends on what it could still read
-  kCapHit = 1024,        // the cap of a capped Repeat was reached: what lies behind it is unknown
-  kHasItem = 4096,       // holds an Item outside any inner Distinct
-  kFiniteItem = 16384,   // holds an Item outside any inner Distinct that may have only finitely many values
-  kExactStep = 65536,    // bytes of one class may lead to different states: transitions are not kept by class
-  kUnknownText = 32768,  // what follows depends on a text that was forgotten (canonical)
-  kBarren = 262144,      // over terminals: only leads to what never comes
-  kHasScan = 131072,     // holds a Scan: what is left of its grammar is cut short in its canonical form
-  kExactKey = 8192,      // begins with a key or item that remembers its text (see canonical)
+  kBigGroup = 512,         // repeats something longer than a character more than a few times
+  kHasGreedy = 2048,       // holds a Greedy: what may follow it depends on what it could still read
+  kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies behind it is unknown
+  kHasItem = 4096,         // holds an Item outside any inner Distinct
+  kFiniteItem = 16384,     // holds an Item outside any inner Distinct that may have only finitely many values
+  kExactStep = 65536,      // bytes of one class may lead to different states: transitions are not kept by class
+  kUnknownText = 32768,    // what follows depends on a text that was forgotten (canonical)
+  kBarren = 262144,        // over terminals: only leads to what never comes
+  kHasScan = 131072,       // holds a Scan: what is left of its grammar is cut short in its canonical form
+  kLexemeMayEnd = 524288,  // an open lexeme (see lexing.cpp) that may end here
+  kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
 };
 
 class Program;
@@ -264,6 +265,31 @@ class Arena {
   std::size_t memory() const;
   const Limits& limits() const { return limits_; }
 
+  // -- lexemes without their grammar (see mask_lexed.cpp) --
+  struct Place {  // between two lexemes: what is left of the grammar, and the layout
+    Id parse;
+    u32 layout;
+  };
+  struct Lexeme {  // being read
+    Id fence;      // kEmpty: none
+    u32 lexer, state, column;
+  };
+  struct LexemeEnd {
+    u32 lexer, terminal, column;
+    Id fence;    // no beginning of what follows is one of these texts
+    bool whole;  // with the last byte; else before the next one
+  };
+  enum class Behind { Nothing, Unknown, Something };
+  bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
+  bool is_open(Id e) const;
+  Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
+  LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
+  bool fence_allows(Id fence, u8 byte);
+  // Moves a place behind a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
+  Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
+  Place cut_place(u32 lexer, const Place& place);  // as far as the next part, whatever the indentation
+  bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
+
   std::mutex mutex;
 
  private:
@@ -360,10 +386,9 @@ class Arena {
   Id scan_start(u32 lexer, Id parse, u32 layout);
   Id lexed_start(Id e);
   Id fence(Id texts, Id rest);
-  struct Place {
-    Id parse;
-    u32 layout;
-  };
+  Id hole();
+  Id open_scan(u32 state, u32 column);
+  u32 column_behind(Id e, const LexStep& step, u8 byte) const;
   bool behind_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
   Id scan_behind(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
   void scan_symbols(Id e, std::vector<u32>& out);
@@ -375,6 +400,10 @@ class Arena {
   ByteSet first_scan(Id e);
   bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
+  Id fence_lives(Id e);
+  u32 first_kept(Id parse);
+  u32 first_id(const ByteSet& set);
+  bool all_ignored(const LexState& state) const;
   bool surely_live(Id e);
   bool falls(u32 lexer, Id fence);
   bool context_holds(u32 start);

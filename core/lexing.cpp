@@ -140,19 +140,26 @@ Id Arena::lexed(u32 lexer, Id body) {
 
 // -- the automaton of lexemes --
 u32 Arena::lex_state(LexState state) {
-  u64 key = mix64(mix64(u64{state.lexer} << 1 | state.start) ^ (u64{state.emitted} << 32 | state.fence));
+  u64 key = mix64(mix64(u64{state.lexer} << 2 | u64{state.line} << 1 | state.start) ^
+                  (u64{state.emitted} << 32 | state.fence));
   for (const auto& e : state.entries) key = mix64(key ^ (u64{e.key} << 32 | e.text));
   const u32 id = lex_->states.id(std::move(state), key);
   if (id == lex_->facts.size()) {
     const LexState& made = lex_->states.values[id];
     const Lexer& lexer = lex_->lexers[made.lexer];
     LexParts::Facts facts;
-    facts.hash = hash_step(hash_step(hash_step(lexer.hash, made.start), made.emitted), node(made.fence).hash);
+    facts.hash = hash_step(lexer.hash, u64{made.line} << 1 | made.start);
+    facts.hash = hash_step(hash_step(facts.hash, made.emitted), node(made.fence).hash);
     for (const auto& e : made.entries) {
       facts.hash = hash_step(hash_step(facts.hash, e.key), node(e.text).hash);
       facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 2 == lexer.indentation->newline);
       facts.tokens = facts.tokens || has(e.text, kHasToken);
     }
+    if (made.entries.empty() && made.emitted != kNone) {  // an open lexeme that is complete
+      facts.lines = lexer.indentation && made.emitted == lexer.indentation->newline;
+      facts.ends = kEnds;
+    }
+    lex_->bytes += 200 + made.entries.capacity() * 8;
     for (unsigned b = 0; b < 256 && made.emitted != kNone; ++b)
       if (const Id more = read_text(made.fence, static_cast<u8>(b)); more == kEmpty || !nullable(more))
         facts.beyond.add(static_cast<u8>(b));
@@ -164,23 +171,67 @@ u32 Arena::lex_state(LexState state) {
 // Between lexemes, where these terminals compete; those in `rivals` are refused when they win.
 u32 Arena::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
   const Lexer& lexer = lex_->lexers[lexer_id];
-  LexState state{lexer_id, true, kNone, kEmpty, {}};
+  LexState state{lexer_id, true, kNone, kEmpty, false, {}};
   for (u32 t = 0; t < lexer.terminals.size(); ++t) {
     const Terminal& terminal = lexer.terminals[t];
     if (!bit(context, t) || terminal.text == kEmpty) continue;
     const bool name_only = std::any_of(terminal.keyword_of.begin(), terminal.keyword_of.end(),
                                        [&](u32 owner) { return bit(context, owner); });
     state.entries.push_back({t << 2 | (name_only ? kNameOnly : 0) | (bit(rivals, t) ? kRivalOnly : 0), terminal.text});
+    if (lexer.indentation && t == lexer.indentation->newline) state.line = !bit(rivals, t);
   }
   return lex_state(std::move(state));
 }
 
+// The symbols after which something can still come: not those that only lead to what never comes.
+u32 Arena::first_kept(Id parse) {
+  if (auto it = lex_->kept.find(parse); it != lex_->kept.end()) return it->second;
+  ByteSet set;
+  if (!has(parse, kBarren)) {
+    const Node& n = node(parse);
+    switch (n.kind) {
+      case Kind::Concat: {
+        set = firsts_[first_kept(n.a)];
+        Id rest = n.b;
+        bool on = nullable(n.a);
+        for (; on && node(rest).kind == Kind::Concat; rest = node(rest).b) {
+          set |= firsts_[first_kept(node(rest).a)];
+          on = nullable(node(rest).a);
+        }
+        if (on) set |= firsts_[first_kept(rest)];
+        break;
+      }
+      case Kind::Union: {
+        const std::vector<Id> members(operands(parse).begin(), operands(parse).end());
+        for (Id m : members) set |= firsts_[first_kept(m)];
+        break;
+      }
+      case Kind::Repeat: set = firsts_[first_kept(n.a)]; break;
+      case Kind::Ref: set = firsts_[first_kept(rules_[n.a].body)]; break;
+      default: set = first(parse); break;
+    }
+  }
+  const u32 id = first_id(set);
+  lex_->kept.emplace(parse, id);
+  return id;
+}
+
+bool Arena::all_ignored(const LexState& state) const {
+  const Lexer& lexer = lex_->lexers[state.lexer];
+  return std::all_of(state.entries.begin(), state.entries.end(),
+                     [&](const LexState::Entry& e) { return lexer.ignored[e.key >> 2] != 0; });
+}
+
 u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   const Lexer& lexer = lex_->lexers[lexer_id];
+  if (node(parse).first == kUnknown) first(parse);
+  const bool by_advance = lexer.wide() || !frozen_;
+  const u32 kept = lexer.traps.empty() || by_advance ? 0 : first_kept(parse) + 1;
+  const u64 set = lexer.wide() ? u64{parse} << 20 : u64{node(parse).first} << 20 | kept;
+  const u64 key = (set << 1 | u64{brackets}) << 8 | lexer_id;
+  if (kept < (1u << 20) && lexer_id < 256)
+    if (auto it = lex_->starts.find(key); it != lex_->starts.end()) return it->second;
   const ByteSet symbols = first(parse);
-  const u64 set = lexer.wide() || !lexer.traps.empty() ? u64{parse} << 1 | 1 : u64{node(parse).first} << 1;
-  const u64 key = set << 17 | u64{brackets} << 16 | lexer_id;
-  if (auto it = lex_->starts.find(key); it != lex_->starts.end()) return it->second;
   const u32 count = static_cast<u32>(lexer.terminals.size());
   Bits context((count + 63) / 64), rivals((count + 63) / 64);
   for (unsigned s = 0; s < 256; ++s) {
@@ -193,18 +244,22 @@ u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
     for (unsigned t = 0; t < 256; ++t)
       if (low.has(static_cast<u8>(t))) set_bit(context, s << 8 | t);
   }
-  for (u32 t : lexer.traps)
-    if (bit(context, t) && advance(lexer_id, parse, t) == kEmpty) set_bit(rivals, t);
-  for (u32 t = 0; t < count; ++t) {
-    const u32 of = lexer.terminals[t].guard_of;
+  for (u32 t : lexer.traps) {
+    const bool leads_on =
+        by_advance ? advance(lexer_id, parse, t) != kEmpty : firsts_[kept - 1].has(static_cast<u8>(t));
+    if (bit(context, t) && !leads_on) set_bit(rivals, t);
+  }
+  for (u32 t = 0; t < count; ++t)
     if (lexer.ignored[t]) set_bit(context, t);
+  for (u32 t = 0; t < count; ++t) {  // guards stand before what they guard, ignored terminals too
+    const u32 of = lexer.terminals[t].guard_of;
     if (of == kNone || !bit(context, of) || bit(context, t)) continue;
     set_bit(context, t);
     set_bit(rivals, t);
   }
   if (brackets) set_bit(context, lexer.indentation->newline);
   const u32 id = lex_start(lexer_id, context, rivals);
-  if (frozen_) lex_->starts.emplace(key, id);
+  if (frozen_ && kept < (1u << 20) && lexer_id < 256) lex_->starts.emplace(key, id);
   return id;
 }
 
@@ -238,7 +293,7 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
       break;
     }
   if (refused) emitted = kNone;
-  LexState next{from.lexer, false, emitted, kEmpty, {}};
+  LexState next{from.lexer, false, emitted, kEmpty, false, {}};
   std::vector<Id> longer;
   auto goes_on = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
   std::erase_if(alive, [&](const LexState::Entry& e) {
@@ -253,11 +308,14 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
       next.entries.push_back(e);
     }
   }
-  if (longer.empty()) {
+  const bool refused_all = std::all_of(next.entries.begin(), next.entries.end(),
+                                       [](const LexState::Entry& e) { return (e.key & kRivalOnly) != 0; });
+  if (longer.empty() || (refused_all && emitted == kNone)) {
     step.ended = emitted;
     return step;
   }
   if (emitted != kNone) next.fence = unite(std::move(longer));
+  next.line = from.line && all_ignored(next);
   step.next = lex_state(std::move(next));
   return step;
 }
@@ -273,7 +331,10 @@ LexStep Arena::lex_step(u32 id, u8 byte) {
   if (!frozen_) return compute();
   {
     auto& steps = lex_->facts[id].steps;
-    if (steps.empty()) steps.resize(class_count_);
+    if (steps.empty()) {
+      steps.resize(class_count_);
+      lex_->bytes += class_count_ * sizeof(LexStep);
+    }
     if (steps[classes_[byte]].known) return steps[classes_[byte]];
   }
   const LexStep step = compute();
@@ -469,16 +530,24 @@ Id Arena::after_step(Id e, const LexStep& step, u32 column) {
   return scan_behind(lex_->states.values[n.a].lexer, step.ended, n.b, n.min, column);
 }
 
+u32 Arena::column_behind(Id e, const LexStep& step, u8 byte) const {
+  const Node& n = node(e);
+  const auto& lines = lex_->lexers[lex_->states.values[n.a].lexer].indentation;
+  if (!lines || !(step.ended == lines->newline || (step.next != kNone && lex_->facts[step.next].lines))) return 0;
+  bool counting = !(n.max & kBehindBlanks);
+  const u32 column = column_after(n.max & ~kBehindBlanks, byte, *lines, counting);
+  return counting ? column : column | kBehindBlanks;
+}
+
 Id Arena::derive_scan(Id e, u8 byte) {
   const Node& n = node(e);
   const LexStep step = lex_step(n.a, byte);
   const u32 lexer = lex_->states.values[n.a].lexer, emitted = lex_->states.values[n.a].emitted;
-  u32 column = 0;
-  if (const auto& lines = lex_->lexers[lexer].indentation;
-      lines && (step.ended == lines->newline || (step.next != kNone && lex_->facts[step.next].lines))) {
-    bool counting = !(n.max & kBehindBlanks);
-    column = column_after(n.max & ~kBehindBlanks, byte, *lines, counting);
-    if (!counting) column |= kBehindBlanks;
+  const u32 column = column_behind(e, step, byte);
+  if (n.b == lex_->hole) {
+    if (step.next != kNone) return lexeme_ends(step.next) ? open_scan(step.next, column) : unknown();
+    if (step.ended == kNone) return kEmpty;
+    return open_scan(lex_state({lexer, false, step.ended, kEmpty, false, {}}), column);
   }
   const Id on = after_step(e, step, column);
   if (emitted == kNone || !lex_->facts[n.a].beyond.has(byte)) return on;
@@ -577,6 +646,7 @@ Id Arena::scan_without_names(Id e, Id& texts) {
       }))
     return kEmpty;
   texts = unite(std::move(names));
+  if (is_open(e)) return open_scan(lex_state(std::move(plain)), n.max);
   return scan(lex_state(std::move(plain)), n.b, n.min, n.max);
 }
 
@@ -585,7 +655,9 @@ Id Arena::derive_fence(Id e, u8 byte) {
   const Id texts = read_text(n.a, byte);
   if (texts != kEmpty && nullable(texts)) return kEmpty;
   const Id rest = derive(n.b, byte);
-  return fence(texts, rest);
+  const Id out = fence(texts, rest);
+  const bool open = out != kEmpty && node(out).kind == Kind::Fence && is_open(rest);
+  return open && !lex_->states.values[node(rest).a].entries.empty() ? fence_lives(out) : out;
 }
 
 ByteSet Arena::first_scan(Id e) {
@@ -593,6 +665,99 @@ ByteSet Arena::first_scan(Id e) {
   for (const auto& entry : lex_->states.values[node(e).a].entries) set |= first(entry.text);
   set |= lex_->facts[node(e).a].beyond;  // more than can follow: what does is found when it is asked for
   return set;
+}
+
+// -- open lexemes --
+// A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Their derivatives go on with the
+// lexeme; where it may end, kLexemeMayEnd says so. Where only the grammar could tell whether the lexeme can come to an
+// end, they are unknown().
+Id Arena::hole() {
+  if (lex_->hole == kEmpty) {
+    ByteSet cut;
+    cut.add(kCut);
+    lex_->hole = symbols_of(cut, true);
+  }
+  return lex_->hole;
+}
+
+bool Arena::is_open(Id e) const {
+  const Node& n = node(e);
+  return n.kind == Kind::Scan && n.b == lex_->hole;
+}
+
+Id Arena::open_scan(u32 state, u32 column) {
+  const LexParts::Facts& facts = lex_->facts[state];
+  Draft d = draft(Kind::Scan);
+  d.a = state;
+  d.b = hole();
+  d.max = facts.lines ? column : 0;
+  d.flags = kHasRef | kSearch | (lex_->states.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
+  d.longest = kInf;
+  d.hash = hash_step(hash_step(hash_step(hash_step(d.hash, salt_), facts.hash), node(d.b).hash), d.max);
+  return intern(d);
+}
+
+bool Arena::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
+  lexeme.fence = kEmpty;
+  if (node(e).kind == Kind::Fence) {
+    lexeme.fence = node(e).a;
+    e = node(e).b;
+  }
+  const Node& n = node(e);
+  if (n.kind != Kind::Scan) return false;
+  lexeme.lexer = lex_->states.values[n.a].lexer;
+  lexeme.state = n.a;
+  lexeme.column = n.max;
+  place = {n.b, n.min};
+  return true;
+}
+
+Arena::Place Arena::cut_place(u32 lexer, const Place& place) {
+  Place out{cut_grammar(lexer, place.parse, 1), place.layout};
+  if (lex_->lexers[lexer].indentation) {
+    Layout at = lex_->layouts.values[place.layout];
+    at.columns = {kAnyColumn};
+    out.layout = layout_id(std::move(at));
+  }
+  return out;
+}
+
+Id Arena::open_lexeme(const Lexeme& lexeme) { return fence(lexeme.fence, open_scan(lexeme.state, lexeme.column)); }
+
+Arena::LexemeEnd Arena::lexeme_end(Id open) {
+  Id before = kEmpty;
+  if (node(open).kind == Kind::Fence) {
+    before = node(open).a;
+    open = node(open).b;
+  }
+  const LexState& state = lex_->states.values[node(open).a];
+  LexemeEnd end{state.lexer, state.emitted, node(open).max, state.fence, state.entries.empty()};
+  if (before != kEmpty) end.fence = end.fence == kEmpty ? before : unite(before, end.fence);
+  return end;
+}
+
+bool Arena::fence_allows(Id fence, u8 byte) {
+  if (fence == kEmpty) return true;
+  const Id more = read_text(fence, byte);
+  return more == kEmpty || !nullable(more);
+}
+
+Arena::Behind Arena::behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
+  u32 column = end.column;
+  if (const auto& lines = lex_->lexers[end.lexer].indentation; lines && lines->newline == end.terminal) {
+    const Layout& at = lex_->layouts.values[place.layout];
+    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return Behind::Unknown;
+    column = equivalent_column(end.lexer, place.parse, at, column);
+  }
+  if (!behind_lexeme(end.lexer, end.terminal, column, place))
+    return place.parse != kEmpty && has(place.parse, kUnknownText) ? Behind::Unknown : Behind::Nothing;
+  if (beyond_cut(place.parse)) return Behind::Unknown;
+  start = lex_start_of(end.lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
+  if (lex_->states.values[start].entries.empty())
+    return parse_ends(end.lexer, place.parse, place.layout) ? Behind::Something : Behind::Nothing;
+  if (context_holds(start)) return Behind::Something;
+  if (!exact) return Behind::Unknown;
+  return live(scan(start, place.parse, place.layout, 0)) ? Behind::Something : Behind::Nothing;
 }
 
 // -- liveness --
@@ -607,10 +772,10 @@ bool Arena::falls(u32 lexer_id, Id fence) {
   bool all = true;
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
-    if (!lexer.begins.has(byte)) continue;
+    if (!lexer.begins.has(byte) && !lexer.separators.has(byte)) continue;
     const bool holds = read_text(fence, byte) != kEmpty;
     if (!holds && lexer.separators.has(byte)) return true;
-    all = all && !holds;
+    all = all && !(holds && lexer.begins.has(byte));
   }
   return all;
 }
@@ -620,6 +785,7 @@ bool Arena::lexeme_ends_at(u32 state) {
   const LexState& at = lex_->states.values[state];
   const Lexer& lexer = lex_->lexers[at.lexer];
   if (at.emitted == kNone) return false;
+  if (at.line && (at.fence == kEmpty || read_text(at.fence, '\n') == kEmpty)) return true;
   if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.lexer, at.fence);
   const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
   return more.next != kNone && lex_->facts[more.next].lines;
@@ -628,12 +794,12 @@ bool Arena::lexeme_ends_at(u32 state) {
 // Can the lexeme come to an end?
 bool Arena::lexeme_ends(u32 state) {
   LexParts& lex = *lex_;
-  if (lex.facts[state].ends) return lex.facts[state].ends == 2;
+  if (lex.facts[state].ends) return lex.facts[state].ends == kEnds;
   const Lexer& lexer = lex.lexers[lex.states.values[state].lexer];
   // A text of rules can always be finished, and what ends it is no part of a longer one.
   const auto& entries = lex.states.values[state].entries;
   if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
-    lex.facts[state].ends = 2;
+    lex.facts[state].ends = kEnds;
     return true;
   }
   std::vector<u32> work{state};
@@ -648,17 +814,50 @@ bool Arena::lexeme_ends(u32 state) {
     }
     if (!found) continue;
     for (u32 s = at;; s = from[s]) {
-      lex.facts[s].ends = 2;
+      lex.facts[s].ends = kEnds;
       if (s == state) return true;
     }
   }
-  lex.facts[state].ends = 1;
+  lex.facts[state].ends = kEndsNot;
   return false;
+}
+
+// A lexeme behind a fence: can it come to an end without one of the fence's texts? Else kEmpty; unknown() where only
+// what follows could tell.
+Id Arena::fence_lives(Id e) {
+  constexpr std::size_t kMostPairs = 256;
+  const u32 lexer = lex_->states.values[node(node(e).b).a].lexer;
+  std::vector<std::pair<Id, u32>> work{{node(e).a, node(node(e).b).a}};
+  bool doubt = false;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work.size() > kMostPairs) return unknown();
+    const auto [texts, state] = work[i];
+    const LexState& at = lex_->states.values[state];
+    if (at.emitted != kNone && falls(lexer, at.fence == kEmpty ? texts : unite(texts, at.fence))) return e;
+    for (u32 c = 0; c < class_count_; ++c) {
+      const u8 byte = representatives_[c];
+      const Id left = read_text(texts, byte);
+      if (left != kEmpty && nullable(left)) continue;
+      const LexStep step = lex_step(state, byte);
+      if (step.next == kNone && step.ended == kNone) continue;
+      if (left == kEmpty) {
+        if (step.next == kNone || lexeme_ends(step.next)) return e;
+        doubt = true;
+      } else if (step.next == kNone) {
+        if (falls(lexer, left)) return e;
+        doubt = true;
+      } else if (std::pair<Id, u32> pair{left, step.next}; std::find(work.begin(), work.end(), pair) == work.end()) {
+        work.push_back(pair);
+      }
+    }
+    doubt = doubt || lex_->states.values[state].emitted != kNone;
+  }
+  return doubt ? unknown() : kEmpty;
 }
 
 // Between lexemes: is a text of each terminal that may come here read as it?
 bool Arena::context_holds(u32 start) {
-  if (lex_->facts[start].ends) return lex_->facts[start].ends == 2;
+  if (lex_->facts[start].ends) return lex_->facts[start].ends == kEnds;
   const LexState& state = lex_->states.values[start];
   const Lexer& lexer = lex_->lexers[state.lexer];
   bool holds = true;
@@ -679,7 +878,7 @@ bool Arena::context_holds(u32 start) {
       break;
     }
   }
-  lex_->facts[start].ends = holds ? 2 : 1;
+  lex_->facts[start].ends = holds ? kEnds : kEndsNot;
   return holds;
 }
 
@@ -689,10 +888,13 @@ bool Arena::surely_live(Id e) {
     if (nullable(e)) return true;
     const Node& n = node(e);
     switch (n.kind) {
-      case Kind::Scan: return lex_->states.values[n.a].start ? context_holds(n.a) : lexeme_ends(n.a);
+      case Kind::Scan:
+        if (is_open(e)) return true;
+        return lex_->states.values[n.a].start ? context_holds(n.a) : lexeme_ends(n.a);
       case Kind::Fence: {
         const Id rest = n.b;
         if (node(rest).kind != Kind::Scan) return false;
+        if (is_open(rest)) return true;
         const LexState& state = lex_->states.values[node(rest).a];
         return state.start && falls(state.lexer, n.a) && context_holds(node(rest).a);
       }
@@ -721,7 +923,7 @@ void Arena::sample_terminals() {
     for (u32 t = 0; t < count; ++t) {
       set_bit(all, t);
       if (lexer.ignored[t]) set_bit(ignored, t);
-      lexer.begins |= first(lexer.terminals[t].text);
+      if (!lexer.ignored[t] && lexer.terminals[t].guard_of == kNone) lexer.begins |= first(lexer.terminals[t].text);
     }
     const u32 gaps = lex_start(id, ignored, none);
     for (unsigned b = 0; b < 256; ++b) {
@@ -787,16 +989,14 @@ std::unique_ptr<LexParts> LexParts::fresh() const {
     of.lines = facts[i].lines;
     of.tokens = facts[i].tokens;
     to->facts.push_back(std::move(of));
+    to->bytes += 200 + to->states.values[i].entries.capacity() * 8;
   }
   to->extent = extent;
   return to;
 }
 
 std::size_t LexParts::memory() const {
-  std::size_t bytes = (advances.size() + cuts.size()) * 40 + starts.size() * 40 + layouts.values.size() * 100;
-  for (std::size_t i = 0; i < facts.size(); ++i)
-    bytes += 200 + facts[i].steps.capacity() * sizeof(LexStep) + states.values[i].entries.capacity() * 8;
-  return bytes;
+  return bytes + (advances.size() + cuts.size() + starts.size() + kept.size()) * 40 + layouts.values.size() * 100;
 }
 
 }  // namespace guiderail

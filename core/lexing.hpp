@@ -39,6 +39,8 @@ struct Lexer {
   bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
 };
 
+constexpr u8 kEndsNot = 1, kEnds = 2;  // 0: not known
+
 constexpr u32 kNameOnly = 1;   // it is only another name of another one
 constexpr u32 kRivalOnly = 2;  // it competes, and a text that it takes is refused
 
@@ -53,6 +55,7 @@ struct LexState {
   bool start = false;   // between two lexemes
   u32 emitted = kNone;  // it may end here, as this terminal,
   Id fence = kEmpty;    // if no beginning of what follows is one of these texts: it would have gone on
+  bool line = false;    // it is ignored, and a line break may stand behind it
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;
 };
@@ -80,13 +83,17 @@ struct LexParts {
     bool lines = false;          // a line break is being read: columns count
     bool tokens = false;         // special tokens
     ByteSet beyond;              // bytes that may follow its end here
-    u8 ends = 0;                 // see Arena::lexeme_ends, Arena::context_holds: 0 not known, 1 no, 2 yes
+    u8 ends = 0;                 // see Arena::lexeme_ends, Arena::context_holds
     std::vector<LexStep> steps;  // by byte class
   };
-  std::deque<Facts> facts;               // of states
-  std::unordered_map<u64, u32> starts;   // (lexer, set of first symbols, in brackets) -> LexState
+  std::deque<Facts> facts;  // of states
+  std::unordered_map<u64, u32>
+      starts;  // (lexer, what is left of the grammar or its first symbols, in brackets) -> LexState
   std::unordered_map<u64, Id> advances;  // (rest of the grammar, terminal) -> the rest after it
+  std::unordered_map<Id, u32> kept;      // see Arena::first_kept
   std::unordered_map<u64, Id> cuts;      // see Arena::cut_grammar
+  Id hole = kEmpty;                      // see Arena::hole
+  std::size_t bytes = 0;                 // of states and their steps
   struct Extent {
     u32 states = 0, layouts = 0, symbol_sets = 0;
   } extent;  // see Arena::fresh

@@ -9,17 +9,10 @@ constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
 constexpr u32 kShortLoop = 12;
-constexpr std::size_t kMostBelow = 1u << 20;  // remembered tokens
-constexpr u32 kWorthClass = 64;               // trie nodes
-constexpr unsigned kSmallLoop = 16;           // ASCII characters that make a semantic loop worthwhile
+constexpr u32 kWorthSharing = 16;    // trie nodes
+constexpr u32 kWorthClass = 64;      // trie nodes
+constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
 }  // namespace
-
-MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
-    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
-  states_.resize(vocabulary.longest() + 2);
-  rows_.resize(vocabulary.longest() + 2);
-  zeros_.assign(vocabulary.words(), 0);
-}
 
 // What postponed() kept.
 void MaskBuilder::note_open(MaskEntry& entry) {
@@ -41,113 +34,42 @@ std::string MaskBuilder::path_to(u32 node) const {
   return path;
 }
 
-// All tokens below a node, remembered: within a block of lines, all places agree on what a line break leads to.
-const MaskBuilder::Bits& MaskBuilder::below(Id state, u32 node) {
-  const u64 key = u64{node} << 32 | state;
-  if (auto it = below_.find(key); it != below_.end()) return it->second;
-  if (below_size_ > kMostBelow) {
-    below_.clear();
-    below_size_ = 0;
+std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, bool exact) {
+  if (std::vector<std::pair<Id, Id>> parts; arena_.has(state, kHasScan)) {
+    if (std::vector<Id> rest; lexed_parts(state, parts, rest)) return build_lexed(parts, std::move(rest), exact);
   }
-  words_.assign(vocabulary_.words(), 0);
-  touched_ = true;
-  shared_ = false;
-  postponed_.clear();
-  postponed_tokens_.clear();
-  enter(state, node);
-  MaskEntry open;
-  note_open(open);
-  exact_ = true;
-  auto follow = [&](std::string_view path) {
-    Id s = state;
-    for (std::size_t i = trie_.depths[node]; i < path.size() && s != kEmpty; ++i)
-      s = arena_.step_slow(s, static_cast<u8>(path[i]));
-    return s;
-  };
-  for (u32 n : open.open_nodes)
-    if (const Id s = follow(path_to(n)); s != kEmpty) enter(s, n);
-  for (int token : open.open_tokens)
-    if (follow(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
-  exact_ = false;
-  Bits bits;
-  for (u32 n = node; n < trie_.nodes[node].end; ++n) {
-    const int t = trie_.nodes[n].token;
-    if (t >= 0 && (words_[static_cast<u32>(t) >> 5] >> (t & 31) & 1))
-      bits.push_back({static_cast<u32>(t) >> 5, 1u << (t & 31)});
-  }
-  below_size_ += bits.size() + 8;
-  return below_[key] = std::move(bits);
-}
-
-std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
-  Bits allowed;
-  auto allow = [&](u32 token) { allowed.push_back({token >> 5, 1u << (token & 31)}); };
-  std::vector<Id> states{state};  // by depth, along the last path
-  std::string last;
-  auto follow = [&](std::string_view path) {
-    std::size_t same = 0;
-    while (same < last.size() && same < path.size() && last[same] == path[same]) ++same;
-    states.resize(std::min(states.size(), same + 1));
-    while (states.size() <= path.size() && states.back() != kEmpty)
-      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(path[states.size() - 1])));
-    last = path;
-    return states.size() > path.size() ? states.back() : kEmpty;
-  };
-  for (u32 node : shared.open_nodes) {
-    if (const Id s = follow(path_to(node)); s != kEmpty) {
-      const Bits& bits = below(s, node);
-      allowed.insert(allowed.end(), bits.begin(), bits.end());
-    }
-  }
-  for (int token : shared.open_tokens)
-    if (follow(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) allow(static_cast<u32>(token));
-  std::sort(allowed.begin(), allowed.end());
-  const std::size_t found = allowed.size();
-  for (auto [one, other] : vocabulary_.twins())
-    if (std::binary_search(allowed.begin(), allowed.begin() + static_cast<std::ptrdiff_t>(found),
-                           std::pair{one >> 5, 1u << (one & 31)}))
-      allow(other);
-  std::sort(allowed.begin(), allowed.end());
-  auto entry = std::make_shared<MaskEntry>();
-  entry->base = shared.base;
-  entry->specials = shared.specials;
-  std::size_t i = 0;
-  for (auto [word, bits] : allowed) {
-    while (i < shared.diff.size() && shared.diff[i].first < word) entry->diff.push_back(shared.diff[i++]);
-    if (entry->diff.empty() || entry->diff.back().first != word) {
-      if (i < shared.diff.size() && shared.diff[i].first == word)
-        entry->diff.push_back(shared.diff[i++]);
-      else
-        entry->diff.push_back({word, shared.base ? (*shared.base)[word] : 0});
-    }
-    entry->diff.back().second |= bits;
-  }
-  entry->diff.insert(entry->diff.end(), shared.diff.begin() + static_cast<std::ptrdiff_t>(i), shared.diff.end());
-  entry->full = shared.full;
-  return entry;
-}
-
-std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
   postponed_.clear();
   postponed_tokens_.clear();
   shared_ = false;
   words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
   base_ = nullptr;
   touched_ = false;
   visit(state, 0);
-  for (auto [one, other] : vocabulary_.twins())
-    if (words_[one >> 5] >> (one & 31) & 1) set(static_cast<int>(other));
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
+  store(words_, base_, *entry);
+  return entry;
+}
+
+// Where a mask differs from its base, block by block.
+void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_words, MaskEntry& entry) {
+  const auto& twins = vocabulary_.twins();
+  const Words* of = &words;
+  if (!twins.empty()) {
+    with_twins_ = words;
+    for (auto [one, other] : twins)
+      if (words[one >> 5] >> (one & 31) & 1) with_twins_[other >> 5] |= 1u << (other & 31);
+    of = &with_twins_;
+  }
   const u32 rest = vocabulary_.size() & 31;
-  entry->full = words_.back() == (rest ? (1u << rest) - 1 : ~0u) &&
-                std::all_of(words_.begin(), words_.end() - 1, [](u32 w) { return w == ~0u; });
-  // Where the mask differs from its base, block by block.
-  const u32 *mine = words_.data(), *base = base_ ? base_->data() : zeros_.data();
+  entry.full = of->back() == (rest ? (1u << rest) - 1 : ~0u) &&
+               std::all_of(of->begin(), of->end() - 1, [](u32 w) { return w == ~0u; });
+  const u32 *mine = of->data(), *base = base_words ? base_words->data() : zeros_.data();
   constexpr std::size_t kBlock = 16;
   diff_.clear();
-  for (std::size_t i = 0; i < words_.size(); i += kBlock) {
-    const std::size_t end = std::min(i + kBlock, words_.size());
+  for (std::size_t i = 0; i < of->size(); i += kBlock) {
+    const std::size_t end = std::min(i + kBlock, of->size());
     if (end - i == kBlock) {
       u32 any = 0;
       for (std::size_t k = 0; k < kBlock; ++k) any |= mine[i + k] ^ base[i + k];
@@ -156,14 +78,13 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
     for (std::size_t k = i; k < end; ++k)
       if (mine[k] != base[k]) diff_.push_back({static_cast<u32>(k), mine[k]});
   }
-  if (diff_.size() > words_.size() / 3) {
-    entry->base = std::make_shared<const Words>(words_);
-    entry->owns_base = true;
-    return entry;
+  if (diff_.size() > of->size() / 3) {
+    entry.base = std::make_shared<const Words>(*of);
+    entry.owns_base = true;
+    return;
   }
-  entry->base = base_;
-  entry->diff.assign(diff_.begin(), diff_.end());
-  return entry;
+  entry.base = std::move(base_words);
+  entry.diff.assign(diff_.begin(), diff_.end());
 }
 
 void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
@@ -202,8 +123,9 @@ void MaskBuilder::visit(Id e, u32 node) {
 }
 
 void MaskBuilder::enter(Id e, u32 node) {
-  if (postponed(e, node)) return;
   const TrieNode& n = trie_.nodes[node];
+  if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
+  if (postponed(e, node) || may_end(e, node, nullptr)) return;
   if (n.token >= 0) {
     set(n.token);
     touched_ = true;
@@ -264,7 +186,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     const u32* from = rows_[depth - 1];
     Id next = from ? from[classes[t.byte]] : kUnknown;
     if (next == kUnknown) next = arena_.step_slow(states_[depth - 1], t.byte);
-    if (next == kEmpty || postponed(next, n)) {
+    if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) {
       n = t.end;
       continue;
     }
@@ -585,7 +507,7 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
   for (u32 n = 1; n < trie.nodes.size();) {
     const ExitTrie::Node& t = trie.nodes[n];
     const Id next = step(exit_states_[t.depth - 1], t.byte);
-    if (next == kEmpty || postpone_exits(trie, next, n)) {
+    if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {
       n = t.end;
       continue;
     }
@@ -609,6 +531,10 @@ bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
 void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
   auto exits = vocabulary_.exit_trie(mask, byte);
   if (postpone_exits(*exits, next, 0)) return;
+  if (arena_.has(next, kLexemeMayEnd)) {
+    tries_.push_back(exits);
+    if (ends_lexeme(next, 0, exits.get())) return;
+  }
   if (!added && exits->dense) {
     add(exits->dense);
     added = true;
@@ -776,21 +702,35 @@ bool MaskBuilder::lexeme_names(Id e, u32 node) {
   Id texts = kEmpty;
   const Id free = arena_.scan_without_names(e, texts);
   if (free == kEmpty || !arena_.live(free)) return false;
+  const u32 before = without_;
+  const bool open = arena_.is_open(e);
+  if (open) {
+    without_ = static_cast<u32>(withouts_.size());
+    withouts_.push_back(std::make_shared<std::vector<int>>());
+  }
+  const u32 without = without_;
+  if (open && share_) {
+    names_root_ = node;
+    names_first_ = arena_.first(texts);
+  }
   visit(free, node);
-  correct(texts, e, node);
+  without_ = before;
+  correct(texts, e, node, open ? withouts_[without].get() : nullptr);
   return true;
 }
 
-void MaskBuilder::correct(Id texts, Id e, u32 node) {
+void MaskBuilder::correct(Id texts, Id e, u32 node, std::vector<int>* without) {
   for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
     const Id left = step(texts, trie_.nodes[c].byte);
     if (left == kEmpty) continue;
     const Id next = step(e, trie_.nodes[c].byte);
     if (!arena_.nullable(left)) {
-      if (next != kEmpty) correct(left, next, c);
+      if (next != kEmpty) correct(left, next, c, without);
       continue;
     }
     clear(c);
+    for (u32 n = c; without && n < trie_.nodes[c].end; ++n)
+      if (trie_.nodes[n].token >= 0) without->push_back(trie_.nodes[n].token);
     if (next != kEmpty) enter(next, c);
   }
 }
@@ -958,6 +898,7 @@ bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
   auto mask = vocabulary_.class_mask(loop.chars, node);
+  if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();
   bool added = false;
   for (int pass = 0; pass < 2; ++pass) {  // the merged exits first: they know the class as a bitset

@@ -17,13 +17,27 @@ namespace guiderail {
 class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
+  ~MaskBuilder();
 
-  // Both need the arena's mutex. Of a canonical form: tokens that depend on what it forgets stay open.
-  std::shared_ptr<const MaskEntry> build(Id state);
-  // The mask of a state from that of its canonical form: the open tokens, one by one.
+  // Both need the arena's mutex. Of a canonical form (not `exact`): tokens that depend on what it forgets stay open.
+  std::shared_ptr<const MaskEntry> build(Id state, bool exact);
+  // The mask of a state from that of its canonical form: the open tokens.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
+  std::size_t memory() const { return piece_bytes_ + known_size_; }
 
  private:
+  friend struct OpenGroups;
+  struct Strand;
+  struct Begin;
+  struct Group;
+  struct Piece;
+  struct OpenGroup;
+  struct Sum;
+  struct Known;
+  struct Source {          // the children of a node
+    const ExitTrie* trie;  // null: of the vocabulary's trie
+    u32 node;
+  };
   struct Loop {  // one alternative C{min,max} tail
     CharSet::Ptr chars;
     u32 min, max;
@@ -67,7 +81,7 @@ class MaskBuilder {
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
   bool lexeme_names(Id e, u32 node);
-  void correct(Id texts, Id e, u32 node);
+  void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   void visit_free(Id free, u32 node);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
@@ -101,8 +115,39 @@ class MaskBuilder {
   }
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
-  using Bits = std::vector<std::pair<u32, u32>>;  // word, bits
-  const Bits& below(Id state, u32 node);
+  void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
+  // lexed texts
+  bool shareable(Id e, u32 node) const;
+  bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
+  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else goes on here
+    return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
+  }
+  std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
+  template <class F>
+  void for_tokens_at(const Source& s, F f) const;
+  template <class F>
+  void for_children(const Source& s, F f) const;
+  template <class F>
+  void for_tokens_below(const Strand& strand, F f) const;
+  void begin_piece(bool share);
+  std::shared_ptr<Piece> end_piece();
+  std::shared_ptr<Piece> end_piece(const Begin& begin);
+  void note_endings(Piece& piece);
+  std::shared_ptr<Piece> piece_of(const Arena::Lexeme& lexeme);
+  std::shared_ptr<Piece> piece_at(Id state, u32 node);
+  std::shared_ptr<Piece> piece_below(Group& group, Id state);
+  std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
+  void take(const Piece& piece);
+  void put_piece(const std::shared_ptr<Piece>& piece, const Arena::Place& place, Id after);
+  void put_group(const std::shared_ptr<Piece>& piece, Group& group, Arena::Place place, Id after);
+  void put_open(const std::vector<OpenGroup>& groups, const Arena::Place& from, Id after);
+  std::shared_ptr<const Known> known_behind(Group& group, u32 start, const Arena::Place& place, Id after);
+  void put_behind(Group& group, Id state, const Arena::Place& place, Id after);
+  bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
+  std::shared_ptr<const MaskEntry> build_lexed(const std::vector<std::pair<Id, Id>>& parts, std::vector<Id> rest,
+                                               bool exact);
+  std::shared_ptr<const Words> common_base();
+  void resolve(Id state);
   void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);
@@ -110,7 +155,7 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_, zeros_;
+  Words words_, zeros_, with_twins_;
   std::vector<std::pair<u32, u32>> diff_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
@@ -128,9 +173,53 @@ class MaskBuilder {
   std::vector<Id> exit_states_;
   std::vector<const u32*> rows_;
   std::unordered_map<Id, SelfLoop> self_loops_;
-  std::unordered_map<u64, Bits> below_;
-  std::size_t below_size_ = 0;
-  struct OwnHead {  // one that other arenas do not know
+  // of the piece being made
+  struct Ending {
+    Id state;
+    u32 node;
+    const ExitTrie* trie;
+    u32 without;
+  };
+  struct ClassEnding {  // after any characters of a class
+    Id state;
+    std::shared_ptr<ClassMask> mask;
+    u32 without;
+  };
+  std::vector<Ending> endings_;
+  std::vector<ClassEnding> class_endings_;
+  std::vector<std::shared_ptr<const ExitTrie>> tries_;  // that are walked
+  std::vector<std::shared_ptr<std::vector<int>>> withouts_;
+  u32 without_ = 0;
+  bool share_ = false;  // subtrees may be pieces of their own
+  std::vector<std::pair<Id, u32>> wanted_;
+  u32 names_root_ = 0;
+  ByteSet names_first_;
+  // of the mask being put together
+  Sum* to_ = nullptr;
+  std::vector<std::unique_ptr<Sum>> sums_;
+  std::size_t sum_depth_ = 0;
+  std::vector<std::shared_ptr<const Words>> dense_;
+  std::unordered_map<Id, std::shared_ptr<Piece>> pieces_;
+  std::unordered_map<u64, std::shared_ptr<Piece>> parts_;  // by node and state
+  std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
+  std::size_t piece_bytes_ = 0;
+  struct KnownKey {
+    const Group* group;
+    Id parse;
+    u32 layout;
+    u32 after;
+    bool operator==(const KnownKey&) const = default;
+  };
+  struct KnownHash {
+    std::size_t operator()(const KnownKey& k) const {
+      const u64 at = mix64(reinterpret_cast<std::uintptr_t>(k.group)) ^ (u64{k.parse} << 32 | k.layout);
+      return static_cast<std::size_t>(mix64(mix64(at) ^ k.after));
+    }
+  };
+  std::unordered_map<KnownKey, std::shared_ptr<const Known>, KnownHash> known_;
+  std::size_t known_size_ = 0;
+  bool blank_ = false;  // words_ are all 0
+  struct OwnHead {      // one that other arenas do not know
     u32 asked = 0;
     std::shared_ptr<const HeadMask> mask;
   };

@@ -42,7 +42,8 @@ void Program::keep(std::shared_ptr<const MaskEntry> mask) {
 }
 
 void Program::note_size() {
-  const std::size_t bytes = arena_->memory() + mask_bytes_ + masks_.capacity() * sizeof(masks_[0]);
+  const std::size_t bytes =
+      arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ + masks_.capacity() * sizeof(masks_[0]);
   bytes_.store(bytes, std::memory_order_relaxed);
   if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
 }
@@ -244,10 +245,10 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
     std::optional<Hash> key;  // of what other programs may share
-    if (!arena.has(canonical, kHasToken | kExactKey)) key = arena.portable_hash(canonical);
+    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan)) key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
-      made = build(program, canonical);
+      made = build(program, canonical, canonical == state);
       if (arena.has(canonical, kHasToken | kHasRef)) {
         std::vector<u32> symbols;
         arena.first_symbols(canonical, symbols);
@@ -265,7 +266,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
     entry = made.get();
     shared.mask.store(entry, std::memory_order_release);
   }
-  if (!entry->open_nodes.empty() || !entry->open_tokens.empty()) {
+  if (entry->is_open()) {
     auto own = program.builder_->settle(*entry, state);
     program.keep(own);
     entry = own.get();
@@ -276,7 +277,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
-std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const {
+std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, bool exact) const {
   Arena& arena = *program.arena_;
   for (u32 most : {4u, 16u}) {
     const Id capped = arena.cap_groups(state, most);
@@ -284,7 +285,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     if (program.short_caps_.contains(capped)) continue;
     if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
     arena.clear_cap_hit();
-    auto made = program.builder_->build(capped);
+    auto made = program.builder_->build(capped, false);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
@@ -293,7 +294,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     }
     program.short_caps_.insert(capped);
   }
-  return program.builder_->build(state);
+  return program.builder_->build(state, exact);
 }
 
 bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {

@@ -106,7 +106,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::size_t memory() const;  // of all programs that live
 
  private:
-  std::shared_ptr<const MaskEntry> build(Program& program, Id state) const;
+  std::shared_ptr<const MaskEntry> build(Program& program, Id state, bool exact) const;
 
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unordered_map<u32, std::vector<u32>> symbols_of_token_;

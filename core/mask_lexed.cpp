@@ -1,0 +1,711 @@
+// Masks of texts that are cut into lexemes. What a token does within one lexeme depends on the lexeme alone; where the
+// lexeme ends inside the token, on what the grammar expects there. So a mask is put together from pieces:
+//
+//   piece    the tokens that do not reach past the end of a lexeme, and groups of the places in the trie where the
+//            lexeme may end before the token does, by what it is then
+//   group -> piece   what these tokens go on with, by their next byte and what lexeme it may begin
+//
+// Pieces know nothing of the grammar but the set of terminals that compete, and are kept. A mask is a walk over pieces
+// with the place in the grammar at hand: one derivative for each group, none for a token. What a group allows is kept
+// for all places that agree on the part of the grammar that comes next (Known); groups that look further stay open, and
+// are closed with the place itself. In the same way a whole mask is made for a place cut short (Arena::canonical), and
+// settle() closes what that left open.
+#include <algorithm>
+#include <deque>
+
+#include "mask.hpp"
+
+namespace guiderail {
+namespace {
+constexpr std::size_t kMostPieces = 48u << 20;  // bytes; then all are forgotten
+constexpr std::size_t kDense = 2000;            // words set: from here on all of them are kept
+constexpr std::size_t kFewTokens = 2000;        // that a piece can hold: up to here it is read token by token
+constexpr std::size_t kMostKnown = 24u << 20;   // bytes; then all of it is forgotten
+constexpr u32 kInTrie = 0xFFFFFFFF;
+}  // namespace
+
+// What tokens go on with behind a byte.
+struct MaskBuilder::Strand {
+  u32 node = kInTrie;                               // of the vocabulary's trie; else
+  std::shared_ptr<const ExitTrie> rest;             // its root
+  std::shared_ptr<const std::vector<int>> without;  // tokens that end this lexeme in another group
+};
+
+struct MaskBuilder::Begin {
+  u8 byte;
+  std::vector<Strand> strands;
+  std::size_t tokens = 0;
+  std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state behind the byte
+};
+
+struct MaskBuilder::Group {
+  Arena::LexemeEnd end;
+  std::vector<int> whole;  // tokens that end with it
+  std::vector<Begin> begins;
+  std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
+  std::unordered_map<u64, std::shared_ptr<Piece>> next;  // what is below these
+};
+
+struct MaskBuilder::Piece {
+  std::shared_ptr<const Words> dense;
+  std::vector<std::pair<u32, u32>> words;
+  std::deque<Group> own;
+  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among these
+  std::vector<Group*> groups;                 // of its own and of its parts
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+};
+
+// A group behind some lexemes that a place, cut short, does not reach.
+struct MaskBuilder::OpenGroup {
+  std::vector<Arena::LexemeEnd> path;
+  std::shared_ptr<Piece> piece;
+  Group* group;
+};
+
+struct OpenGroups {
+  std::vector<MaskBuilder::OpenGroup> all;
+};
+
+// A mask, or a part of one, being put together.
+struct MaskBuilder::Sum {
+  Words words;
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  std::vector<OpenGroup> groups;
+  std::vector<Arena::LexemeEnd> path;  // behind which lexemes it is put together now
+  bool exact = false;                  // no place is cut short
+};
+
+// What a group allows at a place, as far as that is known when the place is cut behind its next part.
+struct MaskBuilder::Known {
+  std::vector<std::pair<u32, u32>> words;
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  std::vector<OpenGroup> groups;
+};
+
+// -- pieces --
+// Notes that a lexeme may end at a node. True: it does, and the token goes on behind it or ends.
+bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
+  endings_.push_back({e, node, trie, without_});
+  return arena_.lexeme_end(e).whole;
+}
+
+MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
+    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
+  states_.resize(vocabulary.longest() + 2);
+  rows_.resize(vocabulary.longest() + 2);
+  zeros_.assign(vocabulary.words(), 0);
+}
+
+MaskBuilder::~MaskBuilder() = default;
+
+// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (lexeme_names).
+bool MaskBuilder::shareable(Id e, u32 node) const {
+  if (arena_.node(e).kind == Kind::Fence) e = arena_.node(e).b;
+  if (!arena_.is_open(e)) return false;
+  return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
+}
+
+// The rest of tokens behind several nodes, some of this trie and some of others, as one; its root stands for them all.
+std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
+  auto out = std::make_shared<ExitTrie>();
+  struct Item {
+    std::vector<Source> from;
+    u8 byte;
+    u16 depth;
+    u32 close = kNoFan;
+  };
+  std::vector<Item> stack;
+  stack.push_back({std::move(sources), 0, 0});
+  std::vector<std::pair<u8, Source>> children;
+  while (!stack.empty()) {
+    Item item = std::move(stack.back());
+    stack.pop_back();
+    if (item.close != kNoFan) {
+      out->nodes[item.close].end = static_cast<u32>(out->nodes.size());
+      continue;
+    }
+    const u32 id = static_cast<u32>(out->nodes.size());
+    const u32 first = static_cast<u32>(out->tokens.size());
+    children.clear();
+    for (const Source& s : item.from) {
+      for_tokens_at(s, [&](int t) { out->tokens.push_back(t); });
+      for_children(s, [&](u8 byte, Source child) { children.push_back({byte, child}); });
+    }
+    out->nodes.push_back({0, first, static_cast<u32>(out->tokens.size()), item.depth, item.byte});
+    out->deepest = std::max(out->deepest, item.depth);
+    stack.push_back({{}, 0, 0, id});
+    std::stable_sort(children.begin(), children.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+    for (std::size_t i = 0; i < children.size();) {
+      Item below{{}, children[i].first, static_cast<u16>(item.depth + 1)};
+      for (; i < children.size() && children[i].first == below.byte; ++i) below.from.push_back(children[i].second);
+      stack.push_back(std::move(below));
+    }
+  }
+  return out;
+}
+
+template <class F>
+void MaskBuilder::for_tokens_at(const Source& s, F f) const {
+  if (s.trie) {
+    const ExitTrie::Node& n = s.trie->nodes[s.node];
+    for (u32 i = n.first; i < n.last; ++i) f(s.trie->tokens[i]);
+  } else if (const int t = trie_.nodes[s.node].token; t >= 0) {
+    f(t);
+  }
+}
+
+template <class F>
+void MaskBuilder::for_children(const Source& s, F f) const {
+  if (s.trie) {
+    for (u32 c = s.node + 1; c < s.trie->nodes[s.node].end; c = s.trie->nodes[c].end)
+      f(s.trie->nodes[c].byte, Source{s.trie, c});
+  } else {
+    for (u32 c = s.node + 1; c < trie_.nodes[s.node].end; c = trie_.nodes[c].end)
+      f(trie_.nodes[c].byte, Source{nullptr, c});
+  }
+}
+
+// The tokens behind a strand, each once or more.
+template <class F>
+void MaskBuilder::for_tokens_below(const Strand& strand, F f) const {
+  if (strand.node == kInTrie) {
+    for (int t : strand.rest->tokens) f(t);
+    return;
+  }
+  for (u32 n = strand.node; n < trie_.nodes[strand.node].end; ++n)
+    if (const int t = trie_.nodes[n].token; t >= 0) f(t);
+}
+
+void MaskBuilder::begin_piece(bool share) {
+  share_ = share;
+  wanted_.clear();
+  postponed_.clear();
+  postponed_tokens_.clear();
+  endings_.clear();
+  class_endings_.clear();
+  tries_.clear();
+  withouts_.assign(1, nullptr);
+  without_ = 0;
+  shared_ = false;
+  if (!blank_) words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
+  base_ = nullptr;
+  touched_ = true;
+}
+
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
+  auto piece = std::make_shared<Piece>();
+  note_endings(*piece);
+  if (!wanted_.empty()) {
+    Words words = words_;
+    const auto wanted = std::move(wanted_);
+    for (auto [state, node] : wanted) {
+      auto part = piece_at(state, node);
+      for (auto [word, bits] : part->words) words[word] |= bits;
+      if (part->dense)
+        for (std::size_t i = 0; i < words.size(); ++i) words[i] |= (*part->dense)[i];
+      piece->open_nodes.insert(piece->open_nodes.end(), part->open_nodes.begin(), part->open_nodes.end());
+      piece->open_tokens.insert(piece->open_tokens.end(), part->open_tokens.begin(), part->open_tokens.end());
+      piece->groups.insert(piece->groups.end(), part->groups.begin(), part->groups.end());
+      piece->parts.push_back(std::move(part));
+    }
+    words_.swap(words);
+    blank_ = false;
+  }
+  for (std::size_t i = 0; i < words_.size(); ++i)
+    if (words_[i]) piece->words.push_back({static_cast<u32>(i), words_[i]});
+  if (piece->words.size() > std::min<std::size_t>(kDense, words_.size() / 4)) {
+    piece->dense = std::make_shared<const Words>(words_);
+    piece->words.clear();
+    piece_bytes_ += words_.size() * 4;
+  }
+  piece->words.shrink_to_fit();
+  piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8 + piece->groups.size() * 8 + piece->parts.size() * 16;
+  return piece;
+}
+
+// All below a node, the same in many pieces.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
+  auto& known = parts_[u64{node} << 32 | state];
+  if (known) return known;
+  begin_piece(false);
+  enter(state, node);
+  if (trie_.nodes[node].end - node > kFewTokens) return known = end_piece();
+  Begin all{0, {Strand{node, nullptr, nullptr}}, 0, {}};
+  return known = end_piece(all);
+}
+
+// Of a few tokens, which are known.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
+  auto piece = std::make_shared<Piece>();
+  for (const Strand& strand : begin.strands)
+    for_tokens_below(strand, [&](int t) {
+      u32& word = words_[static_cast<u32>(t) >> 5];
+      if (word) piece->words.push_back({static_cast<u32>(t) >> 5, word});
+      word = 0;
+    });
+  blank_ = true;
+  note_endings(*piece);
+  piece->words.shrink_to_fit();
+  piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8;
+  return piece;
+}
+
+// The groups of a piece.
+void MaskBuilder::note_endings(Piece& piece) {
+  if (!postponed_.empty() || !postponed_tokens_.empty()) {
+    MaskEntry open;
+    note_open(open);
+    piece.open_nodes = std::move(open.open_nodes);
+    piece.open_tokens = std::move(open.open_tokens);
+  }
+  if (endings_.empty() && class_endings_.empty()) return;
+  for (auto& w : withouts_) {
+    if (!w) continue;
+    std::sort(w->begin(), w->end());
+    w->erase(std::unique(w->begin(), w->end()), w->end());
+    if (w->empty()) w = nullptr;
+    if (w) piece_bytes_ += w->size() * 4;
+  }
+  struct Making {
+    Group group;
+    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: behind the byte
+    std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
+    std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
+  };
+  std::vector<std::unique_ptr<Making>> making;
+  std::map<std::tuple<u32, u32, Id>, std::size_t> index;
+  std::unordered_map<Id, std::pair<Making*, bool>> known;  // state -> group, whole
+  auto group_of = [&](Id state) {
+    auto [known_at, unknown] = known.try_emplace(state);
+    if (unknown) {
+      const Arena::LexemeEnd end = arena_.lexeme_end(state);
+      auto [it, fresh] = index.try_emplace({end.terminal, end.column, end.fence}, making.size());
+      if (fresh) {
+        making.push_back(std::make_unique<Making>());
+        making.back()->group.end = end;
+      }
+      known_at->second = {making[it->second].get(), end.whole};
+    }
+    return known_at->second;
+  };
+  auto allowed = [&](Making& m, u8 byte) {
+    char& is = m.allowed[byte];
+    if (!is) is = arena_.fence_allows(m.group.end.fence, byte) ? 2 : 1;
+    return is == 2;
+  };
+  for (const Ending& ending : endings_) {
+    const auto [m, whole] = group_of(ending.state);
+    const Source at{ending.trie, ending.node};
+    const u32 without = withouts_[ending.without] ? ending.without : 0;
+    if (whole)
+      for_tokens_at(at, [&](int t) {
+        if (!without || !std::binary_search(withouts_[without]->begin(), withouts_[without]->end(), t))
+          m->group.whole.push_back(t);
+      });
+    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= Vocabulary::kHeavy) {
+      m->group.heavy.push_back(ending.node);
+      continue;
+    }
+    for_children(at, [&](u8 byte, Source child) {
+      if (allowed(*m, byte)) m->begins[{byte, without}].push_back(child);
+    });
+  }
+  for (const ClassEnding& ending : class_endings_) {
+    Making& m = *group_of(ending.state).first;
+    const u32 without = withouts_[ending.without] ? ending.without : 0;
+    ClassMask& mask = *ending.mask;
+    const ByteSet inside = mask.chars->first();
+    for (unsigned b = 0; b < 256; ++b) {
+      const u8 byte = static_cast<u8>(b);
+      if (mask.exit_at[b] == mask.exit_at[b + 1] || !allowed(m, byte)) continue;
+      if (!inside.has(byte)) {
+        m.exits[{byte, without}].push_back(vocabulary_.exit_trie(mask, byte));
+        continue;
+      }
+      for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i)
+        if (!mask.is_alive(mask.exits[i])) m.begins[{byte, without}].push_back({nullptr, mask.exits[i]});
+    }
+    std::vector<u32> split;  // a character that is none of the class begins with the same bytes as one that is
+    for (u32 n : mask.splits) {
+      u32 at = n;
+      while (!trie_.nodes[trie_.parents[at]].whole) at = trie_.parents[at];
+      if (trie_.parents[at] > mask.root && allowed(m, trie_.nodes[at].byte)) split.push_back(at);
+    }
+    std::sort(split.begin(), split.end());
+    split.erase(std::unique(split.begin(), split.end()), split.end());
+    for (u32 at : split) m.begins[{trie_.nodes[at].byte, without}].push_back({nullptr, at});
+  }
+  for (auto& m : making) {
+    Group& group = m->group;
+    auto begin_at = [&](u8 byte) -> Begin& {
+      for (Begin& b : group.begins)
+        if (b.byte == byte) return b;
+      group.begins.push_back({byte, {}, 0, {}});
+      return group.begins.back();
+    };
+    for (auto& [at, sources] : m->begins) {
+      Strand strand{kInTrie, nullptr, withouts_[at.second]};
+      if (sources.size() == 1 && !sources[0].trie) {
+        strand.node = sources[0].node;
+      } else {
+        strand.rest = joined(std::move(sources));
+        piece_bytes_ +=
+            strand.rest->nodes.capacity() * sizeof(ExitTrie::Node) + strand.rest->tokens.capacity() * 4 + 64;
+      }
+      begin_at(at.first).strands.push_back(std::move(strand));
+    }
+    for (auto& [at, exits] : m->exits)
+      for (auto& trie : exits) begin_at(at.first).strands.push_back({kInTrie, std::move(trie), withouts_[at.second]});
+    for (Begin& b : group.begins) {
+      std::stable_sort(b.strands.begin(), b.strands.end(), [](const Strand& x, const Strand& y) {
+        return x.without.get() > y.without.get();  // those with one first
+      });
+      for (const Strand& strand : b.strands)
+        b.tokens += strand.node == kInTrie ? strand.rest->tokens.size() : trie_.nodes[strand.node].end - strand.node;
+      piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand);
+    }
+    std::sort(group.whole.begin(), group.whole.end());
+    piece_bytes_ += sizeof(Group) + group.whole.size() * 4;
+    if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
+    piece.own.push_back(std::move(group));
+    piece.groups.push_back(&piece.own.back());
+  }
+  tries_.clear();
+}
+
+// The tokens from one lexeme on, at the start of a token.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(const Arena::Lexeme& lexeme) {
+  const Id open = arena_.open_lexeme(lexeme);
+  if (auto it = pieces_.find(open); it != pieces_.end()) return it->second;
+  if (piece_bytes_ > kMostPieces) {
+    pieces_.clear();
+    parts_.clear();
+    bases_.clear();
+    piece_bytes_ = 0;
+  }
+  begin_piece(true);
+  if (arena_.has(open, kLexemeMayEnd)) ends_lexeme(open, 0, nullptr);
+  visit(open, 0);
+  return pieces_[open] = end_piece();
+}
+
+// What tokens go on with behind the end of a lexeme, below the heavy nodes.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Group& group, Id state) {
+  auto& known = group.next[state];
+  if (known) return known;
+  begin_piece(true);
+  for (u32 node : group.heavy) visit(state, node);
+  return known = end_piece();
+}
+
+// The same behind a byte. `state`: behind it.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
+  auto& known = begin.next[state];
+  if (known) return known;
+  begin_piece(false);
+  Words kept;
+  const std::vector<int>* without = nullptr;
+  auto leave_out = [&] {
+    if (!without) return;
+    for (int t : *without) words_[static_cast<u32>(t) >> 5] &= ~(1u << (t & 31));
+    for (std::size_t i = 0; i < kept.size(); ++i) words_[i] |= kept[i];
+  };
+  bool first = true;
+  for (const Strand& strand : begin.strands) {
+    if (strand.without.get() != without) {
+      leave_out();
+      without = strand.without.get();
+      kept.clear();
+      if (without && !first) kept = words_;
+      without_ = 0;
+      if (without) {
+        without_ = static_cast<u32>(withouts_.size());
+        withouts_.push_back(std::make_shared<std::vector<int>>(*without));
+        if (!first) words_.assign(vocabulary_.words(), 0);
+      }
+    }
+    first = false;
+    if (strand.node != kInTrie) {
+      enter(state, strand.node);
+      continue;
+    }
+    if (postpone_exits(*strand.rest, state, 0)) continue;
+    tries_.push_back(strand.rest);
+    if (may_end(state, 0, strand.rest.get())) continue;
+    for (u32 i = strand.rest->nodes[0].first; i < strand.rest->nodes[0].last; ++i) set(strand.rest->tokens[i]);
+    walk_exits(*strand.rest, state);
+  }
+  leave_out();
+  return known = begin.tokens < kFewTokens ? end_piece(begin) : end_piece();
+}
+
+// -- masks --
+void MaskBuilder::take(const Piece& piece) {
+  if (piece.dense) {
+    const u32* from = piece.dense->data();
+    for (std::size_t i = 0; i < to_->words.size(); ++i) to_->words[i] |= from[i];
+    dense_.push_back(piece.dense);
+  } else {
+    for (auto [word, bits] : piece.words) to_->words[word] |= bits;
+  }
+  to_->open_nodes.insert(to_->open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
+  to_->open_tokens.insert(to_->open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
+}
+
+void MaskBuilder::put_piece(const std::shared_ptr<Piece>& piece, const Arena::Place& place, Id after) {
+  take(*piece);
+  for (Group* group : piece->groups) put_group(piece, *group, place, after);
+}
+
+// What a group allows where its lexeme ends at `place`.
+void MaskBuilder::put_group(const std::shared_ptr<Piece>& piece, Group& group, Arena::Place place, Id after) {
+  u32 start = 0;
+  switch (arena_.behind_end(group.end, place, start, to_->exact)) {
+    case Arena::Behind::Nothing: return;
+    case Arena::Behind::Unknown: to_->groups.push_back({to_->path, piece, &group}); return;
+    case Arena::Behind::Something: break;
+  }
+  for (int t : group.whole) to_->words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  if (group.begins.empty() && group.heavy.empty()) return;
+  const std::shared_ptr<const Known> known = known_behind(group, start, place, after);
+  for (auto [word, bits] : known->words) to_->words[word] |= bits;
+  to_->open_nodes.insert(to_->open_nodes.end(), known->open_nodes.begin(), known->open_nodes.end());
+  to_->open_tokens.insert(to_->open_tokens.end(), known->open_tokens.begin(), known->open_tokens.end());
+  if (known->groups.empty()) return;
+  to_->path.push_back(group.end);
+  put_open(known->groups, place, after);
+  to_->path.pop_back();
+}
+
+// Groups that were left open, from a place that may be known better.
+void MaskBuilder::put_open(const std::vector<OpenGroup>& groups, const Arena::Place& from, Id after) {
+  const OpenGroup* last = nullptr;
+  Arena::Place place = from;
+  Arena::Behind reached = Arena::Behind::Something;
+  auto same = [](const Arena::LexemeEnd& x, const Arena::LexemeEnd& y) {
+    return x.terminal == y.terminal && x.column == y.column;
+  };
+  for (const OpenGroup& open : groups) {
+    if (!last || !std::equal(open.path.begin(), open.path.end(), last->path.begin(), last->path.end(), same)) {
+      place = from;
+      reached = Arena::Behind::Something;
+      u32 start = 0;
+      for (std::size_t i = 0; i < open.path.size() && reached == Arena::Behind::Something; ++i)
+        reached = arena_.behind_end(open.path[i], place, start, to_->exact);
+    }
+    last = &open;
+    if (reached == Arena::Behind::Nothing) continue;
+    const std::size_t depth = to_->path.size();
+    to_->path.insert(to_->path.end(), open.path.begin(), open.path.end());
+    if (reached == Arena::Behind::Unknown)
+      to_->groups.push_back({to_->path, open.piece, open.group});
+    else
+      put_group(open.piece, *open.group, place, after);
+    to_->path.resize(depth);
+  }
+}
+
+// Behind the end of a group's lexeme, for all places that agree on what comes next.
+std::shared_ptr<const MaskBuilder::Known> MaskBuilder::known_behind(Group& group, u32 start, const Arena::Place& place,
+                                                                    Id after) {
+  const Arena::Place near = arena_.cut_place(group.end.lexer, place);
+  const bool ends = after != kEpsilon && arena_.place_ends(group.end.lexer, place);
+  const KnownKey key{&group, near.parse, near.layout, after == kEpsilon ? kEpsilon : after << 1 | ends};
+  if (auto it = known_.find(key); it != known_.end()) return it->second;
+  if (known_size_ > kMostKnown) {
+    known_.clear();
+    known_size_ = 0;
+  }
+  if (sums_.size() <= sum_depth_) sums_.push_back(std::make_unique<Sum>());
+  Sum* before = to_;
+  to_ = sums_[sum_depth_++].get();
+  to_->words.assign(vocabulary_.words(), 0);
+  to_->open_nodes.clear();
+  to_->open_tokens.clear();
+  to_->groups.clear();
+  to_->path.clear();
+  to_->exact = false;
+  const std::size_t dense = dense_.size();
+  put_behind(group, arena_.open_lexeme({group.end.fence, group.end.lexer, start, 0}), near, after);
+  if (ends) put_behind(group, after, near, kEpsilon);  // no lexeme: no fence holds there
+  auto made = std::make_shared<Known>();
+  for (std::size_t i = 0; i < to_->words.size(); ++i)
+    if (to_->words[i]) made->words.push_back({static_cast<u32>(i), to_->words[i]});
+  made->open_nodes = to_->open_nodes;
+  made->open_tokens = to_->open_tokens;
+  made->groups = std::move(to_->groups);
+  dense_.resize(dense);
+  to_ = before;
+  --sum_depth_;
+  known_size_ += made->words.size() * 8 + (made->open_nodes.size() + made->open_tokens.size()) * 4 + sizeof(Known) + 96;
+  for (const OpenGroup& open : made->groups)
+    known_size_ += sizeof(OpenGroup) + open.path.size() * sizeof(Arena::LexemeEnd);
+  known_[key] = made;
+  return made;
+}
+
+void MaskBuilder::put_behind(Group& group, Id state, const Arena::Place& place, Id after) {
+  if (!group.heavy.empty()) put_piece(piece_below(group, state), place, after);
+  if (group.begins.empty()) return;
+  const u32* row = arena_.ensure_row(state);
+  for (Begin& begin : group.begins) {
+    Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
+    if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
+    if (next == kEmpty) continue;
+    const std::shared_ptr<Piece> piece = piece_behind(begin, forget(next));
+    put_piece(piece, place, after);
+  }
+}
+
+// The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
+bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
+  if (!arena_.has(e, kHasScan)) return false;
+  auto members = [&](Id of) {
+    const bool several = arena_.node(of).kind == Kind::Union;
+    return several ? std::vector<Id>(arena_.operands(of).begin(), arena_.operands(of).end()) : std::vector<Id>{of};
+  };
+  Arena::Lexeme lexeme{};
+  Arena::Place place{};
+  for (Id m : members(e)) {
+    const Node& n = arena_.node(m);
+    if (n.kind != Kind::Concat) {
+      if (arena_.lexed_place(m, lexeme, place))
+        parts.push_back({m, kEpsilon});
+      else
+        rest.push_back(m);
+      continue;
+    }
+    const std::vector<Id> heads = members(n.a);
+    const Id after = n.b;
+    std::vector<Id> plain;
+    for (Id head : heads) {
+      if (!arena_.lexed_place(head, lexeme, place)) {
+        plain.push_back(head);
+        continue;
+      }
+      parts.push_back({head, after});
+      if (arena_.nullable(head)) rest.push_back(after);
+    }
+    if (!plain.empty()) rest.push_back(arena_.concat(arena_.unite(std::move(plain)), after));
+  }
+  return !parts.empty();
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::build_lexed(const std::vector<std::pair<Id, Id>>& parts,
+                                                          std::vector<Id> rest, bool exact) {
+  Sum sum;
+  sum.words.assign(vocabulary_.words(), 0);
+  sum.exact = exact;
+  to_ = &sum;
+  sum_depth_ = 0;
+  dense_.clear();
+  for (auto [part, after] : parts) {
+    Arena::Lexeme lexeme{};
+    Arena::Place place{};
+    arena_.lexed_place(part, lexeme, place);
+    put_piece(piece_of(lexeme), place, after);
+  }
+  if (!rest.empty()) {
+    if (const Id other = arena_.unite(std::move(rest)); other != kEmpty && other != kEpsilon) {
+      begin_piece(false);
+      visit(other, 0);
+      take(*end_piece());
+    }
+  }
+  postponed_ = std::move(sum.open_nodes);
+  postponed_tokens_ = std::move(sum.open_tokens);
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  if (!sum.groups.empty()) {
+    auto open = std::make_shared<OpenGroups>();
+    open->all = std::move(sum.groups);
+    entry->open_groups = std::move(open);
+  }
+  store(sum.words, common_base(), *entry);
+  return entry;
+}
+
+// The union of the bitsets that a mask was put together from: places with the same ones share it.
+std::shared_ptr<const Words> MaskBuilder::common_base() {
+  if (dense_.empty()) return nullptr;
+  std::sort(dense_.begin(), dense_.end());
+  dense_.erase(std::unique(dense_.begin(), dense_.end()), dense_.end());
+  if (dense_.size() == 1) return dense_[0];
+  auto& base = bases_[dense_];
+  if (!base) {
+    auto words = std::make_shared<Words>(vocabulary_.words(), 0);
+    for (const auto& d : dense_)
+      for (std::size_t i = 0; i < words->size(); ++i) (*words)[i] |= (*d)[i];
+    base = words;
+    piece_bytes_ += words->size() * 4;
+  }
+  return base;
+}
+
+// The mask of a state from that of its canonical form: what that left open.
+std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
+  Sum sum;
+  if (shared.base)
+    sum.words = *shared.base;
+  else
+    sum.words.assign(vocabulary_.words(), 0);
+  for (auto [word, value] : shared.diff) sum.words[word] = value;
+  sum.open_nodes = shared.open_nodes;
+  sum.open_tokens = shared.open_tokens;
+  sum.exact = true;
+  to_ = &sum;
+  sum_depth_ = 0;
+  dense_.clear();
+  if (shared.open_groups) {
+    std::vector<std::pair<Id, Id>> parts;
+    std::vector<Id> rest;
+    lexed_parts(state, parts, rest);
+    Arena::Lexeme lexeme{};
+    Arena::Place place{};
+    arena_.lexed_place(parts[0].first, lexeme, place);
+    put_open(shared.open_groups->all, place, parts[0].second);
+  }
+  resolve(state);
+  auto entry = std::make_shared<MaskEntry>();
+  entry->specials = shared.specials;
+  store(sum.words, shared.base, *entry);
+  return entry;
+}
+
+// What is still open, node by node.
+void MaskBuilder::resolve(Id state) {
+  if (to_->open_nodes.empty() && to_->open_tokens.empty()) return;
+  postponed_ = std::move(to_->open_nodes);
+  postponed_tokens_ = std::move(to_->open_tokens);
+  share_ = false;
+  MaskEntry open;
+  note_open(open);
+  words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
+  touched_ = true;
+  shared_ = false;
+  exact_ = true;
+  std::vector<Id> states{state};  // by depth, along the last path
+  std::string last;
+  auto follow_path = [&](std::string_view path) {
+    std::size_t same = 0;
+    while (same < last.size() && same < path.size() && last[same] == path[same]) ++same;
+    states.resize(std::min(states.size(), same + 1));
+    while (states.size() <= path.size() && states.back() != kEmpty)
+      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(path[states.size() - 1])));
+    last = path;
+    return states.size() > path.size() ? states.back() : kEmpty;
+  };
+  for (u32 node : open.open_nodes)
+    if (const Id s = follow_path(path_to(node)); s != kEmpty) enter(s, node);
+  for (int token : open.open_tokens)
+    if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
+  exact_ = false;
+  for (std::size_t i = 0; i < words_.size(); ++i) to_->words[i] |= words_[i];
+}
+
+}  // namespace guiderail
