@@ -1,7 +1,6 @@
-"""MLX: mlx-lm itself on a tiny random model, on the CPU where there is no Apple GPU.
+"""MLX: mlx-lm itself on a tiny random model.
 
-    pip install "mlx[cpu]" mlx-lm pytest
-    python -m pytest tests/engines/test_mlx.py
+Needs ``mlx-lm``, and ``mlx[cpu]`` where there is no Apple GPU.
 """
 
 from __future__ import annotations
@@ -71,8 +70,9 @@ def test_generate_writes_only_what_is_allowed(model: Any, tokenizer: Any, temper
         mx.random.seed(seed)
         for prompt in PROMPTS:  # one processor for one text after the other
             text = mlx_lm.generate(
-                model, tokenizer, prompt, max_tokens=40, logits_processors=[processor], sampler=make_sampler(temperature)
-            )
+                model, tokenizer, prompt, max_tokens=40, logits_processors=[processor],
+                sampler=make_sampler(temperature),
+            )  # fmt: skip
             assert DATE.matches(text), text
 
 
