@@ -45,13 +45,13 @@ class Reading:
         grammar: its rules and terminals.
         notes: what was read and has no meaning here, a sentence each.
         unused: terminals that are defined and neither named by a rule or terminal nor ignored.
-        imports_files: whether it imports grammars other than those of Lark itself.
+        imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
     """
 
     grammar: syntax.Grammar
     notes: tuple[str, ...]
     unused: tuple[str, ...]
-    imports_files: bool
+    imported: tuple[tuple[str, str], ...]
     _compile: Callable[[], Any] | None
 
     def conflicts(self) -> list[str]:
@@ -230,7 +230,7 @@ class _Reader:
             result,
             tuple(self.rewritten.notes),
             self.unused(used),
-            any(getattr(file, "pkg_name", "") != "lark" for file in builder.used_files),
+            tuple((str(f), str(h)) for f, h in builder.used_files.items() if getattr(f, "pkg_name", "") != "lark"),
             (lambda: grammar.compile([self.start], self.kept())) if bounded else None,
         )
 
