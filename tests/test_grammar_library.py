@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-import csv
 import importlib.util
-import io
 import json
 import random
 import re
 import sqlite3
 import subprocess
 import sys
-import warnings
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
 import pytest
@@ -24,68 +21,11 @@ import pytest
 import guiderail as gr
 from guiderail import grammars
 from guiderail.frontends.grammar import library
+from language_parsers import CASES, REFUSED_STATEMENTS, STATEMENTS, prepares, takes
 
-DATA = Path(__file__).parent / "data" / "grammars"
-CASES: dict[str, dict[str, list[str]]] = json.loads((DATA / "cases.json").read_text(encoding="utf-8"))
-STATEMENTS = [part.strip("\n") for part in (DATA / "sql_statements.sql").read_text(encoding="utf-8").split("\n;;\n")]
-REFUSED_STATEMENTS: list[str] = json.loads((DATA / "sql_refused.json").read_text(encoding="utf-8"))
 GOOD = [(name, text) for name, cases in CASES.items() for text in cases["good"]]
 BAD = [(name, text) for name, cases in CASES.items() for text in cases["bad"]]
 
-_C_LEFT_OUT = re.compile(r'("(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')|/\*.*?\*/|//[^\n]*|\[\s*(?=\*)', re.DOTALL)
-
-
-# -- the languages' own parsers ------------------------------------------------------------------------------------
-def read_json(text: str) -> None:
-    def refuse(name: str) -> None:
-        raise ValueError(name)
-
-    json.loads(text, parse_constant=refuse)
-
-
-def read_graphql(text: str) -> None:
-    graphql = pytest.importorskip("graphql")
-    definitions = graphql.parse(text, no_location=True).definitions
-    if not all(isinstance(one, graphql.ExecutableDefinitionNode) for one in definitions):
-        raise ValueError("a definition of a type")
-
-
-def read_c(text: str) -> None:
-    parser = pytest.importorskip("pycparser.c_parser").CParser()
-    # Comments are blanks; behind `[` of a declarator pycparser takes `*` for a size that is left open.
-    bare = _C_LEFT_OUT.sub(lambda found: found[1] or ("[+" if found[0][0] == "[" else " "), text.replace("\r\n", "\n"))
-    tree = parser.parse(bare)
-    if not tree.ext:
-        raise ValueError("nothing in it")
-
-
-def read_csv(text: str) -> None:
-    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    quoted = re.compile(r'(?:[^",\r\n]*|"(?:[^"]|"")*")(?:(?:,|\r?\n)(?:[^",\r\n]*|"(?:[^"]|"")*"))*')
-    if not quoted.fullmatch(text):
-        raise ValueError(f"a quote within {rows}")
-
-
-def read_table(text: str) -> None:
-    lines = re.split(r"\r?\n", text)
-    rows = [re.findall(r"(?:\\.|[^\\|])+(?=\|)", line) for line in lines if line]
-    whole = all(re.fullmatch(r"\|(?:(?:\\.|[^\\|])+\|)+", line) for line in lines if line)
-    if not whole or len(rows) < 2 or len({len(row) for row in rows}) > 1:
-        raise ValueError("rows of unequal length")
-    if not all(re.fullmatch(" *:?-+:? *", cell) for cell in rows[1]):
-        raise ValueError("no delimiters")
-
-
-READERS: dict[str, Callable[[str], Any]] = {
-    "json": read_json,
-    "arithmetic": lambda text: ast.parse(text.strip(" \t"), mode="eval"),
-    "csv": read_csv,
-    "xml": lambda text: ElementTree.fromstring(text.encode()),
-    "graphql": read_graphql,
-    "c": read_c,
-    "regex": re.compile,
-    "markdown_table": read_table,
-}
 WIDER = {  # what the languages have and the grammars leave out, or what the reader is lax about
     "arithmetic": {"a", "()"},
     "c": {"double;", "struct { };", "void f(void) { case: ; }", "int main() { return 0 }", "int x = 0x1e+3;"},
@@ -94,31 +34,6 @@ WIDER = {  # what the languages have and the grammars leave out, or what the rea
     "xml": {"<?xml-x ?><a/>", '<?xml version="2.0"?><a/>'},
     "markdown_table": {"a | b\n--|--"},
 }
-
-
-def takes(name: str, text: str) -> bool:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            READERS[name](text)
-        except pytest.skip.Exception:
-            raise
-        except Exception:  # each parser has errors of its own
-            return False
-    return True
-
-
-def prepares(statement: str, tables: str = "") -> str:
-    """Nothing if SQLite prepares a statement but for names that it does not know, or else its error."""
-    database = sqlite3.connect(":memory:")
-    database.executescript(tables)
-    try:
-        database.execute(f"EXPLAIN {statement}")
-    except sqlite3.ProgrammingError as error:
-        return "" if "Incorrect number of bindings" in str(error) else str(error)
-    except sqlite3.Error as error:
-        return "" if str(error).startswith(("no such", "unknown database")) else str(error)
-    return ""
 
 
 # -- texts ---------------------------------------------------------------------------------------------------------
@@ -376,6 +291,8 @@ def test_elements_of_xml() -> None:
     attributes = grammars.xml(elements="a", attributes=["x", "y", "z"])
     assert attributes.matches("<a x='1' z=\"2\"/>") and attributes.matches("<a/>")
     assert not attributes.matches("<a z='' x=''/>") and not attributes.matches("<a x='' x=''/>")
+    prefixed = grammars.xml(elements=["s:a"], attributes=["xmlns:s", "xml:lang", "s:x"])
+    assert prefixed.matches("<s:a xmlns:s='u' xml:lang='en' s:x='1'></s:a>") and not prefixed.matches("<a/>")
     none = grammars.xml(elements=["a"], attributes=[])
     assert none.matches("<a ></a>") and not none.matches("<a x='1'/>")
 
@@ -399,6 +316,8 @@ def test_statements_of_sql() -> None:
         ("sql", {"statements": ["select", "merge"]}, "not 'merge'"),
         ("sql", {"statements": []}, "at least one"),
         ("xml", {"elements": ["a b"]}, "not 'a b'"),
+        ("xml", {"elements": ["xmlns"]}, "not 'xmlns'"),
+        ("xml", {"attributes": ["xmlish"]}, "not 'xmlish'"),
         ("xml", {"attributes": ["x", "x"]}, "attributes holds a name twice"),
     ],
 )
