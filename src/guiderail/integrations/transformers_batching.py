@@ -175,7 +175,7 @@ class ConstrainedBatching:
         return str(request_id)
 
     def __iter__(self) -> Iterator[Any]:
-        """The outputs of finished requests (and of streaming ones, token by token) as they come; ends with the manager."""
+        """Outputs of finished requests (and of streaming ones, token by token) as they come; ends with the manager."""
         yield from self.manager
         while (output := self.manager.get_result(timeout=0)) is not None:  # what its thread left behind
             yield output
