@@ -35,6 +35,7 @@ class Bodies:
         self.definitions = {str(name): (parameters, tree) for name, parameters, tree, _ in definitions}
         self.anonymous = lark.PrepareAnonTerminals(terminals)
         self.literals = lark.PrepareLiterals()
+        self.known: dict[tuple[str, ...], str] = {}  # terminals of literals
         self.instances: dict[str, tuple[Any, dict[str, str]]] = {}
 
     def __iter__(self) -> Iterator[tuple[str, Expression | None]]:
@@ -54,8 +55,11 @@ class Bodies:
 
     def terminal(self, tree: Any) -> str:
         """The terminal of a literal or a range."""
-        make = getattr(self.literals, tree.data)
-        return str(self.anonymous.pattern(make(*tree.children).children[0]).name)
+        key = tuple(map(str, tree.children))
+        if key not in self.known:
+            make = getattr(self.literals, tree.data)
+            self.known[key] = str(self.anonymous.pattern(make(*tree.children).children[0]).name)
+        return self.known[key]
 
     def instance(self, template: str, arguments: list[str]) -> str:
         """The rule that a template is with these arguments."""
