@@ -270,6 +270,20 @@ def test_what_the_processors_take():
         assert caught.value.code == code
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """For models this small, threads only wait for each other."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 # -- transformers ------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def model():
@@ -333,9 +347,9 @@ def test_an_assistant_does_not_change_the_text(model):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(5)
     assistant = transformers.LlamaForCausalLM(model.config).eval()
-    for pattern in ("[a-c]{3,9}x", "(ab|ba|q){2,5}[k-z]{8}", "[a-z]{18}"):
+    for pattern in ("(ab|ba|q){2,5}[k-z]{6}", "[a-z]{12}"):
         processor = GuiderailLogitsProcessor(regex(pattern), VOCABULARY)
-        for prompt in ("abcabcabc", "z", "kkllkk"):
+        for prompt in ("abcabcabc", "z"):
             (plain,) = run(model, processor, [prompt])
             for helper in (assistant, model):
                 assert run(model, processor, [prompt], assistant_model=helper) == [plain]
@@ -354,7 +368,7 @@ def test_an_encoder_decoder_model():
     model = transformers.T5ForConditionalGeneration(config).eval()
     pattern = regex("[a-c]{3,9}x")
     processor = GuiderailLogitsProcessor(pattern, VOCABULARY)
-    for prompts in (["abc", "kkl"], ["zzz", "abc"], ["mmm", "abc"]):
+    for prompts in (["abc", "kkl"], ["mmm", "abc"]):
         for beams in (1, 3):
             output = model.generate(
                 input_ids=torch.tensor([ids(p) for p in prompts]), max_new_tokens=24, num_beams=beams, do_sample=False,
