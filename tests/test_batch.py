@@ -142,6 +142,17 @@ def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
     assert (report.rows, report.failed) == (8, 6)
 
 
+def test_values_that_python_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deep(Echo):
+        def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+            return [Answer("[" * 100_000 + "]" * 100_000, "stop", 1, 1) for _ in tasks]
+
+    monkeypatch.setattr(run_module, "make_engine", lambda job: Deep())
+    assert run_batch(rows_file(tmp_path, 1), tmp_path / "out", {"type": "array"}).failed == 1
+    (made,) = answers(tmp_path / "out")
+    assert (made["value"], made["error"]["code"], len(made["text"])) == (None, "read-mismatch", 200_000)
+
+
 def test_folders_of_rows_and_shards(tmp_path: Path, echo: Any) -> None:
     echo()
     folder = tmp_path / "in"

@@ -211,11 +211,19 @@ class VllmEngine:
         if places:
             for place, made in zip(places, self.engine.generate(prompts, sampling, use_tqdm=False), strict=True):
                 (one,) = made.outputs
-                error = None if self.constraint.matches(one.text) else unfinished(len(one.token_ids))
                 answers[place] = Answer(
-                    one.text, one.finish_reason, len(made.prompt_token_ids), len(one.token_ids), error
+                    one.text, one.finish_reason, len(made.prompt_token_ids), len(one.token_ids), self._judge(one)
                 )
         return [answers[place] for place in range(len(tasks))]
+
+    def _judge(self, made: Any) -> ModelError | None:
+        if self.constraint.matches(made.text):
+            return None
+        if made.finish_reason == "length":
+            return unfinished(len(made.token_ids))
+        return ModelError(  # some tokenizers drop the space that begins a text
+            "the tokens fit the constraint, and the text that vLLM makes of them does not", code="read-mismatch"
+        )
 
     def _encode(self, prompt: str) -> list[int]:
         if not self.options.chat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -174,16 +175,18 @@ def _constraint(target: Any) -> tuple[Constraint, bool]:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Keeps two runs out of one output; a run that was killed does not keep the next one out."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: an open file cannot be opened for writing alone, which keeps others out as well
-        fcntl = None  # type: ignore[assignment]
     with (folder / "job.lock").open("a") as lock:
-        if fcntl is not None:
-            try:
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise CompileError(f"another run is at work in {folder}", code="batch-running") from None
+        except OSError:
+            raise CompileError(f"another run is at work in {folder}", code="batch-running") from None
         yield
 
 
@@ -255,18 +258,21 @@ class Replica:
         return Totals(len(rows), sum(row["error"] is not None for row in rows), sum(row["tokens"] for row in rows))
 
     def _row(self, number: int, row: Any, answer: Answer) -> dict[str, Any]:
-        error = None
-        if answer.error is not None:
-            error = {"code": answer.error.code, "message": answer.error.message}
-        made: dict[str, Any] = {"row": number, "input": None if isinstance(row, GuiderailError) else row}
-        made["text"] = answer.text
-        if self.job.is_json:
-            made["value"] = json.loads(answer.text) if error is None else None
-        return made | {
+        wrong, value = answer.error, None
+        if self.job.is_json and wrong is None:
+            try:
+                value = json.loads(answer.text)
+            except (RecursionError, ValueError) as error:  # too deep, or a number too long, for Python's reader
+                wrong = ModelError(f"the JSON fits, and Python cannot read it: {error}", code="read-mismatch")
+        return {
+            "row": number,
+            "input": None if isinstance(row, GuiderailError) else row,
+            "text": answer.text,
+            **({"value": value} if self.job.is_json else {}),
             "finish_reason": answer.finish_reason,
             "prompt_tokens": answer.prompt_tokens,
             "tokens": answer.tokens,
-            "error": error,
+            "error": None if wrong is None else {"code": wrong.code, "message": wrong.message},
         }
 
 
