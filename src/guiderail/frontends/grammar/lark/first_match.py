@@ -398,7 +398,7 @@ class _Machine:
                 if state == _MATCH and not duties:
                     return tuple(result[: i + 1])
             return tuple(result)
-        return tuple(sorted(set(result), key=repr)) if len(result) > 1 else tuple(result)
+        return tuple(sorted(set(result), key=repr if self.special else None)) if len(result) > 1 else tuple(result)
 
     def valid(self, duties: _Duties, k: int) -> bool:
         """Whether a match with ``duties`` holds before a character of class ``k``, or (k < 0) at the end."""
