@@ -64,7 +64,7 @@ def test_match_status(arguments, stdin, status):
     ("arguments", "says"),
     [
         (["match", "--regex", "ab(c", "x"], "    ab(c\n      ^"),
-        (["match", "x"], "--regex, --choice, --pattern, --schema and --type: none was given"),
+        (["match", "x"], "--grammar, --xsd and --tools: none was given"),
         (["match", "--regex", "a", "--choice", "b", "x"], "--regex and --choice were given"),
         (["match", "--choice", "b", "--flags", "i", "x"], "belong to --regex"),
         (["match", "--pattern", "nope", "x"], "known are base64"),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 
 import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.errors import CompileError, MatcherError
+from guiderail.errors import CompileError, MatcherError, VocabularyError
 from guiderail.frontends.regex import regex
+from guiderail.integrations._rows import RowState, check_width, fill_rows
 from guiderail.integrations._tracker import StateTracker
 from guiderail.integrations.llama_cpp import logits_processor
 from guiderail.integrations.transformers import GuiderailLogitsProcessor
@@ -150,6 +152,94 @@ def test_several_constraints_are_shared_out_among_beams():
     assert caught.value.code == "bad-batch"
 
 
+@pytest.mark.parametrize("same", [True, False])
+def test_texts_may_be_shown_one_by_one_in_turn(same):
+    """As mlx-lm shows a batch."""
+    tracker = make("[a-f]{4}x")
+    count = 100
+    prompts = [ids("z") if same else ids("z" + "klmnop"[i % 6] * (1 + i // 6)) for i in range(count)]
+    texts = [[*ids("abcdef"[i % 6] + "fedcba"[i // 6 % 6] + "ab"[i // 36 % 2] + "c" + "x"), STOP] for i in range(count)]
+    for step in range(6):
+        for prompt, written in zip(prompts, texts, strict=True):
+            got = filled(tracker, [prompt + written[:step]])[0]
+            np.testing.assert_array_equal(got, expected_mask("[a-f]{4}x", written[:step]))
+
+
+def test_threads_share_a_tracker():
+    tracker = make("[a-f]{30}x")
+    failures = []
+
+    def follow(letter):
+        try:
+            for step in range(30):
+                got = filled(tracker, [ids("z" + letter) + ids(letter) * step])[0]
+                np.testing.assert_array_equal(got, expected_mask("[a-f]{30}x", ids(letter) * step))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=follow, args=(letter,)) for letter in "abcdef"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_texts_begin_on_what_the_guide_is_now():
+    """A processor that serves long must not hold on to what the first texts left behind."""
+    guide = gr.compile(regex("[a-z]*(ab|ba)[a-z]{20}"), VOCABULARY, cache=False, max_memory=1)
+    tracker = StateTracker([guide])
+    programs = set()
+    for _ in range(3):
+        row = ids("z")
+        for letter in "abcdefgh":
+            filled(tracker, [row])
+            row = [*row, *ids(letter)]
+        (run,) = tracker._runs
+        programs.add(id(run.known[0, b""].program))
+        guide.matcher()
+    assert len(programs) > 1
+
+
+# -- rows that the engine names ----------------------------------------------------------------------------------
+def test_a_row_follows_its_tokens_forwards_and_backwards():
+    pattern = "[a-f]{3}x|ab"
+    row = RowState(gr.compile(regex(pattern), VOCABULARY))
+    for history in ("", "a", "ab", "abc", "ab", "ac", "acd", "acdx", "", "fed", "fe", "ab"):
+        row.follow(ids(history))
+        assert row.matcher.history() == ids(history)
+        bitmask = gr.allocate_token_bitmask(1, VOCABULARY.size)
+        fill_rows([row.matcher], bitmask)
+        np.testing.assert_array_equal(bitmask[0], expected_mask(pattern, ids(history)))
+    twin = row.fork()
+    row.follow([*ids("ab"), STOP, PAD, PAD])  # padding behind the end
+    bitmask = gr.allocate_token_bitmask(2, VOCABULARY.size)
+    fill_rows([row.matcher, twin.matcher], bitmask)
+    np.testing.assert_array_equal(bitmask, [only(STOP), expected_mask(pattern, ids("ab"))])
+    row.follow(ids("a"))
+    assert not row.matcher.is_terminated()
+
+
+@pytest.mark.parametrize("token", [FIRST + 25, PAD, -1, 10_000])
+def test_a_token_outside_the_mask_is_told(token):
+    row = RowState(gr.compile(regex("[a-f]{3}x"), VOCABULARY))
+    with pytest.raises(MatcherError) as caught:
+        row.follow([*ids("ab"), token])
+    assert caught.value.code == "token-outside-mask" and "position 2" in str(caught.value)
+    row.follow(ids("abc"))
+    assert row.matcher.history() == ids("abc")
+
+
+def test_logits_without_room_for_the_vocabulary_are_refused():
+    check_width(VOCABULARY, VOCABULARY.size)
+    tail = gr.Vocabulary([b"a", b"", b""], special_tokens={"<pad>": 2}, stop_token_ids=[1])
+    check_width(tail, 2)  # only a special token has no logit: no constraint can allow it by its text
+    for narrow in (1, 0):
+        with pytest.raises(VocabularyError) as caught:
+            check_width(tail, narrow)
+        assert caught.value.code == "vocabulary-mismatch"
+
+
 def test_the_table_of_histories_is_bounded():
     tracker = make("[a-z]*")
     row = ids("z")
@@ -157,6 +247,11 @@ def test_the_table_of_histories_is_bounded():
         filled(tracker, [row])
         row = [*row, FIRST]
     assert len(tracker._runs[0].known) <= 64
+    for i in range(2000):
+        filled(tracker, [ids("z")])
+        filled(tracker, [ids("z") + ids("abcdefghij"[i % 10])])
+        filled(tracker, [[FIRST + i % 26] * (2 + i // 26)])
+    assert len(tracker._runs) <= 512 and sum(len(run.known) for run in tracker._runs) <= 5000
 
 
 def test_what_the_processors_take():
@@ -173,6 +268,20 @@ def test_what_the_processors_take():
         with pytest.raises(CompileError) as caught:
             GuiderailLogitsProcessor(*arguments)
         assert caught.value.code == code
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """For models this small, threads only wait for each other."""
+    if importlib.util.find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 # -- transformers ------------------------------------------------------------------------------------------------
@@ -230,6 +339,53 @@ def test_transformers_writes_only_what_is_allowed(model, how):
     assert got == run(model, processor, prompts, **OPTIONS[how])  # used again: nothing is left over
     other = run(model, processor, [p + "m" for p in prompts], **OPTIONS[how])
     assert all(regex(patterns[i // copies]).matches(written) for i, written in enumerate(other))
+
+
+def test_an_assistant_does_not_change_the_text(model):
+    """A draft model of its own: its generate runs the same processor, on rows that may be thrown away."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(5)
+    assistant = transformers.LlamaForCausalLM(model.config).eval()
+    for pattern in ("(ab|ba|q){2,5}[k-z]{6}", "[a-z]{12}"):
+        processor = GuiderailLogitsProcessor(regex(pattern), VOCABULARY)
+        for prompt in ("abcabcabc", "z"):
+            (plain,) = run(model, processor, [prompt])
+            for helper in (assistant, model):
+                assert run(model, processor, [prompt], assistant_model=helper) == [plain]
+            assert regex(pattern).matches(plain)
+
+
+def test_an_encoder_decoder_model():
+    """Its texts begin behind one token, the same for all."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(3)
+    config = transformers.T5Config(
+        vocab_size=WIDTH, d_model=32, d_kv=8, d_ff=48, num_layers=1, num_heads=4, decoder_start_token_id=PAD,
+        eos_token_id=STOP, pad_token_id=PAD,
+    )  # fmt: skip
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    pattern = regex("[a-c]{3,9}x")
+    processor = GuiderailLogitsProcessor(pattern, VOCABULARY)
+    for prompts in (["abc", "kkl"], ["mmm", "abc"]):
+        for beams in (1, 3):
+            output = model.generate(
+                input_ids=torch.tensor([ids(p) for p in prompts]), max_new_tokens=24, num_beams=beams, do_sample=False,
+                logits_processor=[processor],
+            )  # fmt: skip
+            for row in output[:, 1:].tolist():
+                assert pattern.matches(text(row[: row.index(STOP)]))
+
+
+def test_a_model_with_fewer_tokens_is_refused(model):
+    large = gr.Vocabulary([*(b"%d" % i for i in range(60)), b""], stop_token_ids=[60])
+    with pytest.raises(VocabularyError) as caught:
+        run(model, GuiderailLogitsProcessor(regex("[0-9]"), large), ["a"])
+    assert caught.value.code == "vocabulary-mismatch"
+    with pytest.raises(MatcherError) as caught:
+        run(model, GuiderailLogitsProcessor([regex("a")] * 3, VOCABULARY), ["a", "b"])
+    assert caught.value.code == "bad-batch"
 
 
 @pytest.mark.parametrize("how", ["greedy", "beams"])

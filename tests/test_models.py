@@ -70,6 +70,32 @@ def test_feeding_one_by_one_equals_feeding_at_once(embedded):
 
 
 @needs_demo
+def test_a_row_that_was_cleared_is_as_good_as_new(embedded):
+    first, second, third = (
+        embedded.encode(text, chat=False) for text in ("The capital of France is", "2, 4, 6,", "Hi")
+    )
+    with embedded.new_session(1, 64) as alone:
+        fresh = alone.feed([third]).copy()[0]
+    with embedded.new_session(2, 64) as session:
+        session.feed([first, second])
+        session.clear_row(0)
+        for more in ([], embedded.encode(" 8", chat=False)):  # the other row goes on meanwhile, or rests
+            found = session.feed([third, more]).copy()
+            np.testing.assert_allclose(found[0], fresh, atol=0.05, rtol=0)
+            assert found[0].argmax() == fresh.argmax()
+            session.clear_row(0)
+        whole = found[1]
+        for row in (-1, 2):
+            with pytest.raises(ModelError, match="rows 0 to 1"):
+                session.clear_row(row)
+    with embedded.new_session(1, 64) as alone:
+        expected = alone.feed([second + embedded.encode(" 8", chat=False)])[0]
+        np.testing.assert_allclose(whole, expected, atol=0.05, rtol=0)
+    with pytest.raises(ModelError, match="closed"):
+        session.clear_row(0)
+
+
+@needs_demo
 def test_a_prompt_longer_than_one_decode_call(embedded, monkeypatch):
     prompt = embedded.encode("Every day the cat sat on the mat. " * 4, chat=False)
     with embedded.new_session(1, len(prompt)) as session:

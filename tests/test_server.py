@@ -23,7 +23,8 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
-LARK = 'start: item ("," item)*\nitem: "x" | "y"'
+LARK = 'start: item | start "," item\nitem: "x" | "y"'
+NESTED = 'start: item | "(" start ")" | start "," start\nitem: "x" | "y"'
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +189,17 @@ def test_any_json_object(toy, ask):
     with client_of(ToyModel('{"a": [1, {"b": null}]}')) as client:
         (choice,) = client.chat(temperature=0, **ask)["choices"]
         assert json.loads(choice["message"]["content"]) == {"a": [1, {"b": None}]}
+
+
+def test_a_recursive_grammar():
+    for script in ("((x,y),(x))", "(((((((y)))))))"):
+        with client_of(ToyModel(script)) as client:
+            (choice,) = client.chat(temperature=0, structured_outputs={"grammar": NESTED})["choices"]
+            assert choice["message"]["content"] == script
+    with client_of(ToyModel("(x,y))")) as client:
+        (choice,) = client.chat(temperature=0, max_tokens=60, structured_outputs={"grammar": NESTED})["choices"]
+        text = choice["message"]["content"]
+        assert text.startswith("(x,y)") and not text.startswith("(x,y))")
 
 
 def test_text_is_no_constraint():

@@ -7,7 +7,7 @@ import os
 
 import instructor
 import openai
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 MODEL = os.environ["GUIDERAIL_MODEL"]
 raw = openai.OpenAI(base_url=os.environ["GUIDERAIL_URL"] + "/v1", api_key="key", max_retries=0)
@@ -15,6 +15,9 @@ ASK = [{"role": "user", "content": "Describe Ada Lovelace."}]
 
 
 class Person(BaseModel):
+    # Closed: where more members may come, a small model makes up one after the other until the tokens run out.
+    model_config = ConfigDict(extra="forbid")
+
     name: str = Field(max_length=20)
     age: int = Field(ge=0, le=120)
 

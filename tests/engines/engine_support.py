@@ -21,6 +21,7 @@ import pytest
 import guiderail as gr
 
 SOURCE = Path(gr.__file__).parent.parent
+STUBS = Path(__file__).parent / "stubs"  # packages that engines import and text models do not use
 ENTRY_POINTS = """\
 [vllm.general_plugins]
 guiderail = guiderail.integrations.vllm:register

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -220,3 +221,23 @@ def test_own_stop_tokens(url: str) -> None:
     (one,) = answer["tokens"]
     text = text_of(url, structured_outputs={"regex": "[01]{6}"}, stop_token_ids=[one])
     assert re.fullmatch("[01]{6}", text), text
+
+
+def test_speculation(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Drafts are cut where the constraint ends them, and taken back where the model disagrees."""
+    pairs = {**PERSON, "properties": {**PERSON["properties"], "pairs": {
+        "type": "array", "minItems": 5, "maxItems": 5,
+        "items": {"type": "object", "properties": {"name": {"enum": ["alpha", "beta"]}, "ok": {"type": "boolean"}},
+                  "required": ["name", "ok"], "additionalProperties": False},
+    }}, "required": ["name", "age", "pairs"]}  # fmt: skip
+    drafts = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+    backend = ["--structured-outputs-config", '{"backend": "guiderail"}', "--speculative-config", json.dumps(drafts)]
+    for base in start(tmp_path, request.config, *backend):
+        for temperature in (0.0, 1.0):
+            found = text_of(base, structured_outputs={"json": pairs}, max_tokens=300, temperature=temperature, seed=1)
+            assert is_json_of(pairs)(found), found
+            found = text_of(base, structured_outputs={"regex": "(ab|ac){20}"}, temperature=temperature, seed=1)
+            assert re.fullmatch("(ab|ac){20}", found), found
+        with urllib.request.urlopen(f"{base}/metrics") as answer:
+            counts = dict(re.findall(r"^vllm:spec_decode_num_(\w+)_total\{.*?\} (\S+)$", answer.read().decode(), re.M))
+        assert float(counts["draft_tokens"]) > float(counts["accepted_tokens"]) > 0

@@ -1,4 +1,4 @@
-"""The ``guiderail`` command: ``generate``, ``check``, ``match``, ``explain``, ``bench`` and ``serve``."""
+"""The ``guiderail`` command: ``generate``, ``batch``, ``check``, ``match``, ``explain``, ``bench`` and ``serve``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli import _bench, _check, _explain, _generate, _match, _serve
+from guiderail.cli import _batch, _bench, _check, _explain, _generate, _match, _serve
 from guiderail.errors import GuiderailError
 
 __all__ = ["app", "main"]
@@ -21,10 +21,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Make a language model write text that provably fits a constraint.",
-    epilog="Exit status: 0 done; 1 `match` found a text that does not match, or `check` a schema that cannot be used; "
-    "2 an error, explained on stderr.",
+    epilog="Exit status: 0 done; 1 `match` found a text that does not match, `check` a schema that cannot be used, or "
+    "`batch` has rows without an answer; 2 an error, explained on stderr.",
 )
 app.command("generate")(_generate.generate_command)
+app.command("batch")(_batch.batch_command)
 app.command("check")(_check.check_command)
 app.command("match")(_match.match_command)
 app.command("explain")(_explain.explain_command)

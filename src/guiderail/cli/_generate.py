@@ -20,9 +20,14 @@ from guiderail.cli._options import (
     OrderOption,
     PatternOption,
     RegexOption,
+    RootOption,
     SchemaOption,
     SearchOption,
+    ToolChoiceOption,
+    ToolFormatOption,
+    ToolsOption,
     TypeOption,
+    XsdOption,
     build_constraint,
 )
 from guiderail.errors import ModelError
@@ -45,6 +50,11 @@ def generate_command(
     schema: SchemaOption = None,
     type_: TypeOption = None,
     grammar: GrammarOption = None,
+    xsd: XsdOption = None,
+    root: RootOption = None,
+    tools: ToolsOption = None,
+    tool_format: ToolFormatOption = None,
+    tool_choice: ToolChoiceOption = None,
     dialect: DialectOption = "python",
     flags: FlagsOption = "",
     search: SearchOption = False,
@@ -58,7 +68,9 @@ def generate_command(
     ] = True,
     max_tokens: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The most tokens to write; by default 256, 1024 for --schema and --type."),
+        typer.Option(
+            metavar="N", help="The most tokens to write; by default 256, 1024 for --schema, --type, --xsd and --tools."
+        ),
     ] = None,
     temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
@@ -81,6 +93,8 @@ def generate_command(
     - `guiderail generate --regex "[A-Z][a-z]+ [A-Z][a-z]+" --prompt "Who wrote Hamlet?" --temperature 0.7 --seed 1`
     - `guiderail generate --schema person.json --prompt "Describe Ada Lovelace."`
     - `guiderail generate --type models.py:Person --prompt "Describe Ada Lovelace."`
+    - `guiderail generate --xsd order.xsd --prompt "Order two books."`
+    - `guiderail generate --tools tools.json --tool-format hermes --tool-choice required --prompt "Will it rain?"`
     - `guiderail generate --grammar sql --prompt "The oldest three people in people(name, age), in SQL:"`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
@@ -91,6 +105,11 @@ def generate_command(
         schema,
         type_,
         grammar=grammar,
+        xsd=xsd,
+        root=root,
+        tools=tools,
+        tool_format=tool_format,
+        tool_choice=tool_choice,
         dialect=dialect,
         flags=flags,
         search=search,
@@ -105,6 +124,7 @@ def generate_command(
         prompt = sys.stdin.read().strip()
     constraint.program()
     structured = schema is not None or type_ is not None
+    long = structured or xsd is not None or tools is not None
 
     from guiderail.generation import ValueStream, stream
     from guiderail.models import load_model
@@ -116,7 +136,7 @@ def generate_command(
         runner,
         prompt,
         constraint,
-        max_tokens=max_tokens or (1024 if structured else 256),
+        max_tokens=max_tokens or (1024 if long else 256),
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,
@@ -142,7 +162,7 @@ def generate_command(
             for piece in run.pieces() if isinstance(run, ValueStream) else run:
                 show.add(piece, status)
         result = run.result
-    verdict = _validate(constraint, result) if structured and result.matched else ""
+    verdict = _validate(constraint, result) if long and result.matched else ""
     show.end(f"{status()}  {result.finish_reason}{verdict}")
     runner.close()
     if not result.matched:
@@ -154,7 +174,7 @@ def generate_command(
 
 
 def _validate(constraint: Constraint, result: Generation) -> str:
-    """Reads the value back and, for a schema, decides on the parsed JSON alone whether it is valid."""
+    """Reads the value back, which validates XML; for a JSON Schema, the parsed JSON alone decides."""
     from guiderail.frontends.json_schema import JsonSchema
 
     value = result.value

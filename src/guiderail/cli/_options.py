@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,10 +28,15 @@ __all__ = [
     "OrderOption",
     "PatternOption",
     "RegexOption",
+    "RootOption",
     "SchemaOption",
     "SearchOption",
+    "ToolChoiceOption",
+    "ToolFormatOption",
+    "ToolsOption",
     "TypeOption",
     "VocabularyOption",
+    "XsdOption",
     "build_constraint",
     "load_vocabulary",
     "schema_source",
@@ -68,15 +74,41 @@ GrammarOption = Annotated[
     typer.Option("--grammar", "-g", metavar="NAME|FILE",
                  help="A ready grammar (sql, json, xml …), or a .lark, .gbnf or .ebnf file.", rich_help_panel=_WHAT),
 ]  # fmt: skip
+XsdOption = Annotated[
+    str | None,
+    typer.Option("--xsd", "-x", metavar="FILE", help="An XML Schema: a file, or the XML itself.",
+                 rich_help_panel=_WHAT),
+]  # fmt: skip
+RootOption = Annotated[
+    str | None,
+    typer.Option("--root", metavar="NAME", rich_help_panel=_WHAT,
+                 help="The element that documents of --xsd begin with; by default any global one."),
+]  # fmt: skip
+ToolsOption = Annotated[
+    str | None,
+    typer.Option("--tools", metavar="FILE", rich_help_panel=_WHAT,
+                 help="Tool calls: a list of tools as of OpenAI, a file or the JSON itself."),
+]  # fmt: skip
+ToolFormatOption = Annotated[
+    str | None,
+    typer.Option("--tool-format", metavar="NAME|FILE", rich_help_panel=_WHAT,
+                 help="How calls of --tools are written: hermes, llama3, mistral …, or a .json file."),
+]  # fmt: skip
+ToolChoiceOption = Annotated[
+    str | None,
+    typer.Option("--tool-choice", metavar="auto|required|none|NAME", rich_help_panel=_WHAT,
+                 help="Whether a tool of --tools is called; by default auto."),
+]  # fmt: skip
 LayoutOption = Annotated[
     str | None,
     typer.Option("--layout", metavar="NAME", rich_help_panel=_WHAT,
-                 help="White space of --schema and --type: compact, spaced, indented, flexible or free."),
+                 help="White space of --schema, --type and --tools: compact, spaced, indented, flexible or free; of "
+                 "--xsd: compact or indented."),
 ]  # fmt: skip
 OrderOption = Annotated[
     str | None,
     typer.Option("--property-order", metavar="declared|any", rich_help_panel=_WHAT,
-                 help="Order of the members of --schema and --type."),
+                 help="Order of the members of --schema, --type and --tools."),
 ]  # fmt: skip
 DialectOption = Annotated[
     str, typer.Option("--dialect", metavar="python|ecma", help="What --regex means.", rich_help_panel=_WHAT)
@@ -111,6 +143,11 @@ def build_constraint(
     type_: str | None = None,
     *,
     grammar: str | None = None,
+    xsd: str | None = None,
+    root: str | None = None,
+    tools: str | None = None,
+    tool_format: str | None = None,
+    tool_choice: str | None = None,
     dialect: str = "python",
     flags: str = "",
     search: bool = False,
@@ -130,12 +167,26 @@ def build_constraint(
     """
     kinds = {
         "--regex": regex, "--choice": choices, "--pattern": pattern, "--schema": schema, "--type": type_,
-        "--grammar": grammar,
+        "--grammar": grammar, "--xsd": xsd, "--tools": tools,
     }  # fmt: skip
     given = [name for name, value in kinds.items() if value not in (None, [])]
     if len(given) != 1:
         said = " and ".join(given) + " were given" if given else "none was given"
-        raise CompileError(f"give one of {', '.join(list(kinds)[:-1])} and --grammar: {said}", code="bad-option")
+        *some, last = kinds
+        raise CompileError(f"give one of {', '.join(some)} and {last}: {said}", code="bad-option")
+    for name, value, owner in (
+        ("--root", root, "--xsd"), ("--tool-format", tool_format, "--tools"), ("--tool-choice", tool_choice, "--tools")
+    ):  # fmt: skip
+        if value is not None and owner != given[0]:
+            raise CompileError(f"{name} belongs to {owner}, not to {given[0]}", code="bad-option")
+    if max_length is not None and given[0] in ("--xsd", "--tools"):
+        raise CompileError(f"--max-length does not go with {given[0]}, whose texts it would cut", code="bad-option")
+    if tools is not None:
+        return _tool_calls(tools, tool_format, tool_choice or "auto", layout, property_order)
+    if xsd is not None:
+        if property_order is not None:
+            raise CompileError("--property-order belongs to --schema, --type and --tools", code="bad-option")
+        return _xml_schema(xsd, root, layout)
     if regex is None and (dialect != "python" or flags or search):
         raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {given[0]}", code="bad-option")
     if schema is not None or type_ is not None:
@@ -153,7 +204,8 @@ def build_constraint(
         return json_schema(schema_source(schema), **options)
     if layout is not None or property_order is not None:
         raise CompileError(
-            f"--layout and --property-order belong to --schema and --type, not to {given[0]}", code="bad-option"
+            f"--layout and --property-order belong to --schema, --type and --tools, not to {given[0]}",
+            code="bad-option",
         )
     if grammar is not None:
         if max_length is not None:
@@ -187,6 +239,40 @@ def _type_constraint(name: str, **options: Any) -> Constraint:
     from guiderail.frontends.python_types import python_type
 
     return python_type(find_type(name), **options)
+
+
+def _xml_schema(given: str, root: str | None, layout: str | None) -> Constraint:
+    from guiderail.frontends.xml_schema import xml_schema
+
+    options = {} if layout is None else {"layout": layout}
+    return xml_schema(given if given.lstrip().startswith("<") else Path(given), root=root, **options)
+
+
+def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, order: str | None) -> Constraint:
+    """Calls of the tools of a file: a list of them, or an object that has it as ``tools``."""
+    from guiderail.frontends.tools import tool_calls, tool_formats
+
+    if form is None:
+        raise CompileError(
+            f"--tools needs --tool-format, the model's way to write calls: one of {', '.join(tool_formats())}, or a "
+            "file",
+            code="bad-option",
+        )
+    inline = given.lstrip()[:1] in ("[", "{")
+    try:
+        text = given if inline else Path(given).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CompileError(f"the file of --tools cannot be read: {error}", code="bad-option") from None
+    try:
+        tools = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CompileError(f"--tools is not JSON: {error}", code="bad-option") from None
+    if isinstance(tools, dict):
+        tools = tools.get("tools", [tools])
+    said = {"layout": layout, "property_order": order}
+    options: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    written = Path(form) if form.endswith(".json") else form
+    return tool_calls(tools, format=written, choice=choice, on_bad_tool="error", **options)
 
 
 def _grammar_constraint(given: str) -> Constraint:

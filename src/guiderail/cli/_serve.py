@@ -35,6 +35,14 @@ def serve_command(
         str | None,
         typer.Option(metavar="NAME", help="How tool calls are written; by default what the chat template tells."),
     ] = None,
+    inspect: Annotated[
+        str,
+        typer.Option(
+            metavar="off|asked|all",
+            help="Texts that can be looked into at /inspect: those of requests with the header "
+            "X-Guiderail-Inspect: 1, or all.",
+        ),
+    ] = "off",
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
     ] = None,
@@ -65,6 +73,7 @@ def serve_command(
 
     - `guiderail serve`
     - `guiderail serve --model model.gguf --host 0.0.0.0 --port 8080 --name my-model`
+    - `guiderail serve --inspect all` and then http://localhost:8000/inspect
     - `curl localhost:8000/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Hi"}]}'`
     """
     try:
@@ -88,6 +97,7 @@ def serve_command(
         cors_origins=tuple(cors_origin or ()),
         chat_template=template,
         tool_format=tool_format,
+        inspect=inspect,
         max_rows=max_rows,
         max_queue=max_queue,
         max_cached_tokens=max_cached_tokens,

@@ -5,7 +5,7 @@
 """
 
 from guiderail.inspect.page import page, page_headers
-from guiderail.inspect.record import Candidate, Record, Recorder, Step, record, replay
+from guiderail.inspect.record import Candidate, Record, Recorder, Step, Weights, record, replay, weigh
 from guiderail.inspect.where import Place, Source, Where
 
 __all__ = [
@@ -15,9 +15,11 @@ __all__ = [
     "Recorder",
     "Source",
     "Step",
+    "Weights",
     "Where",
     "page",
     "page_headers",
     "record",
     "replay",
+    "weigh",
 ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import re
 from functools import lru_cache
 from importlib.resources import files
@@ -24,18 +25,25 @@ __all__ = ["page", "page_headers"]
 _MARK = re.compile(r"<!--\[(\w+)\]-->|\[\[(\w+)\]\]")
 
 
-def page(record: Record) -> str:
+def page(record: Record | str) -> str:
     """A page that shows a record: a complete HTML document.
 
     Write it as UTF-8; a server sends it with :func:`page_headers`.
+
+    Args:
+        record: or the JSON of one (:meth:`Record.to_json`).
     """
-    title = record.prompt or record.text
-    data = record.to_json().replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    if isinstance(record, str):
+        known = json.loads(record)
+        written, text, title = record, known["text"], known["prompt"] or known["text"]
+    else:
+        written, text, title = record.to_json(), record.text, record.prompt or record.text
+    data = written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     filled = {
         "title": _escaped(" ".join(title.split())[:80] or "an empty text"),
         "policy": _escaped(_policy()),
         "record": data,
-        "text": _escaped(record.text),
+        "text": _escaped(text),
     }
     # One pass: what is filled in is not looked at again.
     return _MARK.sub(lambda match: filled[match[1] or match[2]], _template())

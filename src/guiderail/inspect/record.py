@@ -30,7 +30,7 @@ from guiderail.targets import resolve
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Candidate", "Record", "Recorder", "Step", "record", "replay"]
+__all__ = ["Candidate", "Record", "Recorder", "Step", "Weights", "record", "replay", "weigh"]
 
 FORMAT = "guiderail-record-1"
 
@@ -121,14 +121,26 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Weights:
+    """What :func:`weigh` keeps: ``before`` … ``preferred`` as in :class:`Step`, tokens with their probabilities."""
+
+    before: float
+    after: float
+    removed: float
+    preferred: int
+    blocked: tuple[tuple[int, float], ...]
+    candidates: tuple[tuple[int, float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A generation, or a replay, token by token. Made by :func:`record` and :func:`replay`.
 
     Attributes:
         text: what was written.
         steps: one a token.
-        finish: ``"complete"``, ``"stop"`` or ``"length"`` (see :class:`Generation`), ``"refused"`` if a given text is
-            not allowed, or ``"open"`` if it could go on.
+        finish: ``"complete"``, ``"stop"`` or ``"length"`` (see :class:`Generation`), ``"stop-text"`` if a text that it
+            was to stop at came, ``"refused"`` if a given text is not allowed, or ``"open"`` if it could go on.
         matched: whether the text is allowed as it stands.
         source: what the constraint was made of.
         model: its name, or None if none was asked.
@@ -238,13 +250,14 @@ class Recorder:
         row: int,
         matcher: Matcher,
         token: int,
-        logits: NDArray[np.float32] | None,
+        logits: NDArray[np.float32] | Weights | None,
         *,
         how: How | None = None,
     ) -> None:
         """A token is about to be read; see :class:`guiderail.decoding.Observer`.
 
         Args:
+            logits: or what :func:`weigh` kept of them.
             how: by default ``"chosen"``, or ``"forced"`` without logits.
         """
         if row != self.row:
@@ -260,7 +273,8 @@ class Recorder:
         is_stop = token in matcher.stop_token_ids()
         facts: dict[str, Any] = {}
         if logits is not None:
-            facts = self._weighed(token, allowed, logits)
+            weights = logits if isinstance(logits, Weights) else weigh(token, allowed, logits, self.top)
+            facts = self._facts(weights)
         forced_text = matcher.find_jump_forward_string()
         count = int(allowed.sum())
         alone = count == 1 and bool(allowed[token])
@@ -282,31 +296,20 @@ class Recorder:
         )
         object.__setattr__(step, "why", why(step))
         self.steps.append(step)
-        if not is_stop and vocabulary.is_text(token):
+        if not is_stop:
             data = vocabulary.token_bytes(token)
-            self._where.feed(data)
             self._length += len(data)
+            if vocabulary.is_text(token):
+                self._where.feed(data)
 
-    def _weighed(self, token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32]) -> dict[str, Any]:
-        """What the model thought, before and after the mask."""
-        width = min(len(allowed), len(logits))
-        allowed = allowed[:width]
-        before = probabilities(logits[:width])
-        # The logits again: what is left may be too little for the quotient of the probabilities.
-        masked = np.where(allowed, logits[:width], -np.inf).astype(np.float32)
-        after = probabilities(masked) if allowed.any() and np.isfinite(masked.max()) else np.zeros(width)
-        own = float(before[token]) if token < width else 0.0
-        forbidden = np.where(allowed, -1.0, before)
-        preferred = int((forbidden > own).sum())
-        blocked = [i for i in _largest(forbidden, min(self.top, preferred)) if forbidden[i] > own]
-        best = [i for i in _largest(np.where(allowed, before, -1.0), self.top) if allowed[i]]
+    def _facts(self, weights: Weights) -> dict[str, Any]:
         return {
-            "before": own,
-            "after": float(after[token]) if token < width else 0.0,
-            "removed": min(1.0, float(before[~allowed].sum())),
-            "preferred": preferred,
-            "blocked": tuple(Candidate(i, self._spelled(i)[0], float(before[i]), 0.0) for i in blocked),
-            "candidates": tuple(Candidate(i, self._spelled(i)[0], float(before[i]), float(after[i])) for i in best),
+            "before": weights.before,
+            "after": weights.after,
+            "removed": weights.removed,
+            "preferred": weights.preferred,
+            "blocked": tuple(Candidate(i, self._spelled(i)[0], before, 0.0) for i, before in weights.blocked),
+            "candidates": tuple(Candidate(i, self._spelled(i)[0], *both) for i, *both in weights.candidates),
         }
 
     def _spelled(self, token: int) -> tuple[str, bool]:
@@ -318,6 +321,36 @@ class Recorder:
             return data.decode(), True
         except UnicodeDecodeError:
             return f"⟨{data.hex(' ')}⟩", False
+
+
+def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], top: int) -> Weights:
+    """What a model thought of a token and of its rivals, so that the logits need not be kept.
+
+    Args:
+        token: that came.
+        allowed: what could come, shape ``(size,)``.
+        logits: of the model, before the mask, shape ``(logits_size,)``.
+        top: how many tokens to keep of those that are allowed, and of those that are not.
+    """
+    width = min(len(allowed), len(logits))
+    allowed = allowed[:width]
+    before = probabilities(logits[:width])
+    # The logits again: what is left may be too little for the quotient of the probabilities.
+    masked = np.where(allowed, logits[:width], -np.inf).astype(np.float32)
+    after = probabilities(masked) if allowed.any() and np.isfinite(masked.max()) else np.zeros(width)
+    own = float(before[token]) if token < width else 0.0
+    forbidden = np.where(allowed, -1.0, before)
+    preferred = int((forbidden > own).sum())
+    blocked = [i for i in _largest(forbidden, min(top, preferred)) if forbidden[i] > own]
+    best = [i for i in _largest(np.where(allowed, before, -1.0), top) if allowed[i]]
+    return Weights(
+        own,
+        float(after[token]) if token < width else 0.0,
+        min(1.0, float(before[~allowed].sum())),
+        preferred,
+        tuple((i, float(before[i])) for i in blocked),
+        tuple((i, float(before[i]), float(after[i])) for i in best),
+    )
 
 
 def _largest(values: NDArray[np.float64], count: int) -> list[int]:
@@ -506,7 +539,7 @@ def replay(
     finish = "refused" if refused else "stop" if ended else "complete" if matcher.is_complete() else "open"
     shown = tokens[: read - ended]
     return Record(
-        vocabulary.decode(shown),
+        vocabulary.decode(shown, skip_special_tokens=False),
         tuple(recorder.steps),
         finish,
         matched,

@@ -72,9 +72,6 @@ class RowState:
         twin._tokens = list(self._tokens)
         return twin
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RowState:
-        return self.fork()
-
 
 def fill_rows(
     states: Sequence[Matcher | None], bitmask: NDArray[np.int32], after_end: Sequence[Iterable[int]] | None = None

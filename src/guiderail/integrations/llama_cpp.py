@@ -6,18 +6,24 @@
 
 It follows the documented signature of ``llama_cpp.LogitsProcessor``: ``f(input_ids, scores) -> scores``, one
 row. To run a ``Llama`` object by guiderail's own loop instead, pass it to :func:`guiderail.generate`.
+
+With a ``draft_model``, ``input_ids`` ends in drafts that nobody has verified yet, and the library does not say where
+they begin. It asks once for each token it draws, though, and goes on behind a draft only if it was drawn: so the tokens
+that count are one more at each call. For this the processor must know the ``Llama`` object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
-from guiderail.integrations._rows import check_width
+from guiderail.errors import MatcherError
+from guiderail.integrations._rows import RowState, check_width, fill_rows
 from guiderail.integrations._tracker import StateTracker, single_tracker
 from guiderail.vocabulary import Vocabulary
 
@@ -25,14 +31,24 @@ __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
 
 
 class LlamaCppLogitsProcessor:
-    """Made by :func:`logits_processor`. ``reset`` makes the next call begin a new prompt."""
+    """Made by :func:`logits_processor`. ``reset`` makes the next call begin a new prompt.
 
-    def __init__(self, tracker: StateTracker) -> None:
+    Args:
+        tracker: of one guide.
+        drafts: the histories that it is shown end in unverified tokens.
+    """
+
+    def __init__(self, tracker: StateTracker, *, drafts: bool = False) -> None:
         self.tracker = tracker
+        self._drafts = drafts
+        self._row: RowState | None = None  # with drafts: the text in progress,
+        self._prompt = 0  # where it begins,
+        self._verified = np.empty(0, np.int64)  # and all tokens up to where it stands
 
     def reset(self) -> None:
         """Makes the next call begin a new prompt, even one that continues the last text."""
         self.tracker.reset()
+        self._row = None
 
     def __call__(self, input_ids: NDArray[np.intc], scores: NDArray[np.single]) -> NDArray[np.single]:
         """Called by llama-cpp-python once a step.
@@ -50,10 +66,29 @@ class LlamaCppLogitsProcessor:
         vocabulary = self.tracker.vocabulary
         check_width(vocabulary, len(scores))
         bitmask = allocate_token_bitmask(1, vocabulary.size)
-        self.tracker.fill(np.asarray(input_ids, np.int64)[None, :], bitmask)
+        ids = np.asarray(input_ids, np.int64)
+        if self._drafts:
+            fill_rows([self._behind_verified(ids).matcher], bitmask)
+        else:
+            self.tracker.fill(ids[None, :], bitmask)
         masked = np.array(scores, np.single)
         apply_token_bitmask_inplace(masked, bitmask[0], vocab_size=min(vocabulary.size, len(masked)))
         return masked
+
+    def _behind_verified(self, ids: NDArray[np.int64]) -> RowState:
+        """The text in progress, one token further, or a new one behind ``ids``."""
+        row, stands = self._row, len(self._verified)
+        goes_on = row is not None and len(ids) > stands and np.array_equal(ids[:stands], self._verified)
+        if (
+            row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids
+        ):  # nobody asks behind one
+            with suppress(MatcherError):  # never drawn: then it is a prompt that begins with the last text
+                row.follow(ids[self._prompt : stands + 1].tolist())
+                self._verified = ids[: stands + 1].copy()
+                return row
+        self._verified, self._prompt = ids.copy(), len(ids)  # the first call of a text is shown no drafts
+        self._row = RowState(self.tracker.guides[0], self.tracker.stop_token_ids)
+        return self._row
 
 
 def logits_processor(
@@ -63,7 +98,8 @@ def logits_processor(
 
     Args:
         constraint: a guide, or a constraint.
-        llama: the ``Llama`` object, the path of its GGUF file, or a Vocabulary; needed for a constraint.
+        llama: the ``Llama`` object, the path of its GGUF file, or a Vocabulary; needed for a constraint, and the object
+            itself if it has a draft model.
         stop_token_ids: tokens that end a text; by default the vocabulary's.
 
     Raises:
@@ -72,4 +108,5 @@ def logits_processor(
         MatcherError: ``bad-batch``, several constraints: a ``Llama`` writes one text.
     """
     vocabulary = llama if llama is None or isinstance(llama, Vocabulary) else Vocabulary.from_gguf(llama)
-    return LlamaCppLogitsProcessor(single_tracker(constraint, vocabulary, stop_token_ids))
+    drafts = getattr(llama, "draft_model", None) is not None
+    return LlamaCppLogitsProcessor(single_tracker(constraint, vocabulary, stop_token_ids), drafts=drafts)

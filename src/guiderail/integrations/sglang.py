@@ -266,8 +266,12 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
         return GuiderailGrammar(guide, asked, self.stop_token_ids, GrammarStats(dispatch_type=kind))
 
     def dispatch_json(self, key_string: str) -> BaseGrammarObject:
-        """The grammar of a JSON Schema; of any object for ``$$ANY$$``."""
-        return self._grammar("json", '{"type": "object"}' if key_string == "$$ANY$$" else key_string)
+        """The grammar of a JSON Schema; of any object for ``$$ANY$$``.
+
+        The schema that SGLang itself makes of ``tools`` (``tool_choice`` "required" or a function) does not say that a
+        call is an object, so ``null`` would be one; here it is an object with a name and parameters, and nothing else.
+        """
+        return self._grammar("json", '{"type": "object"}' if key_string == "$$ANY$$" else _with_calls(key_string))
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:
         """The grammar of a regular expression, which the whole text matches."""
@@ -329,6 +333,39 @@ class GuiderailGrammarBackend(BaseGrammarBackend):
 
     move_vocab_mask = staticmethod(GuiderailGrammar.move_vocab_mask)
     apply_vocab_mask = staticmethod(GuiderailGrammar.apply_vocab_mask)
+
+
+def _with_calls(text: str) -> str:
+    """A schema whose calls, if it is what SGLang makes of tools, are objects with their two members only."""
+    if '"parameters"' not in text:
+        return text
+    try:
+        schema = json.loads(text)
+    except ValueError:
+        return text  # refused where it is compiled, with the place
+    items = schema.get("items") if isinstance(schema, dict) and schema.get("type") == "array" else None
+    if not isinstance(items, dict):
+        return text
+    several = items.get("anyOf")
+    calls = several if items.keys() == {"type", "anyOf"} and isinstance(several, list) else [items]
+    if not calls or not all(map(_is_call, calls)):
+        return text
+    for call in calls:
+        call.update(type="object", additionalProperties=False)
+    return json.dumps(schema)
+
+
+def _is_call(schema: Any) -> bool:
+    if not isinstance(schema, dict) or schema.keys() != {"properties", "required"}:
+        return False
+    members = schema["properties"]
+    return (
+        schema["required"] == ["name", "parameters"]
+        and isinstance(members, dict)
+        and members.keys() == {"name", "parameters"}
+        and isinstance(members["name"], dict)
+        and len(members["name"].get("enum", ())) == 1
+    )
 
 
 def _allocate(vocab_size: int, rows: int) -> Any:

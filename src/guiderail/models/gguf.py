@@ -269,6 +269,20 @@ class GGUFSession:
                 self._rows[row] = view[0]
         return self._rows
 
+    def clear_row(self, row: int) -> None:
+        """Forgets what a row has read, so that another text can take its place; the other rows keep theirs.
+
+        Raises:
+            ModelError: ``closed``, ``bad-batch`` (there is no such row), or ``decode``: the library refuses.
+        """
+        if not self._finalizer.alive:
+            raise ModelError("the session was closed", code="closed")
+        if not 0 <= row < self.batch:
+            raise ModelError(f"the session has rows 0 to {self.batch - 1}, not {row}", code="bad-batch")
+        if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), row, -1, -1):
+            raise ModelError("llama.cpp failed to clear a row of its cache", code="decode")
+        self._used[row] = 0
+
     def close(self) -> None:
         self._finalizer()
 

@@ -9,6 +9,7 @@
     chat_template.py  messages → token ids, by the model's own template
     compiling.py      constraints → guides, off the event loop, within limits
     engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
+    inspection.py     /inspect: records of texts, for whoever asks why
     metrics.py, errors.py, options.py, http.py
 
 Made by :func:`create_app`, or ``guiderail serve``. FastAPI, uvicorn and prometheus-client come with the extra

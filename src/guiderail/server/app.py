@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,15 +14,17 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
+from guiderail.inspect import page, page_headers
 from guiderail.models import load_model
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion
 from guiderail.server.errors import ApiError
 from guiderail.server.http import Events, Gate, Gone, read, while_listening
+from guiderail.server.inspection import HEADER, Kept, index_page
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
 from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
-from guiderail.server.service import Service
+from guiderail.server.service import Service, Watches
 
 __all__ = ["create_app"]
 
@@ -59,13 +62,31 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
         return refuse(ApiError(error.status_code, str(error.detail), code=code))
 
+    def looked_into(request: Request) -> tuple[str | None, Watches]:
+        """Whether the texts of a request are to be watched: its name, and the watch."""
+        wish = request.headers.get(HEADER)
+        if wish not in (None, "0", "1"):
+            raise ApiError(400, f"the header {HEADER} is 1 or 0, not {wish!r}", code="invalid-request", param=HEADER)
+        if service.inspections is None:
+            if wish == "1":
+                raise ApiError(
+                    400, "this server lets nobody look inside; start it with --inspect asked", code="inspect-off",
+                    param=HEADER,
+                )  # fmt: skip
+            return None, None
+        if wish == "1" or (wish is None and options.inspect == "all"):
+            return service.inspections.begin(request.url.path)
+        return None, None
+
     async def answer(request: Request, form: Any, start: Callable[..., Awaitable[Any]]) -> Response:
         """Reads a request, and answers it whole or as events."""
         try:
             said = await read(request, form, options.max_body_bytes)
+            name, watch = looked_into(request)
+            headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 
             async def begin() -> Any:
-                return await start(service, said)
+                return await start(service, said, watch)
 
             if said.stream:
                 made = await while_listening(request, begin())
@@ -75,12 +96,12 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
                     made.run.cancel()
                     metrics.active_streams.dec()
 
-                return Events(made.events(), ended)
+                return Events(made.events(), ended, headers)
 
             async def whole() -> Any:
                 return await (await begin()).whole()
 
-            return JSONResponse(await while_listening(request, whole()))
+            return JSONResponse(await while_listening(request, whole()), headers=headers)
         except Gone:
             metrics.cancelled.inc()
             return Response(status_code=499)  # nobody reads it
@@ -126,6 +147,40 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
         ready = service.engine.is_alive and waiting < max(1, options.max_queue)
         return JSONResponse({"ready": ready, "waiting": waiting, "time": int(time.time())}, 200 if ready else 503)
 
+    async def _inspect() -> Response:
+        assert service.inspections is not None
+        if options.inspect == "all":
+            texts = service.inspections.recent()
+            note = f"The last {len(texts)} texts of {service.name}, the newest first." if texts else "No text yet."
+        else:
+            texts = []
+            note = f"A request with the header {HEADER}: 1 is answered with the address of its page in that header."
+        text, headers = index_page("Look inside", texts, note)
+        return Response(text, headers=headers)
+
+    async def kept(name: str, number: int | None) -> list[Kept]:
+        assert service.inspections is not None
+        found = await asyncio.to_thread(service.inspections.of, name, seconds=30.0)
+        found = [one for one in found if number is None or one.number == number]
+        if not found:
+            raise ApiError(404, "there is no such text, or it is not kept any more", code="not-found")
+        return found
+
+    async def _inspected(name: str) -> Response:
+        texts = await kept(name, None)
+        if len(texts) == 1:
+            return await _inspected_text(name, texts[0].number)
+        text, headers = index_page("Look inside", texts, f"The {len(texts)} texts of one request.")
+        return Response(text, headers=headers)
+
+    async def _inspected_text(name: str, number: int) -> Response:
+        (one,) = await kept(name, number)
+        return Response(await asyncio.to_thread(lambda: page(one.json())), headers=page_headers())
+
+    async def _inspected_json(name: str, number: int) -> Response:
+        (one,) = await kept(name, number)
+        return Response(one.json(), headers={**page_headers(), "Content-Type": "application/json"})
+
     async def _metrics() -> Response:
         text, kind = metrics.render()
         return Response(text, media_type=kind)
@@ -140,12 +195,18 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     app.add_api_route("/health", _health, methods=["GET"])
     app.add_api_route("/ready", _ready, methods=["GET"])
     app.add_api_route("/metrics", _metrics, methods=["GET"])
+    if service.inspections is not None:
+        app.add_api_route("/inspect", _inspect, methods=["GET"])
+        app.add_api_route("/inspect/{name}", _inspected, methods=["GET"])
+        app.add_api_route("/inspect/{name}/{number:int}", _inspected_text, methods=["GET"])
+        app.add_api_route("/inspect/{name}/{number:int}/json", _inspected_json, methods=["GET"])
     app.add_middleware(Gate, api_key=options.api_key, metrics=metrics)
     if options.cors_origins:  # outermost: a browser's question before the request has no key
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(options.cors_origins),
             allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_headers=["Authorization", "Content-Type", HEADER],
+            expose_headers=[HEADER],
         )
     return app

@@ -16,7 +16,7 @@ from guiderail.server.messages import conversation
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
 from guiderail.server.rows import Delta, TokenInfo, token_text
 from guiderail.server.schemas import ChatRequest
-from guiderail.server.service import Run, Service, Text
+from guiderail.server.service import Run, Service, Text, Watches
 from guiderail.server.tools import ToolPlan, chat_tools
 from guiderail.vocabulary import Vocabulary
 
@@ -149,8 +149,11 @@ def _finite(value: float) -> float:
     return value if math.isfinite(value) else -9999.0
 
 
-async def start_chat(service: Service, request: ChatRequest) -> ChatAnswer:
+async def start_chat(service: Service, request: ChatRequest, watch: Watches = None) -> ChatAnswer:
     """Compiles what a request asks for and hands its texts to the engine.
+
+    Args:
+        watch: makes somebody who watches each text.
 
     Raises:
         ApiError: something in it is wrong, or does not fit.
@@ -189,5 +192,6 @@ async def start_chat(service: Service, request: ChatRequest) -> ChatAnswer:
         bias=bias,
         presence=float(request.presence_penalty or 0),
         frequency=float(request.frequency_penalty or 0),
+        watch=watch,
     )
     return ChatAnswer(service, request, run, plan)

@@ -13,7 +13,7 @@ from guiderail.server.errors import ApiError
 from guiderail.server.http import sse
 from guiderail.server.rows import Delta, TokenInfo, token_text
 from guiderail.server.schemas import CompletionRequest
-from guiderail.server.service import Run, Service
+from guiderail.server.service import Run, Service, Watches
 
 __all__ = ["CompletionAnswer", "start_completion"]
 
@@ -80,8 +80,11 @@ class CompletionAnswer:
         return told
 
 
-async def start_completion(service: Service, request: CompletionRequest) -> CompletionAnswer:
+async def start_completion(service: Service, request: CompletionRequest, watch: Watches = None) -> CompletionAnswer:
     """Compiles what a request asks for and hands its texts to the engine.
+
+    Args:
+        watch: makes somebody who watches each text.
 
     Raises:
         ApiError: something in it is wrong, or does not fit.
@@ -123,5 +126,6 @@ async def start_completion(service: Service, request: CompletionRequest) -> Comp
         bias=bias,
         presence=float(request.presence_penalty or 0),
         frequency=float(request.frequency_penalty or 0),
+        watch=watch,
     )
     return CompletionAnswer(service, request, run, count)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
+import ipaddress
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -99,7 +102,11 @@ def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
 
 
 class Gate:
-    """Asks for the API key under ``/v1``, and counts answers by path and status.
+    """Asks for the API key under ``/v1`` and ``/inspect``, and counts answers by path and status.
+
+    Under ``/inspect`` a browser may give the key as the password of HTTP's Basic scheme, with any user name. Without a
+    key, only this machine may look there, by its own name: a page of another origin that has its name lead here
+    (DNS rebinding) is kept out.
 
     Plain ASGI: what wraps ``receive`` and ``send`` would keep a response from seeing that its client has left.
     """
@@ -116,23 +123,52 @@ class Gate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 path = scope["path"] if status not in (404, 405) else "other"
-                path = "/v1/models" if path.startswith("/v1/models") else path
+                for many in ("/v1/models", "/inspect"):
+                    path = many if path.startswith(many) else path
                 self._metrics.requests.labels(path if status != 401 else "/v1", str(status)).inc()
             await send(message)
 
         app = self._app
-        if scope["path"].startswith("/v1") and not self._admits(scope):
+        inside = scope["path"].startswith("/inspect")
+        error: ApiError | None = None
+        if (inside or scope["path"].startswith("/v1")) and not self._admits(scope, inside):
             error = ApiError(401, "the API key is missing or wrong", code="invalid-api-key", param=None)
+        elif inside and self._key is None and not _is_local(scope):
+            error = ApiError(
+                403, "without an API key, only this machine may look inside, at http://localhost", code="not-local"
+            )
+        if error is not None:
             self._metrics.errors.labels(error.code).inc()
-            app = JSONResponse(error.body(), error.status, error.headers())
+            asked = {"WWW-Authenticate": 'Basic realm="guiderail", charset="UTF-8"'}
+            app = JSONResponse(error.body(), error.status, asked if inside and self._key else error.headers())
         await app(scope, receive, watch)
 
-    def _admits(self, scope: Any) -> bool:
+    def _admits(self, scope: Any, inside: bool) -> bool:
         if self._key is None:
             return True
         said = dict(scope["headers"]).get(b"authorization", b"")
         scheme, _, key = said.partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(key, self._key.encode())
+        if inside and scheme.lower() == b"basic":
+            try:
+                _, _, key = base64.b64decode(key, validate=True).partition(b":")
+            except ValueError:
+                return False
+        elif scheme.lower() != b"bearer":
+            return False
+        return hmac.compare_digest(key, self._key.encode())
+
+
+def _is_local(scope: Any) -> bool:
+    """Whether a request comes from this machine and calls it by its own name."""
+    said = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    peer = scope.get("client")
+    try:
+        name = urlsplit(f"//{said}").hostname or ""
+        if name != "localhost" and not ipaddress.ip_address(name).is_loopback:
+            return False
+        return peer is None or ipaddress.ip_address(peer[0]).is_loopback  # None: a socket among this machine's files
+    except ValueError:  # no address
+        return False
 
 
 class Events(Response):
@@ -144,10 +180,10 @@ class Events(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None]) -> None:
+    def __init__(self, events: AsyncIterator[bytes], on_end: Callable[[], None], headers: dict[str, str]) -> None:
         self.status_code, self.background = 200, None
         self._events, self._on_end = events, on_end
-        self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
+        self.init_headers({"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers})
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         writing = asyncio.ensure_future(self._write(send))

@@ -22,6 +22,8 @@ _WHOLE = {
     "max_n": 1,
     "default_max_tokens": 1,
     "prefill_tokens": 16,
+    "inspect_texts": 1,
+    "inspect_tokens": 1,
 }
 _SECONDS = ("compile_seconds", "request_seconds", "mask_seconds")
 
@@ -53,6 +55,11 @@ class ServerOptions:
         prefill_tokens: tokens of prompts read in one step of the model, between which others get their turn.
         request_seconds: from the end of compilation; beyond: 504 ``timeout``, or an error event in a stream.
         mask_seconds: that the masks of one text may take altogether; beyond: 400 ``mask-timeout``.
+        inspect: which texts can be looked into at ``/inspect``: ``"off"``, none; ``"asked"``, those of requests that
+            have the header ``X-Guiderail-Inspect: 1``, by whoever knows the address in the answer; ``"all"``, also all
+            others, in a list, but for requests whose header says ``0``. Prompts and texts are kept in memory for that.
+        inspect_texts: that are kept, the last ones.
+        inspect_tokens: of a text that are looked into, the first ones (about 3 KB each while it is written).
 
     Raises:
         ModelError: ``bad-option``.
@@ -78,6 +85,9 @@ class ServerOptions:
     prefill_tokens: int = 512
     request_seconds: float = 600.0
     mask_seconds: float = 30.0
+    inspect: str = "off"
+    inspect_texts: int = 32
+    inspect_tokens: int = 1024
 
     def __post_init__(self) -> None:
         for name, least in _WHOLE.items():
@@ -88,6 +98,8 @@ class ServerOptions:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
                 raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
+        if self.inspect not in ("off", "asked", "all"):
+            raise ModelError(f"inspect is off, asked or all, not {self.inspect!r}", code="bad-option")
         if self.api_key is not None and not self.api_key:
             raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
         if isinstance(self.cors_origins, str):

@@ -15,7 +15,7 @@ from guiderail.server.messages import conversation, text_of
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import Message, ResponsesRequest
-from guiderail.server.service import Run, Service
+from guiderail.server.service import Run, Service, Watches
 from guiderail.server.tools import ToolPlan, response_tools
 
 __all__ = ["ResponseAnswer", "start_response"]
@@ -256,8 +256,11 @@ def _messages(request: ResponsesRequest) -> list[Message]:
     return messages
 
 
-async def start_response(service: Service, request: ResponsesRequest) -> ResponseAnswer:
+async def start_response(service: Service, request: ResponsesRequest, watch: Watches = None) -> ResponseAnswer:
     """Compiles what a request asks for and hands its text to the engine.
+
+    Args:
+        watch: makes somebody who watches each text.
 
     Raises:
         ApiError: something in it is wrong, or does not fit.
@@ -297,6 +300,11 @@ async def start_response(service: Service, request: ResponsesRequest) -> Respons
     shown = None if tools is None else tools.functions
     prompt = await service.threaded(lambda: service.template.encode(messages, shown), "input")
     run = service.start(
-        [prompt], guide, limit=request.max_output_tokens, sampling=service.sampling(request), param="input"
+        [prompt],
+        guide,
+        limit=request.max_output_tokens,
+        sampling=service.sampling(request),
+        param="input",
+        watch=watch,
     )
     return ResponseAnswer(service, request, run, plan)

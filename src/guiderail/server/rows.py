@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.sampling import Sampler, Sampling
 from guiderail.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from guiderail.server.inspection import Watch
 
 __all__ = ["Delta", "Event", "Failed", "Finished", "Job", "Row", "StopText", "TokenInfo", "prepare", "token_text"]
 
@@ -117,6 +120,7 @@ class Job:
         deadline: of ``time.monotonic``.
         logprobs: how many of the likeliest tokens to tell with each token; None: nothing is told.
         push: receives the events, from any thread.
+        watch: makes somebody who watches the text of this index.
         cancelled: set by the receiver; the texts are given up before their next step.
     """
 
@@ -132,6 +136,7 @@ class Job:
     bias: Mapping[int, float] = field(default_factory=dict)
     presence: float = 0.0
     frequency: float = 0.0
+    watch: Callable[[int], Watch] | None = None
     deadline: float = float("inf")
     cancelled: bool = False
 
@@ -156,6 +161,7 @@ class Row:
         self._counts: dict[int, int] = {}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._cut = StopText(job.stops)
+        self._watch = None if job.watch is None else job.watch(self.index)
 
     @property
     def need(self) -> int:
@@ -179,6 +185,8 @@ class Row:
         self.ready = False
         self.tokens.append(token)
         self.forced += forced
+        if forced and self._watch is not None:
+            self._watch.forced(token)
         if self.matcher.is_terminated():
             self.finish("stop", matched=True)
             return
@@ -200,6 +208,9 @@ class Row:
         if rest:
             self.job.push(Delta(self.index, rest))
         self.done, self.matched = True, matched
+        if self._watch is not None:  # before the end is told: who asks then finds it
+            ended = "stop" if self.matcher.is_terminated() else "stop-text" if self._cut.found else "complete"
+            self._watch.end(self.job.guide, self.job.prompt, "length" if reason == "length" else ended, matched)
         self.job.push(Finished(self.index, reason, matched, len(self.tokens), self.forced, self._cut.found))
 
     def fail(self, error: Exception) -> None:
@@ -216,6 +227,7 @@ class Row:
         job = self.job
         width = min(self.vocabulary.size, len(logits))  # beyond are columns of no token
         thought = _Thought(logits[:width], job.logprobs) if job.logprobs is not None else None
+        seen = None if self._watch is None else logits[:width].copy()
         if job.bias:
             logits[list(job.bias)] += np.fromiter(job.bias.values(), np.float32)
         if self._counts:
@@ -226,6 +238,8 @@ class Row:
         apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
         self.mask_seconds += time.perf_counter() - started
         token = self.sampler(logits)
+        if self._watch is not None and seen is not None:
+            self._watch.chosen(token, self.mask, seen, self.vocabulary.size)
         return token, None if thought is None else thought.of(token)
 
 

@@ -17,12 +17,15 @@ from guiderail.server.chat_template import ChatTemplate
 from guiderail.server.compiling import Compiler
 from guiderail.server.engine import Engine, Overloaded, TimedOut
 from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
 from guiderail.server.rows import Delta, Event, Failed, Finished, Job, TokenInfo
 from guiderail.server.tools import tool_format_of
 
-__all__ = ["Run", "Service", "Text"]
+__all__ = ["Run", "Service", "Text", "Watches"]
+
+Watches = Callable[[int], Watch] | None
 
 T = TypeVar("T")
 
@@ -145,6 +148,7 @@ class Service:
         self.tool_format = options.tool_format or tool_format_of(self.template.source)
         self.name = options.served_name or model.name
         self.created = int(time.time())
+        self.inspections = None if options.inspect == "off" else Inspections(self.name, options)
         self._compiler: Compiler | None = None
 
     @property
@@ -225,7 +229,7 @@ class Service:
         Args:
             limit: tokens to write at most; None: the default, as far as there is room.
             count: texts for each prompt.
-            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``presence``, ``frequency``.
+            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``presence``, ``frequency``, ``watch``.
 
         Raises:
             ApiError: the prompt does not fit, or too many wait.
@@ -254,3 +258,5 @@ class Service:
 
     def close(self) -> None:
         self.engine.stop()
+        if self.inspections is not None:
+            self.inspections.close()

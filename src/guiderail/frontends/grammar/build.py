@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from guiderail.frontends.grammar.syntax import (
     Choice,
@@ -26,6 +26,8 @@ TRAP = Name("\0never")
 
 _SHORT = 64
 """Alternatives of a choice up to which they are copied into the one around it."""
+
+_INNER = frozenset((Sequence, Choice, Repetition))
 
 T = TypeVar("T")
 
@@ -64,23 +66,24 @@ def repetition(item: Expression, least: int, most: int | None) -> Expression:
 
 def children(e: Expression) -> tuple[Expression, ...]:
     """The operands of an expression."""
-    if isinstance(e, Sequence | Choice):
-        return e.parts
-    return (e.item,) if isinstance(e, Repetition) else ()
+    kind = type(e)
+    if kind is Sequence or kind is Choice:
+        return cast(Sequence, e).parts
+    return (cast(Repetition, e).item,) if kind is Repetition else ()
 
 
 def names(e: Expression) -> Iterator[Name]:
     """Every name in an expression, from the left, as often as it stands there; shared parts are read once."""
-    stack, seen = [e], set()
+    stack: list[Expression] = [e]
+    seen: set[int] = set()
     while stack:
         here = stack.pop()
-        if isinstance(here, Name):
-            yield here
-            continue
-        kids = children(here)
-        if kids and id(here) not in seen:
+        kind = type(here)
+        if kind is Name:
+            yield cast(Name, here)
+        elif kind in _INNER and id(here) not in seen:
             seen.add(id(here))
-            stack.extend(reversed(kids))
+            stack.extend(children(here)[::-1])
 
 
 class Fold(Generic[T]):
@@ -101,18 +104,19 @@ class Fold(Generic[T]):
             if id(e) in known:
                 stack.pop()
                 continue
-            kids = children(e)
-            missing = []
-            for kid in kids:
-                if id(kid) not in known:
-                    if isinstance(kid, Sequence | Choice | Repetition):
+            values, missing = [], []
+            for kid in children(e):
+                found = known.get(id(kid))
+                if found is None:
+                    if type(kid) in _INNER:
                         missing.append(kid)
-                    else:
-                        known[id(kid)] = kid, combine(kid, [])
+                        continue
+                    found = known[id(kid)] = kid, combine(kid, [])
+                values.append(found[1])
             if missing:
                 missing.reverse()
                 stack += missing
                 continue
-            known[id(e)] = e, combine(e, [known[id(kid)][1] for kid in kids])
+            known[id(e)] = e, combine(e, values)
             stack.pop()
         return known[id(root)][1]

@@ -87,6 +87,7 @@ class GrammarConstraint(Constraint):
     imports: tuple[str, ...] = ()
     indentation: Indentation | None = None
     constraints: tuple[tuple[str, Constraint], ...] = ()
+    _imported: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())  # files as they were read
     _state: _State = field(init=False, repr=False, compare=False, default_factory=_State)
 
     def __post_init__(self) -> None:
@@ -98,11 +99,12 @@ class GrammarConstraint(Constraint):
                 state.tape = found
                 return
         begun = time.perf_counter()
-        imported = self._read()
-        state.key = key if key is not None and not imported and time.perf_counter() - begun >= _WORTH_KEEPING else None
+        object.__setattr__(self, "_imported", self._read())
+        slow = time.perf_counter() - begun >= _WORTH_KEEPING
+        state.key = key if slow and not self._imported else None
 
-    def _read(self) -> bool:
-        """Reads the grammar; returns whether it imports files of the user's."""
+    def _read(self) -> tuple[tuple[str, str], ...]:
+        """Reads the grammar; returns which files of the user's it imports, with their digests."""
         state = self._state
         if self.syntax == "lark":
             reading = self._read_lark()
@@ -110,14 +112,14 @@ class GrammarConstraint(Constraint):
             prepared = prepare(tree, self.max_rules)
             report = replace(prepared.report, unused_terminals=reading.unused, late=_Late(self))
             state.read = tree, replace(prepared, report=report)
-            return reading.imports_files
+            return reading.imported
         if isinstance(self.text, str):
             reader = cast(Callable[..., Grammar], import_module(_READERS[self.syntax]).read)
             tree = reader(self.text, self.start, self.path)
         else:
             tree = productions.read(self.text, self.start)
         state.read = tree, prepare(tree, self.max_rules)
-        return False
+        return ()
 
     def _read_lark(self) -> Reading:
         from guiderail.frontends.grammar import lark

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from guiderail import _core
+from guiderail.errors import GuiderailError
 
 __all__ = ["Recorder", "Unplayable", "play"]
 
@@ -134,7 +135,7 @@ def play(tape: Any, b: _core.Builder) -> int:
     """
     try:
         calls, root = tape
-        made: list[Any] = [None] * len(calls) + [b.EPSILON, b.EMPTY]  # -2 and -1 are the last two
+        made: dict[int, Any] = {-1: b.EMPTY, -2: b.EPSILON}
         for i, (name, *args) in enumerate(calls):
             if name == "members":
                 made[i] = _play_members(made, b, *args)
@@ -148,12 +149,12 @@ def play(tape: Any, b: _core.Builder) -> int:
                 kinds = _SIGNATURES[name]
                 made[i] = getattr(b, name)(*(_given(made, k, v) for k, v in zip(kinds, args, strict=False)))
         result: int = made[root]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, GuiderailError, KeyError, TypeError, ValueError) as error:
         raise Unplayable(str(error)) from error
     return result
 
 
-def _given(made: list[Any], kind: str, value: Any) -> Any:
+def _given(made: dict[int, Any], kind: str, value: Any) -> Any:
     if kind in "hl":
         return made[value]
     if kind == "H":
@@ -168,7 +169,7 @@ def _given(made: list[Any], kind: str, value: Any) -> Any:
 
 
 def _play_members(
-    made: list[Any],
+    made: dict[int, Any],
     b: _core.Builder,
     names: list[str],
     values: list[Any],

@@ -18,6 +18,7 @@ makes the match depend on the character behind it.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -397,7 +398,7 @@ class _Machine:
                 if state == _MATCH and not duties:
                     return tuple(result[: i + 1])
             return tuple(result)
-        return tuple(sorted(set(result), key=repr)) if len(result) > 1 else tuple(result)
+        return tuple(sorted(set(result), key=repr if self.special else None)) if len(result) > 1 else tuple(result)
 
     def valid(self, duties: _Duties, k: int) -> bool:
         """Whether a match with ``duties`` holds before a character of class ``k``, or (k < 0) at the end."""
@@ -427,33 +428,52 @@ class _Machine:
             at_end = any(self.valid(duties, -1) for duties in all_ends)
             longest &= any(self.valid(duties, -1) for duties in ends) == at_end
             needs |= bool(all_ends) and not at_end
-            row: list[int] = []
+            row = [-1] * count
             valid_before = 0
-            for k in range(count):
+            for part in self.parts(here, every):
+                k = (part & -part).bit_length() - 1
                 any_end = any(self.valid(duties, k) for duties in all_ends)
                 valid = any(self.valid(duties, k) for duties in ends)
-                valid_before |= valid << k
+                valid_before |= part if valid else 0
                 longest &= valid == any_end
                 if all_ends and not any_end:
-                    undone |= 1 << k
+                    undone |= part
                 then = (past + chr(k))[-self.history - 1 :] if self.special else ""
                 target = self.step(here, k, then, True), self.step(every, k, then, False), then
                 if not target[1]:
-                    row.append(-1)
                     continue
                 if all_ends:
-                    after |= 1 << k
+                    after |= part
                 if target not in number:
                     number[target] = len(number)
                     queue.append(target)
-                row.append(number[target] if target[0] else -1)
-                if valid and target[0]:
-                    behind_match.add(number[target])
+                if target[0]:
+                    for same in self.bits(part):
+                        row[same] = number[target]
+                    if valid:
+                        behind_match.add(number[target])
             self.table.append(row)
             self.matches.append(bool(ends))
             self.valid_before.append(valid_before)
         shortest = not self.reach(behind_match, self.table, self.matches)
         return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
+
+    def parts(self, *lists: tuple[_Thread, ...]) -> list[int]:
+        """Sets of classes that no thread tells apart, by their least class; one each where the text before counts."""
+        found = [self.all]
+        if self.special:
+            return [1 << k for k in range(len(self.classes))]
+        for mask in {self.states[state].mask for threads in lists for state, _ in threads}:
+            if any(part & mask and part & ~mask for part in found):
+                found = [piece for part in found for piece in (part & mask, part & ~mask) if piece]
+        return sorted(found, key=lambda part: part & -part)
+
+    @staticmethod
+    def bits(mask: int) -> Iterator[int]:
+        """The members of a set of classes."""
+        while mask:
+            yield (mask & -mask).bit_length() - 1
+            mask &= mask - 1
 
     @staticmethod
     def reach(starts: set[int], edges: list[list[int]], matches: list[bool]) -> bool:

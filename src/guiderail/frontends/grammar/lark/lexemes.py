@@ -196,16 +196,13 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
     """
     strings = [x for x in lexemes if x.pattern is not None and x.pattern.type == "str"]
     patterns = [x for x in lexemes if x.pattern is not None and x.pattern.type == "re"]
-    compiled = [(x, re.compile(x.pattern.to_regexp())) for x in patterns]
+    owners = [(x, _Takes(x)) for x in patterns]
     divided: dict[str, list[str]] = {}
     for string in strings:
         partial: list[Lexeme] = []
         value = string.pattern.value
-        for owner, matcher in compiled:
-            if owner.priority != string.priority:
-                continue
-            match = matcher.match(value)
-            if match is None or match[0] != value:
+        for owner, takes in owners:
+            if owner.priority != string.priority or not takes(value):
                 continue
             of_its_flags = string.pattern.flags <= owner.pattern.flags
             if owner.name in ignore:
@@ -229,6 +226,33 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
         lexemes[at : at + 1] = parts
     lexemes.sort(key=lambda x: x.rank)
     return divided
+
+
+class _Takes:
+    """Whether ``re.match`` takes the whole of a text, with the pattern of a lexeme."""
+
+    def __init__(self, lexeme: Lexeme) -> None:
+        self.lexeme = lexeme
+        self.program: _core.Program | None = None
+        self.first: frozenset[int] | None = None
+        self.pattern: re.Pattern[str] | None = None
+
+    def __call__(self, text: str) -> bool:
+        data = text.encode()
+        if self.first is None:
+            b = _core.Builder()
+            e = self.lexeme.constraint._lower(b)
+            self.first = frozenset(b.first_bytes(e))
+            if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
+                self.program = b.finish(e)  # the longest match: all of the text, if that is one
+        if data[0] not in self.first:
+            return False
+        if self.program is not None:
+            return self.program.is_nullable(self.program.derivative(self.program.root, data))
+        if self.pattern is None:
+            self.pattern = re.compile(self.lexeme.pattern.to_regexp())
+        match = self.pattern.match(text)
+        return match is not None and match[0] == text
 
 
 def _within(inner: Constraint, outer: Constraint) -> bool:

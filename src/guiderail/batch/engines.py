@@ -1,0 +1,250 @@
+"""What answers the rows of a shard: a model of guiderail's own, or vLLM."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from guiderail.batch.job import Job, Task
+from guiderail.constraint import Choice, Constraint
+from guiderail.errors import CompileError, GuiderailError, ModelError
+
+if TYPE_CHECKING:
+    from guiderail.integrations._requests import Asked
+
+__all__ = ["Answer", "Engine", "LocalEngine", "VllmEngine", "asked_for", "make_engine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a row.
+
+    Attributes:
+        text: what was written.
+        finish_reason: as of a generation; None: nothing was written.
+        prompt_tokens: of the prompt.
+        tokens: written.
+        error: why there is no answer that fits.
+    """
+
+    text: str = ""
+    finish_reason: str | None = None
+    prompt_tokens: int = 0
+    tokens: int = 0
+    error: GuiderailError | None = None
+
+
+class Engine(Protocol):
+    """Answers rows."""
+
+    def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+        """One answer a row; what a row has done wrong is its error, and no other row's."""
+
+    def close(self) -> None:
+        """Frees the model."""
+
+
+def make_engine(job: Job) -> Engine:
+    """The engine of a job, with its model loaded.
+
+    Raises:
+        GuiderailError: the model cannot be loaded, or the constraint cannot be compiled for it.
+    """
+    return VllmEngine(job) if job.options.engine == "vllm" else LocalEngine(job)
+
+
+def unfinished(limit: int) -> ModelError:
+    """The error of a text that ``max_tokens`` has cut."""
+    return ModelError(
+        f"the text is not complete after {limit} tokens; raise max_tokens, or bound the constraint (maxLength, "
+        "maxItems)",
+        code="incomplete",
+    )
+
+
+class LocalEngine:
+    """A model that ``gr.load_model`` knows, some rows in lockstep."""
+
+    def __init__(self, job: Job) -> None:
+        from guiderail.guide import compile
+        from guiderail.models import load_model
+        from guiderail.sampling import Sampling
+
+        options = job.options
+        self.options = options
+        self.model = load_model(options.model, threads=job.threads)
+        self.guide = compile(job.constraint, self.model.vocabulary)
+        self.rows = min(job.rows_at_once, self.model.max_batch or job.rows_at_once)
+        self.sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
+
+    def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+        """See :class:`Engine`."""
+        answers: dict[int, Answer] = {}
+        ready: list[tuple[int, int, list[int]]] = []
+        room = self.model.context_length
+        for place, task in enumerate(tasks):
+            try:
+                tokens = self.model.encode(task.prompt, chat=self.options.chat, system=self.options.system)
+            except GuiderailError as error:
+                answers[place] = Answer(error=error)
+                continue
+            if not 0 < len(tokens) < room:
+                message = f"the prompt has {len(tokens)} tokens, and the context of {self.model.name} {room}"
+                answers[place] = Answer(prompt_tokens=len(tokens), error=ModelError(message, code="context-full"))
+                continue
+            ready.append((place, task.row, tokens))
+        ready.sort(key=lambda one: len(one[2]))  # rows of a batch are as long as its longest
+        for begin in range(0, len(ready), self.rows):
+            part = ready[begin : begin + self.rows]
+            answers |= zip((place for place, _, _ in part), self._batch(part), strict=True)
+        return [answers[place] for place in range(len(tasks))]
+
+    def _batch(self, part: Sequence[tuple[int, int, list[int]]]) -> list[Answer]:
+        from guiderail.decoding import Batch
+        from guiderail.sampling import Sampler
+        from guiderail.targets import TEXT
+
+        batch = Batch(
+            self.model,
+            [tokens for _, _, tokens in part],
+            [self.guide] * len(part),
+            [TEXT] * len(part),
+            max_tokens=self.options.max_tokens,
+            sampling=self.sampling,
+            first_row=0,
+            jump_forward=True,
+        )
+        for writing, (_, row, _) in zip(batch.rows, part, strict=True):
+            writing.sampler = Sampler(self.sampling, row)  # by its number in the input, whatever the batch
+        for _ in batch.steps():
+            continue
+        answers = []
+        for made in map(batch.generation, range(len(part))):
+            error = None if made.matched else unfinished(len(made.tokens))
+            answers.append(Answer(made.text, made.finish_reason, made.prompt_tokens, len(made.tokens), error))
+        return answers
+
+    def close(self) -> None:
+        """See :class:`Engine`."""
+        self.model.close()
+
+
+def asked_for(constraint: Constraint) -> Asked:
+    """A constraint as vLLM's requests can say it.
+
+    Raises:
+        CompileError: ``bad-option``: they cannot.
+    """
+    from guiderail.frontends.grammar import GrammarConstraint
+    from guiderail.frontends.json_schema import JsonSchema
+    from guiderail.frontends.regex.constraint import Regex
+    from guiderail.integrations._requests import Asked, constraint_of
+
+    asked: list[Asked] = []
+    if isinstance(constraint, JsonSchema):
+        text = json.dumps(constraint.schema)
+        asked = [Asked("json", text), Asked("json", text, compact=True)]
+    elif isinstance(constraint, Regex):
+        asked = [Asked("regex", constraint.pattern)]
+    elif isinstance(constraint, Choice):
+        asked = [Asked("choice", json.dumps(constraint.options))]
+    elif isinstance(constraint, GrammarConstraint) and isinstance(constraint.text, str):
+        constraint = replace(constraint, path=None)
+        asked = [Asked("grammar", str(constraint.text))]
+    for one in asked:
+        if constraint_of(one, None) == constraint:
+            return one
+    raise CompileError(
+        f"{constraint!r:.80} cannot be asked of vLLM: a request there holds a JSON Schema (layout flexible or compact, "
+        "members in declared order), a regular expression without options, a choice, or a grammar of one text",
+        code="bad-option",
+    )
+
+
+class VllmEngine:
+    """vLLM in this process, with guiderail as its structured-output backend."""
+
+    def __init__(self, job: Job) -> None:
+        asked = asked_for(job.constraint)
+        # The engine stays in this process: none of another process can be left behind when this one is killed.
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        try:
+            from vllm import LLM, SamplingParams
+            from vllm.sampling_params import StructuredOutputsParams
+        except ImportError as error:
+            raise ModelError(
+                f'vLLM is missing ({error}): pip install "guiderail[vllm]"', code="missing-package"
+            ) from error
+        from guiderail.integrations.vllm import register
+
+        register()
+        self.options = options = job.options
+        self.constraint = job.constraint
+        self.engine = LLM(
+            model=options.model, structured_outputs_config={"backend": "guiderail"}, **options.engine_args
+        )
+        self.room = self.engine.llm_engine.model_config.max_model_len
+        self.tokenizer = self.engine.get_tokenizer()
+        said = json.loads(asked.text) if asked.kind == "choice" else asked.text
+        # one for each row: vLLM writes into them
+        self._structure: Any = lambda: StructuredOutputsParams(
+            **{asked.kind: said}, disable_any_whitespace=asked.compact
+        )
+        self._sampling: Any = SamplingParams
+
+    def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+        """See :class:`Engine`."""
+        answers: dict[int, Answer] = {}
+        places, prompts, sampling = [], [], []
+        for place, task in enumerate(tasks):
+            tokens = self._encode(task.prompt)
+            if not 0 < len(tokens) < self.room:
+                message = f"the prompt has {len(tokens)} tokens, and the context of the model {self.room}"
+                answers[place] = Answer(prompt_tokens=len(tokens), error=ModelError(message, code="context-full"))
+                continue
+            places.append(place)
+            prompts.append({"prompt_token_ids": tokens})
+            sampling.append(self._params(task.row))
+        if places:
+            for place, made in zip(places, self.engine.generate(prompts, sampling, use_tqdm=False), strict=True):
+                (one,) = made.outputs
+                answers[place] = Answer(
+                    one.text, one.finish_reason, len(made.prompt_token_ids), len(one.token_ids), self._judge(one)
+                )
+        return [answers[place] for place in range(len(tasks))]
+
+    def _judge(self, made: Any) -> ModelError | None:
+        if self.constraint.matches(made.text):
+            return None
+        if made.finish_reason == "length":
+            return unfinished(len(made.token_ids))
+        return ModelError(  # some tokenizers drop the space that begins a text
+            "the tokens fit the constraint, and the text that vLLM makes of them does not", code="read-mismatch"
+        )
+
+    def _encode(self, prompt: str) -> list[int]:
+        if not self.options.chat:
+            return list(self.tokenizer.encode(prompt))
+        messages = [{"role": "user", "content": prompt}]
+        if self.options.system is not None:
+            messages.insert(0, {"role": "system", "content": self.options.system})
+        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _params(self, row: int) -> Any:
+        options = self.options
+        return self._sampling(
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            top_k=options.top_k or 0,
+            seed=None if options.seed is None else (options.seed * 1_000_003 + row) % 2**63,
+            structured_outputs=self._structure(),
+        )
+
+    def close(self) -> None:
+        """See :class:`Engine`."""
+        del self.engine

@@ -1,0 +1,334 @@
+"""Runs a batch: here, or on the actors of Ray Data."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from guiderail.batch.engines import Answer, asked_for, make_engine
+from guiderail.batch.job import BatchOptions, Input, Job, Shard, Task, Totals, begin, count, read_shard, write_shard
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError, GuiderailError, ModelError
+
+__all__ = ["BatchProgress", "BatchReport", "run_batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """Where a batch is.
+
+    Attributes:
+        rows: of the input.
+        done: answered, by earlier runs too.
+        failed: of those, without an answer that fits.
+        tokens: written in this run.
+        seconds: of this run.
+    """
+
+    rows: int
+    done: int
+    failed: int
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What came of a batch.
+
+    Attributes:
+        output: the folder with the parts.
+        rows: of the input; each has one line in the parts.
+        resumed: of those, were answered by earlier runs.
+        failed: rows without an answer that fits; their ``error`` says why.
+        tokens: written in this run.
+        seconds: of this run, the loading of models included.
+    """
+
+    output: Path
+    rows: int
+    resumed: int
+    failed: int
+    tokens: int
+    seconds: float
+
+
+def run_batch(
+    input: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    target: Any,
+    options: BatchOptions | None = None,
+    *,
+    replicas: int = 1,
+    shard_rows: int = 64,
+    rows_at_once: int = 16,
+    threads: int | None = None,
+    ray_address: str | None = None,
+    cpus: float = 1,
+    gpus: float = 0,
+    progress: Callable[[BatchProgress], None] | None = None,
+) -> BatchReport:
+    """Answers every row of a file, once; the same call again goes on where it was stopped.
+
+    A row is a JSON object on a line of ``input``. Its answer is a line of a ``part-*.jsonl`` in ``output``, in the
+    order of the input: ``{"row": 0, "input": {…}, "text": "…", "value": …, "finish_reason": "…", "prompt_tokens": 9,
+    "tokens": 12, "error": null}``. ``value`` is there where the target is JSON. A row that cannot be answered (it is
+    no object, its prompt is too long, the tokens ran out) has an ``error`` with ``code`` and ``message``, and does not
+    hold up the others.
+
+    Args:
+        input: a ``.jsonl`` file, or a folder of them.
+        output: a folder, made if it is not there.
+        target: a constraint, a JSON Schema as a dict, or a Python type. Values of a type are written as JSON; its own
+            validators run when they are read from there.
+        options: how the rows are answered.
+        replicas: how many models run; more than one needs Ray.
+        shard_rows: rows that are written together: what a kill can cost, for each replica. For vLLM several times the
+            sequences that it runs at once.
+        rows_at_once: rows that a local model answers together.
+        threads: of a local model on the CPU, for each replica.
+        ray_address: of a cluster; by default one is started on this machine. Given, Ray is used for one replica, too.
+        cpus: that Ray sets aside for each replica.
+        gpus: likewise.
+        progress: called after every shard.
+
+    Raises:
+        CompileError: ``batch-differs``: something else was begun in ``output``; ``batch-running``: someone is at it;
+            or the target is refused.
+        ModelError: the input or a model cannot be read, Ray is missing, or a replica failed (``batch-failed``): what
+            is done stays, and the same call resumes.
+    """
+    began = time.monotonic()
+    options = options or BatchOptions()
+    options.check()
+    for name, value in {"replicas": replicas, "shard_rows": shard_rows, "rows_at_once": rows_at_once}.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ModelError(f"{name} must be a whole number from 1, not {value!r}", code="bad-option")
+    constraint, is_json = _constraint(target)
+    constraint.program()
+    if options.engine == "vllm":
+        asked_for(constraint)
+    folder = Path(output).resolve()
+    job = Job(str(folder), constraint, is_json, options, rows_at_once, threads)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        source = Input.scan(input, shard_rows)
+        begin(job, source, shard_rows)
+        for left in folder.glob(".part-*.tmp"):
+            left.unlink(missing_ok=True)
+        before = _done(folder, source.shards)
+        waiting = [shard for shard in source.shards if shard.index not in before]
+        total, tokens = Totals(), 0
+        for one in before.values():
+            total.add(one)
+        resumed = total.rows
+
+        def tell() -> None:
+            if progress is not None:
+                progress(BatchProgress(source.rows, total.rows, total.failed, tokens, time.monotonic() - began))
+
+        tell()
+        with (folder / "done.jsonl").open("a", encoding="utf-8") as log:
+            if not waiting:
+                made: Iterator[tuple[int, Totals]] = iter(())
+            elif replicas == 1 and ray_address is None:
+                made = _here(job, waiting)
+            else:
+                made = _with_ray(job, waiting, replicas, ray_address, cpus, gpus)
+            for index, one in made:
+                total.add(one)
+                tokens += one.tokens
+                log.write(json.dumps({"shard": index, **asdict(one)}) + "\n")
+                log.flush()
+                tell()
+        missing = [shard.name for shard in source.shards if not (folder / shard.name).exists()]
+        if missing or total.rows != source.rows:
+            raise ModelError(
+                f"{source.rows - total.rows} rows are not answered ({', '.join(missing[:3])} …); the same call resumes",
+                code="batch-failed",
+            )
+    return BatchReport(folder, source.rows, resumed, total.failed, tokens, time.monotonic() - began)
+
+
+def _constraint(target: Any) -> tuple[Constraint, bool]:
+    from guiderail.guide import Guide
+    from guiderail.targets import resolve
+
+    made = resolve(target).source
+    constraint = made.constraint if isinstance(made, Guide) else made
+    from guiderail.frontends.json_schema import JsonSchema
+    from guiderail.frontends.python_types import PythonType
+
+    if isinstance(constraint, PythonType):
+        constraint = constraint.constraint  # replicas need not have the user's modules
+    return constraint, isinstance(constraint, JsonSchema) and constraint.options.notation == "json"
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keeps two runs out of one output; a run that was killed does not keep the next one out."""
+    with (folder / "job.lock").open("a") as lock:
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CompileError(f"another run is at work in {folder}", code="batch-running") from None
+        yield
+
+
+def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
+    """The shards that are there, with what they hold: as noted, or counted where a kill came before the note."""
+    noted: dict[int, Totals] = {}
+    log = folder / "done.jsonl"
+    if log.exists():
+        data = log.read_bytes()
+        whole, _, torn = data.rpartition(b"\n")
+        if torn:  # a kill in the midst of a line
+            log.write_bytes(whole + b"\n" if whole else b"")
+        for line in whole.splitlines():
+            row = json.loads(line)
+            noted[row["shard"]] = Totals(row["rows"], row["failed"], row["tokens"])
+    there = [shard for shard in shards if (folder / shard.name).exists()]
+    return {shard.index: noted.get(shard.index) or count(folder / shard.name) for shard in there}
+
+
+class Replica:
+    """A model that answers shards, one after the other; called by Ray Data, or here.
+
+    Args:
+        job: what is to be done.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.engine = make_engine(job)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[int]]:
+        """Answers the shards of a batch of columns; returns a column of each count."""
+        shards = [
+            Shard(
+                index=int(batch["index"][i]),
+                path=str(batch["path"][i]),
+                start=int(batch["start"][i]),
+                end=int(batch["end"][i]),
+                first_row=int(batch["first_row"][i]),
+                rows=int(batch["rows"][i]),
+            )
+            for i in range(len(batch["index"]))
+        ]
+        totals = [self.answer(shard) for shard in shards]
+        return {
+            "shard": [shard.index for shard in shards],
+            "rows": [one.rows for one in totals],
+            "failed": [one.failed for one in totals],
+            "tokens": [one.tokens for one in totals],
+        }
+
+    def answer(self, shard: Shard) -> Totals:
+        """Answers a shard and writes its part."""
+        found = list(read_shard(shard))
+        tasks: list[Task] = []
+        answers: dict[int, Answer] = {}
+        for number, row in found:
+            if isinstance(row, GuiderailError):
+                answers[number] = Answer(error=row)
+                continue
+            try:
+                tasks.append(Task(number, self.job.options.asked(row)))
+            except GuiderailError as error:
+                answers[number] = Answer(error=error)
+        if tasks:
+            answers |= zip((task.row for task in tasks), self.engine.answer(tasks), strict=True)
+        rows = [self._row(number, row, answers[number]) for number, row in found]
+        write_shard(self.job.output, shard, rows)
+        return Totals(len(rows), sum(row["error"] is not None for row in rows), sum(row["tokens"] for row in rows))
+
+    def _row(self, number: int, row: Any, answer: Answer) -> dict[str, Any]:
+        wrong, value = answer.error, None
+        if self.job.is_json and wrong is None:
+            try:
+                value = json.loads(answer.text)
+            except (RecursionError, ValueError) as error:  # too deep, or a number too long, for Python's reader
+                wrong = ModelError(f"the JSON fits, and Python cannot read it: {error}", code="read-mismatch")
+        return {
+            "row": number,
+            "input": None if isinstance(row, GuiderailError) else row,
+            "text": answer.text,
+            **({"value": value} if self.job.is_json else {}),
+            "finish_reason": answer.finish_reason,
+            "prompt_tokens": answer.prompt_tokens,
+            "tokens": answer.tokens,
+            "error": None if wrong is None else {"code": wrong.code, "message": wrong.message},
+        }
+
+
+def _here(job: Job, shards: Sequence[Shard]) -> Iterator[tuple[int, Totals]]:
+    replica = Replica(job)
+    try:
+        for shard in shards:
+            yield shard.index, replica.answer(shard)
+    finally:
+        replica.engine.close()
+
+
+def _with_ray(
+    job: Job, shards: Sequence[Shard], replicas: int, address: str | None, cpus: float, gpus: float
+) -> Iterator[tuple[int, Totals]]:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise ModelError(
+            f'several replicas need Ray ({error}): pip install "guiderail[ray]"', code="missing-package"
+        ) from error
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    started = not ray.is_initialized()
+    if started and address is not None:
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    elif started:
+        # Ray counts processors, it does not measure them: with fewer than are asked for a batch would wait for ever.
+        enough = max(os.cpu_count() or 1, int(replicas * cpus) + 2)
+        ray.init(num_cpus=enough, log_to_driver=False, logging_level="error", include_dashboard=False)
+    try:
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        context.print_on_execution_start = False
+
+        class OfJob(Replica):
+            """Carries the job, so that an actor can be started again after its machine was lost."""
+
+            def __init__(self) -> None:
+                super().__init__(job)
+
+        rows = ray.data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards))
+        done = rows.map_batches(
+            OfJob,
+            batch_size=1,
+            num_cpus=cpus,
+            num_gpus=gpus,
+            compute=ray.data.ActorPoolStrategy(size=min(replicas, len(shards)), max_tasks_in_flight_per_actor=2),
+        )
+        for row in done.iter_rows():
+            yield int(row["shard"]), Totals(int(row["rows"]), int(row["failed"]), int(row["tokens"]))
+    except ray.exceptions.RayError as error:
+        raise ModelError(
+            f"a replica failed, what is done is kept and the same call resumes: {str(error).strip():.2000}",
+            code="batch-failed",
+        ) from error
+    finally:
+        if started:
+            ray.shutdown()

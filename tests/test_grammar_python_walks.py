@@ -1,0 +1,130 @@
+"""Random walks through the masks of Python's grammar: whatever they write, ``ast.parse`` takes it.
+
+A walk goes on at random for 200 tokens of a real vocabulary and then ends at the first place where the text may end.
+There are three kinds, in turn: any allowed token alike; any first byte alike, so that no kind of token drowns the
+others; and tokens as often as they occur in Python, which gets further than comments and strings. Because hardly any
+text comes to an end by chance, the choice from the 200th token on prefers what closes: quotes where nearly every token
+is allowed (the text is inside a string or a comment), else brackets, else what ends statements; one in five is still
+any token.
+
+``GUIDERAIL_PYTHON_WALKS=300`` makes 300 of them; by default there are a few.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import random
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent))
+import guiderail as gr
+from guiderail import _core
+from python_corpus import python_program
+
+pytest.importorskip("lark", reason="Lark reads the grammar")
+pytestmark = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the grammar is that of Python 3.11")
+
+FEATURES = json.loads((Path(__file__).parent / "data" / "python_features.json").read_text(encoding="utf-8"))
+WALKS = int(os.environ.get("GUIDERAIL_PYTHON_WALKS", "30"))
+SHARES = 6  # tests that the walks are shared out to, so that they run side by side
+TOKENS = 200
+MOST_TOKENS = 5000  # a walk that is not at an end by then has failed
+BRACKETS = (")", "]", "}")
+QUOTES = ("'", '"', "'''", '"""', "\n", "}")
+STATEMENTS = ("\n", "a", "1", " pass", ":", " in", " else", "=")
+
+
+class Walker:
+    """Walks under one vocabulary; the guide is shared and keeps what it learns."""
+
+    def __init__(self, vocabulary: gr.Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.guide = _core.Guide(python_program(), vocabulary.core, {}, 64 << 20)
+        self.first = np.array([(vocabulary.token_bytes(i) or b"\0")[0] for i in range(vocabulary.token_count)])
+        self.usual = np.zeros(vocabulary.size)
+        for text in FEATURES["same"]:
+            np.add.at(self.usual, vocabulary.encode(text + "\n"), 1)
+        self.groups = [
+            np.array([token for text in group if (token := vocabulary.core.find(text.encode())) >= 0])
+            for group in (QUOTES, BRACKETS, STATEMENTS)
+        ]
+
+    def walk(self, seed: int) -> tuple[bytes, bool]:
+        """The text, and whether it came to an end."""
+        chance, kind = np.random.default_rng(seed), seed % 3
+        matcher = _core.Matcher(self.guide)
+        bits = gr.allocate_token_bitmask(1, self.vocabulary.size)
+        read = bytearray()
+        for number in range(MOST_TOKENS):
+            matcher.fill_next_token_bitmask(bits, 0)
+            allowed = gr.bitmask_to_bool(bits, self.vocabulary.size)[0]
+            stops = allowed[list(self.vocabulary.stop_token_ids)]
+            assert stops.all() == stops.any() == matcher.is_accepting()
+            if number >= TOKENS and matcher.is_accepting():
+                return bytes(read), True
+            allowed[list(self.vocabulary.stop_token_ids)] = False
+            ids = np.flatnonzero(allowed)
+            if not len(ids):
+                assert matcher.is_complete()
+                return bytes(read), True
+            if number >= TOKENS and chance.random() < 0.8:
+                token = int(chance.choice(self.ending(allowed, ids)))
+            else:
+                token = self.anything(ids, kind, chance)
+            assert matcher.accept_token(token)
+            read += self.vocabulary.token_bytes(token)
+        return bytes(read), False
+
+    def anything(self, ids: NDArray[np.intp], kind: int, chance: np.random.Generator) -> int:
+        if kind == 1:
+            ids = ids[self.first[ids] == chance.choice(np.unique(self.first[ids]))]
+        elif kind == 2 and (weights := self.usual[ids]).any() and chance.random() < 0.98:
+            return int(chance.choice(ids, p=weights / weights.sum()))
+        return int(chance.choice(ids))
+
+    def ending(self, allowed: NDArray[np.bool_], ids: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Tokens that lead to an end."""
+        quotes, brackets, statements = (group[allowed[group]] for group in self.groups)
+        if len(ids) > self.vocabulary.size // 2 and len(quotes):
+            return quotes
+        return next((group for group in (brackets, statements) if len(group)), ids)
+
+
+@pytest.fixture(scope="module")
+def walker(deepseek: gr.Vocabulary) -> Walker:
+    return Walker(deepseek)
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_walks_parse(walker: Walker, share: int) -> None:
+    wrong = []
+    for seed in range(share, WALKS, SHARES):
+        data, ended = walker.walk(seed)
+        assert ended, (seed, data[-200:])
+        text = data.decode()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                ast.parse(text)
+            except (SyntaxError, ValueError) as error:
+                wrong.append((seed, str(error), text))
+    assert wrong == []
+
+
+def test_walks_meet_all_of_the_language(walker: Walker) -> None:
+    """That the walks are worth something: statements, brackets, strings and indentation all occur in them."""
+    kinds: set[str] = set()
+    for seed in random.Random(0).sample(range(2, 3 * WALKS, 3), min(10, WALKS)):
+        data, _ = walker.walk(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kinds |= {type(node).__name__ for node in ast.walk(ast.parse(data.decode()))}
+    assert {"Call", "Compare", "Constant", "Name", "List", "JoinedStr"} <= kinds, sorted(kinds)
