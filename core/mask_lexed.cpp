@@ -443,6 +443,46 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id s
   return known = begin.tokens < kFewTokens ? end_piece(begin) : end_piece();
 }
 
+// -- keywords --
+// A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
+bool MaskBuilder::lexeme_names(Id e, u32 node) {
+  if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
+  Id texts = kEmpty;
+  const Id free = arena_.scan_without_names(e, texts);
+  if (free == kEmpty || !arena_.live(free)) return false;
+  const u32 before = without_;
+  const bool open = arena_.is_open(e);
+  if (open) {
+    without_ = static_cast<u32>(withouts_.size());
+    withouts_.push_back(std::make_shared<std::vector<int>>());
+  }
+  const u32 without = without_;
+  if (open && share_) {
+    names_root_ = node;
+    names_first_ = arena_.first(texts);
+  }
+  visit(free, node);
+  without_ = before;
+  correct(texts, e, node, open ? withouts_[without].get() : nullptr);
+  return true;
+}
+
+void MaskBuilder::correct(Id texts, Id e, u32 node, std::vector<int>* without) {
+  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
+    const Id left = step(texts, trie_.nodes[c].byte);
+    if (left == kEmpty) continue;
+    const Id next = step(e, trie_.nodes[c].byte);
+    if (!arena_.nullable(left)) {
+      if (next != kEmpty) correct(left, next, c, without);
+      continue;
+    }
+    clear(c);
+    for (u32 n = c; without && n < trie_.nodes[c].end; ++n)
+      if (trie_.nodes[n].token >= 0) without->push_back(trie_.nodes[n].token);
+    if (next != kEmpty) enter(next, c);
+  }
+}
+
 // -- masks --
 void MaskBuilder::take(const Piece& piece) {
   if (piece.dense) {
