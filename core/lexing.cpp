@@ -632,12 +632,22 @@ Id Arena::scan_without_names(Id e, Id& texts) {
   const Node& n = node(e);
   LexState plain = lex_->states.values[n.a];
   std::vector<Id> names;
+  const auto& entries = lex_->states.values[n.a].entries;
+  const Lexer& lexer = lex_->lexers[plain.lexer];
+  auto named = [&](const LexState::Entry& entry) {  // by one that leads on as well
+    const auto& owners = lexer.terminals[entry.key >> 2].keyword_of;
+    return (entry.key & kNameOnly) && std::any_of(entries.begin(), entries.end(), [&](const LexState::Entry& other) {
+             const bool leads_on = !(other.key & (kNameOnly | kRivalOnly));
+             return leads_on && std::find(owners.begin(), owners.end(), other.key >> 2) != owners.end();
+           });
+  };
   std::erase_if(plain.entries, [&](const LexState::Entry& entry) {
-    if (entry.key & kNameOnly) names.push_back(entry.text);
-    return entry.key & kNameOnly;
+    if (!named(entry)) return false;
+    names.push_back(entry.text);
+    return true;
   });
   if (names.empty()) return kEmpty;
-  const auto& entries = lex_->states.values[n.a].entries;  // is it one of those names here?
+  // is it one of those names here?
   if (plain.emitted != kNone && std::none_of(entries.begin(), entries.end(), [&](const auto& entry) {
         return !(entry.key & kNameOnly) && entry.key >> 2 == plain.emitted;
       }))
