@@ -13,7 +13,29 @@ import sys
 import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-PIECES = '" } ] "} ", , : ": 0 1 2 true a Ġ" ]} "] }} {" [" { ['.split()
+PIECES = [
+    '"',
+    "}",
+    "]",
+    '"}',
+    '",',
+    ",",
+    ":",
+    '":',
+    "0",
+    "1",
+    "2",
+    "true",
+    "a",
+    'Ġ"',
+    "]}",
+    '"]',
+    "}}",
+    '{"',
+    '["',
+    "{",
+    "[",
+]
 
 
 def main() -> None:
