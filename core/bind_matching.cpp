@@ -79,12 +79,15 @@ class Rows {
   Py_ssize_t rows_ = 0, stride_ = 0;
 };
 
-bool fill(Matcher& m, nb::handle bitmask, std::int64_t row) {
+bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::int64_t> budget) {
   Rows rows(bitmask);
   const std::size_t words = m.guide().vocabulary().words();
   u32* out = rows.row(row, words);
   bool restricts;
-  if (m.ready()) {
+  if (budget) {
+    nb::gil_scoped_release release;
+    restricts = m.fill(out, *budget);
+  } else if (m.ready()) {
     restricts = m.fill(out);
   } else {
     nb::gil_scoped_release release;
@@ -94,21 +97,62 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row) {
   return restricts;
 }
 
-void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
-               std::optional<std::vector<std::int64_t>> rows_at, unsigned threads) {
-  Rows rows(bitmask);
+// The rows that matchers write, checked.
+std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& rows,
+                          const std::optional<std::vector<std::int64_t>>& rows_at) {
   if (rows_at && rows_at->size() != matchers.size())
     throw Error("bitmask-row", "rows must name one row for each matcher");
   std::vector<u32*> out(matchers.size());
-  bool all_ready = true;
   for (std::size_t i = 0; i < matchers.size(); ++i) {
     if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
     const std::size_t words = matchers[i]->guide().vocabulary().words();
     out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
     if (matchers[i]->terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
-    all_ready = all_ready && matchers[i]->ready();
   }
+  return out;
+}
+
+// Masks that native threads fill while Python goes on.
+class Filling {
+ public:
+  Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
+          unsigned threads)
+      : kept_(matchers), rows_(bitmask), matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
+        out_(rows_of(matchers_, rows_, rows_at)) {
+    bool all_ready = true;
+    for (Matcher* m : matchers_) all_ready = all_ready && m->ready();
+    if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
+      for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
+    } else {
+      work_.emplace(matchers_.size(), threads, [this](std::size_t i) { fill(i); });
+    }
+  }
+  void wait() {
+    if (!work_) return;
+    nb::gil_scoped_release release;
+    work_->wait();
+  }
+  bool done() const { return !work_ || work_->done(); }
+
+ private:
+  void fill(std::size_t i) {
+    matchers_[i]->fill(out_[i]);
+    rows_.pad(out_[i], matchers_[i]->guide().vocabulary().words());
+  }
+  nb::list kept_;
+  Rows rows_;
+  std::vector<Matcher*> matchers_;
+  std::vector<u32*> out_;
+  std::optional<Background> work_;  // destroyed first: it uses the others
+};
+
+void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
+               std::optional<std::vector<std::int64_t>> rows_at, unsigned threads) {
+  Rows rows(bitmask);
+  const std::vector<u32*> out = rows_of(matchers, rows, rows_at);
+  bool all_ready = true;
+  for (Matcher* m : matchers) all_ready = all_ready && m->ready();
   nb::gil_scoped_release release;
   // Known masks are copies of microseconds: threads pay only for many of them.
   if (all_ready && matchers.size() < 64) threads = 1;
@@ -116,6 +160,26 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
     matchers[i]->fill(out[i]);
     rows.pad(out[i], matchers[i]->guide().vocabulary().words());
   });
+}
+
+// Row first_row of the bitmask is for now, row first_row + 1 + i for after token i of the draft.
+std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& draft, nb::handle bitmask,
+                             std::optional<std::vector<std::int64_t>> parents, std::int64_t first_row) {
+  if (!parents) {
+    parents.emplace(draft.size());
+    for (std::size_t i = 0; i < draft.size(); ++i) (*parents)[i] = static_cast<std::int64_t>(i) - 1;
+  }
+  if (parents->size() != draft.size())
+    throw Error("matcher-draft", "the draft has " + std::to_string(draft.size()) + " tokens and " +
+                                     std::to_string(parents->size()) + " parents; give one a token");
+  Rows rows(bitmask);
+  const std::size_t words = m.guide().vocabulary().words();
+  std::vector<u32*> out(draft.size() + 1);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = rows.row(first_row + static_cast<std::int64_t>(i), words);
+  nb::gil_scoped_release release;
+  std::vector<bool> accepted = m.fill_draft(draft, *parents, out);
+  for (u32* row : out) rows.pad(row, words);
+  return accepted;
 }
 
 void check_state(Program& program, Id state, Id least) {
@@ -197,8 +261,23 @@ void bind_matching(nb::module_& m) {
       .def_prop_ro("state", &Matcher::state)
       .def_prop_ro("program", &Matcher::program)
       .def("accept_token", &Matcher::accept_token)
+      .def("accept_within",
+           [](Matcher& m, std::int64_t token, std::int64_t budget) {
+             nb::gil_scoped_release release;
+             return m.accept_within(token, budget);
+           })
+      .def("validate", &Matcher::validate)
+      .def("fill_draft", &fill_draft, nb::arg("draft"), nb::arg("bitmask"), nb::arg("parents") = nb::none(),
+           nb::arg("first_row") = 0)
       .def("accept_string", [](Matcher& m, nb::bytes data) { return m.accept_string(view(data)); })
-      .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0)
+      .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0,
+           nb::arg("budget") = nb::none())
+      .def("least_tokens",
+           [](Matcher& m, bool thorough) -> std::optional<u32> {
+             nb::gil_scoped_release release;
+             const u32 needed = m.needed(thorough);
+             return needed == kInf ? std::nullopt : std::optional(needed);
+           }, nb::arg("thorough") = true)
       .def("rollback", &Matcher::rollback)
       .def("reset",
            [](Matcher& m) {
@@ -213,6 +292,12 @@ void bind_matching(nb::module_& m) {
       .def("is_terminated", &Matcher::terminated)
       .def("stop_token_ids", &Matcher::stops)
       .def("history", &Matcher::history);
+
+  nb::class_<Filling>(m, "Filling")
+      .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&, unsigned>(),
+           nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = 0)
+      .def("wait", &Filling::wait)
+      .def("done", &Filling::done);
 
   m.def("fill_next_token_bitmasks", &fill_many, nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
         nb::arg("threads") = 0);

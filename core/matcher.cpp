@@ -43,7 +43,8 @@ void Program::keep(std::shared_ptr<const MaskEntry> mask) {
 
 void Program::note_size() {
   const std::size_t bytes =
-      arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ + masks_.capacity() * sizeof(masks_[0]);
+      arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ + masks_.capacity() * sizeof(masks_[0]) +
+      (costs_ ? costs_->memory() : 0);
   bytes_.store(bytes, std::memory_order_relaxed);
   if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
 }
@@ -311,6 +312,44 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
   return !entry->full;
 }
 
+Costs& Guide::costs(Program& program) const {
+  if (!program.costs_) program.costs_ = std::make_unique<Costs>(*program.arena_, *vocabulary_, token_of_symbol_);
+  return *program.costs_;
+}
+
+u32 Guide::needed(Program& program, Id state, bool thorough) const {
+  Program::Lock lock(program);
+  return thorough ? costs(program).refine(state) : costs(program).of(state);
+}
+
+bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
+  bool restricts = fill(program, state, {}, out);
+  {
+    Program::Lock lock(program);
+    Costs& costs = this->costs(program);
+    if (budget == 0 || costs.worst(state).value_or(kInf) > budget - 1) {
+      u32 needed = costs.of(state);
+      if (needed > budget) needed = costs.refine(state);
+      if (needed == kInf)
+        throw Error("budget-unknown",
+                    "no way to complete the text was found, so no number of tokens can be promised; bound the "
+                    "constraint, or go on without a budget");
+      if (needed > budget)
+        throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
+                                            " tokens or more as far as was found, but the budget is " +
+                                            std::to_string(budget));
+      if (budget == 0)
+        std::memset(out, 0, vocabulary_->words() * 4);
+      else
+        costs.restrict(state, budget - 1, out);
+      restricts = true;
+    }
+  }
+  if (program.accepting(state))
+    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+  return restricts;
+}
+
 Id Guide::advance(Program& program, Id state, u32 token) const {
   if (!symbols_of_token_.empty()) {
     if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end())
@@ -428,6 +467,61 @@ bool Matcher::accept_token(std::int64_t token) {
   return true;
 }
 
+bool Matcher::accept_within(std::int64_t token, std::int64_t budget) {
+  if (budget < 1) throw Error("matcher-budget", "a token needs a budget of 1 or more, not " + std::to_string(budget));
+  if (!accept_token(token)) return false;
+  if (terminated_ || program_->accepting(state_)) return true;
+  if (const u32 needed = guide_->needed(*program_, state_, false); needed != kInf && needed < budget) return true;
+  rollback(1);
+  return false;
+}
+
+std::size_t Matcher::validate(const std::vector<std::int64_t>& draft) const {
+  Id state = state_;
+  if (terminated_) return 0;
+  for (std::size_t i = 0; i < draft.size(); ++i) {
+    if (draft[i] < 0 || draft[i] >= guide_->vocabulary().size()) return i;
+    const u32 token = static_cast<u32>(draft[i]);
+    const Id next = guide_->advance(*program_, state, token);
+    if (next == kEmpty)  // a stop token is the last that can be accepted
+      return i + (std::binary_search(stops_.begin(), stops_.end(), token) && program_->accepting(state));
+    state = next;
+  }
+  return draft.size();
+}
+
+std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, const std::vector<std::int64_t>& parents,
+                                      const std::vector<u32*>& rows) const {
+  check_running("fill_next_token_bitmasks_for_draft");
+  const Vocabulary& vocabulary = guide_->vocabulary();
+  for (std::size_t i = 0; i < parents.size(); ++i)
+    if (parents[i] < -1 || parents[i] >= static_cast<std::int64_t>(i))
+      throw Error("matcher-draft", "the parent of token " + std::to_string(i) + " of the draft is " +
+                                       std::to_string(parents[i]) + "; it must be -1 or the number of an earlier token");
+  auto everything = [&](u32* out) {
+    std::fill(out, out + vocabulary.words(), ~u32{0});
+    if (const u32 used = vocabulary.size() % 32; used != 0) out[vocabulary.words() - 1] = (u32{1} << used) - 1;
+  };
+  std::vector<Id> states(draft.size() + 1, kEmpty);  // kEmpty: refused, or stopped
+  std::vector<bool> accepted(draft.size(), false);
+  states[0] = state_;
+  guide_->fill(*program_, state_, stops_, rows[0]);
+  for (std::size_t i = 0; i < draft.size(); ++i) {
+    const Id before = states[static_cast<std::size_t>(parents[i] + 1)];
+    if (before != kEmpty && draft[i] >= 0 && draft[i] < vocabulary.size()) {
+      const u32 token = static_cast<u32>(draft[i]);
+      const Id next = states[i + 1] = guide_->advance(*program_, before, token);
+      accepted[i] = next != kEmpty ||
+                    (std::binary_search(stops_.begin(), stops_.end(), token) && program_->accepting(before));
+    }
+    if (states[i + 1] != kEmpty)
+      guide_->fill(*program_, states[i + 1], stops_, rows[i + 1]);
+    else
+      everything(rows[i + 1]);
+  }
+  return accepted;
+}
+
 bool Matcher::accept_string(std::string_view bytes) {
   check_running("accept_string");
   Id next = program_->advance(state_, bytes);
@@ -440,6 +534,13 @@ bool Matcher::accept_string(std::string_view bytes) {
 bool Matcher::fill(u32* out) {
   check_running("fill_next_token_bitmask");
   return guide_->fill(*program_, state_, stops_, out);
+}
+
+bool Matcher::fill(u32* out, std::int64_t budget) {
+  check_running("fill_next_token_bitmask");
+  if (budget < 0) throw Error("matcher-budget", "a budget is a number of tokens, 0 or more, not " + std::to_string(budget));
+  const auto most = static_cast<u32>(std::min<std::int64_t>(budget, kInf - 1));
+  return guide_->fill_within(*program_, state_, stops_, most, out);
 }
 
 void Matcher::rollback(std::int64_t count) {

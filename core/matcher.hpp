@@ -10,6 +10,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "budget.hpp"
 #include "expression.hpp"
 #include "mask.hpp"
 #include "vocabulary.hpp"
@@ -69,6 +70,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<MaskBuilder> builder_;
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
+  std::unique_ptr<Costs> costs_;  // made when a budget is first asked for
   std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
   std::size_t mask_bytes_ = 0;
   Budget budget_;
@@ -100,6 +102,11 @@ class Guide : public std::enable_shared_from_this<Guide> {
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.
   bool fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const;
+  // The same, without tokens after which more than `budget - 1` others are needed (see budget.hpp). Throws
+  // budget-too-small if the state itself needs more than `budget`.
+  bool fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const;
+  // Tokens that complete the text, stop tokens not counted: the fewest that were found; kInf: no completion was found.
+  u32 needed(Program& program, Id state, bool thorough) const;
   // kEmpty: refused; stop tokens are the matcher's business.
   Id advance(Program& program, Id state, u32 token) const;
   TokenTable token_table(std::size_t max_states) const;
@@ -107,6 +114,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
 
  private:
   std::shared_ptr<const MaskEntry> build(Program& program, Id state, bool exact) const;
+  Costs& costs(Program& program) const;  // under the mutex
 
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
@@ -125,8 +133,19 @@ class Matcher {
   Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops);
 
   bool accept_token(std::int64_t token);
+  // The same, but false also where more than `budget - 1` tokens would be needed afterwards (see budget.hpp).
+  bool accept_within(std::int64_t token, std::int64_t budget);
   bool accept_string(std::string_view bytes);
+  // How many of these tokens could be accepted, one after the other; the matcher stays as it is.
+  std::size_t validate(const std::vector<std::int64_t>& draft) const;
+  // The masks that a draft needs, the matcher staying as it is: rows[0] for now, rows[i + 1] for after draft[i], which
+  // follows draft[parents[i]] (-1: what was accepted so far). Tells which tokens of the draft can be accepted. Masks
+  // after others and after a stop token allow everything.
+  std::vector<bool> fill_draft(const std::vector<std::int64_t>& draft, const std::vector<std::int64_t>& parents,
+                               const std::vector<u32*>& rows) const;
   bool fill(u32* out);
+  bool fill(u32* out, std::int64_t budget);
+  u32 needed(bool thorough) { return terminated_ ? 0 : guide_->needed(*program_, state_, thorough); }
   bool ready() const { return !terminated_ && program_->known_mask(state_) != nullptr; }
   void rollback(std::int64_t count);
   void reset();
@@ -158,5 +177,20 @@ class Matcher {
 
 // Runs job(0..count-1) on native threads (0: as many as there are cores) and waits; the first exception is rethrown.
 void parallel(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& job);
+
+// The same without waiting: begun when made, waited for when destroyed.
+class Background {
+ public:
+  Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job);
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  void wait();  // does what no thread has begun; rethrows the first exception, once
+  bool done() const;
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
 
 }  // namespace guiderail

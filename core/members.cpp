@@ -166,6 +166,13 @@ Id Arena::members(MemberTable table) {
     for (const Alternative& a : list) value = std::min(value, node(a.value).shortest);
   for (const OtherKeys& o : table.others) value = std::min(value, node(o.value).shortest);
   table.least = add_sat(2, add_sat(node(table.colon).shortest, value));
+  for (std::size_t i = 0; i < table.names.size(); ++i) {
+    u32 cheapest = kInf;
+    for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
+    const auto name = static_cast<u32>(
+        std::count_if(table.names[i].begin(), table.names[i].end(), [](char c) { return (c & 0xC0) != 0x80; }));
+    table.cost.push_back(add_sat(add_sat(2, name), add_sat(node(table.colon).shortest, cheapest)));
+  }
   MemberState start;
   start.table = static_cast<u32>(json_->tables.size());
   start.gone.assign(table.needed.size(), 0);
@@ -174,15 +181,29 @@ Id Arena::members(MemberTable table) {
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }
 
-// Characters that complete the object, at least: the names that are due, at the length of the least member.
+// Characters that complete the object, at least; `written` (0 or 1) of the members that are due is being written.
 u32 Arena::shortest_members(const MemberState& state, u32 written) const {
   const MemberTable& table = json_->tables[state.table];
-  u32 due = names_due(table, state.gone);
-  if (state.count < table.min) due = std::max(due, table.min - state.count);
-  if (state.pending) due = std::max(due, 1u);
-  due = due > written ? due - written : 0;
+  u32 due = 0, chars = 0, most = 0;
+  for (std::size_t w = 0; w < table.needed.size(); ++w)
+    for (u64 left = table.needed[w] & ~state.gone[w]; left; left &= left - 1) {
+      const u32 cost = table.cost[w * 64 + static_cast<u32>(std::countr_zero(left))];
+      ++due;
+      chars = add_sat(chars, cost);
+      most = std::max(most, cost);
+    }
+  u32 more = state.count < table.min ? table.min - state.count : 0;  // than those that are due
+  if (state.pending) more = std::max(more, 1u);
+  more = more > due ? more - due : 0;
+  if (written && due)
+    chars = chars == kInf ? kInf : chars - most;
+  else if (written && more)
+    --more;
+  if (written && due) --due;
+  due += more;
+  chars = add_sat(chars, mul_sat(more, table.least));
   const u32 commas = mul_sat(node(table.comma).shortest, state.count == 0 && written == 0 && due > 0 ? due - 1 : due);
-  return add_sat(mul_sat(due, table.least), commas);
+  return add_sat(chars, commas);
 }
 
 MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharges) const {

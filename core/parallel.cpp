@@ -16,6 +16,7 @@ struct Task {
   std::size_t count = 0;
   const std::function<void(std::size_t)>* job = nullptr;
   std::atomic<std::size_t> next{0};
+  std::atomic<std::size_t> finished{0};
   std::atomic<unsigned> helpers{0};  // threads still at it
   std::mutex mutex;
   std::condition_variable done;
@@ -29,13 +30,14 @@ struct Task {
         std::lock_guard lock(mutex);
         if (!error) error = std::current_exception();
       }
+      finished.fetch_add(1);
     }
   }
 };
 
 class Pool {
  public:
-  void run(Task& task, unsigned helpers) {
+  void begin(Task& task, unsigned helpers) {
     {
       std::lock_guard lock(mutex_);
       while (size_ < helpers) {
@@ -46,7 +48,13 @@ class Pool {
       for (unsigned i = 0; i < helpers; ++i) waiting_.push_back(&task);
     }
     wake_.notify_all();
+  }
+  void finish(Task& task) {
     task.work();
+    {  // nobody needs to begin any more
+      std::lock_guard lock(mutex_);
+      task.helpers -= static_cast<unsigned>(std::erase(waiting_, &task));
+    }
     std::unique_lock lock(task.mutex);
     task.done.wait(lock, [&] { return task.helpers.load() == 0; });
   }
@@ -100,11 +108,55 @@ void parallel(std::size_t count, unsigned threads, const std::function<void(std:
   Task task;
   task.count = count;
   task.job = &job;
-  if (threads > 1)
-    pool().run(task, threads - 1);
-  else
+  if (threads > 1) {
+    Pool& helpers = pool();
+    helpers.begin(task, threads - 1);
+    helpers.finish(task);
+  } else {
     task.work();
+  }
   if (task.error) std::rethrow_exception(task.error);
 }
+
+struct Background::Work {
+  std::function<void(std::size_t)> job;
+  Task task;
+  Pool* pool;
+  long owner;
+  bool waited = false;
+};
+
+Background::Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job)
+    : work_(std::make_unique<Work>()) {
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  work_->job = std::move(job);
+  work_->task.count = count;
+  work_->task.job = &work_->job;
+  work_->pool = &pool();
+  work_->owner = process();
+  work_->pool->begin(work_->task, static_cast<unsigned>(std::min<std::size_t>(threads, count)));
+}
+
+Background::~Background() {
+  if (work_->waited) return;
+  if (work_->owner == process())
+    work_->pool->finish(work_->task);
+  else
+    (void)work_.release();  // after a fork the threads are the parent's, and so is what they use
+}
+
+void Background::wait() {
+  if (std::exchange(work_->waited, true)) return;
+  if (work_->owner != process()) {
+    work_->task.next = 0;  // what the parent's threads had begun is theirs
+    work_->task.work();
+    if (work_->task.error) std::rethrow_exception(work_->task.error);
+    return;
+  }
+  work_->pool->finish(work_->task);
+  if (work_->task.error) std::rethrow_exception(work_->task.error);
+}
+
+bool Background::done() const { return work_->waited || work_->task.finished.load() == work_->task.count; }
 
 }  // namespace guiderail

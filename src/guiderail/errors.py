@@ -124,6 +124,7 @@ _CORE_KINDS: dict[str, type[GuiderailError]] = {
     "memory": LimitError,
     "depth": LimitError,
     "states": LimitError,
+    "budget": LimitError,
     "matcher": MatcherError,
     "bitmask": BitmaskError,
     "vocabulary": VocabularyError,

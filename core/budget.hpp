@@ -1,0 +1,88 @@
+// How many tokens a text still needs: what makes a budget of tokens a promise.
+//
+// of(s) is the length of a completion of s that was really found, in tokens; stop tokens are not counted. So it is an
+// upper bound of the least number, and what the promise rests on is that it can be lived up to:
+//
+//   of(s) == 0 only where the text may end; otherwise some token leads from s to a state t with of(t) <= of(s) - 1
+//
+// It holds because numbers are only ever lowered, and never below what a found completion shows. Whoever stays within
+// `of` of the next state <= what is left afterwards can always finish.
+//
+// A number is found in three ways, the cheap one always, the others where it matters:
+//   1. a completion that is shortest in bytes (A*, which joins completions found before), cut into the fewest tokens;
+//   2. one step ahead: 1 + the least over all tokens, whenever all of them were looked at for a mask;
+//   3. breadth first over tokens, which is exact where it comes to an end (see refine).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "expression.hpp"
+#include "vocabulary.hpp"
+
+namespace guiderail {
+
+class Costs {
+ public:
+  // `tokens`: the token of each special symbol of the arena.
+  Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens);
+
+  // All need the arena's mutex.
+  u32 of(Id state);      // kInf: no completion was found within the limits
+  u32 refine(Id state);  // the same after a more thorough search
+  // The most that any next state needs; nullopt: not looked at yet.
+  std::optional<u32> worst(Id state) const;
+  // ANDs `words` with the tokens after which at most `left` tokens more are needed.
+  void restrict(Id state, u32 left, u32* words);
+  std::size_t memory() const;
+
+ private:
+  struct Entry {
+    u32 tokens = kInf, bytes = kInf;
+    u32 edge = 0;  // of the completion: a byte, or kSpecial + a special token
+    Id next = kEmpty;
+  };
+  struct Profile {
+    u32 worst = 0;
+    std::map<u32, std::vector<u32>> tokens;  // by what is needed after them
+  };
+  static constexpr u32 kSpecial = 256;
+
+  u32 known(Id state);
+  u32 find(Id state);
+  bool complete(Id state);
+  bool complete(Id start, bool plain, bool forget);
+  u32 promise(Id e) const;
+  u32 refined(Id e, bool plain, bool forgetful);
+  void count(Id state);
+  bool by_tokens(Id start, std::size_t most);
+  const Profile& profile(Id state);
+  Id forget(Id e) { return arena_.has(e, kExactKey) ? arena_.without_texts(e) : e; }
+  Id read_special(Id state, u32 token);
+  // Calls f(token, next) for the tokens of a state, special ones included, and open(node) for the subtrees of which a
+  // state without texts does not tell.
+  template <class F, class Open>
+  void each_token(Id state, F f, Open open);
+  void lower(Id state, u32 tokens) {
+    Entry& entry = known_[state];
+    entry.tokens = std::min(entry.tokens, tokens);
+  }
+
+  Arena& arena_;
+  const Vocabulary& vocabulary_;
+  const Trie& trie_;
+  std::vector<u32> specials_;                                 // tokens, by symbol
+  std::unordered_map<u32, std::vector<u32>> symbols_of_;      // by token
+  std::unordered_map<u32, std::vector<u32>> twins_;           // tokens spelled alike
+  std::unordered_map<Id, Entry> known_;
+  std::unordered_map<Id, u32> bounds_;  // bytes that are missing at least, where more is known than the node tells
+  std::unordered_map<Id, u32> worst_;
+  std::unordered_map<Id, Profile> profiles_;
+  std::size_t profile_size_ = 0;
+  std::size_t work_ = 0;     // states that searches may still visit, and one
+  int depth_ = 0;
+  bool unspelled_ = false;  // a completion was found that no tokens spell
+};
+
+}  // namespace guiderail
