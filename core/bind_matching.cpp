@@ -118,7 +118,9 @@ class Filling {
  public:
   Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
           unsigned threads)
-      : kept_(matchers), rows_(bitmask), matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
+      : kept_(matchers),
+        rows_(bitmask),
+        matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
         out_(rows_of(matchers_, rows_, rows_at)) {
     bool all_ready = true;
     for (Matcher* m : matchers_) all_ready = all_ready && m->ready();
@@ -270,14 +272,15 @@ void bind_matching(nb::module_& m) {
       .def("fill_draft", &fill_draft, nb::arg("draft"), nb::arg("bitmask"), nb::arg("parents") = nb::none(),
            nb::arg("first_row") = 0)
       .def("accept_string", [](Matcher& m, nb::bytes data) { return m.accept_string(view(data)); })
-      .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0,
-           nb::arg("budget") = nb::none())
-      .def("least_tokens",
-           [](Matcher& m, bool thorough) -> std::optional<u32> {
-             nb::gil_scoped_release release;
-             const u32 needed = m.needed(thorough);
-             return needed == kInf ? std::nullopt : std::optional(needed);
-           }, nb::arg("thorough") = true)
+      .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0, nb::arg("budget") = nb::none())
+      .def(
+          "least_tokens",
+          [](Matcher& m, bool thorough) -> std::optional<u32> {
+            nb::gil_scoped_release release;
+            const u32 needed = m.needed(thorough);
+            return needed == kInf ? std::nullopt : std::optional(needed);
+          },
+          nb::arg("thorough") = true)
       .def("rollback", &Matcher::rollback)
       .def("reset",
            [](Matcher& m) {

@@ -9,7 +9,12 @@ constexpr std::size_t kMostStates = 20'000;     // that one search for a short c
 constexpr std::size_t kMostWork = 100'000;      // that all searches for one mask visit
 constexpr std::size_t kMostByTokens = 400;      // states whose tokens are looked at, breadth first
 constexpr std::size_t kFewByTokens = 40;        // the same, where there may be many searches
-constexpr std::size_t kMostSteps = 4'000'000;   // transitions taken for that
+constexpr std::size_t kMostSteps = 4'000'000;   // tokens read for that, and for one refinement
+constexpr std::size_t kFewSteps = 20'000;       // the same, for one mask
+constexpr std::size_t kFewLost = 1'000;         // tokens that are read again with texts, for one mask
+constexpr u32 kNodesShare = 16;                 // of the arena's limit, what searches may add to it in all
+constexpr u32 kFewNodes = 1'000;                // that any call may add
+constexpr u32 kHaste = 8;                       // how much more than what was read counts what is missing, in haste
 constexpr std::size_t kMostProfiles = 1 << 22;  // tokens remembered with what is needed after them
 constexpr int kMostRounds = 4;
 constexpr int kMostDepth = 16;  // of searches for parts of parts
@@ -73,8 +78,18 @@ u32 Costs::known(Id state) {
   return least;
 }
 
+void Costs::begin(std::size_t work) {
+  work_ = work;
+  steps_ = kMostSteps;
+  const u32 now = arena_.node_count();
+  if (most_nodes_ != 0) added_ += std::min(now - begun_at_, most_nodes_ - begun_at_);  // at most: others read, too
+  const u32 share = arena_.limits().max_nodes / kNodesShare;
+  begun_at_ = now;
+  most_nodes_ = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
+}
+
 u32 Costs::of(Id state) {
-  work_ = kMostStates;
+  begin(2 * kMostStates);
   return find(state);
 }
 
@@ -84,17 +99,26 @@ u32 Costs::find(Id state) {
   if (known_.contains(state)) return kInf;  // was looked for
   unspelled_ = false;
   if (!complete(state)) {
-    if (unspelled_ && work_ > 1) by_tokens(state, kFewByTokens);  // of texts that no tokens spell there are others
-    if (work_ > 1) known_.try_emplace(state);
+    if (unspelled_ && !exhausted())
+      by_tokens(state, kFewByTokens, kInf);  // of texts that no tokens spell there are others
+    if (!exhausted()) known_.try_emplace(state);
   }
   return known(state);
 }
 
 // As Program::shortest: of JSON first of printable ASCII, and by states without the texts of keys, for they are few.
+// Where the shortest is too far to be found so, some completion is looked for in haste.
 bool Costs::complete(Id state) {
-  for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-    if (!arena_.has_json() && (plain || forget)) continue;
-    if (complete(state, plain, forget)) return true;
+  for (u32 haste : {1u, kHaste}) {
+    reserve_ = haste == 1 ? work_ / 2 : 1;
+    for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
+      if (!arena_.has_json() && (plain || forget)) continue;
+      if (complete(state, {plain, forget, haste})) {
+        reserve_ = 1;
+        return true;
+      }
+      if (exhausted()) break;
+    }
   }
   return false;
 }
@@ -107,7 +131,7 @@ u32 Costs::promise(Id e) const {
 }
 
 // A better promise: a stack takes as much as its parts, the tails of which are searched on their own, inner ones first.
-u32 Costs::refined(Id e, bool plain, bool forgetful) {
+u32 Costs::refined(Id e, Manner manner) {
   if (arena_.node(e).kind != Kind::Concat) return promise(e);
   if (auto it = known_.find(e); it != known_.end() && it->second.bytes != kInf) return it->second.bytes;
   if (auto it = bounds_.find(e); it != bounds_.end()) return it->second;
@@ -125,17 +149,19 @@ u32 Costs::refined(Id e, bool plain, bool forgetful) {
     bounds_[part] = least;
     if (i > 0 && depth_ < kMostDepth && !arena_.nullable(part)) {
       ++depth_;
-      complete(part, plain, forgetful);
+      complete(part, manner);
       --depth_;
     }
   }
   return promise(e);
 }
 
-bool Costs::complete(Id from, bool plain, bool forgetful) {
-  auto seen = [&](Id e) { return forgetful ? forget(e) : e; };
+bool Costs::complete(Id from, Manner manner) {
+  auto seen = [&](Id e) { return manner.forgetful ? forget(e) : e; };
   const Id start = seen(from);
   if (arena_.has(start, kUnknownText)) return false;
+  // In haste, all by the same measure: what is known better of some would make the others look nearer.
+  auto missing = [&](Id e) { return manner.haste > 1 ? mul_sat(manner.haste, arena_.node(e).shortest) : promise(e); };
   struct Item {
     u32 total, depth;
     Id id;
@@ -148,13 +174,14 @@ bool Costs::complete(Id from, bool plain, bool forgetful) {
   };
   std::unordered_map<Id, Way> ways{{start, {0, kEmpty, 0}}};
   std::priority_queue<Item> queue;
-  queue.push({promise(start), 0, start});
+  queue.push({missing(start), 0, start});
   std::vector<u32> symbols;
   while (!queue.empty()) {
     const auto [total, depth, state] = queue.top();
     queue.pop();
     if (ways[state].depth < depth) continue;
-    if (const u32 least = add_sat(depth, refined(state, plain, forgetful)); least > total) {
+    const u32 least = manner.haste > 1 ? total : add_sat(depth, refined(state, manner));
+    if (least > total) {
       queue.push({least, depth, state});
       continue;
     }
@@ -175,18 +202,18 @@ bool Costs::complete(Id from, bool plain, bool forgetful) {
       unspelled_ = unspelled_ || known_[start].tokens == kInf;
       return known_[start].tokens != kInf;
     }
-    if (work_ <= 1 || ways.size() > std::min<std::size_t>(arena_.limits().fuel, kMostStates)) return false;
+    if (exhausted() || ways.size() > manner.haste * kMostStates) return false;
     --work_;
     auto visit = [&](u32 edge, Id next) {
       if (next == kEmpty || arena_.has(next, kUnknownText)) return;
       auto [known, fresh] = ways.try_emplace(next, Way{depth + 1, state, edge});
       if (!fresh && known->second.depth <= depth + 1) return;
       known->second = {depth + 1, state, edge};
-      queue.push({add_sat(depth + 1, promise(next)), depth + 1, next});
+      queue.push({add_sat(depth + 1, missing(next)), depth + 1, next});
     };
     const ByteSet first = arena_.first(state);
     arena_.each_byte(state, [&, state = state](u8 byte) {
-      if (!first.has(byte) || (plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
+      if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
       const Id next = arena_.step_slow(state, byte);
       if (next != kEmpty) visit(byte, seen(next));
       return true;
@@ -222,22 +249,22 @@ void Costs::count(Id state) {
 }
 
 // Breadth first over tokens: the least number, if the states are few; else nothing.
-bool Costs::by_tokens(Id from, std::size_t most) {
+bool Costs::by_tokens(Id from, std::size_t most, u32 deepest) {
   const Id start = forget(from);
   if (arena_.has(start, kUnknownText)) return false;
   std::unordered_map<Id, Id> before{{start, kEmpty}};
   std::vector<Id> level{start}, next_level;
-  std::size_t popped = 0, steps = 0;
+  std::size_t popped = 0;
   Id end = arena_.nullable(start) ? start : kEmpty;
-  while (end == kEmpty && !level.empty()) {
+  for (u32 depth = 0; end == kEmpty && !level.empty() && depth < deepest; ++depth) {
     next_level.clear();
     for (Id state : level) {
-      if (++popped > most || steps > kMostSteps) return false;
-      if (work_ > 1) work_ -= std::min<std::size_t>(work_ - 1, 100);
+      if (++popped > most || steps_ == 0 || exhausted()) return false;
+      work_ -= std::min<std::size_t>(work_ - 1, 100);
       each_token(
           state,
           [&](u32, Id next) {
-            ++steps;
+            if (steps_ > 0) --steps_;
             if (end != kEmpty || !before.try_emplace(next, state).second) return;
             if (arena_.nullable(next)) end = next;
             next_level.push_back(next);
@@ -254,88 +281,107 @@ bool Costs::by_tokens(Id from, std::size_t most) {
 }
 
 u32 Costs::refine(Id state) {
-  work_ = kMostWork;
-  if (find(state) == kInf) return kInf;
-  if (by_tokens(state, kMostByTokens)) return known(state);
-  for (int round = 0; round < kMostRounds; ++round) {  // one step ahead, all along the way
+  begin(kMostWork);
+  if (find(state) == kInf) {
+    begin(kMostWork);
+    most_nodes_ += arena_.limits().max_nodes / kNodesShare;
+    if (auto it = known_.find(state); it != known_.end()) known_.erase(it);
+    if (find(state) == kInf) return kInf;
+  }
+  if (by_tokens(state, kMostByTokens, kInf)) return known(state);
+  begin(kMostWork);
+  for (int round = 0; round < kMostRounds && steps_ > 0 && !exhausted(); ++round) {  // a step ahead, all along the way
     const u32 earlier = known(state);
-    std::vector<Id> way{state};
-    while (!arena_.nullable(way.back()) && way.size() <= earlier + 1) {
-      const Profile& found = profile(way.back());
-      if (found.tokens.empty()) break;
-      const u32 token = found.tokens.begin()->second.front();
-      Id next = kEmpty;
-      if (symbols_of_.contains(token)) {
-        next = read_special(way.back(), token);
-      } else {
-        next = way.back();
-        for (char c : vocabulary_.bytes(token)) next = next == kEmpty ? next : arena_.step_slow(next, static_cast<u8>(c));
-      }
+    std::vector<Id> path{state};
+    while (!arena_.nullable(path.back()) && path.size() <= earlier + 1 && steps_ > 0) {
+      const Id next = best_next(path.back());
       if (next == kEmpty) break;
-      way.push_back(next);
+      path.push_back(next);
     }
-    for (std::size_t i = way.size(); i-- > 0;) {
-      profiles_.erase(way[i]);
-      if (!arena_.nullable(way[i])) profile(way[i]);
-    }
+    for (std::size_t i = path.size(); i-- > 0 && steps_ > 0;)
+      if (!arena_.nullable(path[i])) best_next(path[i]);
     if (known(state) >= earlier) break;
   }
   return known(state);
 }
 
+// The state after the token that is nearest to an end; kEmpty if none is known to be near one.
+Id Costs::best_next(Id state) {
+  u32 least = kInf;
+  Id best = kEmpty;
+  for (const Branch& branch : profile(state)) {
+    u32 needed = known(branch.next);
+    if (needed == kInf && !exhausted()) needed = find(branch.next);
+    if (needed >= least) continue;
+    least = needed;
+    best = branch.next;
+  }
+  if (least != kInf) lower(state, least + 1);
+  return best;
+}
+
+Id Costs::read(Id state, u32 token) {
+  if (symbols_of_.contains(token)) return read_special(state, token);
+  for (char c : vocabulary_.bytes(token))
+    if (state != kEmpty) state = arena_.step_slow(state, static_cast<u8>(c));
+  return state;
+}
+
 // -- masks --
-const Costs::Profile& Costs::profile(Id state) {
+// The tokens of a state, by the states after them. Those are without texts where a state without texts tells of them.
+std::vector<Costs::Branch>& Costs::profile(Id state) {
   if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;
   if (profile_size_ > kMostProfiles) {
     profiles_.clear();
     profile_size_ = 0;
   }
-  work_ = kMostWork;
-  Profile found;
-  std::unordered_map<Id, u32> needs;
+  std::vector<Branch> found;
+  std::unordered_map<Id, std::size_t> places;
   Id last = kEmpty;
-  u32 last_needs = kInf, least = kInf;
-  auto need = [&](Id next) {
-    if (next == last) return last_needs;
-    auto [it, fresh] = needs.try_emplace(next, 0);
-    if (fresh) it->second = work_ > 1 ? find(next) : known(next);
-    last = next;
-    return last_needs = it->second;
-  };
-  std::vector<u32>* group = nullptr;  // of the tokens after which `same` are needed
-  u32 same = kInf;
-  auto note = [&](u32 token, u32 tokens) {
-    found.worst = std::max(found.worst, tokens);
-    if (tokens == kInf) return;
-    if (tokens != same) {
-      least = std::min(least, tokens);
-      group = &found.tokens[same = tokens];
+  std::size_t place = 0;
+  auto note = [&](u32 token, Id next, bool plain) {
+    if (steps_ > 0) --steps_;
+    if (next != last || found[place].plain != plain) {
+      auto [it, fresh] = places.try_emplace(next, found.size());
+      if (fresh) found.push_back({next, plain, {}});
+      place = it->second;
+      last = next;
+      found[place].plain = found[place].plain && plain;
     }
-    group->push_back(token);
+    std::vector<u32>& tokens = found[place].tokens;
+    tokens.push_back(token);
     if (twins_.empty()) return;
-    if (auto it = twins_.find(token); it != twins_.end()) group->insert(group->end(), it->second.begin(), it->second.end());
+    if (auto it = twins_.find(token); it != twins_.end())
+      tokens.insert(tokens.end(), it->second.begin(), it->second.end());
   };
   const Id plain = forget(state);
-  find(state);
+  const bool forgotten = !arena_.has(plain, kUnknownText);
   std::vector<u32> open;
-  const Id walked = arena_.has(plain, kUnknownText) ? state : plain;
   each_token(
-      walked, [&](u32 token, Id next) { note(token, need(next)); }, [&](u32 node) { open.push_back(node); });
-  if (least != kInf) lower(walked, least + 1);
-  least = same = kInf;
+      forgotten ? plain : state, [&](u32 token, Id next) { note(token, next, forgotten); },
+      [&](u32 node) { open.push_back(node); });
   for (u32 node : open)
     for (u32 n = node; n < trie_.nodes[node].end; ++n) {
       const int token = trie_.nodes[n].token;
       if (token < 0) continue;
-      Id next = state;
-      for (char c : vocabulary_.bytes(static_cast<u32>(token)))
-        if (next != kEmpty) next = arena_.step_slow(next, static_cast<u8>(c));
-      if (next != kEmpty) note(static_cast<u32>(token), need(next));
+      if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
+        note(static_cast<u32>(token), next, false);
     }
-  if (least != kInf) lower(state, least + 1);
-  worst_[state] = found.worst;
-  for (const auto& [tokens, list] : found.tokens) profile_size_ += list.capacity() + 16;
+  for (const Branch& branch : found) profile_size_ += branch.tokens.capacity() + 12;
   return profiles_[state] = std::move(found);
+}
+
+// What is needed after a token, looked for only as far as it matters to whoever has `left` tokens.
+u32 Costs::need(Id next, u32 left) {
+  u32 needed = known(next);
+  if (needed <= left || exhausted()) return needed;
+  if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // surely more
+  if (needed == kInf) needed = find(next);
+  if (needed > left && steps_ > 0 && !exhausted() && looked_at_[next] < left) {
+    looked_at_[next] = left;
+    if (by_tokens(next, kFewByTokens, left)) needed = known(next);
+  }
+  return needed;
 }
 
 std::optional<u32> Costs::worst(Id state) const {
@@ -344,18 +390,45 @@ std::optional<u32> Costs::worst(Id state) const {
 }
 
 void Costs::restrict(Id state, u32 left, u32* words) {
-  const Profile& found = profile(state);
-  if (found.worst <= left) return;
+  begin(kMostWork);
   Words within(vocabulary_.words(), 0);
-  for (const auto& [tokens, list] : found.tokens) {
-    if (tokens > left) break;
-    for (u32 token : list) within[token >> 5] |= 1u << (token & 31);
+  u32 worst = 0, least = kInf;
+  auto allow = [&](u32 token) { within[token >> 5] |= 1u << (token & 31); };
+  auto count = [&](u32 needed) {
+    worst = std::max(worst, needed);
+    least = std::min(least, needed);
+    return needed <= left;
+  };
+  std::vector<u32> lost, far;  // without texts there is no end, or none that is near enough
+  const std::vector<Branch>& branches = profile(state);
+  steps_ = kFewSteps;  // where there are many tokens, one more or less is no matter
+  for (const Branch& branch : branches) steps_ -= std::min(steps_, branch.tokens.size());
+  for (const Branch& branch : branches) {
+    const u32 needed = need(branch.next, left);
+    if (count(needed)) {
+      std::for_each(branch.tokens.begin(), branch.tokens.end(), allow);
+    } else if (branch.plain && arena_.has_json()) {
+      std::vector<u32>& tokens = needed == kInf && known_.contains(branch.next) ? lost : far;
+      tokens.insert(tokens.end(), branch.tokens.begin(), branch.tokens.end());
+    }
   }
+  // With the texts there may be one, and where one was promised there is.
+  auto reread = [&](const std::vector<u32>& tokens, bool thorough) {
+    for (u32 token : tokens) {
+      if ((!thorough || exhausted()) && least < known(state)) return;
+      if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
+    }
+  };
+  reread(lost, lost.size() <= kFewLost);
+  reread(far, false);
+  if (least != kInf) lower(state, least + 1);
+  worst_[state] = worst;
   for (u32 w = 0; w < within.size(); ++w) words[w] &= within[w];
 }
 
 std::size_t Costs::memory() const {
-  return known_.size() * (sizeof(Entry) + 40) + (worst_.size() + bounds_.size()) * 40 + profile_size_ * 4;
+  return known_.size() * (sizeof(Entry) + 40) +
+         (worst_.size() + bounds_.size() + plain_.size() + looked_at_.size()) * 40 + profile_size_ * 4;
 }
 
 }  // namespace guiderail

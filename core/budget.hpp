@@ -14,7 +14,6 @@
 //   3. breadth first over tokens, which is exact where it comes to an end (see refine).
 #pragma once
 
-#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -43,23 +42,35 @@ class Costs {
     u32 edge = 0;  // of the completion: a byte, or kSpecial + a special token
     Id next = kEmpty;
   };
-  struct Profile {
-    u32 worst = 0;
-    std::map<u32, std::vector<u32>> tokens;  // by what is needed after them
+  struct Branch {
+    Id next;
+    bool plain;  // next is without the texts that the state knows
+    std::vector<u32> tokens;
+  };
+  struct Manner {    // of a search
+    bool plain;      // printable ASCII only
+    bool forgetful;  // states without the texts of keys
+    u32 haste;       // 1: a shortest completion
   };
   static constexpr u32 kSpecial = 256;
+
+  void begin(std::size_t work);
+  bool exhausted() const { return work_ <= reserve_ || arena_.node_count() > most_nodes_; }
 
   u32 known(Id state);
   u32 find(Id state);
   bool complete(Id state);
-  bool complete(Id start, bool plain, bool forget);
+  bool complete(Id start, Manner manner);
   u32 promise(Id e) const;
-  u32 refined(Id e, bool plain, bool forgetful);
+  u32 refined(Id e, Manner manner);
   void count(Id state);
-  bool by_tokens(Id start, std::size_t most);
-  const Profile& profile(Id state);
-  Id forget(Id e) { return arena_.has(e, kExactKey) ? arena_.without_texts(e) : e; }
+  bool by_tokens(Id start, std::size_t most, u32 deepest);
+  std::vector<Branch>& profile(Id state);
+  Id best_next(Id state);
+  u32 need(Id next, u32 left);
+  Id forget(Id e) { return arena_.without_values(e, plain_); }
   Id read_special(Id state, u32 token);
+  Id read(Id state, u32 token);
   // Calls f(token, next) for the tokens of a state, special ones included, and open(node) for the subtrees of which a
   // state without texts does not tell.
   template <class F, class Open>
@@ -72,15 +83,21 @@ class Costs {
   Arena& arena_;
   const Vocabulary& vocabulary_;
   const Trie& trie_;
-  std::vector<u32> specials_;                                 // tokens, by symbol
-  std::unordered_map<u32, std::vector<u32>> symbols_of_;      // by token
-  std::unordered_map<u32, std::vector<u32>> twins_;           // tokens spelled alike
+  std::vector<u32> specials_;                             // tokens, by symbol
+  std::unordered_map<u32, std::vector<u32>> symbols_of_;  // by token
+  std::unordered_map<u32, std::vector<u32>> twins_;       // tokens spelled alike
   std::unordered_map<Id, Entry> known_;
   std::unordered_map<Id, u32> bounds_;  // bytes that are missing at least, where more is known than the node tells
   std::unordered_map<Id, u32> worst_;
-  std::unordered_map<Id, Profile> profiles_;
+  std::unordered_map<Id, u32> looked_at_;  // so many tokens ahead, breadth first
+  std::unordered_map<Id, Id> plain_;       // see Arena::without_values
+  std::unordered_map<Id, std::vector<Branch>> profiles_;
   std::size_t profile_size_ = 0;
-  std::size_t work_ = 0;     // states that searches may still visit, and one
+  std::size_t work_ = 0;          // states that searches may still visit, and one
+  std::size_t steps_ = 0;         // tokens that may still be read where that is not for a mask
+  std::size_t reserve_ = 1;       // of work_
+  u32 begun_at_ = 0, added_ = 0;  // expressions in the arena; that searches added
+  u32 most_nodes_ = 0;            // expressions that the arena may come to meanwhile
   int depth_ = 0;
   bool unspelled_ = false;  // a completion was found that no tokens spell
 };

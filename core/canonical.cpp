@@ -60,6 +60,54 @@ Id Arena::without_texts(Id e) {
   }
 }
 
+Id Arena::without_values(Id e, std::unordered_map<Id, Id>& known) {
+  if (!json_) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Concat:
+    case Kind::Union:
+    case Kind::And:
+    case Kind::Distinct:
+    case Kind::Item:
+    case Kind::Members:
+    case Kind::Key: break;
+    default: return e;
+  }
+  if (auto it = known.find(e); it != known.end()) return it->second;
+  Id out = e;
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id tail = without_values(n.b, known);
+      const Id head = without_values(n.a, known);
+      if (head != n.a || tail != n.b) out = concat(head, tail);
+      break;
+    }
+    case Kind::Union:
+    case Kind::And: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      bool changed = false;
+      for (Id& m : members) {
+        const Id plain = without_values(m, known);
+        changed = changed || plain != m;
+        m = plain;
+      }
+      if (changed) out = n.kind == Kind::Union ? unite(std::move(members)) : intersect(std::move(members), true);
+      break;
+    }
+    case Kind::Distinct: out = distinct_node(without_values(n.a, known), without_seen(n.b)); break;
+    case Kind::Item: out = n.b == 0 ? e : item_at(n.a, kSomeText, n.min); break;
+    case Kind::Members: {
+      const MemberState& state = json_->members.values[n.a];
+      if (!state.seen.empty()) out = members_node(without_keys(state));
+      break;
+    }
+    case Kind::Key: out = key_without_values(e); break;
+    default: break;
+  }
+  known.emplace(e, out);
+  return out;
+}
+
 Id Arena::canonical(Id e, u32 horizon) {
   Node& n = node(e);
   if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;

@@ -157,6 +157,13 @@ u32 Arena::with_seen(u32 seen, u32 text) {
   return json_->seen.id(std::move(next), hash);
 }
 
+u32 Arena::without_seen(u32 seen) {
+  if (json_->seen.values[seen].texts.empty()) return seen;
+  SeenState plain;
+  plain.some = true;
+  return json_->seen.id(std::move(plain), 1);
+}
+
 Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
   if (!has(body, kHasItem)) return derive(body, byte);
   const Node& n = node(body);

@@ -128,6 +128,7 @@ struct MemberState;
 struct KeyState;
 struct JsonParts;
 struct MemberFacts;
+struct MembersDue;
 struct Lexer;
 struct LexState;
 struct LexStep;
@@ -197,6 +198,9 @@ class Arena {
   // e with the texts of keys and items being read forgotten. Whether one is repeated is then unknown: what depends on
   // it has the flag kUnknownText.
   Id without_texts(Id e);
+  // The same, and without what other keys and items were written before, anywhere in e: what completes the result
+  // completes e. `known` keeps what was found.
+  Id without_values(Id e, std::unordered_map<Id, Id>& known);
   // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
   // cap_hit() and yields kEmpty, and then nothing that was found counts.
   Id cap_groups(Id e, u32 most);
@@ -330,7 +334,8 @@ class Arena {
   Id derive_escaped(Id e, u8 byte);
   bool live_escaped(Id e, u32 at, Escapes mode);
   Id members_node(MemberState state);
-  u32 shortest_members(const MemberState& state, u32 written) const;
+  MembersDue members_due(const MemberState& state) const;
+  u32 shortest_members(const MemberState& state, const MembersDue& due, bool writing) const;
   Id key_node(KeyState key);
   Id derive_members(Id e, u8 byte);
   Id derive_key(Id e, u8 byte);
@@ -357,6 +362,9 @@ class Arena {
   u32 with_seen(u32 seen, u32 text);
   bool item_is_dense(Id e) const;
   Id key_without_text(Id e);
+  Id key_without_values(Id e);
+  static MemberState without_keys(MemberState state);
+  u32 without_seen(u32 seen);
   struct Fold;  // see portable.cpp
   bool fold(Id e, Fold& with, Hash& out) const;
   bool fold_node(Id e, Fold& with, Hash& out) const;

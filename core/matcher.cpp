@@ -497,7 +497,8 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
   for (std::size_t i = 0; i < parents.size(); ++i)
     if (parents[i] < -1 || parents[i] >= static_cast<std::int64_t>(i))
       throw Error("matcher-draft", "the parent of token " + std::to_string(i) + " of the draft is " +
-                                       std::to_string(parents[i]) + "; it must be -1 or the number of an earlier token");
+                                       std::to_string(parents[i]) +
+                                       "; it must be -1 or the number of an earlier token");
   auto everything = [&](u32* out) {
     std::fill(out, out + vocabulary.words(), ~u32{0});
     if (const u32 used = vocabulary.size() % 32; used != 0) out[vocabulary.words() - 1] = (u32{1} << used) - 1;
@@ -511,8 +512,8 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
     if (before != kEmpty && draft[i] >= 0 && draft[i] < vocabulary.size()) {
       const u32 token = static_cast<u32>(draft[i]);
       const Id next = states[i + 1] = guide_->advance(*program_, before, token);
-      accepted[i] = next != kEmpty ||
-                    (std::binary_search(stops_.begin(), stops_.end(), token) && program_->accepting(before));
+      accepted[i] =
+          next != kEmpty || (std::binary_search(stops_.begin(), stops_.end(), token) && program_->accepting(before));
     }
     if (states[i + 1] != kEmpty)
       guide_->fill(*program_, states[i + 1], stops_, rows[i + 1]);
@@ -538,7 +539,8 @@ bool Matcher::fill(u32* out) {
 
 bool Matcher::fill(u32* out, std::int64_t budget) {
   check_running("fill_next_token_bitmask");
-  if (budget < 0) throw Error("matcher-budget", "a budget is a number of tokens, 0 or more, not " + std::to_string(budget));
+  if (budget < 0)
+    throw Error("matcher-budget", "a budget is a number of tokens, 0 or more, not " + std::to_string(budget));
   const auto most = static_cast<u32>(std::min<std::int64_t>(budget, kInf - 1));
   return guide_->fill_within(*program_, state_, stops_, most, out);
 }

@@ -70,7 +70,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<MaskBuilder> builder_;
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
-  std::unique_ptr<Costs> costs_;  // made when a budget is first asked for
+  std::unique_ptr<Costs> costs_;       // made when a budget is first asked for
   std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
   std::size_t mask_bytes_ = 0;
   Budget budget_;

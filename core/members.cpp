@@ -181,29 +181,36 @@ Id Arena::members(MemberTable table) {
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }
 
-// Characters that complete the object, at least; `written` (0 or 1) of the members that are due is being written.
-u32 Arena::shortest_members(const MemberState& state, u32 written) const {
+MembersDue Arena::members_due(const MemberState& state) const {
   const MemberTable& table = json_->tables[state.table];
-  u32 due = 0, chars = 0, most = 0;
+  MembersDue due;
   for (std::size_t w = 0; w < table.needed.size(); ++w)
     for (u64 left = table.needed[w] & ~state.gone[w]; left; left &= left - 1) {
       const u32 cost = table.cost[w * 64 + static_cast<u32>(std::countr_zero(left))];
-      ++due;
-      chars = add_sat(chars, cost);
-      most = std::max(most, cost);
+      ++due.count;
+      due.characters = add_sat(due.characters, cost);
+      due.longest = std::max(due.longest, cost);
     }
+  return due;
+}
+
+// Characters that complete the object, at least; of the member that is being written, if one is, nothing is counted.
+u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, bool writing) const {
+  const MemberTable& table = json_->tables[state.table];
   u32 more = state.count < table.min ? table.min - state.count : 0;  // than those that are due
   if (state.pending) more = std::max(more, 1u);
-  more = more > due ? more - due : 0;
-  if (written && due)
-    chars = chars == kInf ? kInf : chars - most;
-  else if (written && more)
+  more = more > due.count ? more - due.count : 0;
+  u32 count = due.count, characters = due.characters;
+  if (writing && count > 0) {
+    --count;
+    if (characters != kInf) characters -= due.longest;
+  } else if (writing && more > 0) {
     --more;
-  if (written && due) --due;
-  due += more;
-  chars = add_sat(chars, mul_sat(more, table.least));
-  const u32 commas = mul_sat(node(table.comma).shortest, state.count == 0 && written == 0 && due > 0 ? due - 1 : due);
-  return add_sat(chars, commas);
+  }
+  characters = add_sat(characters, mul_sat(more, table.least));
+  count += more;
+  const bool begins = state.count == 0 && !writing && count > 0;
+  return add_sat(characters, mul_sat(node(table.comma).shortest, begins ? count - 1 : count));
 }
 
 MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharges) const {
@@ -365,7 +372,7 @@ Id Arena::members_node(MemberState state) {
   d.hash = hash_step(d.hash, hash_state(state, table.hash, json_->texts));
   d.flags = table.flags;
   if (can_end) d.flags |= kNullable;
-  d.shortest = can_end ? 0 : shortest_members(state, 0);
+  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), false);
   d.longest = kInf;
   const u64 key = d.hash.lo;
   d.a = json_->members.id(std::move(state), key);
@@ -430,7 +437,9 @@ Id Arena::key_node(KeyState key) {
   d.flags = table.flags;
   if (key.text != kSomeText) d.flags |= kExactKey;
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
-  d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, 1));
+  std::optional<MembersDue>& due = facts_of(key.members).due;
+  if (!due) due = members_due(state);
+  d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, *due, true));
   d.longest = kInf;
   const u64 hash = h.lo;
   d.a = json_->keys.id(std::move(key), hash);
@@ -594,6 +603,30 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
 Id Arena::key_without_text(Id e) {
   KeyState key = json_->keys.values[node(e).a];
   key.text = kSomeText;
+  return key_node(std::move(key));
+}
+
+MemberState Arena::without_keys(MemberState state) {
+  if (!state.seen.empty()) {
+    state.seen.clear();
+    state.some = true;
+  }
+  return state;
+}
+
+Id Arena::key_without_values(Id e) {
+  const KeyState& whole = json_->keys.values[node(e).a];
+  const MemberState& state = json_->members.values[whole.members];
+  if (state.seen.empty() && whole.text == kSomeText) return e;
+  KeyState key = whole;
+  key.text = kSomeText;
+  if (!state.seen.empty()) {
+    MemberState plain = without_keys(state);
+    const Hash hash = hash_state(plain, json_->tables[plain.table].hash, json_->texts);
+    key.members = json_->members.id(std::move(plain), hash_step(draft(Kind::Members).hash, hash).lo);
+    key.seen_lo = key.seen_hi = 0;
+    if (key.lo == key.hi) key.depth = 0;
+  }
   return key_node(std::move(key));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <unordered_map>
 
 #include "expression.hpp"
@@ -136,11 +137,17 @@ class Texts {
   std::unordered_map<u32, std::string> whole_;
 };
 
+struct MembersDue {  // of a MemberState: members that must come, the characters of these at least, of the longest of
+                     // them
+  u32 count = 0, characters = 0, longest = 0;
+};
+
 struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
   Hash hash;     // of the state; all zero: not computed
   Id start = 0;  // the Key before its opening quote; 0: not made
+  std::optional<MembersDue> due;
 };
 
 struct JsonParts {

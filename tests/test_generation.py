@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import pickle
+import re
 
 import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.errors import CompileError, ModelError
+from guiderail.errors import CompileError, LimitError, ModelError
 from guiderail.frontends.regex import regex
 from guiderail.generation import IncompleteError, generate, generations, stream
 from guiderail.sampling import Sampler, Sampling, probabilities
@@ -151,7 +152,7 @@ def test_an_encoder_spells_forced_text_its_own_way():
 
 def test_running_out_of_tokens():
     with pytest.raises(IncompleteError, match=r"after 2 tokens.*max_tokens") as caught:
-        generate(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2)
+        generate(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2, on_incomplete="error")
     assert caught.value.code == "incomplete" and caught.value.generations[0].text == "aa"
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert generate(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2, on_incomplete="return") == "aa"
@@ -172,7 +173,34 @@ def test_stream_pieces_are_whole_characters_and_make_the_text():
     assert "".join(pieces) == run.text == run.result.text and len(run.text) == 5 and set(run.text) <= {"€", "a"}
     assert run.finish_reason == "complete" and len(run.tokens) >= 5 and model.open == 0
     with pytest.raises(IncompleteError):
-        list(stream(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2))
+        list(stream(Toy(favourite=0), "x", regex("[ab]{30}"), max_tokens=2, on_incomplete="error"))
+
+
+@pytest.mark.parametrize("jump", [True, False])
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_every_text_is_complete_within_max_tokens(jump, temperature):
+    pattern = "(a|b)*hello"
+    for limit in range(2, 9):
+        options = {"max_tokens": limit, "temperature": temperature, "seed": limit, "jump_forward": jump}
+        texts = generate(Toy(favourite=0), ["x", "y"], regex(pattern), **options)
+        assert all(re.fullmatch(pattern, text) for text in texts)
+        run = stream(Toy(favourite=0), "x", regex(pattern), **options)
+        assert "".join(run) == run.text and re.fullmatch(pattern, run.text) and len(run.tokens) <= limit
+    if temperature == 0:
+        assert texts[0] == "a" * 7 + "hello"  # the model's favourite for as long as there is room
+
+
+def test_what_max_tokens_cannot_hold_is_told_at_once():
+    model = Toy(favourite=0)
+    with pytest.raises(LimitError, match=r"prompt 1 needs 30 tokens.*no more than 12") as caught:
+        generate(model, ["x", "y"], [regex("a{12}"), regex("a{30}")], max_tokens=12)
+    assert caught.value.code == "budget-too-small" and model.open == 0
+    with pytest.raises(LimitError, match="no more than 3") as caught:
+        generate(model, "x" * 60, regex("a{30}"))  # the context ends before max_tokens
+    assert caught.value.code == "budget-too-small"
+    with pytest.raises(LimitError) as caught:
+        stream(model, "x", regex("a{30}"), max_tokens=2)
+    assert caught.value.code == "budget-too-small" and model.open == 0
 
 
 def test_a_stream_can_be_closed_early():

@@ -133,7 +133,7 @@ def test_running_out_of_tokens_gives_as_much_of_the_value_as_there_is():
     assert not got.matched and ADA.startswith(got.text)
     assert got.value == {"name": "Ada Lovelace"} == gr.generate(Scribe(ADA), "0", PERSON, **options)
     with pytest.raises(IncompleteError) as caught:
-        gr.generate(Scribe(ADA), "0", PERSON, max_tokens=9)
+        gr.generate(Scribe(ADA), "0", PERSON, max_tokens=9, on_incomplete="error")
     assert caught.value.generations[0].value == {"name": "Ada Lovelace"}
 
 
@@ -219,7 +219,7 @@ def test_a_bare_number_is_finished_by_the_end():
 def test_a_stream_that_runs_out_of_tokens():
     snapshots = list(gr.stream(Scribe(ADA), "0", PERSON, max_tokens=9, on_incomplete="return"))
     assert not snapshots[-1].done and snapshots[-1].value == {"name": "Ada Lovelace"}
-    run = gr.stream(Scribe(ADA), "0", PERSON, max_tokens=9)
+    run = gr.stream(Scribe(ADA), "0", PERSON, max_tokens=9, on_incomplete="error")
     with pytest.raises(IncompleteError):
         list(run)
 

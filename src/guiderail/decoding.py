@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
-from guiderail.errors import ModelError
+from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.models import Model
@@ -136,6 +136,57 @@ class _Row:
     decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
     finish: FinishReason | None = None
     matched: bool = False
+    finishing: bool = False  # only what leaves enough tokens to finish may be written
+
+    @property
+    def left(self) -> int:
+        """Tokens that it may still write."""
+        return self.limit - len(self.tokens)
+
+    def check_budget(self, which: str) -> None:
+        """Raises a LimitError if the text cannot be finished within the limit."""
+        needed = self.matcher.least_tokens(thorough=False)
+        if needed is None or needed > self.limit:
+            needed = self.matcher.least_tokens()
+        way = 'bound the constraint, or pass on_incomplete="error" or "return" to try without a promise'
+        if needed is None:
+            raise LimitError(
+                f"no way to complete the text{which} was found, so that it will be complete within {self.limit} tokens "
+                f"cannot be promised; {way}",
+                code="budget-unknown",
+            )
+        if needed > self.limit:
+            raise LimitError(
+                f"the text{which} needs {needed} tokens, but it may have no more than {self.limit}; raise max_tokens "
+                f"(and shorten the prompt, if the model's context is full), {way}",
+                code="budget-too-small",
+            )
+
+    def fits(self, token: int) -> bool:
+        """Whether the text can be finished in time after a token that the mask allows."""
+        if not self.finishing:
+            return True
+        if not self.matcher.accept_within(token, self.left):
+            return False
+        self.matcher.rollback(1)
+        return True
+
+    def draw(self, logits: NDArray[np.float32], vocab_size: int) -> int:
+        """The next token.
+
+        To draw from what the mask allows and, where that leaves too little to finish, again from what leaves enough,
+        is to draw from what leaves enough: and the mask of that is needed only where it bites.
+
+        Args:
+            logits: masked, shape ``(logits_size,)``; changed.
+        """
+        token = self.sampler(logits)
+        if self.fits(token):
+            return token
+        bitmask = allocate_token_bitmask(1, self.matcher.guide.vocabulary.size)
+        self.matcher.fill_next_token_bitmask(bitmask, 0, self.left)
+        apply_token_bitmask_inplace(logits[None], bitmask, vocab_size=vocab_size)
+        return self.sampler(logits)
 
     def take(self, token: int, vocabulary: Vocabulary) -> str:
         """Appends a token that the mask allows; returns the text that it completes."""
@@ -172,8 +223,14 @@ class Batch:
         sampling: Sampling,
         first_row: int,
         jump_forward: bool,
+        finish: bool = False,
         observer: Observer | None = None,
     ) -> None:
+        """See :func:`guiderail.generate`.
+
+        Args:
+            finish: every text is complete within ``max_tokens``; a LimitError is raised here if one cannot be.
+        """
         self.model, self.jump_forward, self.observer = model, jump_forward, observer
         self.readings = readings
         self.vocabulary = model.vocabulary
@@ -194,6 +251,9 @@ class Batch:
                 )
             row = _Row(guide.matcher(), Sampler(sampling, first_row + i), list(prompt), limit, len(prompt))
             row.check_end()  # a constraint may allow nothing but the empty text
+            row.finishing = finish
+            if finish:
+                row.check_budget(f" of prompt {first_row + i}" if len(prompts) > 1 or first_row else "")
             self.rows.append(row)
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
         self.session = model.new_session(len(self.rows), length)
@@ -229,7 +289,7 @@ class Batch:
         self.constraint_seconds += masked - mark
         pieces = []
         for i in asked:
-            token = rows[i].sampler(logits[i])
+            token = rows[i].draw(logits[i], width)
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
             pieces.append((i, rows[i].take(token, self.vocabulary)))
@@ -242,6 +302,8 @@ class Batch:
         if self.jump_forward:
             for i in active:
                 for token in self.rows[i].matcher.forced_tokens():
+                    if not self.rows[i].fits(token):
+                        break  # there are shorter spellings
                     pieces.append((i, self._force(i, token)))
                     if self.rows[i].finish is not None:
                         break

@@ -7,7 +7,7 @@ about. The loop itself is in :mod:`guiderail.decoding`, what may be asked for in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from guiderail.constraint import Constraint
 from guiderail.decoding import Batch, FinishReason, Generation, IncompleteError
@@ -15,6 +15,7 @@ from guiderail.errors import CompileError, ModelError
 from guiderail.guide import Guide, compile
 from guiderail.models import Model, default_model, load_model
 from guiderail.sampling import Sampling
+from guiderail.streams import OnIncomplete as OnIncomplete
 from guiderail.streams import Snapshot, Stream, ValueStream, check_complete
 from guiderail.targets import Target, resolve
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         system: str | None
         chat: bool
         jump_forward: bool
-        on_incomplete: Literal["error", "return"]
+        on_incomplete: OnIncomplete
 
     class _StreamOptions(_Options, total=False):
         growing_strings: bool
@@ -56,7 +57,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-OnIncomplete = Literal["error", "return"]
 
 DEFAULT_MAX_TOKENS = 256
 
@@ -86,7 +86,7 @@ def stream(
     system: str | None = None,
     chat: bool = True,
     jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "error",
+    on_incomplete: OnIncomplete = "finish",
     growing_strings: bool = True,
 ) -> Stream | ValueStream[Any]:
     """Like :func:`generate` for one prompt, but what is written is shown as it grows.
@@ -115,7 +115,7 @@ def stream(
     Returns:
         A :class:`Stream` of strings or a :class:`ValueStream` of :class:`Snapshot`\\ s, with ``tokens``, ``text``,
         ``finish_reason`` and ``result``. With ``on_incomplete="error"`` it ends by raising IncompleteError if the
-        tokens ran out.
+        tokens ran out; with ``"finish"``, the default, that cannot happen.
     """
     if not isinstance(prompt, str):
         raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
@@ -138,6 +138,7 @@ def stream(
             sampling=sampling,
             first_row=0,
             jump_forward=jump_forward,
+            finish=on_incomplete == "finish",
         )
     except BaseException:
         if owned:
@@ -191,6 +192,7 @@ def generations(
                 sampling=sampling,
                 first_row=start,
                 jump_forward=jump_forward,
+                finish=on_incomplete == "finish",
             )
             for _ in batch.steps():
                 continue
@@ -252,7 +254,7 @@ def generate(
     system: str | None = None,
     chat: bool = True,
     jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "error",
+    on_incomplete: OnIncomplete = "finish",
 ) -> Any:
     """What the model writes: a text under a constraint, a value under a JSON Schema or a Python type.
 
@@ -274,7 +276,8 @@ def generate(
               ``gr.json_schema(schema, ...)``.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …): a value of it is
               returned.
-        max_tokens: the most tokens to write, forced ones included.
+        max_tokens: the most tokens to write, forced ones included. The text is complete by then: see
+            ``on_incomplete``.
         temperature: 0 takes the most likely allowed token, 1 samples as the model says.
         top_p: sample among the most likely tokens that reach this probability together.
         top_k: sample among so many of the most likely tokens.
@@ -284,13 +287,18 @@ def generate(
         jump_forward: write text that the constraint forces as the tokenizer spells it, without asking the model
             token by token. The text of a forced stretch is the same either way; the model reads its usual spelling
             of it.
-        on_incomplete: when tokens run out before the text is one that the constraint allows: raise
-            IncompleteError, or return the text so far (as much of the value as it holds).
+        on_incomplete: what is done about texts that would not be complete after ``max_tokens`` tokens.
+
+            - ``"finish"``: they cannot come about. A token is written only if the tokens that are left suffice to
+              finish after it, and if they do not suffice from the start, a LimitError says so at once.
+            - ``"error"``: the model writes as if there were no limit, and IncompleteError is raised where it is met.
+            - ``"return"``: the same, but the text so far is returned (as much of the value as it holds).
 
     Returns:
         The text or the value, or a list of them for a list of prompts. :func:`generations` gives both.
 
     Raises:
+        LimitError: ``budget-too-small`` or ``budget-unknown``: see ``on_incomplete``.
         IncompleteError: see ``on_incomplete``.
         CompileError: the target is none, or cannot be compiled for the model's vocabulary.
         ReadError: code of the user's own (a validator, ``__post_init__``) refuses the value.
@@ -316,8 +324,8 @@ def generate(
 
 
 def _check(on_incomplete: str, max_tokens: int, chat: bool, system: str | None) -> None:
-    if on_incomplete not in ("error", "return"):
-        raise ModelError(f'on_incomplete is "error" or "return", not {on_incomplete!r}', code="bad-option")
+    if on_incomplete not in ("finish", "error", "return"):
+        raise ModelError(f'on_incomplete is "finish", "error" or "return", not {on_incomplete!r}', code="bad-option")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
         raise ModelError(f"max_tokens must be a whole number from 1, not {max_tokens!r}", code="bad-option")
     if system is not None and not chat:

@@ -24,10 +24,29 @@ class Matcher(_core.Matcher):
     ``accept_token(id) -> bool``
         Reads a token; False, and nothing changes, where the mask had 0. A stop token is accepted where the text may
         end, and terminates the matcher. Raises MatcherError after termination or for an id out of range.
-    ``fill_next_token_bitmask(bitmask, row=0) -> bool``
+    ``fill_next_token_bitmask(bitmask, row=0, budget=None) -> bool``
         Writes row ``row`` of an int32 array of shape ``(batch, >= ceil(vocabulary.size / 32))`` (NumPy, or a CPU
         tensor): bit ``i % 32`` of word ``i // 32`` is 1 if and only if token ``i`` can come next. Words beyond the
         vocabulary become 0. Returns whether any token is forbidden. Raises BitmaskError, MatcherError.
+        With a budget, the number of tokens that are left, a token is allowed only if the text can be completed after it
+        with one less; so whoever draws from these masks, with a budget less by one each time, ends with a complete
+        text. A stop token is not counted: it is allowed where the text may end, whatever the budget. Tokens of which
+        that could not be shown are forbidden, too. Raises LimitError ``budget-too-small`` where the text cannot be
+        completed within the budget, and ``budget-unknown`` where no way to complete it was found.
+    ``least_tokens(thorough=True) -> int | None``
+        How many tokens complete the text, stop tokens not counted: 0 where it may end, None where no way was found.
+        The text can be completed with so many tokens; it is the least number where the states that tokens reach are
+        few, and may else be some tokens more. Not thorough: the first that is found, sooner.
+    ``accept_within(id, budget) -> bool``
+        As ``accept_token``, but False also for a token after which ``budget - 1`` tokens may not suffice to complete
+        the text. Much cheaper than the mask: draw from the mask without a budget, and only where the token is refused
+        draw again from the mask with the budget.
+    ``validate(draft) -> int``
+        How many tokens of a draft could be accepted, one after the other; nothing is accepted.
+    ``fill_draft(draft, bitmask, parents=None, first_row=0) -> list[bool]``
+        All masks that a draft needs, in one call: row ``first_row`` is for now, row ``first_row + 1 + i`` for after
+        ``draft[i]``. In a draft tree, ``parents[i]`` is the place in the draft of the token before token i, -1 for
+        what was accepted so far. Says which tokens can be accepted; rows after others allow everything.
     ``rollback(count)``
         Undoes the last ``count`` accepted tokens (a string accepted by ``accept_string`` counts as one).
     ``reset()``

@@ -11,7 +11,7 @@ __all__ = ["Snapshot", "Stream", "ValueStream", "check_complete"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-OnIncomplete = Literal["error", "return"]
+OnIncomplete = Literal["finish", "error", "return"]
 
 
 class _Run(Generic[Item]):

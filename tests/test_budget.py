@@ -1,0 +1,266 @@
+"""Budgets of tokens: held against all completions on small vocabularies, and by walks on a real one. Drafts."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from core_support import bits_of, byte_vocabulary, mask_of, plain
+from schema_suite import DIALECTS, registry, suite
+
+SMALL = plain(
+    [b"a", b"b", b"ab", b"ba", b"aab", b"c", b"bc", b'"', b"{", b"}", b'{"', b'"}', b":", b'":', b",", b"1", b"11"]
+)
+
+CONSTRAINTS: dict[str, Any] = {
+    "literal": gr.literal("abaabc"),
+    "optional": gr.regex("(ab)?c?"),
+    "counted": gr.regex("[ab]{5,9}"),
+    "unbounded": gr.regex("a+b*c"),
+    "alternatives": gr.regex("aab|(ba){4}|c{2,}ab"),
+    "choice": gr.choice(["ab", "aabc", "bcbcbc", "c"]),
+    "without a token for its shortest text": gr.regex("d|aba{2}b"),
+    "intersection": gr.regex("[abc]{4,}") & gr.regex("(ab|c)*"),
+    "complement": ~gr.regex(".{0,3}") & gr.regex("[ab]*"),
+    "look-ahead": gr.regex("(?!.*bb)[ab]{4,6}(?=c)c"),
+    "recursion": gr.grammar('start: "a" start "b" | "c"'),
+    "lexed": gr.grammar('start: item+\nitem: A "b" | "c" item\nA: "a"+\n%ignore "1"'),
+    "object": gr.json_schema({"type": "object", "properties": {"a": {"const": 1}, "b": {"enum": [1, 11]}},
+                              "required": ["b"], "additionalProperties": False}, layout="compact"),
+    "keys of two kinds": gr.json_schema({"type": "object", "patternProperties": {"^[ab]{1,2}$": {"const": 1}},
+                                         "additionalProperties": False, "minProperties": 2}, layout="compact"),
+}  # fmt: skip
+
+
+def needs(guide: gr.Guide, most: int) -> dict[int, int]:
+    """The fewest tokens that complete each state that ``most`` tokens reach, by looking at all of them."""
+    tokens = range(len(SMALL.stop_token_ids) and SMALL.stop_token_ids[0])
+    start = guide.core.root
+    after: dict[int, list[int]] = {}
+    level = [start]
+    for _ in range(most):
+        reached = []
+        for state in level:
+            if state in after:
+                continue
+            after[state] = [t for t in (guide.core.accept_state(state, token) for token in tokens) if t]
+            reached += after[state]
+        level = reached
+    least = {state: 0 for state in after if guide.core.is_accepting_state(state)}
+    for n in range(1, most + 1):
+        for state, nexts in after.items():
+            if state not in least and any(least.get(t) == n - 1 for t in nexts):
+                least[state] = n
+    return least
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_masks_allow_what_can_be_finished(name: str) -> None:
+    """On constraints so small that the numbers are exact: nothing is missing, nothing is too much."""
+    guide = gr.compile(CONSTRAINTS[name], SMALL, cache=False)
+    least = needs(guide, 14)
+    matcher = guide.matcher()
+    needed = least[guide.core.root]
+    assert matcher.least_tokens() == needed
+    rng = random.Random(name)
+    for budget in range(needed, needed + 4):
+        for _ in range(5):
+            matcher.reset()
+            left = budget
+            while True:
+                mask = np.zeros((1, 1), np.int32)
+                matcher.fill_next_token_bitmask(mask, 0, left)
+                allowed = set(np.flatnonzero(bits_of(mask)).tolist())
+                stop = SMALL.stop_token_ids[0]
+                assert (stop in allowed) == matcher.is_accepting()
+                for token in range(stop):
+                    after = guide.core.accept_state(matcher.state, token)
+                    possible = after != 0 and left > 0 and least.get(after, 99) <= left - 1
+                    assert (token in allowed) == possible, (SMALL.token_bytes(token), left)
+                    twin = matcher.fork()
+                    assert (left > 0 and twin.accept_within(token, left)) == possible
+                    assert twin.history() == matcher.history() + [token] * possible
+                if allowed <= {stop}:
+                    break
+                assert matcher.accept_token(rng.choice(sorted(allowed - {stop})))
+                left -= 1
+            assert matcher.is_accepting()
+
+
+def test_budgets_that_cannot_be_kept() -> None:
+    matcher = gr.compile(gr.regex("a{7}"), SMALL).matcher()
+    mask = np.zeros((1, 1), np.int32)
+    assert matcher.least_tokens() == 7
+    with pytest.raises(gr.LimitError, match="7 tokens") as caught:
+        matcher.fill_next_token_bitmask(mask, 0, 6)
+    assert caught.value.code == "budget-too-small"
+    with pytest.raises(gr.MatcherError) as negative:
+        matcher.fill_next_token_bitmask(mask, 0, -1)
+    assert negative.value.code == "matcher-budget"
+    assert matcher.history() == []
+    unspelled = gr.compile(gr.regex("a*d"), SMALL).matcher()
+    assert unspelled.least_tokens() is None
+    with pytest.raises(gr.LimitError) as unknown:
+        unspelled.fill_next_token_bitmask(mask, 0, 100)
+    assert unknown.value.code == "budget-unknown"
+
+
+def test_a_large_budget_changes_nothing() -> None:
+    for name, constraint in CONSTRAINTS.items():
+        matcher = gr.compile(constraint, SMALL).matcher()
+        mask = np.zeros((1, 1), np.int32)
+        matcher.fill_next_token_bitmask(mask, 0, 10_000)
+        with_budget, without = bits_of(mask), mask_of(matcher)
+        if not any("d" in str(c) for c in [constraint]):
+            assert (with_budget <= without).all()
+        for token in np.flatnonzero(without & ~with_budget):  # only what no tokens finish is missing
+            after = matcher.fork()
+            after.accept_token(int(token))
+            assert after.least_tokens() is None, name
+
+
+def test_special_tokens_cost_one() -> None:
+    vocabulary = gr.Vocabulary(
+        [b"a", b"b", b"<sep>", b"<eos>"], special_tokens={"<sep>": 2, "<eos>": 3}, stop_token_ids=[3]
+    )
+    guide = gr.compile(gr.regex("a{3}") + gr.special_token("<sep>") + gr.regex("b|aa"), vocabulary)
+    matcher = guide.matcher()
+    assert matcher.least_tokens() == 5
+    for token in (0, 0, 0, 2):
+        assert matcher.accept_within(token, 5 - len(matcher.history()))
+    assert not matcher.accept_within(0, 1)
+    assert matcher.accept_within(1, 1)
+
+
+def test_ends_in_sight_with_bytes_as_tokens() -> None:
+    """The stack of what is open counts, however deep."""
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    guide = gr.compile(gr.json_schema(schema, layout="compact"), byte_vocabulary())
+    matcher = guide.matcher()
+    for left in range(40, 20, -1):
+        assert matcher.accept_within(ord("["), left)
+    assert matcher.least_tokens() == 20
+    assert not matcher.accept_within(ord("["), 20)
+    assert matcher.accept_within(ord("]"), 20)
+
+
+# -- drafts --------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_masks_of_a_draft_are_those_of_its_states(name: str) -> None:
+    """Each row of a draft tree is the mask of a matcher that read the tokens on the way to it; the matcher stays."""
+    rng = random.Random(name)
+    stop = SMALL.stop_token_ids[0]
+    for _ in range(20):
+        matcher = gr.compile(CONSTRAINTS[name], SMALL).matcher()
+        for _ in range(rng.randrange(3)):
+            allowed = [t for t in np.flatnonzero(mask_of(matcher)).tolist() if t != stop]
+            if allowed:
+                matcher.accept_token(rng.choice(allowed))
+        before = matcher.history()
+        states: list[gr.Matcher | None] = [matcher.fork()]
+        draft: list[int] = []
+        parents: list[int] = []
+        for i in range(12):
+            parent = rng.randrange(-1, i)
+            known = states[parent + 1]
+            allowed = [] if known is None else np.flatnonzero(mask_of(known)).tolist()
+            token = rng.choice(allowed) if allowed and rng.random() < 0.8 else rng.randrange(SMALL.size)
+            after = None if known is None else known.fork()
+            accepted = after is not None and after.accept_token(token)
+            draft.append(token)
+            parents.append(parent)
+            states.append(after if after is not None and accepted and not after.is_terminated() else None)
+        bitmask = np.full((14, 1), 7, np.int32)
+        took = matcher.fill_draft(draft, bitmask, parents, first_row=1)
+        assert (bitmask[0] == 7).all() and matcher.history() == before
+        for i, state in enumerate(states):
+            row = bits_of(bitmask, i + 1)
+            assert (row == mask_of(state)).all() if state is not None else row[: SMALL.size].all()
+        for i, token in enumerate(draft):
+            known = states[parents[i] + 1]
+            assert took[i] == (known is not None and known.fork().accept_token(token))
+        line = matcher.fork()
+        count = 0
+        while count < len(draft) and not line.is_terminated() and line.accept_token(draft[count]):
+            count += 1
+        assert matcher.validate(draft) == count
+        assert matcher.fill_draft(draft, bitmask) == [i < count for i in range(len(draft))]
+
+
+def test_drafts_that_are_none() -> None:
+    matcher = gr.compile(gr.regex("a+"), SMALL).matcher()
+    bitmask = np.zeros((3, 1), np.int32)
+    for parents in ([0, 0], [-1, 1], [-2, -1], [-1]):
+        with pytest.raises(gr.MatcherError) as caught:
+            matcher.fill_draft([0, 0], bitmask, parents)
+        assert caught.value.code == "matcher-draft"
+    with pytest.raises(gr.BitmaskError):
+        matcher.fill_draft([0, 0, 0], bitmask)
+    assert matcher.validate([0, 999, 0]) == 1 and matcher.validate([-1]) == 0 and matcher.history() == []
+
+
+# -- many schemas, a real vocabulary -------------------------------------------------------------------------------
+def schemas() -> list[tuple[str, str, Any]]:
+    """Draft, name and schema of the official suite, optional parts left out, in an order of no meaning."""
+    found = [
+        (draft, f"{draft} {file}: {case['description']}", case["schema"])
+        for draft in DIALECTS
+        for file, cases in suite(draft)["files"].items()
+        if not file.startswith("optional")
+        for case in cases
+    ]
+    random.Random(1).shuffle(found)
+    return found
+
+
+def walk(guide: gr.Guide, budget: int, rng: random.Random, bitmask: np.ndarray) -> bytes:
+    """Tokens drawn from masks within a budget; the text is complete at the end."""
+    vocabulary, matcher, read = guide.vocabulary, guide.matcher(), b""
+    for left in range(budget, -1, -1):
+        if matcher.is_complete() or left == 0:
+            break
+        matcher.fill_next_token_bitmask(bitmask, 0, left)
+        token = int(rng.choice(np.flatnonzero(bits_of(bitmask)).tolist()))
+        assert matcher.accept_token(token)
+        if matcher.is_terminated():
+            return read
+        read += vocabulary.token_bytes(token)
+    assert matcher.is_accepting(), (budget, read)
+    return read
+
+
+def test_every_output_is_complete_and_valid(smollm2: gr.Vocabulary) -> None:
+    """200 schemas, budgets from the least upward: every text ends in time and is allowed."""
+    jsonschema = pytest.importorskip("jsonschema")
+    validators = {
+        "draft2020-12": jsonschema.Draft202012Validator,
+        "draft2019-09": jsonschema.Draft201909Validator,
+        "draft7": jsonschema.Draft7Validator,
+        "draft6": jsonschema.Draft6Validator,
+        "draft4": jsonschema.Draft4Validator,
+    }
+    bitmask = gr.allocate_token_bitmask(1, smollm2.size)
+    done = 0
+    for draft, name, schema in schemas():
+        told = isinstance(schema, dict) and "$schema" in schema
+        try:
+            constraint = gr.json_schema(schema, dialect=None if told else DIALECTS[draft], registry=registry(draft))
+            guide = gr.compile(constraint, smollm2, cache=False)
+        except gr.GuiderailError:
+            continue  # refused, or no value is valid: see test_schema_suite.py
+        least = guide.matcher().least_tokens()
+        assert least is not None, name
+        for budget in (least, least + 3, 2 * least + 10):
+            text = walk(guide, budget, random.Random(f"{name} {budget}"), bitmask).decode()
+            assert constraint.matches(text), (name, budget, text)
+            if not told:
+                assert validators[draft](schema, registry=registry(draft)).is_valid(json.loads(text)), (name, text)
+        done += 1
+        if done == 200:
+            break
+    assert done == 200
