@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,6 +112,10 @@ def test_generate_writes_the_text_alone_when_piped():
 @needs_demo
 def test_generate_that_runs_out_of_tokens_says_so():
     done = run("generate", "--regex", "[ab]+c", "--prompt", "x", "--max-tokens", "3")
+    assert done.returncode == 0 and re.fullmatch("[ab]+c\n", done.stdout)  # complete in time
+    done = run("generate", "--regex", "[ab]{40}c", "--prompt", "x", "--max-tokens", "3")
+    assert done.returncode == 2 and "budget-too-small" in done.stderr and not done.stdout
+    done = run("generate", "--regex", "[ab]+c", "--prompt", "x", "--max-tokens", "3", "--no-finish")
     assert done.returncode == 2 and "--max-tokens" in done.stderr and "incomplete" in done.stderr
     assert set(done.stdout.strip()) <= set("ab")
 

@@ -72,6 +72,14 @@ def generate_command(
             metavar="N", help="The most tokens to write; by default 256, 1024 for --schema, --type, --xsd and --tools."
         ),
     ] = None,
+    finish: Annotated[
+        bool,
+        typer.Option(
+            "--finish/--no-finish",
+            help="Complete the text within --max-tokens, or say at once that they are too few; or let the model write "
+            "on, and fail where they run out.",
+        ),
+    ] = True,
     temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
@@ -143,7 +151,7 @@ def generate_command(
         seed=seed,
         system=system,
         chat=chat,
-        on_incomplete="return",
+        on_incomplete="finish" if finish else "return",
     ) as run:
         show.note("reading the prompt …")
         started = time.perf_counter()

@@ -402,6 +402,7 @@ def record(
 
     Raises:
         IncompleteError: with ``on_incomplete="error"``, if the tokens run out.
+        LimitError: with ``on_incomplete="finish"``, if ``max_tokens`` are too few; see :func:`guiderail.generate`.
     """
     from guiderail import generation
     from guiderail.decoding import Batch
@@ -425,6 +426,7 @@ def record(
             sampling=sampling,
             first_row=0,
             jump_forward=jump_forward,
+            finish=on_incomplete == "finish",
             observer=recorder,
         )
         for _ in batch.steps():
