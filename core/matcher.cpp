@@ -42,9 +42,8 @@ void Program::keep(std::shared_ptr<const MaskEntry> mask) {
 }
 
 void Program::note_size() {
-  const std::size_t bytes =
-      arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ + masks_.capacity() * sizeof(masks_[0]) +
-      (costs_ ? costs_->memory() : 0);
+  const std::size_t bytes = arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ +
+                            masks_.capacity() * sizeof(masks_[0]) + (costs_ ? costs_->memory() : 0);
   bytes_.store(bytes, std::memory_order_relaxed);
   if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
 }
