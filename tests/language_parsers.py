@@ -76,6 +76,7 @@ READERS: dict[str, Callable[[str], Any]] = {
     "c": read_c,
     "regex": re.compile,
     "markdown_table": read_table,
+    "python": ast.parse,
 }
 
 

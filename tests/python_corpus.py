@@ -24,31 +24,16 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
-from guiderail import _core
+from guiderail import _core, grammars
 from guiderail.errors import GuiderailError
-from guiderail.frontends.grammar.syntax import Indentation
 
 EXCEPTIONS = Path(__file__).parent / "data" / "python_grammar_exceptions.json"
-INDENTATION = Indentation(
-    newline="_NEWLINE",
-    indent="_INDENT",
-    dedent="_DEDENT",
-    opening=("LPAR", "LSQB", "LBRACE"),
-    closing=("RPAR", "RSQB", "RBRACE"),
-    strict_tabs=True,
-    final_newline=True,
-    initial_newline=True,
-)
 
 
 def python_program(fuel: int = 200_000) -> _core.Program:
     """The grammar of the package, lowered; ``fuel`` bounds each search for a completion."""
-    from guiderail.frontends import grammar
-
-    text = (Path(grammar.__file__).parent / "library" / "python.lark").read_text(encoding="utf-8")
-    constraint = gr.grammar(text, syntax="lark", indenter=INDENTATION)
     builder = _core.Builder(fuel=fuel)
-    return builder.finish(constraint._lower(builder))
+    return builder.finish(grammars.python()._lower(builder))
 
 
 def parses(text: str) -> bool:

@@ -17,9 +17,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import _core, disk_cache
 from guiderail.frontends.grammar import constraint as module
+from guiderail.frontends.grammar import library
 from guiderail.frontends.grammar.constraint import GrammarConstraint
 from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
-from python_corpus import INDENTATION
 
 LARK = """
 start: statement+
@@ -139,10 +139,11 @@ def test_masks_are_equal(cache: Path, name: str) -> None:
 
 
 def test_the_large_grammar_of_python(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (Path(module.__file__).parent / "library" / "python.lark").read_text(encoding="utf-8")
-    program(gr.grammar(text, "lark", indenter=INDENTATION))
+    python = library.READY["python"]
+    text = library.grammar_text("python")
+    program(gr.grammar(text, "lark", indenter=python.indentation))
     monkeypatch.setattr(GrammarConstraint, "_read", lambda self: pytest.fail("it was read again"))
-    again = program(gr.grammar(text, "lark", indenter=INDENTATION))
+    again = program(gr.grammar(text, "lark", indenter=python.indentation))
     state = again.root
     for byte in b"def f(a, *b):\n    return [x for x in a]\n":
         state = again.derivative(state, bytes([byte]))

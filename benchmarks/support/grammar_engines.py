@@ -80,27 +80,15 @@ class GuiderailGrammars(Guiderail):
 
 def python_text() -> str:
     """The grammar of Python 3.11 that comes with the package, in Lark's notation."""
-    from guiderail.frontends.grammar import library
+    from guiderail.frontends.grammar.library import grammar_text
 
-    return (Path(library.__file__).parent / "python.lark").read_text(encoding="utf-8")
+    return grammar_text("python")
 
 
 def python_grammar() -> Any:
-    """The grammar of Python 3.11 as a constraint."""
-    import guiderail as gr
-    from guiderail.frontends.grammar.syntax import Indentation
+    from guiderail import grammars
 
-    lines = Indentation(
-        newline="_NEWLINE",
-        indent="_INDENT",
-        dedent="_DEDENT",
-        opening=("LPAR", "LSQB", "LBRACE"),
-        closing=("RPAR", "RSQB", "RBRACE"),
-        strict_tabs=True,
-        final_newline=True,
-        initial_newline=True,
-    )
-    return gr.grammar(python_text(), syntax="lark", indenter=lines)
+    return grammars.python()
 
 
 def sql_grammar() -> Any:

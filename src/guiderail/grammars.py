@@ -1,4 +1,4 @@
-"""Ready grammars: JSON, SQL, XML, GraphQL, a part of C, CSV, arithmetic, regular expressions, Markdown tables.
+"""Ready grammars: JSON, SQL, Python, XML, GraphQL, a part of C, CSV, arithmetic, regular expressions, Markdown tables.
 
     >>> from guiderail import grammars
     >>> grammars.sql(statements=["select"]).matches("SELECT name FROM people WHERE age > 30")
@@ -15,8 +15,21 @@ from typing import Any
 
 from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.library import READY, grammar_text
+from guiderail.frontends.grammar.syntax import Indentation
 
-__all__ = ["arithmetic", "c", "csv", "graphql", "json", "markdown_table", "ready_grammar", "regex", "sql", "xml"]
+__all__ = [
+    "arithmetic",
+    "c",
+    "csv",
+    "graphql",
+    "json",
+    "markdown_table",
+    "python",
+    "ready_grammar",
+    "regex",
+    "sql",
+    "xml",
+]
 
 
 def ready_grammar(name: str, **options: Any) -> GrammarConstraint:
@@ -26,12 +39,13 @@ def ready_grammar(name: str, **options: Any) -> GrammarConstraint:
         CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
     """
     text = grammar_text(name, **options)
-    return _read(text, READY[name.replace("-", "_").lower()].syntax)
+    ready = READY[name.replace("-", "_").lower()]
+    return _read(text, ready.syntax, ready.indentation)
 
 
 @lru_cache(maxsize=32)
-def _read(text: str, syntax: str) -> GrammarConstraint:
-    return grammar(text, syntax)
+def _read(text: str, syntax: str, indentation: Indentation | None) -> GrammarConstraint:
+    return grammar(text, syntax, indenter=indentation)
 
 
 def json(*, max_depth: int | None = None) -> GrammarConstraint:
@@ -51,6 +65,11 @@ def sql(*, statements: Iterable[str] | None = None) -> GrammarConstraint:
             ``drop``; None: all of them. ``["select"]`` is for queries only.
     """
     return ready_grammar("sql", statements=statements)
+
+
+def python() -> GrammarConstraint:
+    """A module of Python 3.11: what ``ast.parse`` takes, its indentation included."""
+    return ready_grammar("python")
 
 
 def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | None = None) -> GrammarConstraint:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guiderail.errors import CompileError
+from guiderail.frontends.grammar.syntax import Indentation
 
 __all__ = ["READY", "ReadyGrammar", "grammar_text", "whole_words"]
 
@@ -33,6 +34,7 @@ class ReadyGrammar:
         options: names and meanings of its options.
         words: whether keywords are whole words (:func:`whole_words`).
         change: applies options to the text.
+        indentation: what makes INDENT and DEDENT of line breaks, where the language has them.
     """
 
     file: str
@@ -41,6 +43,7 @@ class ReadyGrammar:
     options: dict[str, str]
     words: bool = False
     change: Callable[..., str] | None = None
+    indentation: Indentation | None = None
 
     @property
     def syntax(self) -> str:
@@ -219,6 +222,16 @@ def _whole(option: str, value: int, least: int, most: int) -> None:
         raise CompileError(f"{option} is a whole number from {least} to {most}, not {value!r}", code="bad-option")
 
 
+_PYTHON_LINES = Indentation(
+    newline="_NEWLINE",
+    indent="_INDENT",
+    dedent="_DEDENT",
+    opening=("LPAR", "LSQB", "LBRACE"),
+    closing=("RPAR", "RSQB", "RBRACE"),
+    strict_tabs=True,
+    final_newline=True,
+    initial_newline=True,
+)
 READY: dict[str, ReadyGrammar] = {
     "json": ReadyGrammar(
         "json.lark", "JSON", "any JSON value, as RFC 8259 has it",
@@ -233,6 +246,9 @@ READY: dict[str, ReadyGrammar] = {
         "sql.lark", "SQL", "one statement of SQLite",
         {"statements": "some of select, insert, update, delete, create_table, create_index, drop"},
         words=True, change=_sql,
+    ),
+    "python": ReadyGrammar(
+        "python.lark", "Python", "a module of Python 3.11, indentation included", {}, indentation=_PYTHON_LINES,
     ),
     "xml": ReadyGrammar(
         "xml.lark", "XML", "a document of XML 1.0; well-formed where its elements are listed",
