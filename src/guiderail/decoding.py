@@ -1,8 +1,9 @@
 """The loop that decodes: some prompts in lockstep on one session of a model, each under its guide.
 
 A step of a row is: tokens that are forced (no model needed), one forward pass over what the model has not seen yet,
-the mask on its logits, one token drawn. All masks of a step are filled in one native call. A row ends by itself the
-moment nothing but a stop token could follow: the model is not asked to say so.
+the mask on its logits, one token drawn. The masks of a step are filled by native threads while the model computes
+(Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment nothing but a stop token could follow: the model
+is not asked to say so.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from guiderail import _core
 from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
@@ -50,8 +52,9 @@ class Generation(_Readable):
         matched: whether the text is allowed by the constraint as it stands. Only ``"length"`` can leave it False.
         prompt_tokens: tokens of the prompt.
         forced_tokens: how many tokens were written without asking the model.
-        seconds: wall time, from the first forward pass; of all rows of the batch.
-        constraint_seconds: the part of it spent on masks, sampling excluded; of all rows of the batch.
+        seconds: wall time, from the first forced token or forward pass; of all rows of the batch.
+        constraint_seconds: the part of it spent on forced tokens and on masks, sampling excluded, of all rows of the
+            batch. A mask that is filled while the model computes counts only for as long as it is waited for.
     """
 
     text: str
@@ -137,6 +140,10 @@ class _Row:
     finish: FinishReason | None = None
     matched: bool = False
     finishing: bool = False  # only what leaves enough tokens to finish may be written
+    has_symbols: bool = field(init=False)  # the constraint names special tokens
+
+    def __post_init__(self) -> None:
+        self.has_symbols = bool(self.matcher.program.symbols())
 
     @property
     def left(self) -> int:
@@ -161,6 +168,14 @@ class _Row:
                 f"(and shorten the prompt, if the model's context is full), {way}",
                 code="budget-too-small",
             )
+
+    def may_be_forced(self) -> bool:
+        """Whether only one token may be allowed next. This must not depend on which masks are known already:
+        a row is to be fed in the same portions whenever it is repeated.
+        """
+        if self.matcher.forced_bytes(1):
+            return True
+        return self.has_symbols and not self.matcher.program.first_bytes(self.matcher.state)
 
     def fits(self, token: int) -> bool:
         """Whether the text can be finished in time after a token that the mask allows."""
@@ -270,23 +285,29 @@ class Batch:
 
     def _step(self, active: list[int]) -> Iterator[tuple[int, str]]:
         started = time.perf_counter()
-        pieces = self._forced(active)
-        self.constraint_seconds += time.perf_counter() - started
+        pieces, unfilled = self._forced(active)
+        spent = time.perf_counter() - started
+        self.seconds += spent
+        self.constraint_seconds += spent
         yield from pieces
-        started = time.perf_counter()
         asked = [i for i in active if self.rows[i].finish is None]
         if not asked:
             return
+        started = time.perf_counter()
         rows = self.rows
-        logits = self.session.feed([row.pending if row.finish is None else [] for row in rows])
-        for i in asked:
-            rows[i].pending = []
-        mark = time.perf_counter()
+        filling = _core.Filling([rows[i].matcher for i in unfilled], self.bitmask, unfilled)
+        begun = time.perf_counter()
+        try:
+            logits = self.session.feed([row.pending if row.finish is None else [] for row in rows])
+            for i in asked:
+                rows[i].pending = []
+            mark = time.perf_counter()
+        finally:  # nobody else may touch the matchers before; an error of a mask comes first, as it began first
+            filling.wait()
         width = min(self.vocabulary.size, logits.shape[1])
         seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
         apply_token_bitmask_inplace(logits, self.bitmask, indices=asked, vocab_size=width)
-        masked = time.perf_counter()
-        self.constraint_seconds += masked - mark
+        self.constraint_seconds += time.perf_counter() - mark + (begun - started)
         pieces = []
         for i in asked:
             token = rows[i].draw(logits[i], width)
@@ -296,8 +317,12 @@ class Batch:
         self.seconds += time.perf_counter() - started
         yield from pieces
 
-    def _forced(self, active: list[int]) -> list[tuple[int, str]]:
-        """Writes what must come next, and leaves the masks of the rows where there is a choice."""
+    def _forced(self, active: list[int]) -> tuple[list[tuple[int, str]], list[int]]:
+        """Writes what must come next.
+
+        Returns:
+            The pieces of text, and the rows that wait for the model and have no mask yet.
+        """
         pieces = []
         if self.jump_forward:
             for i in active:
@@ -307,11 +332,17 @@ class Batch:
                     pieces.append((i, self._force(i, token)))
                     if self.rows[i].finish is not None:
                         break
+        unfilled: list[int] = []
         waiting = [i for i in active if self.rows[i].finish is None]
         while waiting:
-            fill_next_token_bitmasks([self.rows[i].matcher for i in waiting], self.bitmask, waiting)
-            single = []
+            narrow: list[int] = []
             for i in waiting:
+                (narrow if self.rows[i].may_be_forced() else unfilled).append(i)
+            if not narrow:
+                break
+            fill_next_token_bitmasks([self.rows[i].matcher for i in narrow], self.bitmask, narrow)
+            single = []
+            for i in narrow:
                 words = self.bitmask[i]
                 (filled,) = np.nonzero(words)
                 if len(filled) != 1:
@@ -322,7 +353,7 @@ class Batch:
                     pieces.append((i, self._force(i, token)))
                     single.append(i)
             waiting = [i for i in single if self.rows[i].finish is None]
-        return pieces
+        return pieces, unfilled
 
     def _force(self, i: int, token: int) -> str:
         self.rows[i].forced += 1
@@ -340,6 +371,6 @@ class Batch:
             row.matched,
             row.prompt_tokens,
             row.forced,
-            self.seconds + self.constraint_seconds,
+            self.seconds,
             self.constraint_seconds,
         )
