@@ -135,7 +135,7 @@ class MaskBuilder {
   void note_endings(Piece& piece);
   std::shared_ptr<Piece> piece_of(const Arena::Lexeme& lexeme);
   std::shared_ptr<Piece> piece_at(Id state, u32 node);
-  std::shared_ptr<Piece> piece_below(Group& group, Id state);
+  std::shared_ptr<Piece> piece_below(Id state, u32 node);
   std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
   void take(const Piece& piece);
   void put_piece(const std::shared_ptr<Piece>& piece, const Arena::Place& place, Id after);
@@ -200,7 +200,7 @@ class MaskBuilder {
   std::size_t sum_depth_ = 0;
   std::vector<std::shared_ptr<const Words>> dense_;
   std::unordered_map<Id, std::shared_ptr<Piece>> pieces_;
-  std::unordered_map<u64, std::shared_ptr<Piece>> parts_;  // by node and state
+  std::unordered_map<u64, std::shared_ptr<Piece>> parts_, below_;  // by node and state: with the node, below it
   std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
   std::size_t piece_bytes_ = 0;
   struct KnownKey {

@@ -11,6 +11,7 @@
 // are closed with the place itself. In the same way a whole mask is made for a place cut short (Arena::canonical), and
 // settle() closes what that left open.
 #include <algorithm>
+#include <bit>
 #include <deque>
 
 #include "mask.hpp"
@@ -43,7 +44,6 @@ struct MaskBuilder::Group {
   std::vector<int> whole;  // tokens that end with it
   std::vector<Begin> begins;
   std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
-  std::unordered_map<u64, std::shared_ptr<Piece>> next;  // what is below these
 };
 
 struct MaskBuilder::Piece {
@@ -70,11 +70,32 @@ struct OpenGroups {
 // A mask, or a part of one, being put together.
 struct MaskBuilder::Sum {
   Words words;
+  u64 touched = 0;  // words, in 64 blocks
+  u32 block = 0;    // 2^block words are one
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
   std::vector<OpenGroup> groups;
   std::vector<Arena::LexemeEnd> path;  // behind which lexemes it is put together now
   bool exact = false;                  // no place is cut short
+  explicit Sum(std::size_t size) : words(size, 0) {
+    while (size > std::size_t{64} << block) ++block;
+  }
+  void add(u32 word, u32 bits) {
+    words[word] |= bits;
+    touched |= u64{1} << (word >> block);
+  }
+  // All words that are not 0; none is left.
+  void move_to(std::vector<std::pair<u32, u32>>& out) {
+    for (; touched; touched &= touched - 1) {
+      const std::size_t begin = static_cast<std::size_t>(std::countr_zero(touched)) << block;
+      const std::size_t end = std::min(begin + (std::size_t{1} << block), words.size());
+      for (std::size_t i = begin; i < end; ++i) {
+        if (!words[i]) continue;
+        out.push_back({static_cast<u32>(i), words[i]});
+        words[i] = 0;
+      }
+    }
+  }
 };
 
 // What a group allows at a place, as far as that is known when the place is cut behind its next part.
@@ -384,6 +405,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(const Arena::Lexeme& l
   if (piece_bytes_ > kMostPieces) {
     pieces_.clear();
     parts_.clear();
+    below_.clear();
     bases_.clear();
     piece_bytes_ = 0;
   }
@@ -393,12 +415,12 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(const Arena::Lexeme& l
   return pieces_[open] = end_piece();
 }
 
-// What tokens go on with behind the end of a lexeme, below the heavy nodes.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Group& group, Id state) {
-  auto& known = group.next[state];
+// What tokens go on with below a node, where a lexeme ended there.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
+  auto& known = below_[u64{node} << 32 | state];
   if (known) return known;
   begin_piece(true);
-  for (u32 node : group.heavy) visit(state, node);
+  visit(state, node);
   return known = end_piece();
 }
 
@@ -488,9 +510,10 @@ void MaskBuilder::take(const Piece& piece) {
   if (piece.dense) {
     const u32* from = piece.dense->data();
     for (std::size_t i = 0; i < to_->words.size(); ++i) to_->words[i] |= from[i];
+    to_->touched = ~u64{0};
     dense_.push_back(piece.dense);
   } else {
-    for (auto [word, bits] : piece.words) to_->words[word] |= bits;
+    for (auto [word, bits] : piece.words) to_->add(word, bits);
   }
   to_->open_nodes.insert(to_->open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
   to_->open_tokens.insert(to_->open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
@@ -509,10 +532,10 @@ void MaskBuilder::put_group(const std::shared_ptr<Piece>& piece, Group& group, A
     case Arena::Behind::Unknown: to_->groups.push_back({to_->path, piece, &group}); return;
     case Arena::Behind::Something: break;
   }
-  for (int t : group.whole) to_->words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (int t : group.whole) to_->add(static_cast<u32>(t) >> 5, 1u << (t & 31));
   if (group.begins.empty() && group.heavy.empty()) return;
   const std::shared_ptr<const Known> known = known_behind(group, start, place, after);
-  for (auto [word, bits] : known->words) to_->words[word] |= bits;
+  for (auto [word, bits] : known->words) to_->add(word, bits);
   to_->open_nodes.insert(to_->open_nodes.end(), known->open_nodes.begin(), known->open_nodes.end());
   to_->open_tokens.insert(to_->open_tokens.end(), known->open_tokens.begin(), known->open_tokens.end());
   if (known->groups.empty()) return;
@@ -560,10 +583,13 @@ std::shared_ptr<const MaskBuilder::Known> MaskBuilder::known_behind(Group& group
     known_.clear();
     known_size_ = 0;
   }
-  if (sums_.size() <= sum_depth_) sums_.push_back(std::make_unique<Sum>());
+  if (sums_.size() <= sum_depth_) sums_.push_back(std::make_unique<Sum>(vocabulary_.words()));
   Sum* before = to_;
   to_ = sums_[sum_depth_++].get();
-  to_->words.assign(vocabulary_.words(), 0);
+  if (to_->touched) {  // an error left it so
+    to_->words.assign(to_->words.size(), 0);
+    to_->touched = 0;
+  }
   to_->open_nodes.clear();
   to_->open_tokens.clear();
   to_->groups.clear();
@@ -573,8 +599,7 @@ std::shared_ptr<const MaskBuilder::Known> MaskBuilder::known_behind(Group& group
   put_behind(group, arena_.open_lexeme({group.end.fence, group.end.lexer, start, 0}), near, after);
   if (ends) put_behind(group, after, near, kEpsilon);  // no lexeme: no fence holds there
   auto made = std::make_shared<Known>();
-  for (std::size_t i = 0; i < to_->words.size(); ++i)
-    if (to_->words[i]) made->words.push_back({static_cast<u32>(i), to_->words[i]});
+  to_->move_to(made->words);
   made->open_nodes = to_->open_nodes;
   made->open_tokens = to_->open_tokens;
   made->groups = std::move(to_->groups);
@@ -589,7 +614,10 @@ std::shared_ptr<const MaskBuilder::Known> MaskBuilder::known_behind(Group& group
 }
 
 void MaskBuilder::put_behind(Group& group, Id state, const Arena::Place& place, Id after) {
-  if (!group.heavy.empty()) put_piece(piece_below(group, state), place, after);
+  for (u32 node : group.heavy) {
+    const std::shared_ptr<Piece> piece = piece_below(state, node);
+    put_piece(piece, place, after);
+  }
   if (group.begins.empty()) return;
   const u32* row = arena_.ensure_row(state);
   for (Begin& begin : group.begins) {
@@ -637,8 +665,7 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
 
 std::shared_ptr<const MaskEntry> MaskBuilder::build_lexed(const std::vector<std::pair<Id, Id>>& parts,
                                                           std::vector<Id> rest, bool exact) {
-  Sum sum;
-  sum.words.assign(vocabulary_.words(), 0);
+  Sum sum(vocabulary_.words());
   sum.exact = exact;
   to_ = &sum;
   sum_depth_ = 0;
@@ -688,11 +715,8 @@ std::shared_ptr<const Words> MaskBuilder::common_base() {
 
 // The mask of a state from that of its canonical form: what that left open.
 std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
-  Sum sum;
-  if (shared.base)
-    sum.words = *shared.base;
-  else
-    sum.words.assign(vocabulary_.words(), 0);
+  Sum sum(vocabulary_.words());
+  if (shared.base) sum.words = *shared.base;
   for (auto [word, value] : shared.diff) sum.words[word] = value;
   sum.open_nodes = shared.open_nodes;
   sum.open_tokens = shared.open_tokens;
