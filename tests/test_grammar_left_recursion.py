@@ -14,7 +14,6 @@ import guiderail as gr
 from core_support import mask_of, plain
 from grammar_support import as_gbnf, as_grammar, random_rules, recognises, texts
 from guiderail.frontends.grammar.analysis import ConstraintFacts, components, left_names, nullable_by, nullable_rules
-from guiderail.frontends.grammar.build import Fold
 from guiderail.frontends.grammar.prepare import prepare
 from guiderail.frontends.grammar.syntax import Expression
 
@@ -26,7 +25,7 @@ def gbnf(text: str, start: str = "A") -> gr.GrammarConstraint:
 
 
 def begins_with_itself(rules: dict[str, Expression]) -> list[list[str]]:
-    nullable = Fold(nullable_by(nullable_rules(rules, ConstraintFacts()), ConstraintFacts()))
+    nullable = nullable_by(nullable_rules(rules, ConstraintFacts()), ConstraintFacts())
     left = {name: left_names(body, nullable) for name, body in rules.items()}
     return [c for c in components(left) if len(c) > 1 or c[0] in left[c[0]]]
 

@@ -27,10 +27,11 @@ from guiderail.constraint import Choice as TextChoice
 from guiderail.constraint import Repetition as RepeatedConstraint
 from guiderail.constraint import Sequence as ConstraintSequence
 from guiderail.errors import CompileError, LimitError, PatternError
-from guiderail.frontends.grammar.build import NEVER, TRAP, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.build import NEVER, TRAP, Fold, choice, leaves, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
     Characters,
     Choice,
+    Embedded,
     Expression,
     Grammar,
     Name,
@@ -41,6 +42,7 @@ from guiderail.frontends.grammar.syntax import (
 
 __all__ = [
     "ConstraintFacts",
+    "Decision",
     "check_names",
     "components",
     "left_names",
@@ -54,6 +56,9 @@ __all__ = [
 
 Rules = dict[str, Expression]
 
+_NESTED = 100
+"""Parts within parts that are gone through by recursion of the interpreter."""
+
 
 def check_names(grammar: Grammar) -> None:
     """Refuses names that are neither a rule nor a terminal.
@@ -64,6 +69,8 @@ def check_names(grammar: Grammar) -> None:
     terminals = {t.name for t in grammar.lexer.terminals} if grammar.lexer else set()
     known = grammar.rules.keys() | terminals
     for rule in grammar.rules.values():
+        if leaves(rule.body)[0] <= known:
+            continue
         for name in names(rule.body):
             if name.name not in known:
                 raise PatternError(
@@ -152,12 +159,62 @@ def _always_some(constraint: Constraint) -> bool:
     return getattr(options, "notation", None) == "json"
 
 
+class Decision:
+    """Whether expressions have a property that a sequence has if all its parts have it, and a choice if one has it.
+
+    Answers are kept for parts that were looked into, so it holds for good: names must not change what they are.
+
+    Args:
+        of_name: whether a name has it.
+        of_leaf: whether what has no parts and is no name has it.
+    """
+
+    def __init__(self, of_name: Callable[[str], bool], of_leaf: Callable[[Expression], bool]) -> None:
+        self.of_name, self.of_leaf = of_name, of_leaf
+        self.known: dict[int, tuple[Expression, bool]] = {}
+
+    def __call__(self, e: Expression, depth: int = 0) -> bool:
+        kind = type(e)
+        if kind is Name:
+            return self.of_name(cast(Name, e).name)
+        if kind is Sequence or kind is Choice:
+            known = self.known.get(id(e))
+            if known is not None:
+                return known[1]
+            if depth > _NESTED:
+                value = Fold(self._step)(e)
+            else:
+                one = kind is Choice
+                value = not one
+                for part in cast(Sequence, e).parts:
+                    if self(part, depth + 1) is one:
+                        value = one
+                        break
+            self.known[id(e)] = e, value
+            return value
+        if kind is Repetition:
+            repeated = cast(Repetition, e)
+            if depth > _NESTED:
+                return Fold(self._step)(e)
+            return repeated.min == 0 or self(repeated.item, depth + 1)
+        return self.of_leaf(e)
+
+    def _step(self, e: Expression, kids: list[bool]) -> bool:
+        if isinstance(e, Sequence):
+            return all(kids)
+        if isinstance(e, Choice):
+            return any(kids)
+        if isinstance(e, Repetition):
+            return e.min == 0 or kids[0]
+        return self.of_name(e.name) if isinstance(e, Name) else self.of_leaf(e)
+
+
 # -- least fixed points ----------------------------------------------------------------------------------------------
 def _least(rules: Mapping[str, Expression], holds: Callable[[Expression, set[str]], bool]) -> set[str]:
     """The smallest set of names for which ``holds`` of each body says whether the name is in the set."""
     users: dict[str, list[str]] = {name: [] for name in rules}
     for name, body in rules.items():
-        for used in {n.name for n in names(body)}:
+        for used in leaves(body)[0]:
             if used in users:
                 users[used].append(name)
     found: set[str] = set()
@@ -176,56 +233,33 @@ def _least(rules: Mapping[str, Expression], holds: Callable[[Expression, set[str
 
 def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts) -> set[str]:
     """The rules that have the empty text. Names without a rule (terminals) never are."""
-    return _least(rules, lambda body, found: Fold(nullable_by(found, facts))(body))
+    return _least(rules, lambda body, found: nullable_by(found, facts)(body))
 
 
-def nullable_by(found: set[str], facts: ConstraintFacts) -> Callable[[Expression, list[bool]], bool]:
-    """Whether an expression has the empty text, as a step of a Fold."""
+def nullable_by(found: set[str], facts: ConstraintFacts) -> Decision:
+    """Whether an expression has the empty text, where ``found`` are the rules that have it."""
 
-    def nullable(e: Expression, kids: list[bool]) -> bool:
+    def leaf(e: Expression) -> bool:
         if isinstance(e, Text):
             return not e.text
-        if isinstance(e, Characters):
-            return False
-        if isinstance(e, Name):
-            return e.name in found
-        if isinstance(e, Sequence):
-            return all(kids)
-        if isinstance(e, Choice):
-            return any(kids)
-        if isinstance(e, Repetition):
-            return e.min == 0 or kids[0]
-        return facts.nullable(e.constraint)
+        return isinstance(e, Embedded) and facts.nullable(e.constraint)
 
-    return nullable
+    return Decision(found.__contains__, leaf)
 
 
 def productive_rules(rules: Mapping[str, Expression], facts: ConstraintFacts) -> set[str]:
     """The rules that have some text. Names without a rule (terminals) always have."""
 
-    def holds(body: Expression, found: set[str]) -> bool:
-        return Fold(_productive_by(rules, found, facts))(body)
-
-    return _least(rules, holds)
+    return _least(rules, lambda body, found: _productive_by(rules, found, facts)(body))
 
 
-def _productive_by(
-    rules: Mapping[str, Expression], found: set[str], facts: ConstraintFacts
-) -> Callable[[Expression, list[bool]], bool]:
-    def productive(e: Expression, kids: list[bool]) -> bool:
-        if isinstance(e, Name):
-            return e.name in found or e.name not in rules
-        if isinstance(e, Sequence):
-            return all(kids)
-        if isinstance(e, Choice):
-            return any(kids)
-        if isinstance(e, Repetition):
-            return e.min == 0 or kids[0]
+def _productive_by(rules: Mapping[str, Expression], found: set[str], facts: ConstraintFacts) -> Decision:
+    def leaf(e: Expression) -> bool:
         if isinstance(e, Characters):
             return len(e.characters) > 0
-        return isinstance(e, Text) or facts.productive(e.constraint)
+        return not isinstance(e, Embedded) or facts.productive(e.constraint)
 
-    return productive
+    return Decision(lambda name: name in found or name not in rules, leaf)
 
 
 def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps: bool = False) -> Rules:
@@ -251,7 +285,7 @@ def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps:
             return choice(left) if left or TRAP not in kids else TRAP
         if isinstance(e, Repetition):
             return e if kids[0] is e.item else repetition(kids[0], e.min, e.max)
-        if alive(e, []):
+        if alive(e):
             return e
         return trap(e.name) if traps and isinstance(e, Name) and e.name in rules else NEVER
 
@@ -265,7 +299,13 @@ def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps:
         return trapped[name]
 
     fold = Fold(prune)
-    return {name: fold(body) for name, body in rules.items() if name in productive}
+    dead = rules.keys() - productive
+
+    def whole(body: Expression) -> bool:
+        used, plain = leaves(body)
+        return plain and used.isdisjoint(dead)
+
+    return {name: body if whole(body) else fold(body) for name, body in rules.items() if name in productive}
 
 
 def barren(e: Expression) -> bool:
@@ -285,15 +325,15 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
     """The rules that ``start`` needs, itself included."""
     found, work = {start}, [start]
     while work:
-        for name in names(rules[work.pop()]):
-            if name.name in rules and name.name not in found:
-                found.add(name.name)
-                work.append(name.name)
+        for name in leaves(rules[work.pop()])[0]:
+            if name in rules and name not in found:
+                found.add(name)
+                work.append(name)
     return found
 
 
 # -- what comes first ------------------------------------------------------------------------------------------------
-def left_names(e: Expression, nullable: Fold[bool]) -> set[str]:
+def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str]:
     """The names that can stand at the very left of ``e``, behind parts that may be empty too."""
     found: set[str] = set()
     stack, seen = [e], set()
@@ -350,7 +390,8 @@ def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
                 if low[name] == index[name]:
                     cut = _rindex(stack, name)
                     found.append(stack[cut:])
-                    on_stack.difference_update(stack[cut:])
+                    for member in stack[cut:]:
+                        on_stack.discard(member)
                     del stack[cut:]
     return found
 

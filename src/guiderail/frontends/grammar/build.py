@@ -8,13 +8,14 @@ from typing import Generic, TypeVar, cast
 from guiderail.frontends.grammar.syntax import (
     Choice,
     Expression,
+    Leaves,
     Name,
     Repetition,
     Sequence,
     Text,
 )
 
-__all__ = ["EMPTY", "NEVER", "TRAP", "Fold", "children", "choice", "names", "repetition", "sequence"]
+__all__ = ["EMPTY", "NEVER", "TRAP", "Fold", "children", "choice", "leaves", "names", "repetition", "sequence"]
 
 EMPTY = Text("")
 """The empty text."""
@@ -28,6 +29,8 @@ _SHORT = 64
 """Alternatives of a choice up to which they are copied into the one around it."""
 
 _INNER = frozenset((Sequence, Choice, Repetition))
+
+_NO_NAMES: frozenset[str] = frozenset()
 
 T = TypeVar("T")
 
@@ -84,6 +87,40 @@ def names(e: Expression) -> Iterator[Name]:
         elif kind in _INNER and id(here) not in seen:
             seen.add(id(here))
             stack.extend(children(here)[::-1])
+
+
+def leaves(e: Expression) -> Leaves:
+    """The names in an expression, and whether all else in it are texts; a choice without alternatives is none."""
+    kind = type(e)
+    if kind is Name:
+        return frozenset((cast(Name, e).name,)), True
+    if kind not in _INNER:
+        return _NO_NAMES, kind is Text
+    kept = cast(Sequence, e).leaves
+    if kept is not None:
+        return kept
+    found: set[str] = set()
+    plain = True
+    stack: list[Expression] = [e]
+    seen: set[int] = set()
+    while stack:
+        here = stack.pop()
+        kind = type(here)
+        if kind is Name:
+            found.add(cast(Name, here).name)
+        elif kind is Repetition:
+            stack.append(cast(Repetition, here).item)
+        elif kind is Sequence or kind is Choice:
+            if id(here) not in seen:
+                seen.add(id(here))
+                parts = cast(Sequence, here).parts
+                plain = plain and (bool(parts) or kind is Sequence)
+                stack += parts
+        elif kind is not Text:
+            plain = False
+    result = frozenset(found), plain
+    object.__setattr__(e, "leaves", result)
+    return result
 
 
 class Fold(Generic[T]):

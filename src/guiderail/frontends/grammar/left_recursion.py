@@ -35,7 +35,7 @@ from guiderail.frontends.grammar.analysis import (
     nullable_by,
     nullable_rules,
 )
-from guiderail.frontends.grammar.build import EMPTY, NEVER, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.build import EMPTY, NEVER, Fold, choice, leaves, repetition, sequence
 from guiderail.frontends.grammar.linear import System
 from guiderail.frontends.grammar.syntax import Choice, Embedded, Expression, Name, Repetition, Sequence
 
@@ -109,7 +109,7 @@ class _Removal:
         self.max_rules = max_rules
         self.size = 0
         self.null_names = nullable_rules(rules, facts)
-        self.nullable = Fold(nullable_by(self.null_names, facts))
+        self.nullable = nullable_by(self.null_names, facts)
         left = {name: left_names(body, self.nullable) & rules.keys() for name, body in rules.items()}
         self.component_of: dict[str, _Component] = {}
         self.recursions: list[Recursion] = []
@@ -125,8 +125,8 @@ class _Removal:
     def _kind(self, group: list[str], left: dict[str, set[str]]) -> str:
         """By the weakest means that shows the recursion: with parts that may be empty left standing, or without."""
         inside = set(group)
-        never: Fold[bool] = Fold(lambda e, kids: False)  # nothing counts as empty: only what is written first
-        plain = {name: left_names(self.rules[name], never) & inside for name in group}
+        # nothing counts as empty: only what is written first
+        plain = {name: left_names(self.rules[name], lambda e: False) & inside for name in group}
         visible = [c for c in components(plain) if len(c) > 1 or c[0] in plain[c[0]]]
         if sum(map(len, visible)) < len(group):
             return "hidden"
@@ -144,7 +144,7 @@ class _Removal:
             for new, body in made.items():
                 out[new] = body
                 self._spend(new not in self.rules)
-                work.extend({n.name for n in names(body)} - out.keys() - made.keys())
+                work.extend(leaves(body)[0] - out.keys() - made.keys())
         return out
 
     def _spend(self, amount: int) -> None:

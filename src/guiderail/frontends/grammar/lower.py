@@ -8,7 +8,8 @@ common.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
+from typing import NamedTuple
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
@@ -20,11 +21,12 @@ from guiderail.frontends.grammar.analysis import (
     nullable_by,
     nullable_rules,
 )
-from guiderail.frontends.grammar.build import TRAP, Fold, names
+from guiderail.frontends.grammar.build import TRAP, Fold, leaves, names
 from guiderail.frontends.grammar.prepare import Prepared
 from guiderail.frontends.grammar.syntax import (
     Characters,
     Choice,
+    Embedded,
     Expression,
     Lexer,
     Name,
@@ -85,8 +87,6 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
 
 def _before_traps(rules: dict[str, Expression]) -> set[str]:
     """The terminals that may stand right in front of a trap."""
-    facts = ConstraintFacts()
-    nullable = Fold(nullable_by(nullable_rules(rules, facts), facts))
     found: set[str] = set()
     seen: set[int] = set()
     ends: list[Expression] = []  # what stands there
@@ -97,9 +97,17 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
             if not nullable(part):
                 return
 
-    work: list[Expression] = list(rules.values())
+    work: list[Expression] = [body for body in rules.values() if TRAP.name in leaves(body)[0]]
+    if not work:
+        return found
+    facts = ConstraintFacts()
+    nullable = nullable_by(nullable_rules(rules, facts), facts)
+    searched: set[int] = set()
     while work:
         e = work.pop()
+        if id(e) in searched:
+            continue
+        searched.add(id(e))
         if isinstance(e, Sequence):
             for at, part in enumerate(e.parts):
                 if barren(part):
@@ -126,29 +134,33 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
     return found
 
 
-class _Measure:
-    """How much of an expression is copied where it is put into a sequence or a choice, and how deep it nests."""
+class _Built(NamedTuple):
+    """What an expression became.
 
-    __slots__ = ("deep", "wide")
+    Attributes:
+        handle: of the core.
+        wide: how much of it is copied where it is put into a sequence or a choice.
+        deep: how deep it nests.
+    """
 
-    def __init__(self, wide: int, deep: int) -> None:
-        self.wide, self.deep = wide, deep
+    handle: int
+    wide: int
+    deep: int
 
 
 class _Lowering:
     def __init__(self, rules: dict[str, Expression], b: _core.Builder, symbols: dict[str, int] | None = None) -> None:
         self.rules, self.b = rules, b
-        self.handles = dict(symbols or {})  # by name: terminals, and the rules so far
-        self.measures: dict[str, _Measure] = {}
+        # by name: terminals, and the rules so far
+        self.known = {name: _Built(handle, 1, 0) for name, handle in (symbols or {}).items()}
         self.uses: dict[str, int] = {}
         for body in rules.values():
             for name in names(body):
                 self.uses[name.name] = self.uses.get(name.name, 0) + 1
-        self.build: Fold[int] = Fold(self._build)
-        self.measure: Fold[_Measure] = Fold(self._measure)
+        self.build: Fold[_Built] = Fold(self._build)
 
     def run(self, start: str) -> int:
-        graph = {name: {n.name for n in names(body)} & self.rules.keys() for name, body in self.rules.items()}
+        graph = {name: leaves(body)[0] & self.rules.keys() for name, body in self.rules.items()}
         if len(self.rules) > _LEFT:
             self._check_left_depth()
         for group in components(graph):
@@ -158,31 +170,33 @@ class _Lowering:
                 self._refer(name)
             for name in order:
                 self._rule(name, name in breaks)
-        return self.handles[start]
+        return self.known[start].handle
 
     def _refer(self, name: str) -> None:
-        self.handles[name] = self.b.rule(name)
-        self.measures[name] = _Measure(1, 0)
+        self.known[name] = _Built(self.b.rule(name), 1, 0)
 
     def _rule(self, name: str, broken: bool) -> None:
-        body = self.rules[name]
-        handle = self.build(body)
+        built = self.build(self.rules[name])
         if not broken:
-            size = self.measure(body)
-            if size.deep <= _DEEPEST and (size.wide <= _WIDEST or self.uses.get(name, 0) <= 1):
-                self.handles[name], self.measures[name] = handle, size
+            if built.deep <= _DEEPEST and (built.wide <= _WIDEST or self.uses.get(name, 0) <= 1):
+                self.known[name] = built
                 return
             self._refer(name)
-        self.b.define(self.handles[name], handle)
+        self.b.define(self.known[name].handle, built.handle)
 
-    def _build(self, e: Expression, kids: list[int]) -> int:
+    def _build(self, e: Expression, kids: list[_Built]) -> _Built:
+        if isinstance(e, Name):
+            return self.known[e.name]
+        deep = 1 + max([kid.deep for kid in kids]) if kids else 1
+        wide = sum([kid.wide for kid in kids]) if isinstance(e, Sequence) else 1
+        return _Built(self._handle(e, [kid.handle for kid in kids]), wide, deep)
+
+    def _handle(self, e: Expression, kids: list[int]) -> int:
         b = self.b
         if isinstance(e, Text):
             return b.literal(e.text.encode())
         if isinstance(e, Characters):
             return b.char_class(e.characters)
-        if isinstance(e, Name):
-            return self.handles[e.name]
         if isinstance(e, Sequence):
             return b.concat(kids)
         if isinstance(e, Choice):
@@ -194,6 +208,7 @@ class _Lowering:
             return b.union([words, *others]) if others else words
         if isinstance(e, Repetition):
             return b.repeat(kids[0], e.min, -1 if e.max is None else e.max)
+        assert isinstance(e, Embedded)
         try:
             return e.constraint._lower(b)
         except RecursionError:
@@ -201,19 +216,10 @@ class _Lowering:
                 "a constraint inside the grammar is nested too deep to compile; flatten it", code="depth"
             ) from None
 
-    def _measure(self, e: Expression, kids: list[_Measure]) -> _Measure:
-        if isinstance(e, Name):
-            return self.measures.get(e.name) or _Measure(1, 0)
-        if isinstance(e, Sequence):
-            return _Measure(sum(kid.wide for kid in kids), 1 + max((kid.deep for kid in kids), default=0))
-        if isinstance(e, Choice | Repetition):
-            return _Measure(1, 1 + max((kid.deep for kid in kids), default=0))
-        return _Measure(1, 1)
-
     def _check_left_depth(self) -> None:
         """How far a derivative descends before it reads a byte; the left ends of rules form no cycle any more."""
         facts = ConstraintFacts()
-        nullable = Fold(nullable_by(nullable_rules(self.rules, facts), facts))
+        nullable = nullable_by(nullable_rules(self.rules, facts), facts)
         left = {name: left_names(body, nullable) & self.rules.keys() for name, body in self.rules.items()}
         depth: dict[str, int] = {}
         for group in components(left):
@@ -227,7 +233,7 @@ class _Lowering:
                 )
 
 
-def _order(group: Iterable[str], graph: dict[str, set[str]]) -> tuple[list[str], set[str]]:
+def _order(group: Iterable[str], graph: Mapping[str, Set[str]]) -> tuple[list[str], set[str]]:
     """The rules of a cycle so that each stands behind those that it needs, and those where the cycles are broken."""
     inside = set(group)
     order: list[str] = []

@@ -17,7 +17,7 @@ from guiderail.frontends.grammar.analysis import (
     reachable_rules,
     refuse_unproductive,
 )
-from guiderail.frontends.grammar.build import EMPTY, Fold, choice, names, repetition, sequence
+from guiderail.frontends.grammar.build import EMPTY, Fold, choice, leaves, repetition, sequence
 from guiderail.frontends.grammar.left_recursion import Recursion, without_left_recursion
 from guiderail.frontends.grammar.linear import right_linear
 from guiderail.frontends.grammar.productions import separated
@@ -144,7 +144,7 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
 
 
 def _recursive_groups(rules: dict[str, Expression]) -> list[list[str]]:
-    uses = {name: {n.name for n in names(body)} for name, body in rules.items()}
+    uses = {name: leaves(body)[0] for name, body in rules.items()}
     return [group for group in components(uses) if len(group) > 1 or group[0] in uses[group[0]]]
 
 
@@ -160,10 +160,10 @@ def _loops(
     if start in home:
         entries[home[start]].add(start)
     for name, body in rules.items():
-        for used in names(body):
-            at = home.get(used.name)
+        for used in leaves(body)[0]:
+            at = home.get(used)
             if at is not None and home.get(name) != at:
-                entries[at].add(used.name)
+                entries[at].add(used)
     done: list[str] = []
     rules = dict(rules)
     for group, wanted in zip(groups, entries, strict=True):
@@ -188,7 +188,7 @@ class _Unfolding:
 
     def run(self) -> dict[str, Expression]:
         fold: Fold[Expression] = Fold(self._step)
-        self.out.update((name, fold(body)) for name, body in self.rules.items())
+        self.out.update((name, body if leaves(body)[1] else fold(body)) for name, body in self.rules.items())
         return self.out
 
     def _step(self, e: Expression, kids: list[Expression]) -> Expression:

@@ -53,14 +53,20 @@ class Name:
     span: Span | None = field(default=None, compare=False)
 
 
+Leaves = tuple[frozenset[str], bool]
+"""What an expression is made of, kept where it was found out: see :func:`.build.leaves`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sequence:
     parts: tuple[Expression, ...]
+    leaves: Leaves | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     parts: tuple[Expression, ...]
+    leaves: Leaves | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Repetition:
     item: Expression
     min: int
     max: int | None
+    leaves: Leaves | None = field(default=None, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

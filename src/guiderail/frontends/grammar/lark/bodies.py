@@ -6,6 +6,7 @@ The same is made of a grammar, names and their order included, as by Lark's chai
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetit
 __all__ = ["Bodies", "choice_of", "sequence_of"]
 
 _BOUNDS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_SPECIAL = frozenset(("literal", "range", "template_usage"))
 _LONGEST = 10_000  # characters of a name of a template in use
 
 
@@ -37,21 +39,34 @@ class Bodies:
         self.literals = lark.PrepareLiterals()
         self.known: dict[tuple[str, ...], str] = {}  # terminals of literals
         self.instances: dict[str, tuple[Any, dict[str, str]]] = {}
+        self.order: deque[str] = deque()  # of those whose bodies are still to be made
+        self.specials: dict[int, list[Any]] = {}  # by trees of definitions
 
     def __iter__(self) -> Iterator[tuple[str, Expression | None]]:
         for name, (parameters, tree) in self.definitions.items():
             if not parameters:
                 yield name, None if tree is None else self.body(name, tree, {})
-        at = 0
-        while at < len(self.instances):  # more are added as they are met
-            name = list(self.instances)[at]
+        while self.order:  # more are added as they are met
+            name = self.order.popleft()
             tree, names = self.instances[name]
             yield name, self.body(name, tree, names)
-            at += 1
 
     def body(self, rule: str, tree: Any, names: dict[str, str]) -> Expression:
         """The body of a rule; ``names``: what parameters of its template stand for."""
         return _Body(self, rule, names).run(tree)
+
+    def special(self, tree: Any) -> list[Any]:
+        """The literals, ranges and templates in use of a tree, in the order of Lark's ``iter_subtrees``."""
+        known = self.specials.get(id(tree))
+        if known is None:
+            queue, known = [tree], []
+            for node in queue:
+                if node.data in _SPECIAL:
+                    known.append(node)
+                queue.extend(child for child in reversed(node.children) if hasattr(child, "data"))
+            known.reverse()
+            self.specials[id(tree)] = known
+        return known
 
     def terminal(self, tree: Any) -> str:
         """The terminal of a literal or a range."""
@@ -71,6 +86,7 @@ class Bodies:
             if tree is None or len(parameters) != len(arguments):
                 raise self.lark.GrammarError(f"Wrong number of template arguments used for {template}")
             self.instances[name] = tree, dict(zip(map(str, parameters), arguments, strict=True))
+            self.order.append(name)
         return name
 
 
@@ -80,7 +96,7 @@ class _Body:
         self.symbols: dict[int, str] = {}  # of values that are neither a rule nor a terminal
 
     def run(self, tree: Any) -> Expression:
-        special = [sub for sub in tree.iter_subtrees() if sub.data in ("literal", "range", "template_usage")]
+        special = self.bodies.special(tree)
         for sub in special:  # literals come first, in the order of Lark's transformers: it numbers them
             if sub.data != "template_usage":
                 self.symbols[id(sub)] = self.bodies.terminal(sub)

@@ -27,7 +27,7 @@ _FOREMOST = 2**31  # a priority
 _NONE = CharSet([])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Lexeme:
     """A terminal on its way into the lexer.
 
@@ -80,6 +80,8 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     except GuiderailError as error:
         kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
         raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
+    if pattern.type == "str" and pattern.min_width:  # in any case: each character has its place
+        return Lexeme(name, constraint, False, rank, pattern, definition.priority)
     if pattern.min_width == 0 and not foreign:
         raise CompileError(
             f"the terminal {shown} can be empty, which Lark's lexer does not allow; let it match one character at "
@@ -198,6 +200,7 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
     patterns = [x for x in lexemes if x.pattern is not None and x.pattern.type == "re"]
     owners = [(x, _Takes(x)) for x in patterns]
     divided: dict[str, list[str]] = {}
+    instead: dict[str, list[Lexeme]] = {}
     for string in strings:
         partial: list[Lexeme] = []
         value = string.pattern.value
@@ -213,7 +216,6 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
             else:
                 partial.append(owner)
         parts = [string]
-        at = lexemes.index(string)
         if partial:
             parts = _divide(string, partial)
             divided[string.name] = [part.name for part in parts]
@@ -223,7 +225,8 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
                 name = f"{part.name}__mistaken{number or ''}"
                 guard = Lexeme(name, part.constraint, False, part.rank, keyword_of=[owner_name], guard_of=owner_name)
                 parts.insert(0, guard)
-        lexemes[at : at + 1] = parts
+        instead[string.name] = parts
+    lexemes[:] = [part for x in lexemes for part in instead.get(x.name, [x])]
     lexemes.sort(key=lambda x: x.rank)
     return divided
 

@@ -264,6 +264,36 @@ def _tree(text: str, lark: Any) -> Any:
     return _Notation(text, lark).run()
 
 
+def _sound(builder: Any, lark: Any) -> bool:
+    """Whether all that Lark's ``validate`` asks for is surely so, in one walk through the trees."""
+    known, tree, symbol = builder._definitions, lark.Tree, lark.Symbol
+    for definition in known.values():
+        parameters = definition.params
+        if len(set(parameters)) < len(parameters) or not known.keys().isdisjoint(parameters):
+            return False
+        if definition.tree is None:
+            continue
+        # names of alternatives (a -> name) are no symbols in use
+        stack = [one.children[0] if one.data == "alias" else one for one in definition.tree.children]
+        seen = set()
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            children = node.children
+            if node.data == "template_usage":
+                template = known.get(children[0].name)
+                if template is None or len(template.params) != len(children) - 1:
+                    return False
+            for child in children:
+                if isinstance(child, tree):
+                    stack.append(child)
+                elif isinstance(child, symbol) and child.name not in known and child.name not in parameters:
+                    return False
+    return all(name in known for name in builder._ignore_names)
+
+
 @lru_cache(maxsize=1)
 def grammar_builder() -> Any:
     """Lark's ``GrammarBuilder``, with the quicker parser for what it loads and imports."""
@@ -285,7 +315,15 @@ def grammar_builder() -> Any:
             """A method that finds the parser, and the builder for imports, among its global names."""
             return FunctionType(method.__code__, names, method.__name__, method.__defaults__)
 
-        methods = {name: rebound(getattr(lark.GrammarBuilder, name)) for name in ("load_grammar", "do_import")}
+        methods: dict[str, Any] = {
+            name: rebound(getattr(lark.GrammarBuilder, name)) for name in ("load_grammar", "do_import")
+        }
+
+        def validate(builder: Any) -> None:
+            if not _sound(builder, lark):
+                lark.GrammarBuilder.validate(builder)  # which says what is wrong
+
+        methods["validate"] = validate
         names["_parse_grammar"] = parse
         names["GrammarBuilder"] = type("GrammarBuilder", (lark.GrammarBuilder,), methods)
     except AttributeError:  # a version of Lark with other names inside

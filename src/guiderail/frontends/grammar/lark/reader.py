@@ -13,6 +13,7 @@ from guiderail.constraint import AllOf, Complement, Constraint, any_text
 from guiderail.constraint import Sequence as Both
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar import syntax
+from guiderail.frontends.grammar.build import leaves
 from guiderail.frontends.grammar.lark.bodies import Bodies, sequence_of
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
@@ -185,11 +186,15 @@ class _Reader:
     # -- the whole
     def run(self, import_paths: list[Any], name: str) -> Reading:
         errors: Any = import_module("lark.exceptions")
+        looked: set[str] = set()
         for statement in self.rewritten.statements:
             for token in statement.tokens:
+                if token.kind not in ("regexp", "string") or token.text in looked:
+                    continue
+                looked.add(token.text)
                 if token.kind == "regexp":
                     regex_of(token, self.source)
-                elif token.kind == "string":
+                else:
                     literal_text(token, self.source)
         builder = grammar_builder()(False, import_paths)
         try:
@@ -221,7 +226,7 @@ class _Reader:
         self.stops(rules)
         for cut in self.rewritten.cuts:
             self.term(cut, ())
-        used = {n.name for rule in rules.values() for n in _names(rule.body)} | set(grammar.ignore) | self.kept()
+        used = set().union(*(leaves(rule.body)[0] for rule in rules.values()), grammar.ignore, self.kept())
         lexer = self.lexer(used - rules.keys(), set(grammar.ignore), rules, grammar)
         final = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
@@ -330,7 +335,7 @@ class _Reader:
 
             for rule in list(rules.values()):
                 rules[rule.name] = Rule(rule.name, visit(rule.body), rule.span)
-            if any(n.name == both for rule in rules.values() for n in _names(rule.body)):
+            if any(both in leaves(rule.body)[0] for rule in rules.values()):
                 self.rewritten.cuts[both] = cut
                 self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
             if Follow(rules)(name):
@@ -354,6 +359,8 @@ class _Reader:
     def final(self, rule: Rule) -> Rule:
         """A rule with names as the user knows them, and terminals that are optional or divided written out."""
         renamed = self.rewritten.renamed
+        if not (renamed or self.divided or self.nullable or self.never):
+            return rule
 
         def visit(e: Expression) -> Expression:
             if isinstance(e, Name):
@@ -521,19 +528,6 @@ def indentation_of(indenter: Any) -> syntax.Indentation | None:
         tuple(made.CLOSE_PAREN_types),
         made.tab_len,
     )
-
-
-def _names(e: Expression) -> list[Name]:
-    found, stack = [], [e]
-    while stack:
-        here = stack.pop()
-        if isinstance(here, Name):
-            found.append(here)
-        elif isinstance(here, Choice | syntax.Sequence):
-            stack.extend(here.parts)
-        elif isinstance(here, Repetition):
-            stack.append(here.item)
-    return found
 
 
 def _cause(error: Exception) -> Exception:

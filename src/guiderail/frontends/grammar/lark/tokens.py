@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from guiderail.errors import PatternError
 
@@ -11,9 +12,9 @@ __all__ = ["Statement", "Token", "statements", "tokens"]
 
 _TOKEN = re.compile(
     r"""
-      (?P<blank>[ \t\r\f]+ | \\[ ]*\r?\n)
+      [ \t\r\f]+ | \\[ ]*\r?\n
+    | //[^\n]* | \#[^\n]*
     | (?P<newline>\n)
-    | (?P<comment>//[^\n]* | \#[^\n]*)
     | (?P<string>"(?:\\.|[^"\\\n])*"i?)
     | (?P<regexp>/(?![/*])(?:\\.|[^/\\])*/[imslux]*)
     | (?P<special><[^\s<>]+>)
@@ -27,8 +28,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     kind: str
     text: str
     start: int
@@ -60,8 +60,14 @@ class Statement:
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens of a grammar, blanks and comments too; what is no token is a mark of one character."""
-    return [Token(str(m.lastgroup), m[0], *m.span()) for m in _TOKEN.finditer(text)]
+    """All tokens of a grammar, line breaks too; what is no token is a mark of one character."""
+    found = []
+    for m in _TOKEN.finditer(text):
+        kind = m.lastgroup
+        if kind is not None:
+            start, end = m.span(kind)
+            found.append(Token(kind, text[start:end], start, end))
+    return found
 
 
 def statements(text: str, found: list[Token]) -> list[Statement]:
@@ -74,8 +80,6 @@ def statements(text: str, found: list[Token]) -> list[Statement]:
     line: list[Token] = []
     braces = 0
     for i, token in enumerate(found):
-        if token.kind in ("blank", "comment"):
-            continue
         if token.kind == "newline":
             if not braces and not _goes_on(found, i):
                 _close(line, result)
@@ -95,7 +99,7 @@ def statements(text: str, found: list[Token]) -> list[Statement]:
 
 def _goes_on(found: list[Token], i: int) -> bool:
     for token in found[i:]:
-        if token.kind not in ("blank", "comment", "newline"):
+        if token.kind != "newline":
             return token.text == "|"
     return False
 

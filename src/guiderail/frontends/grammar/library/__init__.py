@@ -87,7 +87,8 @@ def whole_words(text: str, word: str = "NAME") -> str:
     Behind the line that begins with ``// -- words`` stand the terminals: keywords as strings, the terminal ``word``
     that matches them all, and a rule ``_never`` that nothing satisfies. Where a keyword is expected ``word`` is too,
     and takes the longer text; what must follow it never comes. Reserved words, those that a look-ahead at the
-    beginning of ``word`` excludes, become terminals that are allowed with it and go nowhere.
+    beginning of ``word`` excludes, become terminals that are allowed with it and go nowhere. Both are said once for
+    each word, in a rule that stands in its place everywhere.
     """
     rules, _, terminals = text.partition(_SECTION)
     spelled = {value.lower(): name for name, value in _KEYWORD.findall(terminals)}
@@ -103,13 +104,18 @@ def whole_words(text: str, word: str = "NAME") -> str:
     if excluded is not None:
         terminals = terminals.replace(excluded[0], f"{word}: /", 1)
 
+    made: dict[str, str] = {}  # terminal → the rule in its place
+
     def whole(match: re.Match[str]) -> str:
         found = match[0]
-        if found == word:
-            return f"({word} | _reserved _never)" if reserved else word
-        return f"({found} | {word} _never)" if found in keywords else found
+        if found in keywords:
+            made[found] = f"_whole_{found.lower()}: {found} | _longer\n"
+        elif found == word and reserved:
+            made[found] = f"_whole_{found.lower()}: {found} | _reserved _never\n"
+        return f"_whole_{found.lower()}" if found in made else found
 
     changed = _TERMINAL.sub(whole, re.sub(r"(?m)^//.*$", "", rules))
+    more += [*made.values(), f"_longer: {word} _never\n"]
     if reserved:
         changed += f"_reserved: {' | '.join(spelled[value.lower()] for value in reserved)}\n"
     return "".join([changed, _SECTION, terminals, *more])
