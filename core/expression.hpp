@@ -212,6 +212,8 @@ class Arena {
   // goes on with C*; kUnknown if it is none.
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
+  // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
+  bool key_in_progress(Id e, std::vector<Id>& others) const;
   u32 endless_class(Id text) const;  // C, if the text is C{m,}; else kUnknown
   bool free_item(Id e) const;        // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
@@ -326,6 +328,8 @@ class Arena {
   Id class_tail(u32 set, u16 state);
   u32 charset_index(const CharSet::Ptr& set);
   bool merge_repeat(Id head, Id tail, Id& out);
+  bool merge_any(Id head, Id tail, Id& out);
+  bool is_text(Id e, int depth = 0) const;
   bool factor(std::vector<Id>& parts);
   Id narrow(Id e, u32 set);
   bool join_escaped(std::vector<Id>& parts);

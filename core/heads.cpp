@@ -102,7 +102,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
     if (t.end > n + 1) arena_.ensure_row(next);
     ++n;
   }
-  out.rest = vocabulary_.merged(std::move(ends), 0);
+  out.rest = merge_exits(trie_, std::move(ends), 0);
   if (out.tokens.size() >= kDense) {
     auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
     for (int t : out.tokens) (*dense)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);

@@ -9,6 +9,7 @@ constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
 constexpr u32 kShortLoop = 12;
+constexpr int kMostNesting = 8;
 constexpr u32 kWorthSharing = 16;    // trie nodes
 constexpr u32 kWorthClass = 64;      // trie nodes
 constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
@@ -41,6 +42,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, bool exact) {
   postponed_.clear();
   postponed_tokens_.clear();
   shared_ = false;
+  if (!arena_.has(state, kHasScan)) return draw(state);
   words_.assign(vocabulary_.words(), 0);
   blank_ = false;
   base_ = nullptr;
@@ -49,6 +51,29 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, bool exact) {
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   store(words_, base_, *entry);
+  return entry;
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
+  const Drawing drawing(*this);
+  visit(state, 0);
+  for (auto [one, other] : vocabulary_.twins())
+    if (canvas_->has(one)) set(static_cast<int>(other));
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  const Words* words = canvas_->words();
+  if (!words) return entry;
+  const u32 rest = vocabulary_.size() & 31;
+  entry->full = words->back() == (rest ? (1u << rest) - 1 : ~0u) &&
+                std::all_of(words->begin(), words->end() - 1, [](u32 w) { return w == ~0u; });
+  canvas_->differences(diff_);
+  if (diff_.size() > words->size() / 3) {
+    entry->base = std::make_shared<const Words>(*words);
+    entry->owns_base = true;
+    return entry;
+  }
+  entry->base = canvas_->base();
+  entry->diff.assign(diff_.begin(), diff_.end());
   return entry;
 }
 
@@ -88,6 +113,7 @@ void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_wo
 }
 
 void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
+  if (canvas_) return canvas_->add(dense);
   if (!touched_) {
     words_ = *dense;
     base_ = dense;
@@ -101,10 +127,9 @@ void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
 // The tokens of a class mask with at most `most` characters.
 void MaskBuilder::add(ClassMask& mask, u32 most) {
   const std::size_t kept = most >= mask.most ? mask.tokens.size() : mask.upto[most];
-  if (!touched_ && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // stored as a difference from the class
+  if (!touched() && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // as a difference from the class
     add(mask.dense);
-    for (std::size_t i = kept; i < mask.tokens.size(); ++i)
-      words_[static_cast<u32>(mask.tokens[i]) >> 5] &= ~(1u << (mask.tokens[i] & 31));
+    for (std::size_t i = kept; i < mask.tokens.size(); ++i) unset(mask.tokens[i]);
     return;
   }
   if (auto dense = vocabulary_.bounded(mask, most)) return add(dense);
@@ -201,7 +226,6 @@ void MaskBuilder::scan(Id e, u32 node) {
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;
   }
-  touched_ = true;
 }
 
 // -- structural: C{m,M} t --
@@ -380,7 +404,7 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
 // Texts that tell no character from another: any{m,n} and what is made of it.
 bool MaskBuilder::uniform_text(Id text, int depth) const {
   const Node& n = arena_.node(text);
-  if (depth > 8) return false;
+  if (depth > kMostNesting) return false;
   switch (n.kind) {
     case Kind::Epsilon: return true;
     case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
@@ -443,14 +467,104 @@ bool MaskBuilder::uniform(Id e, u32 node) {
   return true;
 }
 
+// A text that whatever is read can still become one of: any* x, or all but finitely many.
+bool MaskBuilder::takes_any(Id text, int depth) {
+  const Node& n = arena_.node(text);
+  if (depth > kMostNesting) return false;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      const u32 set = arena_.endless_class(text);
+      return set != kUnknown && arena_.charset_ptr(set) == CharSet::any();
+    }
+    case Kind::Concat: return takes_any(n.a, depth + 1) && arena_.live(text);
+    case Kind::Union: {
+      std::vector<Id> members(arena_.operands(text).begin(), arena_.operands(text).end());
+      return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });
+    }
+    case Kind::And: {
+      bool any = false;
+      for (Id m : arena_.operands(text)) {
+        const Node& one = arena_.node(m);
+        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostNesting)) return false;
+        any = any || one.kind != Kind::Not;
+      }
+      return any;
+    }
+    default: return false;
+  }
+}
+
+// Nothing but strings and keys in progress (else false); `all`: some of them may go on with any character.
+bool MaskBuilder::reads_any(Id e, bool& all) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id head = n.a, tail = n.b;
+      return reads_any(head, all) && leaves_by_quote(head, tail);
+    }
+    case Kind::Union: {
+      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      return std::all_of(members.begin(), members.end(), [&](Id m) { return reads_any(m, all); });
+    }
+    case Kind::Escaped:
+      if (n.b != kBetween) return false;
+      all = all || takes_any(n.a, 0);
+      return true;
+    case Kind::Key: {
+      std::vector<Id> others;
+      if (!arena_.key_in_progress(e, others)) return false;
+      for (Id o : others) all = all || (o != kEmpty && takes_any(o, 0));
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,
+// each followed from its beginning.
+bool MaskBuilder::absorbing(Id e, u32 node) {
+  bool all = false;
+  if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
+  const Shared shared(*this);
+  auto mask = vocabulary_.class_mask(raw_characters(), node);
+  add(*mask, kInf);
+  std::vector<u32> exits;
+  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
+    exits.insert(exits.end(), mask->exits.begin() + mask->exit_at[byte], mask->exits.begin() + mask->exit_at[byte + 1u]);
+    if (const u32 at = vocabulary_.child(node, byte); at != kNoFan) exits.push_back(at);
+  }
+  std::sort(exits.begin(), exits.end());
+  std::vector<std::pair<u32, Id>> path{{node, e}};  // from `node` down
+  std::vector<u32> down;
+  for (u32 at : exits) {
+    while (trie_.nodes[path.back().first].end <= at) path.pop_back();
+    down.clear();
+    for (u32 n = at; n != path.back().first; n = trie_.parents[n]) down.push_back(n);
+    Id s = path.back().second;
+    for (std::size_t i = down.size(); i-- > 0 && s != kEmpty;) {
+      s = step(s, trie_.nodes[down[i]].byte);
+      if (i > 0) path.push_back({down[i], s});
+    }
+    if (s != kEmpty) enter(s, at);
+  }
+  return true;
+}
+
 bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<Loop> loops;
   std::vector<Id> rest;
   if (!free_loop(e, loops)) {
-    if (uniform(e, node)) return true;
+    if (uniform(e, node) || absorbing(e, node)) return true;
     if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
   }
   std::size_t cost = 0;
+  if (node == 0 && canvas_ && loops.size() == 1) {
+    const Shared shared(*this);
+    if (run_spelled(loops[0])) {
+      if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
+      return run_rest(std::move(rest), node);
+    }
+  }
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
     // inside the trie a walk is cheaper than a class mask for a short loop
@@ -472,7 +586,11 @@ bool MaskBuilder::structural(Id e, u32 node) {
     run_loop(loop, *mask, node);
     if (loop.min == 0 && loop.tail != kEpsilon) rest.push_back(loop.tail);
   }
-  Id other = arena_.unite(std::move(rest));
+  return run_rest(std::move(rest), node);
+}
+
+bool MaskBuilder::run_rest(std::vector<Id> rest, u32 node) {
+  const Id other = arena_.unite(std::move(rest));
   if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
     if (!semantic(other, node)) walk(other, node);
   }
@@ -500,7 +618,8 @@ bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   return both.any();
 }
 
-void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
+// `spelled`, `of`: only the tokens that were made of this class before they left it.
+void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const SpelledExits* spelled, const SpelledClass* of) {
   if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
   exit_states_[0] = state;
   arena_.ensure_row(state);
@@ -511,7 +630,8 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
       n = t.end;
       continue;
     }
-    for (u32 i = t.first; i < t.last; ++i) set(trie.tokens[i]);
+    for (u32 i = t.first; i < t.last; ++i)
+      if (!spelled || spelled->before[i].within(of->letters)) set(trie.tokens[i]);
     exit_states_[t.depth] = next;
     if (t.end > n + 1) arena_.ensure_row(next);
     n = next == kEpsilon ? t.end : n + 1;
@@ -543,6 +663,55 @@ void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
     touched_ = true;
   }
   walk_exits(*exits, next);
+}
+
+// The tokens of a class, and those that leave it by bytes that are in no path of it. False: too many ways out.
+bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
+  Spelling& spelling = vocabulary_.spelling();
+  for (auto [byte, next] : ways)
+    if (spelling.many_exits(byte)) return false;
+  bool added = false;
+  for (auto [byte, next] : ways) {
+    auto exits = spelling.exits(byte, trie_);
+    if (postpone_exits(*exits->trie, next, 0)) continue;
+    if (!added && !canvas_->touched()) {
+      canvas_->add(spelling.dense_with(of, byte, *exits));
+      added = true;
+    } else {
+      const ExitTrie::Node& top = exits->trie->nodes[0];
+      for (u32 i = top.first; i < top.last; ++i)
+        if (exits->before[i].within(of.letters)) set(exits->trie->tokens[i]);
+    }
+    walk_exits(*exits->trie, next, exits.get(), &of);
+  }
+  if (!added) canvas_->add(of.dense);
+  return true;
+}
+
+// run_loop for a class of which there is no class mask yet. False: that cannot be done.
+bool MaskBuilder::run_spelled(const Loop& loop) {
+  if (loop.min > 1 || loop.max != kInf) return false;
+  auto of = vocabulary_.spelled_class(loop.chars);
+  if (!of) return false;
+  const ByteSet first = loop.tail == kEmpty ? ByteSet{} : arena_.first(loop.tail), &inside = loop.chars->first();
+  Ways ways, before;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    const bool other = loop.other.has(byte);
+    if (!other && !first.has(byte)) continue;
+    if (inside.has(byte)) return false;
+    if (const Id next = step(other ? after(loop, 1) : loop.tail, byte);
+        next != kEmpty && !vocabulary_.spelling().no_exits(byte))
+      ways.push_back({byte, next});
+    if (other) before.push_back({byte, loop.whole});
+  }
+  if (!leave_all(*of, ways)) return false;
+  for (auto [byte, from] : before) {  // before any character of the class
+    const u32 at = vocabulary_.child(0, byte);
+    if (at == kNoFan) continue;
+    if (const Id next = step(from, byte); next != kEmpty) enter(next, at);
+  }
+  return true;
 }
 
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
@@ -639,18 +808,17 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
 
 // All names of an object, and all tokens that a name is made of, lead back to the same keys without names.
 void MaskBuilder::visit_free(Id free, u32 node) {
-  if (node != 0 || touched_) return visit(free, node);
+  if (node != 0 || !canvas_ || canvas_->touched()) return visit(free, node);
   if (free_.key == free) {
-    words_ = free_.words;
-    base_ = free_.base;
-    touched_ = true;
+    if (free_.base) canvas_->add(free_.base);
+    for (auto [word, value] : free_.diff) canvas_->put(word, value);
     return;
   }
   visit(free, node);
   if (!postponed_.empty() || !postponed_tokens_.empty() || arena_.cap_hit()) return;
   free_.key = free;
-  free_.words = words_;
-  free_.base = base_;
+  free_.base = canvas_->base();
+  canvas_->differences(free_.diff);
 }
 
 // Keys that may be anything or one of some names: what follows differs only where a token completes a name.
@@ -692,8 +860,7 @@ bool MaskBuilder::names(Id e, u32 node) {
 
 void MaskBuilder::clear(u32 node) {
   for (u32 n = node; n < trie_.nodes[node].end; ++n)
-    if (const int t = trie_.nodes[n].token; t >= 0)
-      words_[static_cast<u32>(t) >> 5] &= ~(1u << (static_cast<u32>(t) & 31));
+    if (const int t = trie_.nodes[n].token; t >= 0) unset(t);
 }
 
 // -- semantic: a state that characters lead back to --
@@ -855,9 +1022,29 @@ bool MaskBuilder::counted(Id e, u32 node) {
   return true;
 }
 
+// semantic() for a class of which there is no class mask yet. False: that cannot be done.
+bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
+  auto of = vocabulary_.spelled_class(loop.chars);
+  if (!of) return false;
+  const ByteSet &inside = loop.chars->first(), first = arena_.first(loop.inside);
+  Ways ways;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (inside.has(byte) || !first.has(byte) || vocabulary_.spelling().no_exits(byte)) continue;
+    if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
+  }
+  if (!leave_all(*of, ways)) return false;
+  for (u32 c = 1; c < trie_.nodes[0].end; c = trie_.nodes[c].end) {
+    if (inside.has(trie_.nodes[c].byte)) continue;
+    if (const Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
+  }
+  return true;
+}
+
 bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
+  if (node == 0 && canvas_ && semantic_spelled(loop, e)) return true;
   auto mask = vocabulary_.class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();

@@ -575,6 +575,13 @@ Escapes Arena::key_escapes(Id key) const {
   return json_->tables[json_->members.values[json_->keys.values[node(key).a].members].table].escapes;
 }
 
+bool Arena::key_in_progress(Id e, std::vector<Id>& others) const {
+  const KeyState& key = json_->keys.values[node(e).a];
+  if (!key.quoted || key.at != kBetween || key.remembers()) return false;
+  others = key.others;
+  return true;
+}
+
 bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (node(e).kind != Kind::Key) return false;
   const KeyState key = json_->keys.values[node(e).a];
