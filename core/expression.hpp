@@ -37,6 +37,7 @@
 
 #include "charset.hpp"
 #include "escape.hpp"
+#include "flat_map.hpp"
 
 namespace guiderail {
 
@@ -460,8 +461,8 @@ class Arena {
   u32 class_count_ = 0;
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
-  std::unordered_map<u64, Id> derive_memo_;  // of what shares parts; bounded
-  std::unordered_map<u64, Id> exact_memo_;   // transitions of states with kExactStep; bounded
+  FlatMap derive_memo_;  // of what shares parts; bounded
+  FlatMap exact_memo_;   // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;

@@ -226,6 +226,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;
   }
+  touched_ = true;
 }
 
 // -- structural: C{m,M} t --
@@ -530,7 +531,8 @@ bool MaskBuilder::absorbing(Id e, u32 node) {
   add(*mask, kInf);
   std::vector<u32> exits;
   for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
-    exits.insert(exits.end(), mask->exits.begin() + mask->exit_at[byte], mask->exits.begin() + mask->exit_at[byte + 1u]);
+    exits.insert(exits.end(), mask->exits.begin() + mask->exit_at[byte],
+                 mask->exits.begin() + mask->exit_at[byte + 1u]);
     if (const u32 at = vocabulary_.child(node, byte); at != kNoFan) exits.push_back(at);
   }
   std::sort(exits.begin(), exits.end());
@@ -618,11 +620,16 @@ bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   return both.any();
 }
 
-// `spelled`, `of`: only the tokens that were made of this class before they left it.
-void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const SpelledExits* spelled, const SpelledClass* of) {
+// `top`: those that end with the exit itself, too.
+void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only, bool top) {
   if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
   exit_states_[0] = state;
   arena_.ensure_row(state);
+  auto allow = [&](const ExitTrie::Node& t) {
+    for (u32 i = t.first; i < t.last; ++i)
+      if (!only || only->has(i)) set(trie.tokens[i]);
+  };
+  if (top) allow(trie.nodes[0]);
   for (u32 n = 1; n < trie.nodes.size();) {
     const ExitTrie::Node& t = trie.nodes[n];
     const Id next = step(exit_states_[t.depth - 1], t.byte);
@@ -630,8 +637,7 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const SpelledExits*
       n = t.end;
       continue;
     }
-    for (u32 i = t.first; i < t.last; ++i)
-      if (!spelled || spelled->before[i].within(of->letters)) set(trie.tokens[i]);
+    allow(t);
     exit_states_[t.depth] = next;
     if (t.end > n + 1) arena_.ensure_row(next);
     n = next == kEpsilon ? t.end : n + 1;
@@ -674,15 +680,11 @@ bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
   for (auto [byte, next] : ways) {
     auto exits = spelling.exits(byte, trie_);
     if (postpone_exits(*exits->trie, next, 0)) continue;
-    if (!added && !canvas_->touched()) {
-      canvas_->add(spelling.dense_with(of, byte, *exits));
-      added = true;
-    } else {
-      const ExitTrie::Node& top = exits->trie->nodes[0];
-      for (u32 i = top.first; i < top.last; ++i)
-        if (exits->before[i].within(of.letters)) set(exits->trie->tokens[i]);
-    }
-    walk_exits(*exits->trie, next, exits.get(), &of);
+    const bool first = !added && !canvas_->touched();
+    if (first) canvas_->add(spelling.dense_with(of, byte, *exits));
+    added = added || first;
+    const Spelled only{exits->before, of.letters};
+    walk_exits(*exits->trie, next, &only, !first);
   }
   if (!added) canvas_->add(of.dense);
   return true;
@@ -716,6 +718,7 @@ bool MaskBuilder::run_spelled(const Loop& loop) {
 
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
+  Spelling& spelling = vocabulary_.spelling();
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
   bool added = false;
@@ -738,6 +741,13 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   if (!added) add(mask, loop.max);
   for (auto [b, next] : ways) {
     if (next == kEmpty) continue;
+    if (Letters letters; node == 0 && canvas_ && !inside.has(b) && !spelling.empty() && !spelling.many_exits(b) &&
+                         Spelling::letters_of(*loop.chars, letters)) {
+      auto exits = spelling.exits(b, trie_);
+      const Spelled only{exits->before, letters, loop.min, loop.max};
+      if (!postpone_exits(*exits->trie, next, 0)) walk_exits(*exits->trie, next, &only, true);
+      continue;
+    }
     for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
       const u32 at = mask.exits[i];
       const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
@@ -826,10 +836,14 @@ bool MaskBuilder::names(Id e, u32 node) {
   if (shared_) return false;  // another alternative may have allowed tokens here
   std::vector<std::string> rests;
   Id free = kEmpty;
-  if (!without_names(e, free, rests) || free == kEmpty) return false;
-  if (rests.empty()) return false;
+  if (!without_names(e, free, rests) || rests.empty()) return false;
   std::sort(rests.begin(), rests.end());
   rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
+  if (free == kEmpty) {
+    if (arena_.has(e, kUnknownText)) return false;
+    only_names(e, node, rests);
+    return true;
+  }
   visit_free(free, node);
   Escapes mode{};
   Id loop = kEmpty;
@@ -856,6 +870,25 @@ bool MaskBuilder::names(Id e, u32 node) {
     }
   }
   return true;
+}
+
+// Keys that are names and nothing else: what begins one may come, whatever it leads to.
+void MaskBuilder::only_names(Id e, u32 node, const std::vector<std::string>& rests) {
+  const Shared shared(*this);
+  for (const std::string& rest : rests) {
+    u32 at = node;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
+      if (at == kNoFan) break;
+      if (i + 1 < rest.size()) {
+        if (const int t = trie_.nodes[at].token; t >= 0) set(t);
+        continue;
+      }
+      Id s = e;
+      for (char c : rest) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
+      if (s != kEmpty) enter(s, at);
+    }
+  }
 }
 
 void MaskBuilder::clear(u32 node) {

@@ -18,6 +18,7 @@ class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
   ~MaskBuilder();
+  static void warm(Vocabulary& vocabulary);
 
   // Both need the arena's mutex. Of a canonical form (not `exact`): tokens that depend on what it forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state, bool exact);
@@ -83,14 +84,20 @@ class MaskBuilder {
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
+  void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   bool lexeme_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   void visit_free(Id free, u32 node);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
-  void walk_exits(const ExitTrie& trie, Id state, const SpelledExits* spelled = nullptr,
-                  const SpelledClass* of = nullptr);
+  struct Spelled {  // the tokens of an exit trie that were made of these characters before, so many of them
+    const std::vector<Letters>& before;
+    Letters letters;
+    u32 min = 0, max = kInf;
+    bool has(u32 i) const { return before[i].within(letters) && before[i].chars >= min && before[i].chars <= max; }
+  };
+  void walk_exits(const ExitTrie& trie, Id state, const Spelled* only = nullptr, bool top = false);
   using Ways = std::vector<std::pair<u8, Id>>;  // out of a class, by the byte
   bool leave_all(const SpelledClass& of, const Ways& ways);
   bool semantic_spelled(const SelfLoop& loop, Id e);

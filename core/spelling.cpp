@@ -21,15 +21,15 @@ void Spelling::build(const Trie& trie, u32 words, u32 longest) {
     const u32 parent = trie.parents[n], depth = trie.depths[n];
     Letters path = paths_[parent];
     const u16 before = states[depth - 1u];
-    const u16 state = before == CharSet::kDead
-                          ? before
-                          : automaton[before == CharSet::kDone ? CharSet::kStart : before][node.byte];
+    const u16 state =
+        before == CharSet::kDead ? before : automaton[before == CharSet::kDone ? CharSet::kStart : before][node.byte];
     states[depth] = state;
     path.broken = path.broken || state == CharSet::kDead;
     if (node.byte >= 0x80)
       path.beyond = true;
     else
       (node.byte < 64 ? path.low : path.high) |= u64{1} << (node.byte & 63);
+    path.chars = node.chars;
     paths_[n] = path;
     if (parent != 0 && trie.nodes[parent].whole) exits_[node.byte].push_back(n);
     if (node.token < 0) continue;
@@ -65,23 +65,28 @@ void Spelling::take(const Users& users, Words& from) const {
   for (u32 t : users.few) from[t >> 5] &= ~(1u << (t & 31));
 }
 
+bool Spelling::letters_of(const CharSet& chars, Letters& out) {
+  static const CharSet::Ptr beyond_ascii = CharSet::make({{0x80, 0x10FFFF}});
+  const bool all = chars.covers(*beyond_ascii);
+  const ByteSet& first = chars.first();
+  out = {first.words[0], first.words[1], all, false};
+  return all || chars.ascii_only();
+}
+
 std::shared_ptr<const SpelledClass> Spelling::spelled_class(const CharSet::Ptr& chars) {
   if (empty() || chars->ranges().empty()) return nullptr;
   {
     std::lock_guard lock(mutex_);
     if (auto it = classes_.find(chars.get()); it != classes_.end()) return it->second;
   }
-  static const CharSet::Ptr beyond_ascii = CharSet::make({{0x80, 0x10FFFF}});
-  const bool all = chars->covers(*beyond_ascii);
-  if (!all && !chars->ascii_only()) return nullptr;
   auto made = std::make_shared<SpelledClass>();
+  if (!letters_of(*chars, made->letters)) return nullptr;
   made->chars = chars;
   const ByteSet& first = chars->first();
-  made->letters = {first.words[0], first.words[1], all, false};
   Words tokens = text_;
   for (u32 c = 0; c < 128; ++c)
     if (!first.has(static_cast<u8>(c))) take(users_[c], tokens);
-  if (!all) take(beyond_, tokens);
+  if (!made->letters.beyond) take(beyond_, tokens);
   take(broken_, tokens);
   for (u32 w : tokens) made->tokens += static_cast<std::size_t>(std::popcount(w));
   std::shared_ptr<const SpelledClass> out;

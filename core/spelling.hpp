@@ -17,6 +17,7 @@ struct ExitTrie;
 struct Letters {  // a set of bytes: those of ASCII one by one, the others as one, and what is not UTF-8
   u64 low = 0, high = 0;
   bool beyond = false, broken = false;
+  u16 chars = 0;  // how many, where it is of one path
   bool within(const Letters& all) const {
     return !((low & ~all.low) | (high & ~all.high)) && beyond <= all.beyond && broken <= all.broken;
   }
@@ -42,6 +43,8 @@ class Spelling {
   bool empty() const { return text_.empty(); }
   // Null: not a class of the kind, or one of few tokens.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
+  // False: not a class of the kind.
+  static bool letters_of(const CharSet& chars, Letters& out);
   bool many_exits(u8 byte) const { return exits_[byte].size() > kManyExits; }
   bool no_exits(u8 byte) const { return exits_[byte].empty(); }
   std::shared_ptr<const SpelledExits> exits(u8 byte, const Trie& trie);
@@ -60,9 +63,9 @@ class Spelling {
   Words text_;  // all tokens of the trie
   std::array<Users, 128> users_;
   Users beyond_, broken_;
-  std::vector<Letters> paths_;                  // by node
-  std::array<std::vector<u32>, 256> exits_;     // nodes behind a whole character, by their byte
-  mutable std::mutex mutex_;                    // of what follows
+  std::vector<Letters> paths_;               // by node
+  std::array<std::vector<u32>, 256> exits_;  // nodes behind a whole character, by their byte
+  mutable std::mutex mutex_;                 // of what follows
   std::map<const CharSet*, std::shared_ptr<const SpelledClass>> classes_;
   std::map<std::pair<const CharSet*, u8>, std::shared_ptr<const Words>> with_;
   std::array<std::shared_ptr<const SpelledExits>, 256> tries_;

@@ -326,7 +326,8 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
         out.tokens.push_back(trie.nodes[n].token);
         if (origin) origin->push_back(top);
       }
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) children[trie.nodes[c].byte].push_back({c, top});
+      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end)
+        children[trie.nodes[c].byte].push_back({c, top});
     }
     out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
     out.deepest = std::max(out.deepest, item.depth);
@@ -464,7 +465,8 @@ std::size_t Vocabulary::cache_memory() const {
 
 std::size_t Vocabulary::memory() const {
   return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
-         trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + spelling_.memory() + cache_memory();
+         trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + spelling_.memory() +
+         cache_memory();
 }
 
 }  // namespace guiderail

@@ -60,8 +60,8 @@ struct ExitTrie {
   u16 deepest = 0;
 };
 
-// What follows these trie nodes as one trie; `byte`: on the edges to them. `origin`: for each token of it, the one of the
-// nodes that it is below.
+// What follows these trie nodes as one trie; `byte`: on the edges to them. `origin`: for each token of it, the one of
+// the nodes that it is below.
 ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
 
 // The tokens below one trie node that are made only of characters of one set (the last may be unfinished), and where
