@@ -13,26 +13,16 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of
-from guiderail import _core
+from guiderail import _core, decoding
 from guiderail.decoding import Batch
 from guiderail.errors import LimitError, ModelError
 from guiderail.frontends.regex import regex
 from guiderail.generation import generations, stream
 from guiderail.sampling import Sampling
 from guiderail.targets import TEXT
-from test_generation import STOP, TOKENS, Toy, ToySession
+from test_generation import STOP, TOKENS, VOCABULARY, Toy, ToySession
 
 PATTERNS = ["(a|b){3,9}", "a*b", "(hello ?)+", "€{2}a?", "[ab€]*hello", "(aba|hel)(lo|b)( €|a{2,7})"]
-
-
-class AtOnce:
-    """Fills before the model begins, like a loop that does not overlap."""
-
-    def __init__(self, matchers, bitmask, rows):
-        gr.fill_next_token_bitmasks(matchers, bitmask, rows)
-
-    def wait(self):
-        pass
 
 
 class AtLast:
@@ -62,9 +52,15 @@ class Watched(_core.Filling):
 
 @pytest.fixture
 def watched(monkeypatch):
+    """Every step's masks are filled while the model computes; all of these fillings."""
     monkeypatch.setattr(Watched, "made", [])
     monkeypatch.setattr(_core, "Filling", Watched)
+    overlap(monkeypatch, True)
     return Watched.made
+
+
+def overlap(monkeypatch, always: bool) -> None:
+    monkeypatch.setattr(decoding._Masks, "_overlaps", lambda masks: always)
 
 
 def fresh(patterns):
@@ -88,14 +84,17 @@ def test_overlap_changes_nothing(jump, on_incomplete, temperature, monkeypatch):
     }  # fmt: skip
     prompts = ["x" * (i + 1) for i in range(len(PATTERNS))]
     seen = []
-    for filling in (_core.Filling, AtOnce, AtLast):
-        monkeypatch.setattr(_core, "Filling", filling)
-        model, guides = fresh(PATTERNS)
-        for _ in range(2):  # without any mask, then with all that are needed
-            model.feeds = []
-            results = generations(model, prompts, guides, **options)
-            seen.append((outcome(results), model.feeds))
-        assert model.open == 0
+    for filling, always in ((_core.Filling, True), (_core.Filling, False), (AtLast, True), (_core.Filling, None)):
+        with monkeypatch.context() as patch:
+            patch.setattr(_core, "Filling", filling)
+            if always is not None:
+                overlap(patch, always)
+            model, guides = fresh(PATTERNS)
+            for _ in range(2):  # without any mask, then with all that are needed
+                model.feeds = []
+                results = generations(model, prompts, guides, **options)
+                seen.append((outcome(results), model.feeds))
+            assert model.open == 0
     assert len({len(got.tokens) for got in results}) > 2  # they end at different times
     assert all(one == seen[0] for one in seen[1:])  # the portions that the model is fed, too
 
@@ -200,7 +199,7 @@ def test_an_error_of_a_mask_is_the_same_error(watched, monkeypatch):
     assert caught.value.code == "nodes" and model.open == 0 and watched[0].waited
     for row in batch.rows:
         assert row.tokens == row.matcher.history() == [] and not row.matcher.is_terminated()
-    monkeypatch.setattr(_core, "Filling", AtOnce)
+    overlap(monkeypatch, False)
     with pytest.raises(LimitError) as direct:
         list(batch_of(*endless()).steps())
     assert str(direct.value) == str(caught.value)
@@ -251,13 +250,42 @@ def test_a_stream_that_is_closed_leaves_no_thread_at_work(watched):
 
 
 def test_the_times_add_up(monkeypatch):
-    class Late(AtOnce):
+    class Late(AtLast):
         def wait(self):
             time.sleep(0.02)
+            super().wait()
 
     monkeypatch.setattr(_core, "Filling", Late)
+    overlap(monkeypatch, True)
     model, guides = fresh(["[ab]{6}"])
     began = time.perf_counter()
     (got,) = generations(model, ["x"], guides[0], max_tokens=9)
     spent = time.perf_counter() - began
     assert 0.02 * len(model.feeds) <= got.constraint_seconds <= got.seconds <= spent
+
+
+# -- which way -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("before", "meanwhile"), [(0.02, 0), (0, 0.02)])
+def test_the_way_that_holds_up_less_is_taken(before, meanwhile, monkeypatch):
+    ways = []
+
+    class Slow(AtLast):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            time.sleep(meanwhile)
+            ways.append("meanwhile")
+
+    def fill(matchers, bitmask, rows, threads):
+        time.sleep(before)
+        ways.append("before")
+
+    monkeypatch.setattr(_core, "Filling", Slow)
+    monkeypatch.setattr(decoding, "fill_next_token_bitmasks", fill)
+    masks = decoding._Masks(gr.allocate_token_bitmask(1, VOCABULARY.size))
+    for _ in range(2 * masks.RETRY):
+        masks.begin([gr.compile(regex("a*"), VOCABULARY).matcher()], [0])
+        assert masks.finish() >= (meanwhile if ways[-1] == "meanwhile" else before)
+    better, other = ("before", "meanwhile") if meanwhile else ("meanwhile", "before")
+    assert ways[:2] == ["meanwhile", "before"]
+    assert set(ways[2 : masks.RETRY - 1]) == {better}
+    assert ways[masks.RETRY - 1] == ways[2 * masks.RETRY - 1] == other  # things may have changed

@@ -1,7 +1,7 @@
 """The loop that decodes: some prompts in lockstep on one session of a model, each under its guide.
 
 A step of a row is: tokens that are forced (no model needed), one forward pass over what the model has not seen yet,
-the mask on its logits, one token drawn. The masks of a step are filled by native threads while the model computes
+the mask on its logits, one token drawn. Masks that take long are filled by native threads while the model computes
 (Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment nothing but a stop token could follow: the model
 is not asked to say so.
 """
@@ -224,6 +224,57 @@ class _Row:
             self.finish, self.matched = "length", self.matcher.is_accepting()
 
 
+class _Masks:
+    """Fills the masks of a step, before the model computes or meanwhile: whichever has held up the loop less.
+
+    Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler where all cores are
+    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed. Only the time depends on it.
+    """
+
+    RETRY = 64  # steps after which the other way gets a turn
+
+    def __init__(self, bitmask: NDArray[np.int32]) -> None:
+        self.bitmask = bitmask
+        self.steps = 0
+        self.before: float | None = None  # seconds by which a step was held up, of late; None: not tried yet
+        self.meanwhile: float | None = None
+        self.filling: _core.Filling | None = None
+        self.held_up = 0.0
+
+    def begin(self, matchers: list[Matcher], rows: list[int]) -> None:
+        """Fills the rows or begins to; nobody else may touch matchers and rows until ``finish``."""
+        began = time.perf_counter()
+        if self._overlaps():
+            self.filling = _core.Filling(matchers, self.bitmask, rows)
+            self.held_up = time.perf_counter() - began
+            return
+        fill_next_token_bitmasks(matchers, self.bitmask, rows, threads=1)
+        self.held_up = time.perf_counter() - began
+        self.before = _smoothed(self.before, self.held_up)
+
+    def finish(self) -> float:
+        """Waits for the masks; returns the seconds for which they held up the loop. Raises what their making raised."""
+        filling, self.filling = self.filling, None
+        if filling is not None:
+            began = time.perf_counter()
+            filling.wait()
+            self.held_up += time.perf_counter() - began
+            self.meanwhile = _smoothed(self.meanwhile, self.held_up)
+        return self.held_up
+
+    def _overlaps(self) -> bool:
+        self.steps += 1
+        if self.meanwhile is None:
+            return True  # the first pass reads the prompt, and the first masks take longest
+        if self.before is None:
+            return False
+        return (self.meanwhile < self.before) != (self.steps % self.RETRY == 0)
+
+
+def _smoothed(past: float | None, now: float) -> float:
+    return now if past is None else 0.75 * past + 0.25 * now
+
+
 class Batch:
     """Some prompts on one session of the model."""
 
@@ -273,6 +324,7 @@ class Batch:
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
         self.session = model.new_session(len(self.rows), length)
         self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(self.rows), self.vocabulary.size)
+        self.masks = _Masks(self.bitmask)
         self.seconds = self.constraint_seconds = 0.0
 
     def steps(self) -> Iterator[tuple[int, str]]:
@@ -295,19 +347,18 @@ class Batch:
             return
         started = time.perf_counter()
         rows = self.rows
-        filling = _core.Filling([rows[i].matcher for i in unfilled], self.bitmask, unfilled)
-        begun = time.perf_counter()
+        self.masks.begin([rows[i].matcher for i in unfilled], unfilled)
         try:
             logits = self.session.feed([row.pending if row.finish is None else [] for row in rows])
             for i in asked:
                 rows[i].pending = []
-            mark = time.perf_counter()
-        finally:  # nobody else may touch the matchers before; an error of a mask comes first, as it began first
-            filling.wait()
+        finally:  # an error of a mask comes first, as it would if the mask had been filled before
+            self.constraint_seconds += self.masks.finish()
+        mark = time.perf_counter()
         width = min(self.vocabulary.size, logits.shape[1])
         seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
         apply_token_bitmask_inplace(logits, self.bitmask, indices=asked, vocab_size=width)
-        self.constraint_seconds += time.perf_counter() - mark + (begun - started)
+        self.constraint_seconds += time.perf_counter() - mark
         pieces = []
         for i in asked:
             token = rows[i].draw(logits[i], width)
@@ -340,7 +391,7 @@ class Batch:
                 (narrow if self.rows[i].may_be_forced() else unfilled).append(i)
             if not narrow:
                 break
-            fill_next_token_bitmasks([self.rows[i].matcher for i in narrow], self.bitmask, narrow)
+            fill_next_token_bitmasks([self.rows[i].matcher for i in narrow], self.bitmask, narrow, threads=1)
             single = []
             for i in narrow:
                 words = self.bitmask[i]
