@@ -180,10 +180,12 @@ async def start_chat(service: Service, request: ChatRequest, watch: Watches = No
     shown = None if tools is None else tools.functions
     prompt = await service.threaded(lambda: service.template.encode(messages, shown), "messages")
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
-    run = service.start(
+    run = await service.start(
         [prompt],
         guide,
         limit=request.limit,
+        limit_param="max_completion_tokens" if request.max_tokens is None else "max_tokens",
+        on_incomplete=request.guiderail.on_incomplete,
         count=count,
         sampling=sampling,
         param="messages",

@@ -114,10 +114,12 @@ async def start_completion(service: Service, request: CompletionRequest, watch: 
         raise ApiError(
             400, "prompt: there are token ids that the model does not have", code="bad-token", param="prompt"
         )
-    run = service.start(
+    run = await service.start(
         ids,
         guide,
         limit=request.max_tokens,
+        limit_param="max_tokens",
+        on_incomplete=request.guiderail.on_incomplete,
         count=request.n or 1,
         sampling=sampling,
         param="prompt",

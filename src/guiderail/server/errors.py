@@ -54,6 +54,7 @@ class ApiError(Exception):
         return {"Retry-After": "1"} if self.status == 503 else {}
 
 
+_BUDGET = {"budget-too-small", "budget-unknown"}  # of LimitError: the limit is the request's own
 _BUSY = {"no-room", "busy", "closed", "decode", "bad-logits"}  # of ModelError: not what the request got wrong
 
 
@@ -67,7 +68,7 @@ def from_guiderail(error: GuiderailError, param: str | None = None) -> ApiError:
         place["span"] = list(error.span)
     status = 500 if isinstance(error, ModelError) and error.code in _BUSY else 400
     message = error.message if error.span is None else error.render()
-    if isinstance(error, LimitError):
+    if isinstance(error, LimitError) and error.code not in _BUDGET:
         message += " (a limit of this server)"
     return ApiError(status, message, code=error.code, param=param, place=place)
 

@@ -299,10 +299,12 @@ async def start_response(service: Service, request: ResponsesRequest, watch: Wat
     plan, guide = await service.guide(("chat", ask, tools), build, param)
     shown = None if tools is None else tools.functions
     prompt = await service.threaded(lambda: service.template.encode(messages, shown), "input")
-    run = service.start(
+    run = await service.start(
         [prompt],
         guide,
         limit=request.max_output_tokens,
+        limit_param="max_output_tokens",
+        on_incomplete=request.guiderail.on_incomplete,
         sampling=service.sampling(request),
         param="input",
         watch=watch,

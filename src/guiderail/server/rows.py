@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
-from guiderail.errors import ModelError
+from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.sampling import Sampler, Sampling
@@ -22,9 +22,24 @@ from guiderail.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from guiderail.server.inspection import Watch
 
-__all__ = ["Delta", "Event", "Failed", "Finished", "Job", "Row", "StopText", "TokenInfo", "prepare", "token_text"]
+__all__ = [
+    "Delta",
+    "Event",
+    "Failed",
+    "Finished",
+    "Job",
+    "OnIncomplete",
+    "Row",
+    "StopText",
+    "TokenInfo",
+    "least_tokens",
+    "prepare",
+    "token_text",
+    "within_budget",
+]
 
 Finish = Literal["stop", "length"]
+OnIncomplete = Literal["finish", "return"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,13 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Text ``index`` has ended. ``matched``: whether the constraint allows it as it stands."""
+    """Text ``index`` has ended.
+
+    Attributes:
+        reason: ``"length"``: it was cut where it might have gone on. ``"stop"``: it ended by itself, or was brought to
+            an end because the tokens ran out.
+        matched: whether the constraint allows it as it stands.
+    """
 
     index: int
     reason: Finish
@@ -117,6 +138,8 @@ class Job:
     """What one request asks the engine for: ``count`` texts after one prompt.
 
     Attributes:
+        on_incomplete: None: the texts are complete within ``limit`` tokens where that is possible; ``"finish"``: they
+            are, or fail at once; ``"return"``: nothing is done about it.
         deadline: of ``time.monotonic``.
         logprobs: how many of the likeliest tokens to tell with each token; None: nothing is told.
         push: receives the events, from any thread.
@@ -137,6 +160,7 @@ class Job:
     presence: float = 0.0
     frequency: float = 0.0
     watch: Callable[[int], Watch] | None = None
+    on_incomplete: OnIncomplete | None = None
     deadline: float = float("inf")
     cancelled: bool = False
 
@@ -154,6 +178,8 @@ class Row:
         self.forced = 0
         self.done = False
         self.matched = False
+        self.finishing = False  # only what leaves enough tokens to finish may be written
+        self.steered = False  # a token was refused in the middle of something, so that it is finished in time
         self.ready = False  # its mask is that of its state
         self.mask: NDArray[np.int32] = allocate_token_bitmask(1, self.vocabulary.size)
         self.mask_seconds = 0.0
@@ -174,9 +200,54 @@ class Row:
         return self.job.limit - len(self.tokens)
 
     def begin(self) -> None:
-        """Ends at once where the constraint allows nothing but the empty text."""
+        """Ends at once where the constraint allows nothing but the empty text; sees whether it can be finished."""
+        job = self.job
         if self.matcher.is_complete():
             self.finish("stop", matched=True)
+        elif job.on_incomplete != "return":
+            needed = least_tokens(self.matcher, job.limit)
+            self.finishing = needed is not None and needed <= job.limit
+            if job.on_incomplete == "finish":
+                try:
+                    within_budget(needed, job.limit)
+                except LimitError as error:
+                    self.fail(error)
+
+    def fits(self, token: int) -> bool:
+        """Whether the text can be finished in time after a token that the mask allows."""
+        if not self.finishing:
+            return True
+        try:
+            if not self.matcher.accept_within(token, self.remaining):
+                return False
+        except LimitError as error:
+            self._give_up(error)
+        self.matcher.rollback(len(self.matcher.history()) - len(self.tokens))
+        return True
+
+    def _give_up(self, error: LimitError) -> None:
+        """The search for a way to finish met a limit of the core: the text goes on without, unless that was promised.
+
+        Raises:
+            LimitError: it was promised.
+        """
+        if self.job.on_incomplete == "finish":
+            raise error
+        self.finishing = False
+
+    def _again(self, logits: NDArray[np.float32], width: int, token: int) -> int:
+        """Draws from what leaves enough tokens to finish, instead of a token that does not."""
+        self.steered |= not self.matcher.is_accepting()
+        started = time.perf_counter()
+        try:
+            self.matcher.fill_next_token_bitmask(self.mask, 0, self.remaining)
+        except LimitError as error:
+            self._give_up(error)
+            return token
+        finally:
+            self.mask_seconds += time.perf_counter() - started
+        apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
+        return self.sampler(logits)
 
     def take(self, token: int, info: TokenInfo | None = None, *, forced: bool = False) -> None:
         """Appends a token that the mask allows, and tells what text it completes."""
@@ -201,7 +272,8 @@ class Row:
         elif self.matcher.is_complete():
             self.finish("stop", matched=True)
         elif self.remaining <= 0:
-            self.finish("length", matched=self.matcher.is_accepting())
+            matched = self.matcher.is_accepting()
+            self.finish("stop" if self.steered and matched else "length", matched=matched)
 
     def finish(self, reason: Finish, *, matched: bool) -> None:
         rest = self._cut.flush()
@@ -221,6 +293,8 @@ class Row:
     def sample(self, logits: NDArray[np.float32]) -> tuple[int, TokenInfo | None]:
         """Draws the next token.
 
+        Where it would leave too few tokens to finish, it is drawn again from what leaves enough.
+
         Args:
             logits: shape ``(logits_size,)``; changed.
         """
@@ -238,6 +312,11 @@ class Row:
         apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
         self.mask_seconds += time.perf_counter() - started
         token = self.sampler(logits)
+        started = time.perf_counter()
+        fits = self.fits(token)
+        self.mask_seconds += time.perf_counter() - started
+        if not fits:
+            token = self._again(logits, width, token)
         if self._watch is not None and seen is not None:
             self._watch.chosen(token, self.mask, seen, self.vocabulary.size)
         return token, None if thought is None else thought.of(token)
@@ -262,13 +341,15 @@ class _Thought:
 def prepare(row: Row) -> None:
     """Writes what must come next, and leaves in ``row.mask`` what may where there is a choice.
 
-    This is the one place where the masks of the server are filled: what narrows them further, such as the number of
-    tokens that are left (``row.remaining``), belongs here.
+    The number of tokens that are left does not narrow that mask yet: :meth:`Row.sample` sees to it where it matters,
+    which is seldom.
     """
     row.mask_since = started = time.perf_counter()
     asked = row.job.logprobs is not None  # each token's probability is wanted, so each is asked for
     if not asked:
         for token in row.matcher.forced_tokens():
+            if not row.fits(token):
+                break  # there are shorter spellings
             row.take(token, forced=True)
             if row.done:
                 break
@@ -281,6 +362,42 @@ def prepare(row: Row) -> None:
         row.take(token, forced=True)
     row.mask_since = None
     row.mask_seconds += time.perf_counter() - started
+
+
+def least_tokens(matcher: Matcher, limit: int) -> int | None:
+    """How many tokens complete a text, see :meth:`Matcher.least_tokens`; thoroughly where the limit is exceeded.
+
+    None also where the search meets a limit of the guide.
+    """
+    try:
+        needed = matcher.least_tokens(thorough=False)
+        return matcher.least_tokens() if needed is None or needed > limit else needed
+    except LimitError:
+        return None
+
+
+def within_budget(needed: int | None, limit: int) -> None:
+    """Refuses a text that cannot be promised to be complete within the limit.
+
+    Args:
+        needed: tokens that complete it; None: no way was found.
+        limit: tokens that it may have.
+
+    Raises:
+        LimitError: ``budget-too-small``, ``budget-unknown``.
+    """
+    if needed is None:
+        raise LimitError(
+            f"no way to complete the text was found, so that it will be complete within {limit} tokens cannot be "
+            "promised; bound the constraint, or leave guiderail.on_incomplete out",
+            code="budget-unknown",
+        )
+    if needed > limit:
+        raise LimitError(
+            f"the text needs {needed} tokens, but it may have no more than {limit}; allow at least {needed}, bound the "
+            "constraint, or leave guiderail.on_incomplete out",
+            code="budget-too-small",
+        )
 
 
 def _only(words: NDArray[np.int32]) -> int:

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
-__all__ = ["ChatRequest", "CompletionRequest", "Message", "ResponsesRequest", "StreamOptions", "StructuredOutputs"]
+__all__ = [
+    "ChatRequest",
+    "CompletionRequest",
+    "Extras",
+    "Message",
+    "ResponsesRequest",
+    "StreamOptions",
+    "StructuredOutputs",
+]
 
 _Json = dict[str, Any]
 
@@ -40,6 +48,12 @@ class StructuredOutputs(_Closed):
     whitespace_pattern: None = None
 
 
+class Extras(_Closed):
+    """What no other server knows, under the name ``guiderail``."""
+
+    on_incomplete: Literal["finish", "return"] | None = None
+
+
 class Sampled(_Closed):
     """What every interface knows: how to sample, how to stop, and constraints by the names of vLLM and SGLang."""
 
@@ -64,6 +78,7 @@ class Sampled(_Closed):
     regex: StrictStr | None = None
     ebnf: StrictStr | None = None
     response_format: _Json | None = None
+    guiderail: Extras = Extras()
 
     user: StrictStr | None = None
     metadata: _Json | None = None
@@ -159,6 +174,7 @@ class ResponsesRequest(_Closed):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     structured_outputs: StructuredOutputs | None = None
+    guiderail: Extras = Extras()
 
     include: list[_Json] | None = Field(None, max_length=0)
     truncation: Literal["disabled"] | None = None

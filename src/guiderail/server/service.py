@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -20,7 +20,17 @@ from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.rows import Delta, Event, Failed, Finished, Job, TokenInfo
+from guiderail.server.rows import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Job,
+    OnIncomplete,
+    TokenInfo,
+    least_tokens,
+    within_budget,
+)
 from guiderail.server.tools import tool_format_of
 
 __all__ = ["Run", "Service", "Text", "Watches"]
@@ -213,38 +223,64 @@ class Service:
         except ModelError as error:
             raise from_guiderail(error) from error
 
-    def start(
+    async def _check_budget(self, guide: Guide, limit: int, on_incomplete: OnIncomplete | None, param: str) -> None:
+        """Looks for a way to finish within so many tokens, before the engine asks, which must not wait for it.
+
+        Raises:
+            ApiError: 400: there is none, and the request asks for a promise.
+        """
+        if on_incomplete == "return":
+            return
+        needed = await asyncio.to_thread(lambda: least_tokens(guide.matcher(), limit))
+        if on_incomplete == "finish":
+            try:
+                within_budget(needed, limit)
+            except LimitError as error:
+                refusal = from_guiderail(error, param)
+                if needed is not None:
+                    refusal.place["least_tokens"] = needed
+                raise refusal from error
+
+    async def start(
         self,
-        prompts: Iterable[list[int]],
+        prompts: Sequence[list[int]],
         guide: Guide,
         *,
         limit: int | None,
+        limit_param: str,
         count: int = 1,
         sampling: Sampling,
         param: str,
+        on_incomplete: OnIncomplete | None = None,
         **more: Any,
     ) -> Run:
         """Hands texts to the engine.
 
         Args:
             limit: tokens to write at most; None: the default, as far as there is room.
+            limit_param: the parameter of the request that says so.
             count: texts for each prompt.
+            param: the parameter of the request with the prompts.
+            on_incomplete: see :class:`Job`.
             **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``presence``, ``frequency``, ``watch``.
 
         Raises:
-            ApiError: the prompt does not fit, or too many wait.
+            ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although
+                the request asks for that.
         """
         run = Run(self.metrics)
         deadline = time.monotonic() + self.options.request_seconds
         room = min(self.model.context_length, self.options.max_cached_tokens)
+        limits = [limit or max(1, min(self.options.default_max_tokens, room - len(prompt))) for prompt in prompts]
+        await self._check_budget(guide, min(limits), on_incomplete, limit_param)
         try:
-            for prompt in prompts:
+            for prompt, most in zip(prompts, limits, strict=True):
                 if not prompt:
                     raise ModelError("the prompt is empty; write something", code="bad-prompt")
-                most = limit or max(1, min(self.options.default_max_tokens, room - len(prompt)))
                 first = len(run._open)
                 job = Job(
-                    prompt, guide, run.push, most, sampling, count, first_index=first, deadline=deadline, **more
+                    prompt, guide, run.push, most, sampling, count, first_index=first, deadline=deadline,
+                    on_incomplete=on_incomplete, **more,
                 )  # fmt: skip
                 self.engine.submit(job)
                 run.add(job)

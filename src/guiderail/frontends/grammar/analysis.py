@@ -27,7 +27,7 @@ from guiderail.constraint import Choice as TextChoice
 from guiderail.constraint import Repetition as RepeatedConstraint
 from guiderail.constraint import Sequence as ConstraintSequence
 from guiderail.errors import CompileError, LimitError, PatternError
-from guiderail.frontends.grammar.build import NEVER, TRAP, Fold, choice, leaves, names, repetition, sequence
+from guiderail.frontends.grammar.build import NESTED, NEVER, TRAP, Fold, choice, leaves, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
     Characters,
     Choice,
@@ -55,9 +55,6 @@ __all__ = [
 ]
 
 Rules = dict[str, Expression]
-
-_NESTED = 100
-"""Parts within parts that are gone through by recursion of the interpreter."""
 
 
 def check_names(grammar: Grammar) -> None:
@@ -174,29 +171,27 @@ class Decision:
         self.known: dict[int, tuple[Expression, bool]] = {}
 
     def __call__(self, e: Expression, depth: int = 0) -> bool:
-        kind = type(e)
-        if kind is Name:
-            return self.of_name(cast(Name, e).name)
-        if kind is Sequence or kind is Choice:
+        if type(e) is Name:
+            return self.of_name(e.name)
+        if type(e) is Sequence or type(e) is Choice:
             known = self.known.get(id(e))
             if known is not None:
                 return known[1]
-            if depth > _NESTED:
+            if depth > NESTED:
                 value = Fold(self._step)(e)
             else:
-                one = kind is Choice
+                one = type(e) is Choice
                 value = not one
-                for part in cast(Sequence, e).parts:
+                for part in e.parts:
                     if self(part, depth + 1) is one:
                         value = one
                         break
             self.known[id(e)] = e, value
             return value
-        if kind is Repetition:
-            repeated = cast(Repetition, e)
-            if depth > _NESTED:
+        if type(e) is Repetition:
+            if depth > NESTED:
                 return Fold(self._step)(e)
-            return repeated.min == 0 or self(repeated.item, depth + 1)
+            return e.min == 0 or self(e.item, depth + 1)
         return self.of_leaf(e)
 
     def _step(self, e: Expression, kids: list[bool]) -> bool:

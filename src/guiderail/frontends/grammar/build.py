@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from guiderail.frontends.grammar.syntax import (
     Choice,
@@ -15,7 +15,19 @@ from guiderail.frontends.grammar.syntax import (
     Text,
 )
 
-__all__ = ["EMPTY", "NEVER", "TRAP", "Fold", "children", "choice", "leaves", "names", "repetition", "sequence"]
+__all__ = [
+    "EMPTY",
+    "NESTED",
+    "NEVER",
+    "TRAP",
+    "Fold",
+    "children",
+    "choice",
+    "leaves",
+    "names",
+    "repetition",
+    "sequence",
+]
 
 EMPTY = Text("")
 """The empty text."""
@@ -24,6 +36,9 @@ NEVER = Choice(())
 TRAP = Name("\0never")
 """Behind terminals of a grammar with a lexer: they compete there for lexemes, and nothing can come behind them."""
 """No text at all."""
+
+NESTED = 100
+"""Parts within parts that are gone through by recursion of the interpreter; what is deeper, by a list."""
 
 _SHORT = 64
 """Alternatives of a choice up to which they are copied into the one around it."""
@@ -69,10 +84,9 @@ def repetition(item: Expression, least: int, most: int | None) -> Expression:
 
 def children(e: Expression) -> tuple[Expression, ...]:
     """The operands of an expression."""
-    kind = type(e)
-    if kind is Sequence or kind is Choice:
-        return cast(Sequence, e).parts
-    return (cast(Repetition, e).item,) if kind is Repetition else ()
+    if type(e) is Sequence or type(e) is Choice:
+        return e.parts
+    return (e.item,) if type(e) is Repetition else ()
 
 
 def names(e: Expression) -> Iterator[Name]:
@@ -83,7 +97,7 @@ def names(e: Expression) -> Iterator[Name]:
         here = stack.pop()
         kind = type(here)
         if kind is Name:
-            yield cast(Name, here)
+            yield here  # type: ignore[misc]
         elif kind in _INNER and id(here) not in seen:
             seen.add(id(here))
             stack.extend(children(here)[::-1])
@@ -91,35 +105,35 @@ def names(e: Expression) -> Iterator[Name]:
 
 def leaves(e: Expression) -> Leaves:
     """The names in an expression, and whether all else in it are texts; a choice without alternatives is none."""
-    kind = type(e)
+    root: Any = e
+    kind = type(root)
     if kind is Name:
-        return frozenset((cast(Name, e).name,)), True
+        return frozenset((root.name,)), True
     if kind not in _INNER:
         return _NO_NAMES, kind is Text
-    kept = cast(Sequence, e).leaves
+    kept: Leaves | None = root.leaves
     if kept is not None:
         return kept
     found: set[str] = set()
     plain = True
-    stack: list[Expression] = [e]
+    stack: list[Any] = [root]
     seen: set[int] = set()
     while stack:
         here = stack.pop()
         kind = type(here)
         if kind is Name:
-            found.add(cast(Name, here).name)
+            found.add(here.name)
         elif kind is Repetition:
-            stack.append(cast(Repetition, here).item)
+            stack.append(here.item)
         elif kind is Sequence or kind is Choice:
             if id(here) not in seen:
                 seen.add(id(here))
-                parts = cast(Sequence, here).parts
-                plain = plain and (bool(parts) or kind is Sequence)
-                stack += parts
+                plain = plain and (kind is Sequence or bool(here.parts))
+                stack += here.parts
         elif kind is not Text:
             plain = False
     result = frozenset(found), plain
-    object.__setattr__(e, "leaves", result)
+    object.__setattr__(root, "leaves", result)
     return result
 
 
@@ -133,7 +147,28 @@ class Fold(Generic[T]):
         self.combine = combine
         self.known: dict[int, tuple[Expression, T]] = {}
 
-    def __call__(self, root: Expression) -> T:
+    def __call__(self, e: Expression, depth: int = 0) -> T:
+        found = self.known.get(id(e))
+        if found is not None:
+            return found[1]
+        inner: Any = e
+        kind = type(e)
+        values: list[T] = []
+        if kind in _INNER:
+            if depth > NESTED:
+                return self._deep(e)
+            if kind is Repetition:
+                values.append(self(inner.item, depth + 1))
+            else:
+                for part in inner.parts:
+                    known = self.known.get(id(part))
+                    values.append(self(part, depth + 1) if known is None else known[1])
+        value = self.combine(e, values)
+        self.known[id(e)] = e, value
+        return value
+
+    def _deep(self, root: Expression) -> T:
+        """The same without recursion."""
         known, combine = self.known, self.combine
         stack = [root]
         while stack:
@@ -141,19 +176,12 @@ class Fold(Generic[T]):
             if id(e) in known:
                 stack.pop()
                 continue
-            values, missing = [], []
-            for kid in children(e):
-                found = known.get(id(kid))
-                if found is None:
-                    if type(kid) in _INNER:
-                        missing.append(kid)
-                        continue
-                    found = known[id(kid)] = kid, combine(kid, [])
-                values.append(found[1])
+            kids = children(e)
+            missing = [kid for kid in kids if id(kid) not in known]
             if missing:
                 missing.reverse()
                 stack += missing
                 continue
-            known[id(e)] = e, combine(e, values)
+            known[id(e)] = e, combine(e, [known[id(kid)][1] for kid in kids])
             stack.pop()
         return known[id(root)][1]

@@ -153,10 +153,7 @@ class _Lowering:
         self.rules, self.b = rules, b
         # by name: terminals, and the rules so far
         self.known = {name: _Built(handle, 1, 0) for name, handle in (symbols or {}).items()}
-        self.uses: dict[str, int] = {}
-        for body in rules.values():
-            for name in names(body):
-                self.uses[name.name] = self.uses.get(name.name, 0) + 1
+        self.uses: dict[str, int] = {}  # how often each name stands in the rules, counted when asked for
         self.build: Fold[_Built] = Fold(self._build)
 
     def run(self, start: str) -> int:
@@ -178,11 +175,18 @@ class _Lowering:
     def _rule(self, name: str, broken: bool) -> None:
         built = self.build(self.rules[name])
         if not broken:
-            if built.deep <= _DEEPEST and (built.wide <= _WIDEST or self.uses.get(name, 0) <= 1):
+            if built.deep <= _DEEPEST and (built.wide <= _WIDEST or self._uses(name) <= 1):
                 self.known[name] = built
                 return
             self._refer(name)
         self.b.define(self.known[name].handle, built.handle)
+
+    def _uses(self, name: str) -> int:
+        if not self.uses:
+            for body in self.rules.values():
+                for one in names(body):
+                    self.uses[one.name] = self.uses.get(one.name, 0) + 1
+        return self.uses.get(name, 0)
 
     def _build(self, e: Expression, kids: list[_Built]) -> _Built:
         if isinstance(e, Name):

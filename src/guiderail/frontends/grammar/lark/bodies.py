@@ -59,11 +59,13 @@ class Bodies:
         """The literals, ranges and templates in use of a tree, in the order of Lark's ``iter_subtrees``."""
         known = self.specials.get(id(tree))
         if known is None:
-            queue, known = [tree], []
+            kind, queue, known = self.lark.Tree, [tree], []
             for node in queue:
                 if node.data in _SPECIAL:
                     known.append(node)
-                queue.extend(child for child in reversed(node.children) if hasattr(child, "data"))
+                for child in node.children[::-1]:
+                    if isinstance(child, kind):
+                        queue.append(child)
             known.reverse()
             self.specials[id(tree)] = known
         return known

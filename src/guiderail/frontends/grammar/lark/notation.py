@@ -275,12 +275,14 @@ def _sound(builder: Any, lark: Any) -> bool:
             continue
         # names of alternatives (a -> name) are no symbols in use
         stack = [one.children[0] if one.data == "alias" else one for one in definition.tree.children]
-        seen = set()
+        shared = definition.is_term  # a terminal is part of all that name it
+        seen: set[int] = set()
         while stack:
             node = stack.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
+            if shared:
+                if id(node) in seen:
+                    continue
+                seen.add(id(node))
             children = node.children
             if node.data == "template_usage":
                 template = known.get(children[0].name)

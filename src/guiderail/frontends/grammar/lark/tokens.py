@@ -62,11 +62,12 @@ class Statement:
 def tokens(text: str) -> list[Token]:
     """All tokens of a grammar, line breaks too; what is no token is a mark of one character."""
     found = []
+    new = tuple.__new__  # twice as quick as the class itself
     for m in _TOKEN.finditer(text):
         kind = m.lastgroup
         if kind is not None:
             start, end = m.span(kind)
-            found.append(Token(kind, text[start:end], start, end))
+            found.append(new(Token, (kind, text[start:end], start, end)))
     return found
 
 
