@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "mask.hpp"
 
 namespace guiderail {
 
@@ -36,8 +37,10 @@ void bind_vocabulary(nb::module_& m) {
              std::vector<u32> at(offsets.data(), offsets.data() + offsets.size());
              std::vector<u8> marks(special.data(), special.data() + special.size());
              nb::gil_scoped_release release;
-             return std::make_shared<Vocabulary>(std::move(text), std::move(at), std::move(marks), size,
-                                                 std::move(stops));
+             auto vocabulary =
+                 std::make_shared<Vocabulary>(std::move(text), std::move(at), std::move(marks), size, std::move(stops));
+             MaskBuilder::warm(*vocabulary);
+             return vocabulary;
            }),
            nb::arg("data"), nb::arg("offsets"), nb::arg("special"), nb::arg("size"), nb::arg("stop_token_ids"))
       .def_prop_ro("size", &Vocabulary::size)

@@ -55,6 +55,51 @@ bool Arena::merge_repeat(Id head, Id tail, Id& out) {
   return true;
 }
 
+// Texts of characters only, by their shape.
+bool Arena::is_text(Id e, int depth) const {
+  const Node& n = node(e);
+  if (depth > 8) return false;
+  switch (n.kind) {
+    case Kind::Class: return true;
+    case Kind::Repeat: return !n.b && is_text(n.a, depth + 1);
+    case Kind::Concat: return is_text(n.a, depth + 1) && is_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : operands(e))
+        if (!is_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// Beside any{k,} what may be missing says nothing: x? any{k,} = any{k,} = any{k,} x?, c{m,n} any{k,} = c{m} any{k,}.
+bool Arena::merge_any(Id head, Id tail, Id& out) {
+  Id second = tail, rest = kEpsilon;
+  if (node(tail).kind == Kind::Concat) {
+    second = node(tail).a;
+    rest = node(tail).b;
+  }
+  auto endless = [&](Id e) {
+    const u32 set = endless_class(e);
+    return set != kUnknown && charsets_[set] == CharSet::any();
+  };
+  const Node& h = node(head);
+  if (endless(second) && !has(tail, kHasLook) && (h.kind == Kind::Repeat || nullable(head)) && is_text(head)) {
+    if (nullable(head)) {
+      out = tail;
+      return true;
+    }
+    if (h.max == h.min) return false;
+    out = concat(repeat(h.a, h.min, h.min), tail);
+    return true;
+  }
+  if (endless(head) && !has(tail, kHasLook) && nullable(second) && is_text(second)) {
+    out = concat(head, rest);
+    return true;
+  }
+  return false;
+}
+
 Id Arena::concat(Id head, Id tail) {
   if (head == kEmpty || tail == kEmpty) return kEmpty;
   if (head == kEpsilon) return tail;
@@ -66,7 +111,7 @@ Id Arena::concat(Id head, Id tail) {
   }
   if (node(head).kind != Kind::Concat) {
     Id merged;
-    return merge_repeat(head, tail, merged) ? merged : raw_concat(head, tail);
+    return merge_repeat(head, tail, merged) || merge_any(head, tail, merged) ? merged : raw_concat(head, tail);
   }
   std::vector<Id> heads;
   Id h = head;

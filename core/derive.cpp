@@ -12,7 +12,7 @@
 namespace guiderail {
 namespace {
 constexpr u16 kDeep = 4;                      // nesting from which parts may be shared
-constexpr std::size_t kMemoLimit = 1u << 16;  // entries of some 40 bytes
+constexpr std::size_t kMemoLimit = 1u << 16;  // entries of 16 to 32 bytes
 }  // namespace
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
 // exponential in their depth.
@@ -23,10 +23,10 @@ Id Arena::derive(Id e, u8 byte) {
                      (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
   if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
-  if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
+  if (const u32* known = derive_memo_.find(key)) return *known;
   const Id out = derive_fresh(e, byte);
   if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
-  derive_memo_.emplace(key, out);
+  derive_memo_.set(key, out);
   return out;
 }
 
@@ -145,10 +145,10 @@ Id Arena::shift(Id e, u8 byte) {
 Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
   if (!has(e, kHasLook)) return derive(e, byte);
   const u64 key = u64{e} << 9 | 256 | byte;
-  if (auto it = derive_memo_.find(key); it != derive_memo_.end()) return it->second;
+  if (const u32* known = derive_memo_.find(key)) return *known;
   const Id out = derive_in_scope_fresh(e, byte, depth);
   if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
-  derive_memo_.emplace(key, out);
+  derive_memo_.set(key, out);
   return out;
 }
 
@@ -369,11 +369,11 @@ Id Arena::step_slow(Id e, u8 byte) {
   if (has(e, kExactStep)) {
     if (!first(e).has(byte)) return kEmpty;
     const u64 key = u64{e} << 8 | byte;
-    if (auto it = exact_memo_.find(key); it != exact_memo_.end()) return it->second;
+    if (const u32* known = exact_memo_.find(key)) return *known;
     const Id next = settle_step(derive(e, byte));
     if (next == kUnknown) return kEmpty;
     if (exact_memo_.size() >= kMemoLimit) exact_memo_.clear();
-    exact_memo_.emplace(key, next);
+    exact_memo_.set(key, next);
     return next;
   }
   const u32 byte_class = classes_[byte];

@@ -37,6 +37,7 @@
 
 #include "charset.hpp"
 #include "escape.hpp"
+#include "flat_map.hpp"
 
 namespace guiderail {
 
@@ -212,6 +213,8 @@ class Arena {
   // goes on with C*; kUnknown if it is none.
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
+  // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
+  bool key_in_progress(Id e, std::vector<Id>& others) const;
   u32 endless_class(Id text) const;  // C, if the text is C{m,}; else kUnknown
   bool free_item(Id e) const;        // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
@@ -326,6 +329,8 @@ class Arena {
   Id class_tail(u32 set, u16 state);
   u32 charset_index(const CharSet::Ptr& set);
   bool merge_repeat(Id head, Id tail, Id& out);
+  bool merge_any(Id head, Id tail, Id& out);
+  bool is_text(Id e, int depth = 0) const;
   bool factor(std::vector<Id>& parts);
   Id narrow(Id e, u32 set);
   bool join_escaped(std::vector<Id>& parts);
@@ -456,8 +461,8 @@ class Arena {
   u32 class_count_ = 0;
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
-  std::unordered_map<u64, Id> derive_memo_;  // of what shares parts; bounded
-  std::unordered_map<u64, Id> exact_memo_;   // transitions of states with kExactStep; bounded
+  FlatMap derive_memo_;  // of what shares parts; bounded
+  FlatMap exact_memo_;   // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;

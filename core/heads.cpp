@@ -13,6 +13,9 @@ constexpr u32 kSmallWalk = 8192;             // trie nodes; up to here one that 
 constexpr std::size_t kMostRest = 1u << 15;  // trie nodes behind the ends of a head
 constexpr std::size_t kDense = 64;           // tokens: from here on a bitset
 constexpr std::size_t kMostOwn = 4096;       // heads of one arena
+
+// See opens_string().
+Hash string_head(u32 way, Escapes mode) { return hash_step(Hash{way, 0}, static_cast<u64>(mode)); }
 }  // namespace
 
 // Strings, keys or items in progress that any character may follow, all with the same escapes; then only their quote.
@@ -102,7 +105,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
     if (t.end > n + 1) arena_.ensure_row(next);
     ++n;
   }
-  out.rest = vocabulary_.merged(std::move(ends), 0);
+  out.rest = merge_exits(trie_, std::move(ends), 0);
   if (out.tokens.size() >= kDense) {
     auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
     for (int t : out.tokens) (*dense)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
@@ -110,6 +113,24 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
     out.tokens = {};
   }
   return true;
+}
+
+// The heads that nearly every JSON text meets, some milliseconds each: paid once, when a large vocabulary is made.
+void MaskBuilder::warm(Vocabulary& vocabulary) {
+  if (vocabulary.spelling().empty()) return;
+  const Escapes mode = Escapes::Canonical;
+  Arena arena{Limits{}};
+  const Id loop = arena.concat(arena.escaped(arena.any_text(), mode), arena.literal("\""));
+  const Id quoted = arena.concat(arena.literal("\""), loop);
+  const Id spaced = arena.concat(arena.repeat(arena.literal(" "), 0, 1), quoted);
+  arena.freeze(spaced);
+  std::lock_guard lock(arena.mutex);
+  MaskBuilder builder(arena, vocabulary);
+  u32 way = 0;
+  for (const Id e : {loop, quoted, spaced}) {
+    auto made = std::make_shared<HeadMask>();
+    if (builder.classify(e, loop, kUnknown, *made)) vocabulary.cache_head(string_head(++way, mode), made);
+  }
 }
 
 // Null: not known, and not worth it yet. `make`: the head as an expression.
@@ -160,7 +181,7 @@ bool MaskBuilder::headed(Id e) {
   if (const u32 way = opens_string(e, mode, loop)) {
     tail = step(loop, '"');
     if (tail == kEmpty || arena_.has(tail, kUnknownText)) return false;
-    head = head_mask(hash_step(Hash{way, 0}, static_cast<u64>(mode)), true, loop, [&] { return e; });
+    head = head_mask(string_head(way, mode), true, loop, [&] { return e; });
   } else {
     std::vector<Id> parts;
     bool portable = true, ended = false;

@@ -42,8 +42,8 @@ std::size_t Arena::memory() const {
   return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          (byte_set_ids_.size() + first_ids_.size()) * 48 + slack_memo_.size() * 24 +
-         (derive_memo_.size() + exact_memo_.size() + cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 +
-         (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
+         (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
+         exact_memo_.memory() + (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
 }
 
 Arena::Draft Arena::draft(Kind kind) const {

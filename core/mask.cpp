@@ -9,6 +9,7 @@ constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
 constexpr u32 kShortLoop = 12;
+constexpr int kMostNesting = 8;
 constexpr u32 kWorthSharing = 16;    // trie nodes
 constexpr u32 kWorthClass = 64;      // trie nodes
 constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
@@ -41,6 +42,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, bool exact) {
   postponed_.clear();
   postponed_tokens_.clear();
   shared_ = false;
+  if (!arena_.has(state, kHasScan)) return draw(state);
   words_.assign(vocabulary_.words(), 0);
   blank_ = false;
   base_ = nullptr;
@@ -49,6 +51,29 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, bool exact) {
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   store(words_, base_, *entry);
+  return entry;
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
+  const Drawing drawing(*this);
+  visit(state, 0);
+  for (auto [one, other] : vocabulary_.twins())
+    if (canvas_->has(one)) set(static_cast<int>(other));
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  const Words* words = canvas_->words();
+  if (!words) return entry;
+  const u32 rest = vocabulary_.size() & 31;
+  entry->full = words->back() == (rest ? (1u << rest) - 1 : ~0u) &&
+                std::all_of(words->begin(), words->end() - 1, [](u32 w) { return w == ~0u; });
+  canvas_->differences(diff_);
+  if (diff_.size() > words->size() / 3) {
+    entry->base = std::make_shared<const Words>(*words);
+    entry->owns_base = true;
+    return entry;
+  }
+  entry->base = canvas_->base();
+  entry->diff.assign(diff_.begin(), diff_.end());
   return entry;
 }
 
@@ -88,6 +113,7 @@ void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_wo
 }
 
 void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
+  if (canvas_) return canvas_->add(dense);
   if (!touched_) {
     words_ = *dense;
     base_ = dense;
@@ -101,10 +127,9 @@ void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
 // The tokens of a class mask with at most `most` characters.
 void MaskBuilder::add(ClassMask& mask, u32 most) {
   const std::size_t kept = most >= mask.most ? mask.tokens.size() : mask.upto[most];
-  if (!touched_ && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // stored as a difference from the class
+  if (!touched() && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // as a difference from the class
     add(mask.dense);
-    for (std::size_t i = kept; i < mask.tokens.size(); ++i)
-      words_[static_cast<u32>(mask.tokens[i]) >> 5] &= ~(1u << (mask.tokens[i] & 31));
+    for (std::size_t i = kept; i < mask.tokens.size(); ++i) unset(mask.tokens[i]);
     return;
   }
   if (auto dense = vocabulary_.bounded(mask, most)) return add(dense);
@@ -380,7 +405,7 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
 // Texts that tell no character from another: any{m,n} and what is made of it.
 bool MaskBuilder::uniform_text(Id text, int depth) const {
   const Node& n = arena_.node(text);
-  if (depth > 8) return false;
+  if (depth > kMostNesting) return false;
   switch (n.kind) {
     case Kind::Epsilon: return true;
     case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
@@ -447,10 +472,17 @@ bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<Loop> loops;
   std::vector<Id> rest;
   if (!free_loop(e, loops)) {
-    if (uniform(e, node)) return true;
+    if (uniform(e, node) || absorbing(e, node)) return true;
     if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
   }
   std::size_t cost = 0;
+  if (node == 0 && canvas_ && loops.size() == 1) {
+    const Shared shared(*this);
+    if (run_spelled(loops[0])) {
+      if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
+      return run_rest(std::move(rest), node);
+    }
+  }
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
     // inside the trie a walk is cheaper than a class mask for a short loop
@@ -472,7 +504,11 @@ bool MaskBuilder::structural(Id e, u32 node) {
     run_loop(loop, *mask, node);
     if (loop.min == 0 && loop.tail != kEpsilon) rest.push_back(loop.tail);
   }
-  Id other = arena_.unite(std::move(rest));
+  return run_rest(std::move(rest), node);
+}
+
+bool MaskBuilder::run_rest(std::vector<Id> rest, u32 node) {
+  const Id other = arena_.unite(std::move(rest));
   if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
     if (!semantic(other, node)) walk(other, node);
   }
@@ -500,10 +536,16 @@ bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   return both.any();
 }
 
-void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
+// `top`: those that end with the exit itself, too.
+void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only, bool top) {
   if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
   exit_states_[0] = state;
   arena_.ensure_row(state);
+  auto allow = [&](const ExitTrie::Node& t) {
+    for (u32 i = t.first; i < t.last; ++i)
+      if (!only || only->has(i)) set(trie.tokens[i]);
+  };
+  if (top) allow(trie.nodes[0]);
   for (u32 n = 1; n < trie.nodes.size();) {
     const ExitTrie::Node& t = trie.nodes[n];
     const Id next = step(exit_states_[t.depth - 1], t.byte);
@@ -511,7 +553,7 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state) {
       n = t.end;
       continue;
     }
-    for (u32 i = t.first; i < t.last; ++i) set(trie.tokens[i]);
+    allow(t);
     exit_states_[t.depth] = next;
     if (t.end > n + 1) arena_.ensure_row(next);
     n = next == kEpsilon ? t.end : n + 1;
@@ -547,6 +589,7 @@ void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
 
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
+  Spelling& spelling = vocabulary_.spelling();
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
   bool added = false;
@@ -569,6 +612,13 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   if (!added) add(mask, loop.max);
   for (auto [b, next] : ways) {
     if (next == kEmpty) continue;
+    if (Letters letters; node == 0 && canvas_ && !inside.has(b) && !spelling.empty() && !spelling.many_exits(b) &&
+                         Spelling::letters_of(*loop.chars, letters)) {
+      auto exits = spelling.exits(b, trie_);
+      const Spelled only{exits->before, letters, loop.min, loop.max};
+      if (!postpone_exits(*exits->trie, next, 0)) walk_exits(*exits->trie, next, &only, true);
+      continue;
+    }
     for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
       const u32 at = mask.exits[i];
       const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
@@ -603,97 +653,6 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
     else if (s != kEmpty)
       set(mask.tokens[i]);
   }
-}
-
-// -- keys --
-// The same keys without their names, kEmpty if nothing is left; false if something else is among them.
-bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests) {
-  const Node& n = arena_.node(e);
-  switch (n.kind) {
-    case Kind::Concat: {
-      const Id head = n.a, tail = n.b;
-      const Node& h = arena_.node(head);
-      if (h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b) {  // a blank before the key
-        std::string blank;
-        const std::size_t before = rests.size();
-        if (!arena_.is_literal(h.a, &blank) || blank.size() != 1 || !without_names(tail, free, rests)) return false;
-        for (std::size_t i = before, end = rests.size(); i < end; ++i) rests.push_back(blank + rests[i]);
-        free = arena_.concat(head, free);
-        return true;
-      }
-      if (!without_names(head, free, rests)) return false;
-      free = arena_.concat(free, tail);
-      return true;
-    }
-    case Kind::Union: {
-      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
-      for (Id& m : members)
-        if (!without_names(m, m, rests)) return false;
-      free = arena_.unite(std::move(members));
-      return true;
-    }
-    case Kind::Key: free = e; return arena_.free_key(e) != kUnknown || arena_.key_without_names(e, free, rests);
-    default: return false;
-  }
-}
-
-// All names of an object, and all tokens that a name is made of, lead back to the same keys without names.
-void MaskBuilder::visit_free(Id free, u32 node) {
-  if (node != 0 || touched_) return visit(free, node);
-  if (free_.key == free) {
-    words_ = free_.words;
-    base_ = free_.base;
-    touched_ = true;
-    return;
-  }
-  visit(free, node);
-  if (!postponed_.empty() || !postponed_tokens_.empty() || arena_.cap_hit()) return;
-  free_.key = free;
-  free_.words = words_;
-  free_.base = base_;
-}
-
-// Keys that may be anything or one of some names: what follows differs only where a token completes a name.
-bool MaskBuilder::names(Id e, u32 node) {
-  if (shared_) return false;  // another alternative may have allowed tokens here
-  std::vector<std::string> rests;
-  Id free = kEmpty;
-  if (!without_names(e, free, rests) || free == kEmpty) return false;
-  if (rests.empty()) return false;
-  std::sort(rests.begin(), rests.end());
-  rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
-  visit_free(free, node);
-  Escapes mode{};
-  Id loop = kEmpty;
-  const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
-  for (const std::string& rest : rests) {
-    if (any || (raw && rest.find('\\') == std::string::npos)) {  // what begins a name is in the mask already
-      u32 end = node;
-      for (std::size_t i = 0; i < rest.size() && end != kNoFan; ++i)
-        end = vocabulary_.child(end, static_cast<u8>(rest[i]));
-      if (end == kNoFan) continue;
-    }
-    u32 at = node;
-    Id s = e;
-    for (std::size_t i = 0; i < rest.size(); ++i) {
-      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
-      if (at == kNoFan) break;
-      s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(rest[i]));
-      if (i + 1 < rest.size()) {
-        if (const int t = trie_.nodes[at].token; t >= 0 && s != kEmpty) set(t);
-        continue;
-      }
-      clear(at);
-      if (s != kEmpty) enter(s, at);
-    }
-  }
-  return true;
-}
-
-void MaskBuilder::clear(u32 node) {
-  for (u32 n = node; n < trie_.nodes[node].end; ++n)
-    if (const int t = trie_.nodes[n].token; t >= 0)
-      words_[static_cast<u32>(t) >> 5] &= ~(1u << (static_cast<u32>(t) & 31));
 }
 
 // -- semantic: a state that characters lead back to --
@@ -858,6 +817,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
 bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
+  if (node == 0 && canvas_ && semantic_spelled(loop, e)) return true;
   auto mask = vocabulary_.class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();

@@ -18,6 +18,7 @@ class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
   ~MaskBuilder();
+  static void warm(Vocabulary& vocabulary);
 
   // Both need the arena's mutex. Of a canonical form (not `exact`): tokens that depend on what it forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state, bool exact);
@@ -74,19 +75,34 @@ class MaskBuilder {
   bool uniform_text(Id text, int depth) const;
   bool all_uniform(Id e) const;
   bool uniform(Id e, u32 node);
+  bool takes_any(Id text, int depth);
+  bool reads_any(Id e, bool& all);
+  bool absorbing(Id e, u32 node);
   bool free_loop(Id e, std::vector<Loop>& loops);
   bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
+  void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   bool lexeme_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   void visit_free(Id free, u32 node);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
-  void walk_exits(const ExitTrie& trie, Id state);
+  struct Spelled {  // the tokens of an exit trie that were made of these characters before, so many of them
+    const std::vector<Letters>& before;
+    Letters letters;
+    u32 min = 0, max = kInf;
+    bool has(u32 i) const { return before[i].within(letters) && before[i].chars >= min && before[i].chars <= max; }
+  };
+  void walk_exits(const ExitTrie& trie, Id state, const Spelled* only = nullptr, bool top = false);
+  using Ways = std::vector<std::pair<u8, Id>>;  // out of a class, by the byte
+  bool leave_all(const SpelledClass& of, const Ways& ways);
+  bool semantic_spelled(const SelfLoop& loop, Id e);
+  bool run_spelled(const Loop& loop);
+  bool run_rest(std::vector<Id> rest, u32 node);
   bool goes_on(const Loop& loop, const ClassMask& mask);
   bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);
@@ -115,6 +131,7 @@ class MaskBuilder {
   }
   void note_open(MaskEntry& entry);
   std::string path_to(u32 node) const;
+  std::shared_ptr<const MaskEntry> draw(Id state);
   void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
   // lexed texts
   bool shareable(Id e, u32 node) const;
@@ -148,9 +165,28 @@ class MaskBuilder {
                                                bool exact);
   std::shared_ptr<const Words> common_base();
   void resolve(Id state);
-  void set(int token) { words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31); }
+  // A mask is drawn on a canvas where there is one, and on words_ where it is put together from pieces.
+  void set(int token) {
+    if (canvas_)
+      canvas_->set(token);
+    else
+      words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  void unset(int token) {
+    if (canvas_)
+      canvas_->clear(token);
+    else
+      words_[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
+  }
+  bool touched() const { return canvas_ ? canvas_->touched() : touched_; }
   void add(ClassMask& mask, u32 most);
   void add(const std::shared_ptr<const Words>& dense);
+
+  struct Drawing {  // while it lives there is a canvas
+    explicit Drawing(MaskBuilder& b) : builder(b) { b.canvas_ = b.vocabulary_.take_canvas(); }
+    ~Drawing() { builder.vocabulary_.give_back(std::move(builder.canvas_)); }
+    MaskBuilder& builder;
+  };
 
   Arena& arena_;
   Vocabulary& vocabulary_;
@@ -159,6 +195,7 @@ class MaskBuilder {
   std::vector<std::pair<u32, u32>> diff_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
+  std::unique_ptr<Canvas> canvas_;
   bool shared_ = false;  // several alternatives of one state are set into the same subtrees
   struct Shared {        // while it lives
     explicit Shared(MaskBuilder& b) : builder(b), before(b.shared_) { b.shared_ = true; }
@@ -226,8 +263,8 @@ class MaskBuilder {
   std::unordered_map<Hash, OwnHead, HashHasher> own_heads_;
   struct Free {  // the tokens of the keys without names that were asked for last
     Id key = kEmpty;
-    Words words;
     std::shared_ptr<const Words> base;
+    Canvas::Diff diff;
   } free_;
 };
 

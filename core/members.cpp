@@ -575,6 +575,13 @@ Escapes Arena::key_escapes(Id key) const {
   return json_->tables[json_->members.values[json_->keys.values[node(key).a].members].table].escapes;
 }
 
+bool Arena::key_in_progress(Id e, std::vector<Id>& others) const {
+  const KeyState& key = json_->keys.values[node(e).a];
+  if (!key.quoted || key.at != kBetween || key.remembers()) return false;
+  others = key.others;
+  return true;
+}
+
 bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (node(e).kind != Kind::Key) return false;
   const KeyState key = json_->keys.values[node(e).a];
@@ -585,9 +592,14 @@ bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
   if (!closed && (!table.dense || key.remembers())) return false;
   const std::string quote = key.quoted ? "" : "\"";
+  for (u32 k = key.lo; k < key.hi; ++k) {  // inside a character
+    const std::string& name = table.names[table.order[k]];
+    if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;
+  }
   auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
-  for (u32 k = key.lo; k < key.hi; ++k) add(table.names[table.order[k]]);
-  for (u32 k = key.seen_lo; k < key.seen_hi; ++k) add(json_->texts.whole(state.seen[k]));
+  for (u32 k = key.lo; k < key.hi; ++k)
+    if (!closed || allowed_at(key.members, table.order[k])) add(table.names[table.order[k]]);
+  for (u32 k = key.seen_lo; k < key.seen_hi && !closed; ++k) add(json_->texts.whole(state.seen[k]));
   free = kEmpty;
   if (closed) return true;
   KeyState bare = key;

@@ -111,9 +111,12 @@ class Texts {
  public:
   Texts() { links_.push_back({0, 0}); }
   u32 grow(u32 text, u8 byte) {
-    auto [it, fresh] = children_.try_emplace(u64{text} << 8 | byte, static_cast<u32>(links_.size()));
-    if (fresh) links_.push_back({text, byte});
-    return it->second;
+    const u64 key = u64{text} << 8 | byte;
+    if (const u32* known = children_.find(key)) return *known;
+    const u32 id = static_cast<u32>(links_.size());
+    children_.set(key, id);
+    links_.push_back({text, byte});
+    return id;
   }
   const std::string& whole(u32 text) {  // for finished ones: kept
     auto [it, fresh] = whole_.try_emplace(text);
@@ -129,11 +132,11 @@ class Texts {
     for (u32 t = 1; t < count; ++t) out.grow(links_[t].first, links_[t].second);
     return out;
   }
-  std::size_t memory() const { return links_.capacity() * 8 + children_.size() * 40 + whole_.size() * 80; }
+  std::size_t memory() const { return links_.capacity() * 8 + children_.memory() + whole_.size() * 80; }
 
  private:
   std::vector<std::pair<u32, u8>> links_;
-  std::unordered_map<u64, u32> children_;
+  FlatMap children_;
   std::unordered_map<u32, std::string> whole_;
 };
 

@@ -51,7 +51,10 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
     }
   }
   build_trie();
-  if (trie_.nodes.size() > kWorthWarming) warm_common();
+  if (trie_.nodes.size() <= kWorthWarming) return;
+  warm_common();
+  spelling_.build(trie_, words(), longest_);
+  for (char c : {'"', '\\'}) spelling_.exits(static_cast<u8>(c), trie_);
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
@@ -293,16 +296,21 @@ u32 Vocabulary::child(u32 node, u8 byte) const {
   return kNoFan;
 }
 
-ExitTrie Vocabulary::merged(std::vector<u32> nodes, u8 byte) const {
+ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
+  struct From {
+    u32 node, top;
+  };
   struct Item {  // a node to be written: the trie nodes that it merges
-    std::vector<u32> from;
+    std::vector<From> from;
     u8 byte;
     u16 depth;
     u32 close = kNoFan;  // instead: the end of this node is here
   };
   std::vector<Item> stack;
-  stack.push_back({std::move(nodes), byte, 0});
+  std::vector<From> tops;
+  for (u32 n : nodes) tops.push_back({n, n});
+  stack.push_back({std::move(tops), byte, 0});
   while (!stack.empty()) {
     Item item = std::move(stack.back());
     stack.pop_back();
@@ -312,10 +320,14 @@ ExitTrie Vocabulary::merged(std::vector<u32> nodes, u8 byte) const {
     }
     const u32 id = static_cast<u32>(out.nodes.size());
     const u32 first = static_cast<u32>(out.tokens.size());
-    std::map<u8, std::vector<u32>, std::greater<>> children;
-    for (u32 n : item.from) {
-      if (trie_.nodes[n].token >= 0) out.tokens.push_back(trie_.nodes[n].token);
-      for (u32 c = n + 1; c < trie_.nodes[n].end; c = trie_.nodes[c].end) children[trie_.nodes[c].byte].push_back(c);
+    std::map<u8, std::vector<From>, std::greater<>> children;
+    for (auto [n, top] : item.from) {
+      if (trie.nodes[n].token >= 0) {
+        out.tokens.push_back(trie.nodes[n].token);
+        if (origin) origin->push_back(top);
+      }
+      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end)
+        children[trie.nodes[c].byte].push_back({c, top});
     }
     out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
     out.deepest = std::max(out.deepest, item.depth);
@@ -325,13 +337,21 @@ ExitTrie Vocabulary::merged(std::vector<u32> nodes, u8 byte) const {
   return out;
 }
 
+std::shared_ptr<const SpelledClass> Vocabulary::spelled_class(const CharSet::Ptr& chars) {
+  {
+    std::lock_guard lock(mutex_);
+    if (classes_.contains({chars.get(), 0})) return nullptr;
+  }
+  return spelling_.spelled_class(chars);
+}
+
 std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
   {
     std::lock_guard lock(mutex_);
     if (auto it = mask.exit_tries.find(byte); it != mask.exit_tries.end()) return it->second;
   }
   auto out = std::make_shared<ExitTrie>(
-      merged({mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
+      merge_exits(trie_, {mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
   if (mask.dense) {
     auto dense = std::make_shared<Words>(*mask.dense);
     for (u32 i = out->nodes[0].first; i < out->nodes[0].last; ++i)
@@ -362,6 +382,25 @@ void Vocabulary::evict() {
       heads_.erase(last.key);
     recent_.pop_back();
   }
+}
+
+std::unique_ptr<Canvas> Vocabulary::take_canvas() {
+  std::unique_ptr<Canvas> canvas;
+  {
+    std::lock_guard lock(mutex_);
+    if (!canvases_.empty()) {
+      canvas = std::move(canvases_.back());
+      canvases_.pop_back();
+    }
+  }
+  if (!canvas) canvas = std::make_unique<Canvas>(words());
+  canvas->begin();
+  return canvas;
+}
+
+void Vocabulary::give_back(std::unique_ptr<Canvas> canvas) {
+  std::lock_guard lock(mutex_);
+  if (canvases_.size() < kMostCanvases) canvases_.push_back(std::move(canvas));
 }
 
 std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
@@ -426,7 +465,8 @@ std::size_t Vocabulary::cache_memory() const {
 
 std::size_t Vocabulary::memory() const {
   return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
-         trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + cache_memory();
+         trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + spelling_.memory() +
+         cache_memory();
 }
 
 }  // namespace guiderail

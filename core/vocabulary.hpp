@@ -14,7 +14,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "canvas.hpp"
 #include "charset.hpp"
+#include "spelling.hpp"
 
 namespace guiderail {
 
@@ -43,8 +45,6 @@ struct Trie {
   std::vector<u32> fan_nodes;
 };
 
-using Words = std::vector<u32>;
-
 // What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
 // class and leave it by that byte. Preorder, node 0 is the byte itself.
 struct ExitTrie {
@@ -59,6 +59,10 @@ struct ExitTrie {
   std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
   u16 deepest = 0;
 };
+
+// What follows these trie nodes as one trie; `byte`: on the edges to them. `origin`: for each token of it, the one of
+// the nodes that it is below.
+ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
 
 // The tokens below one trie node that are made only of characters of one set (the last may be unfinished), and where
 // the others leave the set. Built once per vocabulary, in one scan that prunes.
@@ -146,9 +150,14 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
   // The merged exits of `mask` by a byte that is in no path of the class.
   std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
-  // What follows these nodes as one trie; `byte`: on the edges to them.
-  ExitTrie merged(std::vector<u32> nodes, u8 byte) const;
+  // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
+  std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
+  Spelling& spelling() { return spelling_; }
   u32 child(u32 node, u8 byte) const;  // kNoFan: none
+
+  // A canvas of this vocabulary's size, to be given back.
+  std::unique_ptr<Canvas> take_canvas();
+  void give_back(std::unique_ptr<Canvas> canvas);
 
   std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
   void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
@@ -172,9 +181,12 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::vector<u32> stops_;
   std::vector<std::pair<u32, u32>> twins_;
   Trie trie_;
+  Spelling spelling_;
 
   static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks and masks together
   mutable std::mutex mutex_;
+  static constexpr std::size_t kMostCanvases = 16;
+  std::vector<std::unique_ptr<Canvas>> canvases_;  // that nobody uses
   struct ClassKey {
     const CharSet* chars;
     u32 root;

@@ -46,6 +46,18 @@ CONSTRAINTS = [
     gr.substring_of("The quick brown fox jumps over the lazy dog"),
     gr.regex("[a-z ]+") & ~gr.regex(".*cat.*"),
     gr.separated_by(gr.regex("[a-z]+"), ", ", 2, 5),
+    *map(
+        gr.json_schema,
+        (
+            {"type": "string", "pattern": "[A-Za-z]{3}"},
+            {"type": "string", "pattern": "^[a-z.-]+$", "maxLength": 9},
+            {"type": "string", "maxLength": 7},
+            {"type": "string", "not": {"pattern": "^[0-9a-f]{4}$"}},
+            {"patternProperties": {"^x_|id$": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
+            {"properties": {"name": {}, "né/\"q": {}, "names": {}, "日": {}}, "additionalProperties": False},
+            {"anyOf": [{"required": ["type"], "properties": {"type": {"const": n}}} for n in "ab"]},
+        ),
+    ),
 ]
 
 

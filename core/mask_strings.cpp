@@ -1,0 +1,272 @@
+// Masks inside strings and keys: those that any character may follow, those that are names, and classes of characters
+// that are known by how tokens are spelled.
+#include <algorithm>
+
+#include "mask.hpp"
+
+namespace guiderail {
+namespace {
+constexpr int kMostNesting = 8;
+}  // namespace
+
+// A text that whatever is read can still become one of: any* x, or all but finitely many.
+bool MaskBuilder::takes_any(Id text, int depth) {
+  const Node& n = arena_.node(text);
+  if (depth > kMostNesting) return false;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      const u32 set = arena_.endless_class(text);
+      return set != kUnknown && arena_.charset_ptr(set) == CharSet::any();
+    }
+    case Kind::Concat: return takes_any(n.a, depth + 1) && arena_.live(text);
+    case Kind::Union: {
+      std::vector<Id> members(arena_.operands(text).begin(), arena_.operands(text).end());
+      return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });
+    }
+    case Kind::And: {
+      bool any = false;
+      for (Id m : arena_.operands(text)) {
+        const Node& one = arena_.node(m);
+        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostNesting)) return false;
+        any = any || one.kind != Kind::Not;
+      }
+      return any;
+    }
+    default: return false;
+  }
+}
+
+// Nothing but strings and keys in progress (else false); `all`: some of them may go on with any character.
+bool MaskBuilder::reads_any(Id e, bool& all) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id head = n.a, tail = n.b;
+      return reads_any(head, all) && leaves_by_quote(head, tail);
+    }
+    case Kind::Union: {
+      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      return std::all_of(members.begin(), members.end(), [&](Id m) { return reads_any(m, all); });
+    }
+    case Kind::Escaped:
+      if (n.b != kBetween) return false;
+      all = all || takes_any(n.a, 0);
+      return true;
+    case Kind::Key: {
+      std::vector<Id> others;
+      if (!arena_.key_in_progress(e, others)) return false;
+      for (Id o : others) all = all || (o != kEmpty && takes_any(o, 0));
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,
+// each followed from its beginning.
+bool MaskBuilder::absorbing(Id e, u32 node) {
+  bool all = false;
+  if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
+  const Shared shared(*this);
+  auto mask = vocabulary_.class_mask(raw_characters(), node);
+  add(*mask, kInf);
+  std::vector<u32> exits;
+  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
+    exits.insert(exits.end(), mask->exits.begin() + mask->exit_at[byte],
+                 mask->exits.begin() + mask->exit_at[byte + 1u]);
+    if (const u32 at = vocabulary_.child(node, byte); at != kNoFan) exits.push_back(at);
+  }
+  std::sort(exits.begin(), exits.end());
+  std::vector<std::pair<u32, Id>> path{{node, e}};  // from `node` down
+  std::vector<u32> down;
+  for (u32 at : exits) {
+    while (trie_.nodes[path.back().first].end <= at) path.pop_back();
+    down.clear();
+    for (u32 n = at; n != path.back().first; n = trie_.parents[n]) down.push_back(n);
+    Id s = path.back().second;
+    for (std::size_t i = down.size(); i-- > 0 && s != kEmpty;) {
+      s = step(s, trie_.nodes[down[i]].byte);
+      if (i > 0) path.push_back({down[i], s});
+    }
+    if (s != kEmpty) enter(s, at);
+  }
+  return true;
+}
+
+// The tokens of a class, and those that leave it by bytes that are in no path of it. False: too many ways out.
+bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
+  Spelling& spelling = vocabulary_.spelling();
+  for (auto [byte, next] : ways)
+    if (spelling.many_exits(byte)) return false;
+  bool added = false;
+  for (auto [byte, next] : ways) {
+    auto exits = spelling.exits(byte, trie_);
+    if (postpone_exits(*exits->trie, next, 0)) continue;
+    const bool first = !added && !canvas_->touched();
+    if (first) canvas_->add(spelling.dense_with(of, byte, *exits));
+    added = added || first;
+    const Spelled only{exits->before, of.letters};
+    walk_exits(*exits->trie, next, &only, !first);
+  }
+  if (!added) canvas_->add(of.dense);
+  return true;
+}
+
+// run_loop for a class of which there is no class mask yet. False: that cannot be done.
+bool MaskBuilder::run_spelled(const Loop& loop) {
+  if (loop.min > 1 || loop.max != kInf) return false;
+  auto of = vocabulary_.spelled_class(loop.chars);
+  if (!of) return false;
+  const ByteSet first = loop.tail == kEmpty ? ByteSet{} : arena_.first(loop.tail), &inside = loop.chars->first();
+  Ways ways, before;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    const bool other = loop.other.has(byte);
+    if (!other && !first.has(byte)) continue;
+    if (inside.has(byte)) return false;
+    if (const Id next = step(other ? after(loop, 1) : loop.tail, byte);
+        next != kEmpty && !vocabulary_.spelling().no_exits(byte))
+      ways.push_back({byte, next});
+    if (other) before.push_back({byte, loop.whole});
+  }
+  if (!leave_all(*of, ways)) return false;
+  for (auto [byte, from] : before) {  // before any character of the class
+    const u32 at = vocabulary_.child(0, byte);
+    if (at == kNoFan) continue;
+    if (const Id next = step(from, byte); next != kEmpty) enter(next, at);
+  }
+  return true;
+}
+
+// semantic() for a class of which there is no class mask yet. False: that cannot be done.
+bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
+  auto of = vocabulary_.spelled_class(loop.chars);
+  if (!of) return false;
+  const ByteSet &inside = loop.chars->first(), first = arena_.first(loop.inside);
+  Ways ways;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (inside.has(byte) || !first.has(byte) || vocabulary_.spelling().no_exits(byte)) continue;
+    if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
+  }
+  if (!leave_all(*of, ways)) return false;
+  for (u32 c = 1; c < trie_.nodes[0].end; c = trie_.nodes[c].end) {
+    if (inside.has(trie_.nodes[c].byte)) continue;
+    if (const Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
+  }
+  return true;
+}
+
+// -- keys --
+// The same keys without their names, kEmpty if nothing is left; false if something else is among them.
+bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id head = n.a, tail = n.b;
+      const Node& h = arena_.node(head);
+      if (h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b) {  // a blank before the key
+        std::string blank;
+        const std::size_t before = rests.size();
+        if (!arena_.is_literal(h.a, &blank) || blank.size() != 1 || !without_names(tail, free, rests)) return false;
+        for (std::size_t i = before, end = rests.size(); i < end; ++i) rests.push_back(blank + rests[i]);
+        free = arena_.concat(head, free);
+        return true;
+      }
+      if (!without_names(head, free, rests)) return false;
+      free = arena_.concat(free, tail);
+      return true;
+    }
+    case Kind::Union: {
+      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      for (Id& m : members)
+        if (!without_names(m, m, rests)) return false;
+      free = arena_.unite(std::move(members));
+      return true;
+    }
+    case Kind::Key: free = e; return arena_.free_key(e) != kUnknown || arena_.key_without_names(e, free, rests);
+    default: return false;
+  }
+}
+
+// All names of an object, and all tokens that a name is made of, lead back to the same keys without names.
+void MaskBuilder::visit_free(Id free, u32 node) {
+  if (node != 0 || !canvas_ || canvas_->touched()) return visit(free, node);
+  if (free_.key == free) {
+    if (free_.base) canvas_->add(free_.base);
+    for (auto [word, value] : free_.diff) canvas_->put(word, value);
+    return;
+  }
+  visit(free, node);
+  if (!postponed_.empty() || !postponed_tokens_.empty() || arena_.cap_hit()) return;
+  free_.key = free;
+  free_.base = canvas_->base();
+  canvas_->differences(free_.diff);
+}
+
+// Keys that may be anything or one of some names: what follows differs only where a token completes a name.
+bool MaskBuilder::names(Id e, u32 node) {
+  if (shared_) return false;  // another alternative may have allowed tokens here
+  std::vector<std::string> rests;
+  Id free = kEmpty;
+  if (!without_names(e, free, rests) || rests.empty()) return false;
+  std::sort(rests.begin(), rests.end());
+  rests.erase(std::unique(rests.begin(), rests.end()), rests.end());
+  if (free == kEmpty) {
+    if (arena_.has(e, kUnknownText)) return false;
+    only_names(e, node, rests);
+    return true;
+  }
+  visit_free(free, node);
+  Escapes mode{};
+  Id loop = kEmpty;
+  const bool any = opens_string(free, mode, loop) != 0, raw = free_class(free) == raw_characters();
+  for (const std::string& rest : rests) {
+    if (any || (raw && rest.find('\\') == std::string::npos)) {  // what begins a name is in the mask already
+      u32 end = node;
+      for (std::size_t i = 0; i < rest.size() && end != kNoFan; ++i)
+        end = vocabulary_.child(end, static_cast<u8>(rest[i]));
+      if (end == kNoFan) continue;
+    }
+    u32 at = node;
+    Id s = e;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
+      if (at == kNoFan) break;
+      s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(rest[i]));
+      if (i + 1 < rest.size()) {
+        if (const int t = trie_.nodes[at].token; t >= 0 && s != kEmpty) set(t);
+        continue;
+      }
+      clear(at);
+      if (s != kEmpty) enter(s, at);
+    }
+  }
+  return true;
+}
+
+// Keys that are names and nothing else: what begins one may come, whatever it leads to.
+void MaskBuilder::only_names(Id e, u32 node, const std::vector<std::string>& rests) {
+  const Shared shared(*this);
+  for (const std::string& rest : rests) {
+    u32 at = node;
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      at = vocabulary_.child(at, static_cast<u8>(rest[i]));
+      if (at == kNoFan) break;
+      if (i + 1 < rest.size()) {
+        if (const int t = trie_.nodes[at].token; t >= 0) set(t);
+        continue;
+      }
+      Id s = e;
+      for (char c : rest) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
+      if (s != kEmpty) enter(s, at);
+    }
+  }
+}
+
+void MaskBuilder::clear(u32 node) {
+  for (u32 n = node; n < trie_.nodes[node].end; ++n)
+    if (const int t = trie_.nodes[n].token; t >= 0) unset(t);
+}
+
+}  // namespace guiderail
