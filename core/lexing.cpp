@@ -522,7 +522,10 @@ u32 Arena::layout_id(Layout layout) {
 
 Id Arena::after_step(Id e, const LexStep& step, u32 column) {
   const Node& n = node(e);
-  if (step.next != kNone) return scan(step.next, n.b, n.min, column);
+  if (step.next != kNone) {
+    if (frozen_ && !lexeme_ends(step.next) && lex_->facts[step.next].ends == kNeverEnds) return kEmpty;
+    return scan(step.next, n.b, n.min, column);
+  }
   if (step.ended == kNone) return kEmpty;
   return scan_behind(lex_->states.values[n.a].lexer, step.ended, n.b, n.min, column);
 }
@@ -542,7 +545,10 @@ Id Arena::derive_scan(Id e, u8 byte) {
   const u32 lexer = lex_->states.values[n.a].lexer, emitted = lex_->states.values[n.a].emitted;
   const u32 column = column_behind(e, step, byte);
   if (n.b == lex_->hole) {
-    if (step.next != kNone) return lexeme_ends(step.next) ? open_scan(step.next, column) : unknown();
+    if (step.next != kNone) {
+      if (lexeme_ends(step.next)) return open_scan(step.next, column);
+      return lex_->facts[step.next].ends == kNeverEnds ? kEmpty : unknown();
+    }
     if (step.ended == kNone) return kEmpty;
     return open_scan(lex_state({lexer, false, step.ended, kEmpty, false, {}}), column);
   }

@@ -39,7 +39,7 @@ struct Lexer {
   bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
 };
 
-constexpr u8 kEndsNot = 1, kEnds = 2;  // 0: not known
+constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: not known; 1: only what follows could tell
 
 constexpr u32 kNameOnly = 1;   // it is only another name of another one
 constexpr u32 kRivalOnly = 2;  // it competes, and a text that it takes is refused

@@ -54,12 +54,15 @@ bool Arena::lexeme_ends(u32 state) {
   }
   std::vector<u32> work{state};
   std::unordered_map<u32, u32> from{{state, state}};
+  bool never = true;
   for (std::size_t i = 0; i < work.size() && work.size() < kMostProbed; ++i) {
     const u32 at = work[i];
     bool found = lexeme_ends_at(at);
+    never = never && lex.states.values[at].emitted == kNone;
     for (u32 c = 0; c < class_count_ && !found; ++c) {
       const LexStep step = lex_step(at, representatives_[c]);
       found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
+      never = never && step.ended == kNone;
       if (step.next != kNone && from.try_emplace(step.next, at).second) work.push_back(step.next);
     }
     if (!found) continue;
@@ -68,7 +71,7 @@ bool Arena::lexeme_ends(u32 state) {
       if (s == state) return true;
     }
   }
-  lex.facts[state].ends = kEndsNot;
+  lex.facts[state].ends = never && work.size() < kMostProbed && !lex.facts[state].tokens ? kNeverEnds : kEndsNot;
   return false;
 }
 
@@ -92,7 +95,7 @@ Id Arena::fence_lives(Id e) {
       if (step.next == kNone && step.ended == kNone) continue;
       if (left == kEmpty) {
         if (step.next == kNone || lexeme_ends(step.next)) return e;
-        doubt = true;
+        doubt = doubt || lex_->facts[step.next].ends != kNeverEnds;
       } else if (step.next == kNone) {
         if (falls(lexer, left)) return e;
         doubt = true;

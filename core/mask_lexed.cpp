@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kMostPieces = 48u << 20;  // bytes; then all are forgotten
 constexpr std::size_t kDense = 2000;            // words set: from here on all of them are kept
 constexpr std::size_t kFewTokens = 2000;        // that a piece can hold: up to here it is read token by token
+constexpr std::size_t kTinyGroup = 24;          // tokens: less work than remembering
 constexpr std::size_t kMostKnown = 24u << 20;   // bytes; then all of it is forgotten
 constexpr u32 kInTrie = 0xFFFFFFFF;
 }  // namespace
@@ -44,6 +45,7 @@ struct MaskBuilder::Group {
   std::vector<int> whole;  // tokens that end with it
   std::vector<Begin> begins;
   std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
+  std::size_t tokens = 0;
 };
 
 struct MaskBuilder::Piece {
@@ -387,8 +389,10 @@ void MaskBuilder::note_endings(Piece& piece) {
       });
       for (const Strand& strand : b.strands)
         b.tokens += strand.node == kInTrie ? strand.rest->tokens.size() : trie_.nodes[strand.node].end - strand.node;
+      group.tokens += b.tokens;
       piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand);
     }
+    if (!group.heavy.empty()) group.tokens = vocabulary_.token_count();
     std::sort(group.whole.begin(), group.whole.end());
     piece_bytes_ += sizeof(Group) + group.whole.size() * 4;
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
@@ -534,6 +538,12 @@ void MaskBuilder::put_group(const std::shared_ptr<Piece>& piece, Group& group, A
   }
   for (int t : group.whole) to_->add(static_cast<u32>(t) >> 5, 1u << (t & 31));
   if (group.begins.empty() && group.heavy.empty()) return;
+  if (group.tokens <= kTinyGroup && !to_->exact && after == kEpsilon) {
+    to_->path.push_back(group.end);
+    put_behind(group, arena_.open_lexeme({group.end.fence, group.end.lexer, start, 0}), place, after);
+    to_->path.pop_back();
+    return;
+  }
   const std::shared_ptr<const Known> known = known_behind(group, start, place, after);
   for (auto [word, bits] : known->words) to_->add(word, bits);
   to_->open_nodes.insert(to_->open_nodes.end(), known->open_nodes.begin(), known->open_nodes.end());
