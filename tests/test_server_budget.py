@@ -218,6 +218,48 @@ def test_draws_follow_the_mask_with_the_budget():
     assert counts[2:].sum() == 0 and abs(counts[1] / 2000 - 0.75) < 0.05
 
 
+class Limited:
+    """A matcher whose search for a way to finish meets a limit, as the core may in a large constraint."""
+
+    def __init__(self, matcher: gr.Matcher, fails_at: str, leaves_token: bool) -> None:
+        self._matcher, self._fails_at, self._leaves_token = matcher, fails_at, leaves_token
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._matcher, name)
+
+    def accept_within(self, token: int, budget: int) -> bool:
+        if self._fails_at == "accept_within":
+            if self._leaves_token:
+                self._matcher.accept_token(token)
+            raise gr.LimitError("too much", code="nodes")
+        return self._matcher.accept_within(token, budget)
+
+    def fill_next_token_bitmask(self, *_: object) -> bool:
+        raise gr.LimitError("too much", code="nodes")
+
+
+@pytest.mark.parametrize("leaves_token", [False, True])
+@pytest.mark.parametrize("fails_at", ["accept_within", "fill"])
+def test_a_search_that_meets_a_limit_costs_the_promise_only(fails_at, leaves_token):
+    vocabulary = gr.Vocabulary([b"a", b"b", b"c", b"<end>"], special_tokens={"<end>": 3}, stop_token_ids=[3])
+    guide = gr.compile(gr.regex("(a|bc|ccc)b"), vocabulary)
+    likes = np.array([1, 2, 3, 0], np.float32)
+    for on_incomplete in (None, "finish"):
+        row = Row(Job([0], guide, lambda _: None, 3, Sampling(0.0), on_incomplete=on_incomplete), 0)
+        row.begin()
+        assert row.finishing
+        prepare(row)
+        row.matcher = Limited(row.matcher, fails_at, leaves_token)
+        if on_incomplete == "finish":
+            with pytest.raises(gr.LimitError):
+                row.sample(likes.copy())
+            continue
+        token, _ = row.sample(likes.copy())
+        assert token == 2 and not row.finishing and row.matcher.history() == []
+        row.take(token)
+        assert row.matcher.history() == [2]
+
+
 def test_many_at_once_are_all_complete():
     nested = {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}, "minItems": 1}]}
     with client_of(ToyModel()) as client:

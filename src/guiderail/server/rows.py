@@ -205,7 +205,8 @@ class Row:
         if self.matcher.is_complete():
             self.finish("stop", matched=True)
         elif job.on_incomplete != "return":
-            needed = least_tokens(self.matcher, job.limit)
+            # Not thorough but for a promise: others wait. Who asked thoroughly before has left what was found.
+            needed = least_tokens(self.matcher, job.limit, thorough=job.on_incomplete == "finish")
             self.finishing = needed is not None and needed <= job.limit
             if job.on_incomplete == "finish":
                 try:
@@ -364,16 +365,20 @@ def prepare(row: Row) -> None:
     row.mask_seconds += time.perf_counter() - started
 
 
-def least_tokens(matcher: Matcher, limit: int) -> int | None:
-    """How many tokens complete a text, see :meth:`Matcher.least_tokens`; thoroughly where the limit is exceeded.
+def least_tokens(matcher: Matcher, limit: int, *, thorough: bool = True) -> int | None:
+    """How many tokens complete a text, see :meth:`Matcher.least_tokens`; None also where a search meets a limit.
 
-    None also where the search meets a limit of the guide.
+    Args:
+        limit: where fewer would do, there is no need to look for them.
+        thorough: otherwise look for them.
     """
     try:
         needed = matcher.least_tokens(thorough=False)
-        return matcher.least_tokens() if needed is None or needed > limit else needed
+        if thorough and (needed is None or needed > limit):
+            needed = matcher.least_tokens()
     except LimitError:
         return None
+    return needed
 
 
 def within_budget(needed: int | None, limit: int) -> None:
