@@ -32,11 +32,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import guiderail as gr
-from guiderail.decoding import Batch
-from guiderail.models import EmbeddedModel, Model, TransformersModel
-from guiderail.sampling import Sampler, Sampling
-from guiderail.targets import resolve
+sys.path[0] = str(Path(__file__).parent / "support")  # beside this file lies a regex.py
+import guiderail as gr  # noqa: E402
+from guiderail.decoding import Batch  # noqa: E402
+from guiderail.models import EmbeddedModel, Model, TransformersModel  # noqa: E402
+from guiderail.sampling import Sampler, Sampling  # noqa: E402
+from guiderail.targets import resolve  # noqa: E402
 
 SCHEMAS = Path(__file__).parents[1] / "tests" / "data" / "schemas"
 PROMPT = "Note {}, about the weather:"
