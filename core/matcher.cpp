@@ -469,8 +469,13 @@ bool Matcher::accept_token(std::int64_t token) {
 bool Matcher::accept_within(std::int64_t token, std::int64_t budget) {
   if (budget < 1) throw Error("matcher-budget", "a token needs a budget of 1 or more, not " + std::to_string(budget));
   if (!accept_token(token)) return false;
-  if (terminated_ || program_->accepting(state_)) return true;
-  if (const u32 needed = guide_->needed(*program_, state_, false); needed != kInf && needed < budget) return true;
+  try {
+    if (terminated_ || program_->accepting(state_)) return true;
+    if (const u32 needed = guide_->needed(*program_, state_, false); needed != kInf && needed < budget) return true;
+  } catch (...) {  // a limit was met
+    rollback(1);
+    throw;
+  }
   rollback(1);
   return false;
 }

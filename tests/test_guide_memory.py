@@ -107,7 +107,7 @@ def test_a_guide_grows_without_a_limit() -> None:
             assert guide.matcher().accept_string(random_object(rng))
         assert (guide.core.program is first) == (limit == 0)
         sizes.append(guide.memory_size_bytes())
-    assert sizes[0] > 4 * MIB and sizes[1] < 1.5 * MIB
+    assert sizes[0] > 4 * MIB and sizes[1] < 2 * MIB  # the limit, and what one text adds
 
 
 @pytest.mark.parametrize("name", LEAVING)
