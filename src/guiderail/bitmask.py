@@ -233,6 +233,7 @@ def _apply_host(
     bitmask = bitmask.reshape(1, -1) if bitmask.ndim == 1 else bitmask
     covered = min(limit, columns)
     used = (covered + 31) // 32
+    floors = np.empty((4 * used, 8), table.dtype)  # one for all rows: fresh memory costs as much as the work on it
     for row in rows:
         words = bitmask[row, :used]
         target = logits[row]
@@ -241,7 +242,8 @@ def _apply_host(
         if np.bitwise_and.reduce(words) == -1:
             continue  # nothing is banned
         packed = _as_bytes(words)
-        np.maximum(target, table.take(packed, axis=0).reshape(-1)[:covered], out=target)
+        table.take(packed, axis=0, out=floors, mode="clip")  # no byte is out of range; "raise" would copy
+        np.maximum(target, floors.reshape(-1)[:covered], out=target)
         if target.size and target.max() > infinity:
             banned = np.unpackbits(packed, count=covered, bitorder="little") == 0
             np.copyto(target, infinity, where=banned)

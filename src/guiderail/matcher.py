@@ -142,6 +142,8 @@ class Matcher(_core.Matcher):
             longer = core.tokens_with_prefix(tail, 2)
             if any(core.token_bytes(token) != tail for token in longer):
                 keep = i
+        if keep == 0:  # no need to ask the tokenizer
+            return []
         for probe in self.guide.example_continuations(after.state, program=after.program):
             again = list(encode(text + probe))[skip:]
             same = 0
