@@ -12,17 +12,16 @@
 // settle() closes what that left open.
 #include <algorithm>
 #include <bit>
-#include <deque>
 
 #include "mask.hpp"
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostPieces = 48u << 20;  // bytes; then all are forgotten
+constexpr std::size_t kMostPieces = 24u << 20;  // bytes; then all are forgotten
 constexpr std::size_t kDense = 2000;            // words set: from here on all of them are kept
 constexpr std::size_t kFewTokens = 2000;        // that a piece can hold: up to here it is read token by token
 constexpr std::size_t kTinyGroup = 24;          // tokens: less work than remembering
-constexpr std::size_t kMostKnown = 24u << 20;   // bytes; then all of it is forgotten
+constexpr std::size_t kMostKnown = 12u << 20;   // bytes; then all of it is forgotten
 constexpr u32 kInTrie = 0xFFFFFFFF;
 }  // namespace
 
@@ -51,7 +50,7 @@ struct MaskBuilder::Group {
 struct MaskBuilder::Piece {
   std::shared_ptr<const Words> dense;
   std::vector<std::pair<u32, u32>> words;
-  std::deque<Group> own;
+  std::vector<std::unique_ptr<Group>> own;
   std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among these
   std::vector<Group*> groups;                 // of its own and of its parts
   std::vector<u32> open_nodes;
@@ -390,14 +389,14 @@ void MaskBuilder::note_endings(Piece& piece) {
       for (const Strand& strand : b.strands)
         b.tokens += strand.node == kInTrie ? strand.rest->tokens.size() : trie_.nodes[strand.node].end - strand.node;
       group.tokens += b.tokens;
-      piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand);
+      piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand) + 160;
     }
     if (!group.heavy.empty()) group.tokens = vocabulary_.token_count();
     std::sort(group.whole.begin(), group.whole.end());
     piece_bytes_ += sizeof(Group) + group.whole.size() * 4;
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
-    piece.own.push_back(std::move(group));
-    piece.groups.push_back(&piece.own.back());
+    piece.own.push_back(std::make_unique<Group>(std::move(group)));
+    piece.groups.push_back(piece.own.back().get());
   }
   tries_.clear();
 }
@@ -610,6 +609,7 @@ std::shared_ptr<const MaskBuilder::Known> MaskBuilder::known_behind(Group& group
   if (ends) put_behind(group, after, near, kEpsilon);  // no lexeme: no fence holds there
   auto made = std::make_shared<Known>();
   to_->move_to(made->words);
+  made->words.shrink_to_fit();
   made->open_nodes = to_->open_nodes;
   made->open_tokens = to_->open_tokens;
   made->groups = std::move(to_->groups);
