@@ -414,6 +414,7 @@ class Arena {
   bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
   Id fence_lives(Id e);
+  ByteSet lexeme_first(u32 state, u32 terminal);
   u32 first_kept(Id parse);
   u32 first_id(const ByteSet& set);
   bool all_ignored(const LexState& state) const;

@@ -11,7 +11,7 @@ namespace guiderail {
 namespace {
 
 constexpr u32 kMostProbed = 5'000;  // states of the lexer that a search for the end of one lexeme visits
-constexpr u32 kMostSampled = 200;   // and one for samples of all
+constexpr u32 kMostSampled = 80;    // and one for samples of all
 
 }  // namespace
 
@@ -41,6 +41,14 @@ bool Arena::lexeme_ends_at(u32 state) {
   return more.next != kNone && lex_->facts[more.next].lines;
 }
 
+// Bytes with which the lexeme goes on, as one terminal or as any (kNone).
+ByteSet Arena::lexeme_first(u32 state, u32 terminal) {
+  ByteSet set;
+  for (const auto& entry : lex_->states.values[state].entries)
+    if (terminal == kNone || entry.key >> 2 == terminal) set |= first(entry.text);
+  return set;
+}
+
 // Can the lexeme come to an end?
 bool Arena::lexeme_ends(u32 state) {
   LexParts& lex = *lex_;
@@ -59,7 +67,9 @@ bool Arena::lexeme_ends(u32 state) {
     const u32 at = work[i];
     bool found = lexeme_ends_at(at);
     never = never && lex.states.values[at].emitted == kNone;
+    const ByteSet goes_on = lexeme_first(at, kNone);
     for (u32 c = 0; c < class_count_ && !found; ++c) {
+      if (!goes_on.has(representatives_[c])) continue;
       const LexStep step = lex_step(at, representatives_[c]);
       found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
       never = never && step.ended == kNone;
@@ -87,8 +97,10 @@ Id Arena::fence_lives(Id e) {
     const auto [texts, state] = work[i];
     const LexState& at = lex_->states.values[state];
     if (at.emitted != kNone && falls(lexer, at.fence == kEmpty ? texts : unite(texts, at.fence))) return e;
+    const ByteSet goes_on = lexeme_first(state, kNone);
     for (u32 c = 0; c < class_count_; ++c) {
       const u8 byte = representatives_[c];
+      if (!goes_on.has(byte)) continue;
       const Id left = read_text(texts, byte);
       if (left != kEmpty && nullable(left)) continue;
       const LexStep step = lex_step(state, byte);
@@ -196,7 +208,9 @@ void Arena::sample_terminals() {
       std::vector<char> found(count, 0);
       u32 missing = wanted == kNone ? count : 1;
       for (std::size_t i = 0; i < work.size() && missing && work.size() < most; ++i) {
+        const ByteSet goes_on = lexeme_first(work[i].state, wanted);
         for (u32 c = 0; c < class_count_ && missing; ++c) {
+          if (!goes_on.has(representatives_[c])) continue;
           const LexStep step = lex_step(work[i].state, representatives_[c]);
           const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
           if (t == kNone && step.next == kNone) continue;
