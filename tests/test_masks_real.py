@@ -54,7 +54,7 @@ CONSTRAINTS = [
             {"type": "string", "maxLength": 7},
             {"type": "string", "not": {"pattern": "^[0-9a-f]{4}$"}},
             {"patternProperties": {"^x_|id$": {"type": "integer"}}, "additionalProperties": {"type": "string"}},
-            {"properties": {"name": {}, "né/\"q": {}, "names": {}, "日": {}}, "additionalProperties": False},
+            {"properties": {"name": {}, 'né/"q': {}, "names": {}, "日": {}}, "additionalProperties": False},
             {"anyOf": [{"required": ["type"], "properties": {"type": {"const": n}}} for n in "ab"]},
         ),
     ),
