@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path[0] = str(Path(__file__).parent / "support")
-from engines import llama3_tokenizer  # noqa: E402
-
 import guiderail as gr  # noqa: E402
+from engines import llama3_tokenizer  # noqa: E402
 
 Loader = Callable[[], tuple[Any, Callable[[Any], gr.Vocabulary]]]
 
@@ -49,8 +48,9 @@ def deepseek() -> tuple[Any, Callable[[Any], gr.Vocabulary]]:
 
 def llama3_tiktoken() -> tuple[Any, Callable[[Any], gr.Vocabulary]]:
     import tiktoken
-    from engines import LLAMA3_PATTERN, LLAMA3_SPECIAL
     from tiktoken.load import load_tiktoken_bpe
+
+    from engines import LLAMA3_PATTERN, LLAMA3_SPECIAL
 
     ranks = load_tiktoken_bpe(str(packaged("llama-models", "llama3/tokenizer.model")))
     special = {name: len(ranks) + i for i, name in enumerate(LLAMA3_SPECIAL)}

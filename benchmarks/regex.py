@@ -38,8 +38,9 @@ import numpy as np
 
 # This folder must not be searched for modules: transformers imports a package called regex.
 sys.path[0] = str(Path(__file__).parent / "support")
-from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 from report import mean_and_quantiles, micro, table  # noqa: E402
+
+from engines import ENGINES, Engine, load_tokenizer  # noqa: E402
 
 DATA = Path(__file__).with_name("data") / "regex_patterns.json"
 now = time.perf_counter_ns

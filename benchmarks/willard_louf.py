@@ -21,9 +21,8 @@ from pathlib import Path
 import numpy as np
 
 sys.path[0] = str(Path(__file__).parent / "support")
-from engines import load_tokenizer  # noqa: E402
-
 import guiderail as gr  # noqa: E402
+from engines import load_tokenizer  # noqa: E402
 
 PATTERNS = {
     "any text, `.*`": r".*",

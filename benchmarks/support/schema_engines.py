@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
 from engines import Accept, Engine, Fill, Guiderail, LLGuidance, OutlinesCore, XGrammar
 
 Final = Callable[[], bool]

@@ -16,9 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from engines import load_tokenizer
 from schema_data import load
 from schema_engines import SCHEMA_ENGINES, SchemaEngine
+
+from engines import load_tokenizer
 
 now = time.perf_counter_ns  # or, with --clock cpu, the time that this thread has had a processor
 
