@@ -7,16 +7,13 @@ import dataclasses
 import pickle
 import random
 import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import PROPERTY, mask_of, plain
 from guiderail import CompileError, PatternError

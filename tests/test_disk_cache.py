@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import _core, disk_cache
 from guiderail.frontends.grammar import constraint as module

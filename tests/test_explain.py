@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import PROPERTY, Case, Language, cases
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import itertools
 import pickle
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import CompileError, PatternError
 from guiderail.extensions import (

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of, plain
 from grammar_support import as_gbnf, as_grammar, random_rules, recognises, texts

@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 import pytest
 
 import guiderail as gr

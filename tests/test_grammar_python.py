@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from guiderail import _core
 from python_corpus import parses, python_program, refusal
 

@@ -12,7 +12,6 @@ from zlib import crc32
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import _core
 from python_corpus import load_exceptions, modules, python_program, token_refusal

@@ -24,7 +24,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import _core
 from python_corpus import python_program

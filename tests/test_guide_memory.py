@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import pickle
 import random
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of
 from guiderail import guide as guide_module

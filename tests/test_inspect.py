@@ -7,7 +7,6 @@ import hashlib
 import html.parser
 import json
 import re
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.inspect import Recorder, Where, page_headers
 from guiderail.sampling import probabilities

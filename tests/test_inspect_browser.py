@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from browser import Browser, find_browser
 from test_inspect import CONSTRAINTS, HOSTILE, LARK, SCHEMA, VOCABULARY, Toy, hostile_record

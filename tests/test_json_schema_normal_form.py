@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("jsonschema")
-sys.path.insert(0, str(Path(__file__).parent))
 from jsonschema import Draft202012Validator
 
 import guiderail as gr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from lark.indenter import Indenter
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of, plain
 from guiderail.frontends.grammar import syntax

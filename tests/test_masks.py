@@ -4,15 +4,12 @@ of the constraint begins so. The texts are enumerated, and told right from wrong
 from __future__ import annotations
 
 import random
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import (
     ALPHABET,

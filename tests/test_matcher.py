@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import random
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import PROPERTY, mask_of, plain, words
 from guiderail import BitmaskError, CompileError, MatcherError

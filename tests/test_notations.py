@@ -7,10 +7,8 @@ import datetime as dt
 import enum
 import math
 import random
-import sys
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
@@ -18,7 +16,6 @@ from annotated_types import Gt, MinLen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.frontends.python_types.decode import Called, Number, plain
 from guiderail.frontends.python_types.notations import parse

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of
 from guiderail import _core, decoding

@@ -56,7 +56,6 @@ from annotated_types import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.frontends.python_types.decode import Number, dump, parse_json, plain
 from guiderail.frontends.python_types.ordered import between

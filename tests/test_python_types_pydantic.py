@@ -6,16 +6,13 @@ import datetime as dt
 import decimal
 import enum
 import random
-import sys
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 import typing_extensions as te
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from random_texts import random_text
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("jsonschema")
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from schema_strategies import finish, words
 

@@ -6,12 +6,9 @@ import json
 import random
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import PatternError
 from oracle import OracleBuilder

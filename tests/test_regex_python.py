@@ -8,13 +8,11 @@ import re
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail import CompileError, GuiderailError, LimitError, PatternError, _core
 from guiderail.frontends.regex import charsets

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from hypothesis import strategies as st
 from hypothesis.errors import InvalidArgument
 
 pytest.importorskip("jsonschema")
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import PROPERTY, bits_of, plain
 from schema_strategies import (

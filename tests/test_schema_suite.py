@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from schema_suite import DRAFTS, listed, ratchet, results, suite
 
 FILES = [(draft, file) for draft in DRAFTS for file in suite(draft)["files"]]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.server import ServerOptions
 from guiderail.server.chat_template import ChatTemplate

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.sampling import Sampling
 from guiderail.server.rows import Delta, Failed, Finished, Job, Row, prepare

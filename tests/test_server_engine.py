@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.errors import LimitError
 from guiderail.sampling import Sampling

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.server import ServerOptions
 from server_support import ToyModel, client_of

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.special_tokens import special_tokens_of
 from structural_tag_cases import ANY, CASES, ITEM, PERSON, TRIGGERED, schema, tag, text

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of, plain, words
 from guiderail.guide import clear_cache

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import PIECES, mask_of, words
 from guiderail import BitmaskError, LimitError, MatcherError, TokenAutomaton, VocabularyError

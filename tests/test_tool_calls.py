@@ -6,7 +6,6 @@ import inspect
 import json
 import pickle
 import random
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any, Literal
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.frontends.tools.format import read_format
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from core_support import mask_of, plain
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pickle
 import random
-import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 xmlschema = pytest.importorskip("xmlschema")
 etree = pytest.importorskip("lxml.etree")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 xmlschema = pytest.importorskip("xmlschema")
 etree = pytest.importorskip("lxml.etree")
 

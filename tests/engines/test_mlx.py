@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.errors import BitmaskError, CompileError, GuiderailError, MatcherError, VocabularyError
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 import guiderail as gr
 from guiderail.errors import CompileError, GuiderailError, MatcherError, ModelError, VocabularyError
 

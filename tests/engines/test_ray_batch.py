@@ -10,17 +10,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_support import environment, model_folder
 
 import guiderail as gr
-
-sys.path.insert(0, str(Path(__file__).parent))
-from engine_support import environment, model_folder
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("GUIDERAIL_ENGINE_TESTS") != "1", reason="installs and starts engines: GUIDERAIL_ENGINE_TESTS=1"

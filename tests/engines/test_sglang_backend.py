@@ -13,7 +13,6 @@ import pytest
 
 if find_spec("sglang") is None:
     pytest.skip("sglang is not installed: pip install --no-deps sglang", allow_module_level=True)
-sys.path.insert(0, str(Path(__file__).parent))
 if find_spec("torchvision") is None:
     sys.path.insert(0, str(Path(__file__).parent / "stubs"))
 import torch

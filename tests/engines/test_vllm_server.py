@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine_support import environment, free_port, model_folder, post, server
 
 import guiderail as gr
-
-sys.path.insert(0, str(Path(__file__).parent))
-from engine_support import environment, free_port, model_folder, post, server
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("GUIDERAIL_ENGINE_TESTS") != "1", reason="installs and starts engines: GUIDERAIL_ENGINE_TESTS=1"
