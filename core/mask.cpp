@@ -35,10 +35,7 @@ std::string MaskBuilder::path_to(u32 node) const {
   return path;
 }
 
-std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state, bool exact) {
-  if (std::vector<std::pair<Id, Id>> parts; arena_.has(state, kHasScan)) {
-    if (std::vector<Id> rest; lexed_parts(state, parts, rest)) return build_lexed(parts, std::move(rest), exact);
-  }
+std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
   postponed_.clear();
   postponed_tokens_.clear();
   shared_ = false;

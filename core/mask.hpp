@@ -9,7 +9,10 @@
 //   walk         depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
 #pragma once
 
+#include <deque>
+
 #include "expression.hpp"
+#include "flat_map.hpp"
 #include "vocabulary.hpp"
 
 namespace guiderail {
@@ -20,21 +23,22 @@ class MaskBuilder {
   ~MaskBuilder();
   static void warm(Vocabulary& vocabulary);
 
-  // Both need the arena's mutex. Of a canonical form (not `exact`): tokens that depend on what it forgets stay open.
-  std::shared_ptr<const MaskEntry> build(Id state, bool exact);
+  // All need the arena's mutex. Of a canonical form: tokens that depend on what it forgets stay open.
+  std::shared_ptr<const MaskEntry> build(Id state);
+  // The same of a lexed text in progress, as it is; null: it is none. `fresh`: no state had this mask before.
+  std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
   // The mask of a state from that of its canonical form: the open tokens.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
-  std::size_t memory() const { return piece_bytes_ + known_size_; }
+  std::size_t memory() const { return piece_bytes_ + answer_bytes_; }
 
  private:
-  friend struct OpenGroups;
   struct Strand;
   struct Begin;
   struct Group;
   struct Piece;
-  struct OpenGroup;
+  struct Bundle;
+  struct Follow;
   struct Sum;
-  struct Known;
   struct Source {          // the children of a node
     const ExitTrie* trie;  // null: of the vocabulary's trie
     u32 node;
@@ -150,20 +154,20 @@ class MaskBuilder {
   std::shared_ptr<Piece> end_piece();
   std::shared_ptr<Piece> end_piece(const Begin& begin);
   void note_endings(Piece& piece);
-  std::shared_ptr<Piece> piece_of(const Arena::Lexeme& lexeme);
+  std::shared_ptr<Piece> piece_of(Id open);
   std::shared_ptr<Piece> piece_at(Id state, u32 node);
   std::shared_ptr<Piece> piece_below(Id state, u32 node);
   std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
+  void bundle(Piece& piece);
+  u32 follow(u32 bundle, u32 start, Id after);
+  u32 intern_answer(std::vector<u32> of);
+  u32 answer_at(u32 bundle, Arena::Place place, Id after, bool exact);
+  u32 answer(u32 bundle, const Arena::Place& place, Id after);
   void take(const Piece& piece);
-  void put_piece(const std::shared_ptr<Piece>& piece, const Arena::Place& place, Id after);
-  void put_group(const std::shared_ptr<Piece>& piece, Group& group, Arena::Place place, Id after);
-  void put_open(const std::vector<OpenGroup>& groups, const Arena::Place& from, Id after);
-  std::shared_ptr<const Known> known_behind(Group& group, u32 start, const Arena::Place& place, Id after);
-  void put_behind(Group& group, Id state, const Arena::Place& place, Id after);
+  void take(u32 answer);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
-  std::shared_ptr<const MaskEntry> build_lexed(const std::vector<std::pair<Id, Id>>& parts, std::vector<Id> rest,
-                                               bool exact);
-  std::shared_ptr<const Words> common_base();
+  void forget_pieces();
+  std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   void resolve(Id state);
   // A mask is drawn on a canvas where there is one, and on words_ where it is put together from pieces.
   void set(int token) {
@@ -231,30 +235,41 @@ class MaskBuilder {
   std::vector<std::pair<Id, u32>> wanted_;
   u32 names_root_ = 0;
   ByteSet names_first_;
-  // of the mask being put together
-  Sum* to_ = nullptr;
-  std::vector<std::unique_ptr<Sum>> sums_;
-  std::size_t sum_depth_ = 0;
-  std::vector<std::shared_ptr<const Words>> dense_;
   std::unordered_map<Id, std::shared_ptr<Piece>> pieces_;
   std::unordered_map<u64, std::shared_ptr<Piece>> parts_, below_;  // by node and state: with the node, below it
   std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
   std::size_t piece_bytes_ = 0;
-  struct KnownKey {
-    const Group* group;
+  // what masks are put together from (see mask_answers.cpp)
+  struct AnswerKey {
+    u32 bundle;
     Id parse;
-    u32 layout;
-    u32 after;
-    bool operator==(const KnownKey&) const = default;
+    u32 layout, how;
+    bool operator==(const AnswerKey&) const = default;
   };
-  struct KnownHash {
-    std::size_t operator()(const KnownKey& k) const {
-      const u64 at = mix64(reinterpret_cast<std::uintptr_t>(k.group)) ^ (u64{k.parse} << 32 | k.layout);
-      return static_cast<std::size_t>(mix64(mix64(at) ^ k.after));
+  struct KeyHash {
+    std::size_t operator()(const AnswerKey& k) const {
+      return static_cast<std::size_t>(mix64(mix64(u64{k.bundle} << 32 | k.how) ^ (u64{k.parse} << 32 | k.layout)));
+    }
+    std::size_t operator()(const std::vector<u32>& of) const {
+      u64 h = of.size();
+      for (u32 x : of) h = mix64(h ^ x);
+      return static_cast<std::size_t>(h);
     }
   };
-  std::unordered_map<KnownKey, std::shared_ptr<const Known>, KnownHash> known_;
-  std::size_t known_size_ = 0;
+  using Masks = std::unordered_map<std::vector<u32>, std::shared_ptr<const MaskEntry>, KeyHash>;
+  std::deque<Bundle> bundles_;
+  std::deque<Follow> follows_;
+  FlatMap follow_ids_;
+  std::unordered_map<u64, u32> ends_;  // (start, after) -> number
+  std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
+  std::vector<const std::vector<u32>*> answers_;
+  std::unordered_map<AnswerKey, u32, KeyHash> answers_at_;
+  Masks known_masks_, masks_near_;  // by lexeme and answers; by lexeme and what is near in the grammar
+  bool looked_far_ = false;
+  std::size_t answer_bytes_ = 0;
+  Sum* sum_ = nullptr;
+  std::vector<u32> taken_;  // by answer: the mask it was taken for last
+  u32 taking_ = 0;
   bool blank_ = false;  // words_ are all 0
   struct OwnHead {      // one that other arenas do not know
     u32 asked = 0;

@@ -5,107 +5,17 @@
 //            lexeme may end before the token does, by what it is then
 //   group -> piece   what these tokens go on with, by their next byte and what lexeme it may begin
 //
-// Pieces know nothing of the grammar but the set of terminals that compete, and are kept. A mask is a walk over pieces
-// with the place in the grammar at hand: one derivative for each group, none for a token. What a group allows is kept
-// for all places that agree on the part of the grammar that comes next (Known); groups that look further stay open, and
-// are closed with the place itself. In the same way a whole mask is made for a place cut short (Arena::canonical), and
-// settle() closes what that left open.
-#include <algorithm>
-#include <bit>
+// Pieces know nothing of the grammar but the set of terminals that compete, and are kept. How a mask is put together
+// from them, with a place in the grammar at hand: mask_answers.cpp.
+#include "mask_lexed.hpp"
 
-#include "mask.hpp"
+#include <algorithm>
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostPieces = 24u << 20;  // bytes; then all are forgotten
-constexpr std::size_t kDense = 2000;            // words set: from here on all of them are kept
-constexpr std::size_t kFewTokens = 2000;        // that a piece can hold: up to here it is read token by token
-constexpr std::size_t kTinyGroup = 24;          // tokens: less work than remembering
-constexpr std::size_t kMostKnown = 12u << 20;   // bytes; then all of it is forgotten
-constexpr u32 kInTrie = 0xFFFFFFFF;
+constexpr std::size_t kDense = 2000;      // words set: from here on all of them are kept
+constexpr std::size_t kFewTokens = 2000;  // that a piece can hold: up to here it is read token by token
 }  // namespace
-
-// What tokens go on with behind a byte.
-struct MaskBuilder::Strand {
-  u32 node = kInTrie;                               // of the vocabulary's trie; else
-  std::shared_ptr<const ExitTrie> rest;             // its root
-  std::shared_ptr<const std::vector<int>> without;  // tokens that end this lexeme in another group
-};
-
-struct MaskBuilder::Begin {
-  u8 byte;
-  std::vector<Strand> strands;
-  std::size_t tokens = 0;
-  std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state behind the byte
-};
-
-struct MaskBuilder::Group {
-  Arena::LexemeEnd end;
-  std::vector<int> whole;  // tokens that end with it
-  std::vector<Begin> begins;
-  std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
-  std::size_t tokens = 0;
-};
-
-struct MaskBuilder::Piece {
-  std::shared_ptr<const Words> dense;
-  std::vector<std::pair<u32, u32>> words;
-  std::vector<std::unique_ptr<Group>> own;
-  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among these
-  std::vector<Group*> groups;                 // of its own and of its parts
-  std::vector<u32> open_nodes;
-  std::vector<int> open_tokens;
-};
-
-// A group behind some lexemes that a place, cut short, does not reach.
-struct MaskBuilder::OpenGroup {
-  std::vector<Arena::LexemeEnd> path;
-  std::shared_ptr<Piece> piece;
-  Group* group;
-};
-
-struct OpenGroups {
-  std::vector<MaskBuilder::OpenGroup> all;
-};
-
-// A mask, or a part of one, being put together.
-struct MaskBuilder::Sum {
-  Words words;
-  u64 touched = 0;  // words, in 64 blocks
-  u32 block = 0;    // 2^block words are one
-  std::vector<u32> open_nodes;
-  std::vector<int> open_tokens;
-  std::vector<OpenGroup> groups;
-  std::vector<Arena::LexemeEnd> path;  // behind which lexemes it is put together now
-  bool exact = false;                  // no place is cut short
-  explicit Sum(std::size_t size) : words(size, 0) {
-    while (size > std::size_t{64} << block) ++block;
-  }
-  void add(u32 word, u32 bits) {
-    words[word] |= bits;
-    touched |= u64{1} << (word >> block);
-  }
-  // All words that are not 0; none is left.
-  void move_to(std::vector<std::pair<u32, u32>>& out) {
-    for (; touched; touched &= touched - 1) {
-      const std::size_t begin = static_cast<std::size_t>(std::countr_zero(touched)) << block;
-      const std::size_t end = std::min(begin + (std::size_t{1} << block), words.size());
-      for (std::size_t i = begin; i < end; ++i) {
-        if (!words[i]) continue;
-        out.push_back({static_cast<u32>(i), words[i]});
-        words[i] = 0;
-      }
-    }
-  }
-};
-
-// What a group allows at a place, as far as that is known when the place is cut behind its next part.
-struct MaskBuilder::Known {
-  std::vector<std::pair<u32, u32>> words;
-  std::vector<u32> open_nodes;
-  std::vector<int> open_tokens;
-  std::vector<OpenGroup> groups;
-};
 
 // -- pieces --
 // Notes that a lexeme may end at a node. True: it does, and the token goes on behind it or ends.
@@ -231,7 +141,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
         for (std::size_t i = 0; i < words.size(); ++i) words[i] |= (*part->dense)[i];
       piece->open_nodes.insert(piece->open_nodes.end(), part->open_nodes.begin(), part->open_nodes.end());
       piece->open_tokens.insert(piece->open_tokens.end(), part->open_tokens.begin(), part->open_tokens.end());
-      piece->groups.insert(piece->groups.end(), part->groups.begin(), part->groups.end());
+      piece->bundles.insert(piece->bundles.end(), part->bundles.begin(), part->bundles.end());
       piece->parts.push_back(std::move(part));
     }
     words_.swap(words);
@@ -245,7 +155,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
     piece_bytes_ += words_.size() * 4;
   }
   piece->words.shrink_to_fit();
-  piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8 + piece->groups.size() * 8 + piece->parts.size() * 16;
+  piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8 + piece->bundles.size() * 4 + piece->parts.size() * 16;
   return piece;
 }
 
@@ -388,30 +298,20 @@ void MaskBuilder::note_endings(Piece& piece) {
       });
       for (const Strand& strand : b.strands)
         b.tokens += strand.node == kInTrie ? strand.rest->tokens.size() : trie_.nodes[strand.node].end - strand.node;
-      group.tokens += b.tokens;
       piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand) + 160;
     }
-    if (!group.heavy.empty()) group.tokens = vocabulary_.token_count();
     std::sort(group.whole.begin(), group.whole.end());
     piece_bytes_ += sizeof(Group) + group.whole.size() * 4;
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
     piece.own.push_back(std::make_unique<Group>(std::move(group)));
-    piece.groups.push_back(piece.own.back().get());
   }
+  bundle(piece);
   tries_.clear();
 }
 
 // The tokens from one lexeme on, at the start of a token.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(const Arena::Lexeme& lexeme) {
-  const Id open = arena_.open_lexeme(lexeme);
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
   if (auto it = pieces_.find(open); it != pieces_.end()) return it->second;
-  if (piece_bytes_ > kMostPieces) {
-    pieces_.clear();
-    parts_.clear();
-    below_.clear();
-    bases_.clear();
-    piece_bytes_ = 0;
-  }
   begin_piece(true);
   if (arena_.has(open, kLexemeMayEnd)) ends_lexeme(open, 0, nullptr);
   visit(open, 0);
@@ -506,280 +406,6 @@ void MaskBuilder::correct(Id texts, Id e, u32 node, std::vector<int>* without) {
       if (trie_.nodes[n].token >= 0) without->push_back(trie_.nodes[n].token);
     if (next != kEmpty) enter(next, c);
   }
-}
-
-// -- masks --
-void MaskBuilder::take(const Piece& piece) {
-  if (piece.dense) {
-    const u32* from = piece.dense->data();
-    for (std::size_t i = 0; i < to_->words.size(); ++i) to_->words[i] |= from[i];
-    to_->touched = ~u64{0};
-    dense_.push_back(piece.dense);
-  } else {
-    for (auto [word, bits] : piece.words) to_->add(word, bits);
-  }
-  to_->open_nodes.insert(to_->open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
-  to_->open_tokens.insert(to_->open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
-}
-
-void MaskBuilder::put_piece(const std::shared_ptr<Piece>& piece, const Arena::Place& place, Id after) {
-  take(*piece);
-  for (Group* group : piece->groups) put_group(piece, *group, place, after);
-}
-
-// What a group allows where its lexeme ends at `place`.
-void MaskBuilder::put_group(const std::shared_ptr<Piece>& piece, Group& group, Arena::Place place, Id after) {
-  u32 start = 0;
-  switch (arena_.behind_end(group.end, place, start, to_->exact)) {
-    case Arena::Behind::Nothing: return;
-    case Arena::Behind::Unknown: to_->groups.push_back({to_->path, piece, &group}); return;
-    case Arena::Behind::Something: break;
-  }
-  for (int t : group.whole) to_->add(static_cast<u32>(t) >> 5, 1u << (t & 31));
-  if (group.begins.empty() && group.heavy.empty()) return;
-  if (group.tokens <= kTinyGroup && !to_->exact && after == kEpsilon) {
-    to_->path.push_back(group.end);
-    put_behind(group, arena_.open_lexeme({group.end.fence, group.end.lexer, start, 0}), place, after);
-    to_->path.pop_back();
-    return;
-  }
-  const std::shared_ptr<const Known> known = known_behind(group, start, place, after);
-  for (auto [word, bits] : known->words) to_->add(word, bits);
-  to_->open_nodes.insert(to_->open_nodes.end(), known->open_nodes.begin(), known->open_nodes.end());
-  to_->open_tokens.insert(to_->open_tokens.end(), known->open_tokens.begin(), known->open_tokens.end());
-  if (known->groups.empty()) return;
-  to_->path.push_back(group.end);
-  put_open(known->groups, place, after);
-  to_->path.pop_back();
-}
-
-// Groups that were left open, from a place that may be known better.
-void MaskBuilder::put_open(const std::vector<OpenGroup>& groups, const Arena::Place& from, Id after) {
-  const OpenGroup* last = nullptr;
-  Arena::Place place = from;
-  Arena::Behind reached = Arena::Behind::Something;
-  auto same = [](const Arena::LexemeEnd& x, const Arena::LexemeEnd& y) {
-    return x.terminal == y.terminal && x.column == y.column;
-  };
-  for (const OpenGroup& open : groups) {
-    if (!last || !std::equal(open.path.begin(), open.path.end(), last->path.begin(), last->path.end(), same)) {
-      place = from;
-      reached = Arena::Behind::Something;
-      u32 start = 0;
-      for (std::size_t i = 0; i < open.path.size() && reached == Arena::Behind::Something; ++i)
-        reached = arena_.behind_end(open.path[i], place, start, to_->exact);
-    }
-    last = &open;
-    if (reached == Arena::Behind::Nothing) continue;
-    const std::size_t depth = to_->path.size();
-    to_->path.insert(to_->path.end(), open.path.begin(), open.path.end());
-    if (reached == Arena::Behind::Unknown)
-      to_->groups.push_back({to_->path, open.piece, open.group});
-    else
-      put_group(open.piece, *open.group, place, after);
-    to_->path.resize(depth);
-  }
-}
-
-// Behind the end of a group's lexeme, for all places that agree on what comes next.
-std::shared_ptr<const MaskBuilder::Known> MaskBuilder::known_behind(Group& group, u32 start, const Arena::Place& place,
-                                                                    Id after) {
-  const Arena::Place near = arena_.cut_place(group.end.lexer, place);
-  const bool ends = after != kEpsilon && arena_.place_ends(group.end.lexer, place);
-  const KnownKey key{&group, near.parse, near.layout, after == kEpsilon ? kEpsilon : after << 1 | ends};
-  if (auto it = known_.find(key); it != known_.end()) return it->second;
-  if (known_size_ > kMostKnown) {
-    known_.clear();
-    known_size_ = 0;
-  }
-  if (sums_.size() <= sum_depth_) sums_.push_back(std::make_unique<Sum>(vocabulary_.words()));
-  Sum* before = to_;
-  to_ = sums_[sum_depth_++].get();
-  if (to_->touched) {  // an error left it so
-    to_->words.assign(to_->words.size(), 0);
-    to_->touched = 0;
-  }
-  to_->open_nodes.clear();
-  to_->open_tokens.clear();
-  to_->groups.clear();
-  to_->path.clear();
-  to_->exact = false;
-  const std::size_t dense = dense_.size();
-  put_behind(group, arena_.open_lexeme({group.end.fence, group.end.lexer, start, 0}), near, after);
-  if (ends) put_behind(group, after, near, kEpsilon);  // no lexeme: no fence holds there
-  auto made = std::make_shared<Known>();
-  to_->move_to(made->words);
-  made->words.shrink_to_fit();
-  made->open_nodes = to_->open_nodes;
-  made->open_tokens = to_->open_tokens;
-  made->groups = std::move(to_->groups);
-  dense_.resize(dense);
-  to_ = before;
-  --sum_depth_;
-  known_size_ += made->words.size() * 8 + (made->open_nodes.size() + made->open_tokens.size()) * 4 + sizeof(Known) + 96;
-  for (const OpenGroup& open : made->groups)
-    known_size_ += sizeof(OpenGroup) + open.path.size() * sizeof(Arena::LexemeEnd);
-  known_[key] = made;
-  return made;
-}
-
-void MaskBuilder::put_behind(Group& group, Id state, const Arena::Place& place, Id after) {
-  for (u32 node : group.heavy) {
-    const std::shared_ptr<Piece> piece = piece_below(state, node);
-    put_piece(piece, place, after);
-  }
-  if (group.begins.empty()) return;
-  const u32* row = arena_.ensure_row(state);
-  for (Begin& begin : group.begins) {
-    Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
-    if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
-    if (next == kEmpty) continue;
-    const std::shared_ptr<Piece> piece = piece_behind(begin, forget(next));
-    put_piece(piece, place, after);
-  }
-}
-
-// The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
-bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
-  if (!arena_.has(e, kHasScan)) return false;
-  auto members = [&](Id of) {
-    const bool several = arena_.node(of).kind == Kind::Union;
-    return several ? std::vector<Id>(arena_.operands(of).begin(), arena_.operands(of).end()) : std::vector<Id>{of};
-  };
-  Arena::Lexeme lexeme{};
-  Arena::Place place{};
-  for (Id m : members(e)) {
-    const Node& n = arena_.node(m);
-    if (n.kind != Kind::Concat) {
-      if (arena_.lexed_place(m, lexeme, place))
-        parts.push_back({m, kEpsilon});
-      else
-        rest.push_back(m);
-      continue;
-    }
-    const std::vector<Id> heads = members(n.a);
-    const Id after = n.b;
-    std::vector<Id> plain;
-    for (Id head : heads) {
-      if (!arena_.lexed_place(head, lexeme, place)) {
-        plain.push_back(head);
-        continue;
-      }
-      parts.push_back({head, after});
-      if (arena_.nullable(head)) rest.push_back(after);
-    }
-    if (!plain.empty()) rest.push_back(arena_.concat(arena_.unite(std::move(plain)), after));
-  }
-  return !parts.empty();
-}
-
-std::shared_ptr<const MaskEntry> MaskBuilder::build_lexed(const std::vector<std::pair<Id, Id>>& parts,
-                                                          std::vector<Id> rest, bool exact) {
-  Sum sum(vocabulary_.words());
-  sum.exact = exact;
-  to_ = &sum;
-  sum_depth_ = 0;
-  dense_.clear();
-  for (auto [part, after] : parts) {
-    Arena::Lexeme lexeme{};
-    Arena::Place place{};
-    arena_.lexed_place(part, lexeme, place);
-    put_piece(piece_of(lexeme), place, after);
-  }
-  if (!rest.empty()) {
-    if (const Id other = arena_.unite(std::move(rest)); other != kEmpty && other != kEpsilon) {
-      begin_piece(false);
-      visit(other, 0);
-      take(*end_piece());
-    }
-  }
-  postponed_ = std::move(sum.open_nodes);
-  postponed_tokens_ = std::move(sum.open_tokens);
-  auto entry = std::make_shared<MaskEntry>();
-  note_open(*entry);
-  if (!sum.groups.empty()) {
-    auto open = std::make_shared<OpenGroups>();
-    open->all = std::move(sum.groups);
-    entry->open_groups = std::move(open);
-  }
-  store(sum.words, common_base(), *entry);
-  return entry;
-}
-
-// The union of the bitsets that a mask was put together from: places with the same ones share it.
-std::shared_ptr<const Words> MaskBuilder::common_base() {
-  if (dense_.empty()) return nullptr;
-  std::sort(dense_.begin(), dense_.end());
-  dense_.erase(std::unique(dense_.begin(), dense_.end()), dense_.end());
-  if (dense_.size() == 1) return dense_[0];
-  auto& base = bases_[dense_];
-  if (!base) {
-    auto words = std::make_shared<Words>(vocabulary_.words(), 0);
-    for (const auto& d : dense_)
-      for (std::size_t i = 0; i < words->size(); ++i) (*words)[i] |= (*d)[i];
-    base = words;
-    piece_bytes_ += words->size() * 4;
-  }
-  return base;
-}
-
-// The mask of a state from that of its canonical form: what that left open.
-std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
-  Sum sum(vocabulary_.words());
-  if (shared.base) sum.words = *shared.base;
-  for (auto [word, value] : shared.diff) sum.words[word] = value;
-  sum.open_nodes = shared.open_nodes;
-  sum.open_tokens = shared.open_tokens;
-  sum.exact = true;
-  to_ = &sum;
-  sum_depth_ = 0;
-  dense_.clear();
-  if (shared.open_groups) {
-    std::vector<std::pair<Id, Id>> parts;
-    std::vector<Id> rest;
-    lexed_parts(state, parts, rest);
-    Arena::Lexeme lexeme{};
-    Arena::Place place{};
-    arena_.lexed_place(parts[0].first, lexeme, place);
-    put_open(shared.open_groups->all, place, parts[0].second);
-  }
-  resolve(state);
-  auto entry = std::make_shared<MaskEntry>();
-  entry->specials = shared.specials;
-  store(sum.words, shared.base, *entry);
-  return entry;
-}
-
-// What is still open, node by node.
-void MaskBuilder::resolve(Id state) {
-  if (to_->open_nodes.empty() && to_->open_tokens.empty()) return;
-  postponed_ = std::move(to_->open_nodes);
-  postponed_tokens_ = std::move(to_->open_tokens);
-  share_ = false;
-  MaskEntry open;
-  note_open(open);
-  words_.assign(vocabulary_.words(), 0);
-  blank_ = false;
-  touched_ = true;
-  shared_ = false;
-  exact_ = true;
-  std::vector<Id> states{state};  // by depth, along the last path
-  std::string last;
-  auto follow_path = [&](std::string_view path) {
-    std::size_t same = 0;
-    while (same < last.size() && same < path.size() && last[same] == path[same]) ++same;
-    states.resize(std::min(states.size(), same + 1));
-    while (states.size() <= path.size() && states.back() != kEmpty)
-      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(path[states.size() - 1])));
-    last = path;
-    return states.size() > path.size() ? states.back() : kEmpty;
-  };
-  for (u32 node : open.open_nodes)
-    if (const Id s = follow_path(path_to(node)); s != kEmpty) enter(s, node);
-  for (int token : open.open_tokens)
-    if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
-  exact_ = false;
-  for (std::size_t i = 0; i < words_.size(); ++i) to_->words[i] |= words_[i];
 }
 
 }  // namespace guiderail

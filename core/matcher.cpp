@@ -240,25 +240,36 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Program::Lock lock(program);
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
-  const Id canonical = arena.canonical(state, vocabulary_->longest());
+  auto specials = [&](Id of) {
+    std::vector<int> found;
+    std::vector<u32> symbols;
+    if (token_of_symbol_.empty() || !arena.has(of, kHasToken | kHasRef)) return found;
+    arena.first_symbols(of, symbols);
+    for (u32 s : symbols)
+      if (arena.live(arena.derive_symbol(of, s))) found.push_back(static_cast<int>(token_of_symbol_[s]));
+    return found;
+  };
+  const MaskEntry* entry = nullptr;
+  if (arena.has(state, kHasScan)) {
+    bool fresh = false;
+    if (auto made = program.builder_->lexed(state, specials(state), fresh)) {
+      entry = made.get();
+      if (fresh) program.keep(std::move(made));
+    }
+  }
+  const Id canonical = entry ? state : arena.canonical(state, vocabulary_->longest());
   Node& shared = arena.node(canonical);
-  const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
+  if (!entry) entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
     std::optional<Hash> key;  // of what other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan)) key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
-      made = build(program, canonical, canonical == state);
-      if (arena.has(canonical, kHasToken | kHasRef)) {
-        std::vector<u32> symbols;
-        arena.first_symbols(canonical, symbols);
-        if (!symbols.empty()) {
-          auto with = std::make_shared<MaskEntry>(*made);
-          for (u32 s : symbols)
-            if (arena.live(arena.derive_symbol(canonical, s)))
-              with->specials.push_back(static_cast<int>(token_of_symbol_[s]));
-          made = with;
-        }
+      made = build(program, canonical);
+      if (auto found = specials(canonical); !found.empty()) {
+        auto with = std::make_shared<MaskEntry>(*made);
+        with->specials = std::move(found);
+        made = with;
       }
       if (key) vocabulary_->cache_mask(*key, made);
     }
@@ -277,7 +288,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
-std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, bool exact) const {
+std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const {
   Arena& arena = *program.arena_;
   for (u32 most : {4u, 16u}) {
     const Id capped = arena.cap_groups(state, most);
@@ -285,7 +296,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, bool e
     if (program.short_caps_.contains(capped)) continue;
     if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
     arena.clear_cap_hit();
-    auto made = program.builder_->build(capped, false);
+    auto made = program.builder_->build(capped);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
@@ -294,7 +305,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state, bool e
     }
     program.short_caps_.insert(capped);
   }
-  return program.builder_->build(state, exact);
+  return program.builder_->build(state);
 }
 
 bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {

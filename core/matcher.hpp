@@ -113,7 +113,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::size_t memory() const;  // of all programs that live
 
  private:
-  std::shared_ptr<const MaskEntry> build(Program& program, Id state, bool exact) const;
+  std::shared_ptr<const MaskEntry> build(Program& program, Id state) const;
   Costs& costs(Program& program) const;  // under the mutex
 
   std::shared_ptr<Vocabulary> vocabulary_;

@@ -110,8 +110,7 @@ struct MaskEntry {
   // Tokens of which the canonical form of a state does not tell: nodes of the trie with all below, and single ones.
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
-  std::shared_ptr<const OpenGroups> open_groups;  // the same of lexed texts
-  bool is_open() const { return open_groups || !open_nodes.empty() || !open_tokens.empty(); }
+  bool is_open() const { return !open_nodes.empty() || !open_tokens.empty(); }
   bool owns_base = false;  // the base is this mask's own, not shared with a class
   std::size_t memory() const {
     return sizeof(*this) + diff.capacity() * 8 +

@@ -1,0 +1,332 @@
+// Masks of lexed texts, put together from pieces (see mask_lexed.cpp).
+//
+//   bundle   groups of a piece whose lexemes end as the same terminal
+//   follow   bundle and what may begin behind it -> the pieces that its tokens go on with, and the bundles of those
+//   answer   bundle and place in the grammar -> a follow, and the answers of its bundles behind the terminal
+//
+// Answers are interned, and the grammar has a say in a mask only by the answers that the bundles of its lexeme get: all
+// places that give the same ones share one mask. Most answers need the next few parts of the grammar only. So a place
+// is asked in a form that is cut short, which many share, and the place itself only where that does not know.
+#include <algorithm>
+
+#include "mask_lexed.hpp"
+
+namespace guiderail {
+namespace {
+constexpr std::size_t kMostLexed = 36u << 20;  // bytes of pieces and answers; then all are forgotten
+constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
+}  // namespace
+
+void MaskBuilder::bundle(Piece& piece) {
+  std::map<std::tuple<u32, u32, u32>, u32> index;
+  for (auto& group : piece.own) {
+    const Arena::LexemeEnd& end = group->end;
+    const u32 next = static_cast<u32>(bundles_.size());
+    const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
+    if (fresh) {
+      bundles_.push_back({end, {}});
+      piece.bundles.push_back(next);
+    }
+    bundles_[it->second].groups.push_back(group.get());
+    piece_bytes_ += fresh ? sizeof(Bundle) + 24 : 8;
+  }
+}
+
+// `after`: may follow without a lexeme, where the lexed text can end.
+u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
+  u64 key = u64{bundle} << 32 | start;
+  if (after != kEpsilon) {
+    const u32 next = static_cast<u32>(ends_.size());
+    key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(u64{start} << 32 | after, next).first->second;
+  }
+  if (const u32* known = follow_ids_.find(key)) return *known;
+  Follow made{{}, {}, &bundles_[bundle]};
+  auto go_on = [&](Group& group, Id state) {
+    for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));
+    if (group.begins.empty()) return;
+    const u32* row = arena_.ensure_row(state);
+    for (Begin& begin : group.begins) {
+      Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
+      if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
+      if (next != kEmpty) made.pieces.push_back(piece_behind(begin, forget(next)));
+    }
+  };
+  const u32 lexer = made.behind->end.lexer;
+  for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
+    Group& group = *made.behind->groups[i];
+    go_on(group, arena_.open_lexeme({group.end.fence, lexer, start, 0}));
+    if (after != kEpsilon) go_on(group, after);  // no lexeme: no fence holds there
+  }
+  for (const auto& piece : made.pieces)
+    made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
+  std::sort(made.bundles.begin(), made.bundles.end());
+  made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
+  made.pieces.shrink_to_fit();
+  made.bundles.shrink_to_fit();
+  answer_bytes_ += sizeof(Follow) + 24 + made.pieces.size() * 16 + made.bundles.size() * 4;
+  const u32 id = static_cast<u32>(follows_.size());
+  follows_.push_back(std::move(made));
+  follow_ids_.set(key, id);
+  return id;
+}
+
+u32 MaskBuilder::intern_answer(std::vector<u32> of) {
+  const u32 next = static_cast<u32>(answers_.size()) + 1;
+  const std::size_t size = of.size();
+  const auto [it, fresh] = answer_ids_.try_emplace(std::move(of), next);
+  if (fresh) {
+    answers_.push_back(&it->first);
+    answer_bytes_ += 80 + size * 4;
+  }
+  return it->second;
+}
+
+// What a bundle allows at a place. kNotKnown: the place was cut short.
+u32 MaskBuilder::answer_at(u32 bundle, Arena::Place place, Id after, bool exact) {
+  const AnswerKey key{bundle, place.parse, place.layout, after << 1 | exact};
+  if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
+  u32 start = 0, result = kNothing;
+  const Arena::LexemeEnd end = bundles_[bundle].end;
+  switch (arena_.behind_end(end, place, start, exact)) {
+    case Arena::Behind::Nothing: break;
+    case Arena::Behind::Unknown: result = kNotKnown; break;
+    case Arena::Behind::Something: {
+      const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
+      const u32 id = follow(bundle, start, ends ? after : kEpsilon);
+      std::vector<u32> of{id};
+      of.reserve(follows_[id].bundles.size() + 1);
+      for (std::size_t i = 0; i < follows_[id].bundles.size(); ++i) {
+        const u32 next = follows_[id].bundles[i];
+        const u32 behind = exact ? answer(next, place, after) : answer_at(next, place, after, false);
+        of.push_back(behind);
+        if (behind == kNotKnown) break;
+      }
+      result = of.back() == kNotKnown && of.size() > 1 ? kNotKnown : intern_answer(std::move(of));
+    }
+  }
+  answers_at_.emplace(key, result);
+  answer_bytes_ += sizeof(AnswerKey) + 32;
+  return result;
+}
+
+u32 MaskBuilder::answer(u32 bundle, const Arena::Place& place, Id after) {
+  if (after == kEpsilon) {  // whether the text can end may take more than the next parts of the grammar
+    const u32 known = answer_at(bundle, arena_.cut_place(bundles_[bundle].end.lexer, place), after, false);
+    if (known != kNotKnown) return known;
+  }
+  looked_far_ = true;
+  return answer_at(bundle, place, after, true);
+}
+
+// -- putting together --
+void MaskBuilder::take(const Piece& piece) {
+  if (piece.dense) {
+    const u32* from = piece.dense->data();
+    for (std::size_t i = 0; i < sum_->words.size(); ++i) sum_->words[i] |= from[i];
+    sum_->dense.push_back(piece.dense);
+  } else {
+    for (auto [word, bits] : piece.words) sum_->words[word] |= bits;
+  }
+  sum_->open_nodes.insert(sum_->open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
+  sum_->open_tokens.insert(sum_->open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
+}
+
+void MaskBuilder::take(u32 answer) {
+  if (answer == kNothing || taken_[answer] == taking_) return;
+  taken_[answer] = taking_;
+  const std::vector<u32>& of = *answers_[answer - 1];
+  const Follow& follow = follows_[of[0]];
+  for (const Group* group : follow.behind->groups)
+    for (int t : group->whole) sum_->words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (const auto& piece : follow.pieces) take(*piece);
+  for (std::size_t i = 1; i < of.size(); ++i) take(of[i]);
+}
+
+// The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
+bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
+  if (!arena_.has(e, kHasScan)) return false;
+  auto members = [&](Id of) {
+    const bool several = arena_.node(of).kind == Kind::Union;
+    return several ? std::vector<Id>(arena_.operands(of).begin(), arena_.operands(of).end()) : std::vector<Id>{of};
+  };
+  Arena::Lexeme lexeme{};
+  Arena::Place place{};
+  for (Id m : members(e)) {
+    const Node& n = arena_.node(m);
+    if (n.kind != Kind::Concat) {
+      if (arena_.lexed_place(m, lexeme, place))
+        parts.push_back({m, kEpsilon});
+      else
+        rest.push_back(m);
+      continue;
+    }
+    const std::vector<Id> heads = members(n.a);
+    const Id after = n.b;
+    std::vector<Id> plain;
+    for (Id head : heads) {
+      if (!arena_.lexed_place(head, lexeme, place)) {
+        plain.push_back(head);
+        continue;
+      }
+      parts.push_back({head, after});
+      if (arena_.nullable(head)) rest.push_back(after);
+    }
+    if (!plain.empty()) rest.push_back(arena_.concat(arena_.unite(std::move(plain)), after));
+  }
+  return !parts.empty();
+}
+
+void MaskBuilder::forget_pieces() {
+  known_masks_.clear();
+  masks_near_.clear();
+  answers_at_.clear();
+  answers_.clear();
+  answer_ids_.clear();
+  follow_ids_.clear();
+  follows_.clear();
+  ends_.clear();
+  bundles_.clear();
+  pieces_.clear();
+  parts_.clear();
+  below_.clear();
+  bases_.clear();
+  piece_bytes_ = answer_bytes_ = 0;
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<int>& specials, bool& fresh) {
+  fresh = false;
+  std::vector<std::pair<Id, Id>> lexed;
+  std::vector<Id> others;
+  if (!lexed_parts(state, lexed, others)) return nullptr;
+  if (piece_bytes_ + answer_bytes_ > kMostLexed) forget_pieces();
+  struct Part {
+    Id open, after;
+    Arena::Place place;
+  };
+  std::vector<Part> parts;
+  std::vector<u32> near, key;
+  for (auto [part, after] : lexed) {
+    Arena::Lexeme lexeme{};
+    Arena::Place place{};
+    arena_.lexed_place(part, lexeme, place);
+    const Id open = forget(arena_.open_lexeme(lexeme));
+    parts.push_back({open, after, place});
+    const Arena::Place cut = arena_.cut_place(lexeme.lexer, place);
+    near.insert(near.end(), {open, after, cut.parse, cut.layout});
+  }
+  const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
+  near.push_back(other);
+  near.insert(near.end(), specials.begin(), specials.end());
+  if (auto it = masks_near_.find(near); it != masks_near_.end()) return it->second;
+  looked_far_ = false;
+  for (const Part& part : parts) {
+    const std::shared_ptr<Piece> piece = piece_of(part.open);
+    key.insert(key.end(), {part.open, part.after});
+    for (u32 bundle : piece->bundles) key.push_back(answer(bundle, part.place, part.after));
+  }
+  key.push_back(other);
+  key.insert(key.end(), specials.begin(), specials.end());
+  const std::size_t size = sizeof(std::shared_ptr<int>) + 56;
+  if (auto it = known_masks_.find(key); it != known_masks_.end()) {
+    if (!looked_far_) {
+      answer_bytes_ += size + near.size() * 4;
+      masks_near_.emplace(std::move(near), it->second);
+    }
+    return it->second;
+  }
+  Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};
+  sum_ = &sum;
+  taken_.resize(answers_.size() + 1);
+  if (++taking_ == 0) {
+    std::fill(taken_.begin(), taken_.end(), 0);
+    taking_ = 1;
+  }
+  std::size_t at = 0;
+  for (const Part& part : parts) {
+    const std::shared_ptr<Piece> piece = piece_of(part.open);
+    take(*piece);
+    at += 2;
+    for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++]);
+  }
+  if (other != kEmpty && other != kEpsilon) {
+    begin_piece(false);
+    visit(other, 0);
+    take(*end_piece());
+  }
+  postponed_ = std::move(sum.open_nodes);
+  postponed_tokens_ = std::move(sum.open_tokens);
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  entry->specials = specials;
+  store(sum.words, common_base(sum.dense), *entry);
+  answer_bytes_ += 2 * size + (near.size() + key.size()) * 4;
+  known_masks_.emplace(std::move(key), entry);
+  if (!looked_far_) masks_near_.emplace(std::move(near), entry);
+  fresh = true;
+  return entry;
+}
+
+// The union of the bitsets that a mask was put together from: places with the same ones share it.
+std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_ptr<const Words>>& dense) {
+  if (dense.empty()) return nullptr;
+  std::sort(dense.begin(), dense.end());
+  dense.erase(std::unique(dense.begin(), dense.end()), dense.end());
+  if (dense.size() == 1) return dense[0];
+  auto& base = bases_[dense];
+  if (!base) {
+    auto words = std::make_shared<Words>(vocabulary_.words(), 0);
+    for (const auto& d : dense)
+      for (std::size_t i = 0; i < words->size(); ++i) (*words)[i] |= (*d)[i];
+    base = words;
+    piece_bytes_ += words->size() * 4;
+  }
+  return base;
+}
+
+// The mask of a state from that of its canonical form: what that left open.
+std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
+  Sum sum{shared.base ? *shared.base : Words(vocabulary_.words(), 0), {}, {}, {}};
+  for (auto [word, value] : shared.diff) sum.words[word] = value;
+  sum.open_nodes = shared.open_nodes;
+  sum.open_tokens = shared.open_tokens;
+  sum_ = &sum;
+  resolve(state);
+  auto entry = std::make_shared<MaskEntry>();
+  entry->specials = shared.specials;
+  store(sum.words, shared.base, *entry);
+  return entry;
+}
+
+// What is still open, node by node.
+void MaskBuilder::resolve(Id state) {
+  if (sum_->open_nodes.empty() && sum_->open_tokens.empty()) return;
+  postponed_ = std::move(sum_->open_nodes);
+  postponed_tokens_ = std::move(sum_->open_tokens);
+  share_ = false;
+  MaskEntry open;
+  note_open(open);
+  words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
+  touched_ = true;
+  shared_ = false;
+  exact_ = true;
+  std::vector<Id> states{state};  // by depth, along the last path
+  std::string last;
+  auto follow_path = [&](std::string_view path) {
+    std::size_t same = 0;
+    while (same < last.size() && same < path.size() && last[same] == path[same]) ++same;
+    states.resize(std::min(states.size(), same + 1));
+    while (states.size() <= path.size() && states.back() != kEmpty)
+      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(path[states.size() - 1])));
+    last = path;
+    return states.size() > path.size() ? states.back() : kEmpty;
+  };
+  for (u32 node : open.open_nodes)
+    if (const Id s = follow_path(path_to(node)); s != kEmpty) enter(s, node);
+  for (int token : open.open_tokens)
+    if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
+  exact_ = false;
+  for (std::size_t i = 0; i < words_.size(); ++i) sum_->words[i] |= words_[i];
+}
+
+}  // namespace guiderail

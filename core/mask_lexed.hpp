@@ -1,0 +1,62 @@
+// The pieces that masks of lexed texts are put together from (see mask_lexed.cpp and mask_answers.cpp).
+#pragma once
+
+#include "mask.hpp"
+
+namespace guiderail {
+
+constexpr u32 kInTrie = 0xFFFFFFFF;
+
+// What tokens go on with behind a byte.
+struct MaskBuilder::Strand {
+  u32 node = kInTrie;                               // of the vocabulary's trie; else
+  std::shared_ptr<const ExitTrie> rest;             // its root
+  std::shared_ptr<const std::vector<int>> without;  // tokens that end this lexeme in another group
+};
+
+struct MaskBuilder::Begin {
+  u8 byte;
+  std::vector<Strand> strands;
+  std::size_t tokens = 0;
+  std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state behind the byte
+};
+
+struct MaskBuilder::Group {
+  Arena::LexemeEnd end;
+  std::vector<int> whole;  // tokens that end with it
+  std::vector<Begin> begins;
+  std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
+};
+
+// Groups of one piece whose lexemes end as the same terminal.
+struct MaskBuilder::Bundle {
+  Arena::LexemeEnd end;  // its fence is that of the first
+  std::vector<Group*> groups;
+};
+
+struct MaskBuilder::Piece {
+  std::shared_ptr<const Words> dense;
+  std::vector<std::pair<u32, u32>> words;
+  std::vector<std::unique_ptr<Group>> own;
+  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among these
+  std::vector<u32> bundles;                   // of its own and of its parts
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+};
+
+// What the tokens of a bundle go on with, where certain lexemes may begin.
+struct MaskBuilder::Follow {
+  std::vector<std::shared_ptr<Piece>> pieces;
+  std::vector<u32> bundles;  // of these
+  const Bundle* behind;
+};
+
+// A mask being put together.
+struct MaskBuilder::Sum {
+  Words words;
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  std::vector<std::shared_ptr<const Words>> dense;
+};
+
+}  // namespace guiderail
