@@ -294,7 +294,8 @@ class Arena {
   bool fence_allows(Id fence, u8 byte);
   // Moves a place behind a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
-  Place cut_place(u32 lexer, const Place& place);  // as far as the next part, whatever the indentation
+  // As far as the next `kept` parts of the grammar, whatever the indentation.
+  Place cut_place(u32 lexer, const Place& place, u32 kept);
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
 
   std::mutex mutex;

@@ -725,8 +725,8 @@ bool Arena::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
   return true;
 }
 
-Arena::Place Arena::cut_place(u32 lexer, const Place& place) {
-  Place out{cut_grammar(lexer, place.parse, 1), place.layout};
+Arena::Place Arena::cut_place(u32 lexer, const Place& place, u32 kept) {
+  Place out{cut_grammar(lexer, place.parse, kept), place.layout};
   if (lex_->lexers[lexer].indentation) {
     Layout at = lex_->layouts.values[place.layout];
     at.columns = {kAnyColumn};

@@ -39,6 +39,12 @@ class MaskBuilder {
   struct Bundle;
   struct Follow;
   struct Sum;
+  struct AnswerKey {
+    u32 bundle;
+    Id parse;
+    u32 layout, how;
+    bool operator==(const AnswerKey&) const = default;
+  };
   struct Source {          // the children of a node
     const ExitTrie* trie;  // null: of the vocabulary's trie
     u32 node;
@@ -161,8 +167,9 @@ class MaskBuilder {
   void bundle(Piece& piece);
   u32 follow(u32 bundle, u32 start, Id after);
   u32 intern_answer(std::vector<u32> of);
-  u32 answer_at(u32 bundle, Arena::Place place, Id after, bool exact);
-  u32 answer(u32 bundle, const Arena::Place& place, Id after);
+  u32 near_answer(u32 bundle, const Arena::Place& from, u32 kept);
+  u32 answer(u32 bundle, Arena::Place place, Id after);
+  void remember(const AnswerKey& key, u32 result);
   void take(const Piece& piece);
   void take(u32 answer);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
@@ -240,12 +247,6 @@ class MaskBuilder {
   std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
   std::size_t piece_bytes_ = 0;
   // what masks are put together from (see mask_answers.cpp)
-  struct AnswerKey {
-    u32 bundle;
-    Id parse;
-    u32 layout, how;
-    bool operator==(const AnswerKey&) const = default;
-  };
   struct KeyHash {
     std::size_t operator()(const AnswerKey& k) const {
       return static_cast<std::size_t>(mix64(mix64(u64{k.bundle} << 32 | k.how) ^ (u64{k.parse} << 32 | k.layout)));
@@ -262,10 +263,10 @@ class MaskBuilder {
   FlatMap follow_ids_;
   std::unordered_map<u64, u32> ends_;  // (start, after) -> number
   std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
-  std::vector<const std::vector<u32>*> answers_;
+  std::vector<const std::vector<u32>*> answers_{nullptr};
+  std::vector<u8> open_{0};  // answers with places of which more must be known
   std::unordered_map<AnswerKey, u32, KeyHash> answers_at_;
-  Masks known_masks_, masks_near_;  // by lexeme and answers; by lexeme and what is near in the grammar
-  bool looked_far_ = false;
+  Masks known_masks_;  // by lexeme and answers
   std::size_t answer_bytes_ = 0;
   Sum* sum_ = nullptr;
   std::vector<u32> taken_;  // by answer: the mask it was taken for last

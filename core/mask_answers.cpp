@@ -15,6 +15,7 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kMostLexed = 36u << 20;  // bytes of pieces and answers; then all are forgotten
 constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
+constexpr u32 kNear = 2;  // parts of the grammar that are asked first
 }  // namespace
 
 void MaskBuilder::bundle(Piece& piece) {
@@ -71,51 +72,72 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
 }
 
 u32 MaskBuilder::intern_answer(std::vector<u32> of) {
-  const u32 next = static_cast<u32>(answers_.size()) + 1;
+  const u32 next = static_cast<u32>(answers_.size());
   const std::size_t size = of.size();
+  const bool open = std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; });
   const auto [it, fresh] = answer_ids_.try_emplace(std::move(of), next);
   if (fresh) {
     answers_.push_back(&it->first);
+    open_.push_back(open);
     answer_bytes_ += 80 + size * 4;
   }
   return it->second;
 }
 
-// What a bundle allows at a place. kNotKnown: the place was cut short.
-u32 MaskBuilder::answer_at(u32 bundle, Arena::Place place, Id after, bool exact) {
-  const AnswerKey key{bundle, place.parse, place.layout, after << 1 | exact};
+// What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
+// it.
+u32 MaskBuilder::near_answer(u32 bundle, const Arena::Place& from, u32 kept) {
+  const Arena::LexemeEnd end = bundles_[bundle].end;
+  Arena::Place place = arena_.cut_place(end.lexer, from, kept);
+  const AnswerKey key{bundle, place.parse, place.layout, kEpsilon};
   if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
   u32 start = 0, result = kNothing;
-  const Arena::LexemeEnd end = bundles_[bundle].end;
-  switch (arena_.behind_end(end, place, start, exact)) {
+  switch (arena_.behind_end(end, place, start, false)) {
     case Arena::Behind::Nothing: break;
     case Arena::Behind::Unknown: result = kNotKnown; break;
     case Arena::Behind::Something: {
-      const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
-      const u32 id = follow(bundle, start, ends ? after : kEpsilon);
-      std::vector<u32> of{id};
-      of.reserve(follows_[id].bundles.size() + 1);
-      for (std::size_t i = 0; i < follows_[id].bundles.size(); ++i) {
-        const u32 next = follows_[id].bundles[i];
-        const u32 behind = exact ? answer(next, place, after) : answer_at(next, place, after, false);
-        of.push_back(behind);
-        if (behind == kNotKnown) break;
-      }
-      result = of.back() == kNotKnown && of.size() > 1 ? kNotKnown : intern_answer(std::move(of));
+      std::vector<u32> of{follow(bundle, start, kEpsilon)};
+      const Follow& behind = follows_[of[0]];
+      of.reserve(behind.bundles.size() + 1);
+      for (u32 next : behind.bundles) of.push_back(near_answer(next, place, 1));
+      result = intern_answer(std::move(of));
     }
   }
-  answers_at_.emplace(key, result);
-  answer_bytes_ += sizeof(AnswerKey) + 32;
+  remember(key, result);
   return result;
 }
 
-u32 MaskBuilder::answer(u32 bundle, const Arena::Place& place, Id after) {
+// What a bundle allows at a place.
+u32 MaskBuilder::answer(u32 bundle, Arena::Place place, Id after) {
+  u32 near = kNotKnown;
   if (after == kEpsilon) {  // whether the text can end may take more than the next parts of the grammar
-    const u32 known = answer_at(bundle, arena_.cut_place(bundles_[bundle].end.lexer, place), after, false);
-    if (known != kNotKnown) return known;
+    near = near_answer(bundle, place, kNear);
+    if (near == kNothing || (near != kNotKnown && !open_[near])) return near;
   }
-  looked_far_ = true;
-  return answer_at(bundle, place, after, true);
+  const AnswerKey key{bundle, place.parse, place.layout, after << 1 | 1};
+  if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
+  const Arena::LexemeEnd end = bundles_[bundle].end;
+  u32 start = 0, result = kNothing;
+  if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
+    std::vector<u32> of;
+    if (near != kNotKnown) {
+      of = *answers_[near];
+    } else {
+      const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
+      of.push_back(follow(bundle, start, ends ? after : kEpsilon));
+      of.resize(follows_[of[0]].bundles.size() + 1, kNotKnown);
+    }
+    for (std::size_t i = 1; i < of.size(); ++i)
+      if (of[i] == kNotKnown || open_[of[i]]) of[i] = answer(follows_[of[0]].bundles[i - 1], place, after);
+    result = intern_answer(std::move(of));
+  }
+  remember(key, result);
+  return result;
+}
+
+void MaskBuilder::remember(const AnswerKey& key, u32 result) {
+  answers_at_.emplace(key, result);
+  answer_bytes_ += sizeof(AnswerKey) + 32;
 }
 
 // -- putting together --
@@ -134,7 +156,7 @@ void MaskBuilder::take(const Piece& piece) {
 void MaskBuilder::take(u32 answer) {
   if (answer == kNothing || taken_[answer] == taking_) return;
   taken_[answer] = taking_;
-  const std::vector<u32>& of = *answers_[answer - 1];
+  const std::vector<u32>& of = *answers_[answer];
   const Follow& follow = follows_[of[0]];
   for (const Group* group : follow.behind->groups)
     for (int t : group->whole) sum_->words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
@@ -178,9 +200,9 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
 
 void MaskBuilder::forget_pieces() {
   known_masks_.clear();
-  masks_near_.clear();
   answers_at_.clear();
-  answers_.clear();
+  answers_.assign(1, nullptr);  // kNothing
+  open_.assign(1, 0);
   answer_ids_.clear();
   follow_ids_.clear();
   follows_.clear();
@@ -204,21 +226,15 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     Arena::Place place;
   };
   std::vector<Part> parts;
-  std::vector<u32> near, key;
+  std::vector<u32> key;
   for (auto [part, after] : lexed) {
     Arena::Lexeme lexeme{};
     Arena::Place place{};
     arena_.lexed_place(part, lexeme, place);
     const Id open = forget(arena_.open_lexeme(lexeme));
     parts.push_back({open, after, place});
-    const Arena::Place cut = arena_.cut_place(lexeme.lexer, place);
-    near.insert(near.end(), {open, after, cut.parse, cut.layout});
   }
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
-  near.push_back(other);
-  near.insert(near.end(), specials.begin(), specials.end());
-  if (auto it = masks_near_.find(near); it != masks_near_.end()) return it->second;
-  looked_far_ = false;
   for (const Part& part : parts) {
     const std::shared_ptr<Piece> piece = piece_of(part.open);
     key.insert(key.end(), {part.open, part.after});
@@ -226,17 +242,10 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   }
   key.push_back(other);
   key.insert(key.end(), specials.begin(), specials.end());
-  const std::size_t size = sizeof(std::shared_ptr<int>) + 56;
-  if (auto it = known_masks_.find(key); it != known_masks_.end()) {
-    if (!looked_far_) {
-      answer_bytes_ += size + near.size() * 4;
-      masks_near_.emplace(std::move(near), it->second);
-    }
-    return it->second;
-  }
+  if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
   Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};
   sum_ = &sum;
-  taken_.resize(answers_.size() + 1);
+  taken_.resize(answers_.size());
   if (++taking_ == 0) {
     std::fill(taken_.begin(), taken_.end(), 0);
     taking_ = 1;
@@ -259,9 +268,8 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   note_open(*entry);
   entry->specials = specials;
   store(sum.words, common_base(sum.dense), *entry);
-  answer_bytes_ += 2 * size + (near.size() + key.size()) * 4;
+  answer_bytes_ += sizeof(std::shared_ptr<int>) + 56 + key.size() * 4;
   known_masks_.emplace(std::move(key), entry);
-  if (!looked_far_) masks_near_.emplace(std::move(near), entry);
   fresh = true;
   return entry;
 }
