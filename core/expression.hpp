@@ -296,6 +296,9 @@ class Arena {
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
+  // Which columns may the line have that begins behind a lexeme? Any: it begins none, or within brackets.
+  enum class Column { Any, This, None };
+  Column column_at(const LexemeEnd& end, const Place& place);
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
 
   std::mutex mutex;

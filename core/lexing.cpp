@@ -728,11 +728,34 @@ bool Arena::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
 Arena::Place Arena::cut_place(u32 lexer, const Place& place, u32 kept) {
   Place out{cut_grammar(lexer, place.parse, kept), place.layout};
   if (lex_->lexers[lexer].indentation) {
-    Layout at = lex_->layouts.values[place.layout];
-    at.columns = {kAnyColumn};
-    out.layout = layout_id(std::move(at));
+    auto& cut = lex_->cut_layouts;
+    if (cut.size() <= place.layout) cut.resize(lex_->layouts.values.size(), kNone);
+    if (cut[place.layout] == kNone) {
+      Layout at = lex_->layouts.values[place.layout];
+      at.columns = {kAnyColumn};
+      const u32 id = layout_id(std::move(at));
+      cut[place.layout] = id;
+    }
+    out.layout = cut[place.layout];
   }
   return out;
+}
+
+Arena::Column Arena::column_at(const LexemeEnd& end, const Place& place) {
+  const auto& lines = lex_->lexers[end.lexer].indentation;
+  if (!lines || lines->newline != end.terminal) return Column::Any;
+  const Layout& at = lex_->layouts.values[place.layout];
+  if (at.brackets > 0) return Column::Any;
+  const u32 column = end.column & 0xFFFF;
+  if ((end.column & kBehindBlanks) || column == 0) return Column::This;
+  for (std::size_t i = at.columns.size(); i-- > 0 && (at.columns[i] & 0xFFFF) >= column;)
+    if ((at.columns[i] & 0xFFFF) == column) return Column::This;
+  const u32 now = at.columns.empty() ? 0 : at.columns.back();
+  if (now != kAnyColumn && column <= (now & 0xFFFF)) return Column::None;
+  const Id line = advance(end.lexer, place.parse, lines->newline);
+  if (line == kEmpty) return Column::None;
+  return now == kAnyColumn || beyond_cut(line) || advance(end.lexer, line, lines->indent) != kEmpty ? Column::This
+                                                                                                    : Column::None;
 }
 
 Id Arena::open_lexeme(const Lexeme& lexeme) { return fence(lexeme.fence, open_scan(lexeme.state, lexeme.column)); }

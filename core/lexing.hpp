@@ -92,6 +92,7 @@ struct LexParts {
   std::unordered_map<u64, Id> advances;  // (rest of the grammar, terminal) -> the rest after it
   std::unordered_map<Id, u32> kept;      // see Arena::first_kept
   std::unordered_map<u64, Id> cuts;      // see Arena::cut_grammar
+  std::vector<u32> cut_layouts;          // layouts without columns
   Id hole = kEmpty;                      // see Arena::hole
   std::size_t bytes = 0;                 // of states and their steps
   struct Extent {

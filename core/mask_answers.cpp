@@ -88,6 +88,7 @@ u32 MaskBuilder::intern_answer(std::vector<u32> of) {
 // it.
 u32 MaskBuilder::near_answer(u32 bundle, const Arena::Place& from, u32 kept) {
   const Arena::LexemeEnd end = bundles_[bundle].end;
+  if (arena_.column_at(end, from) != Arena::Column::Any) return kNotKnown;
   Arena::Place place = arena_.cut_place(end.lexer, from, kept);
   const AnswerKey key{bundle, place.parse, place.layout, kEpsilon};
   if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
@@ -109,14 +110,17 @@ u32 MaskBuilder::near_answer(u32 bundle, const Arena::Place& from, u32 kept) {
 
 // What a bundle allows at a place.
 u32 MaskBuilder::answer(u32 bundle, Arena::Place place, Id after) {
+  const Arena::LexemeEnd end = bundles_[bundle].end;
+  const Arena::Column column = arena_.column_at(end, place);
+  if (column == Arena::Column::None) return kNothing;
   u32 near = kNotKnown;
-  if (after == kEpsilon) {  // whether the text can end may take more than the next parts of the grammar
+  if (after == kEpsilon &&
+      column == Arena::Column::Any) {  // whether the text can end may take more than the next parts of the grammar
     near = near_answer(bundle, place, kNear);
     if (near == kNothing || (near != kNotKnown && !open_[near])) return near;
   }
   const AnswerKey key{bundle, place.parse, place.layout, after << 1 | 1};
   if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
-  const Arena::LexemeEnd end = bundles_[bundle].end;
   u32 start = 0, result = kNothing;
   if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
     std::vector<u32> of;
