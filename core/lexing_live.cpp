@@ -120,29 +120,34 @@ Id Arena::fence_lives(Id e) {
   return doubt ? unknown() : kEmpty;
 }
 
-// Between lexemes: is a text of each terminal that may come here read as it?
+// Between lexemes: is a text of each terminal that may come here read as it? One that nothing but the end may follow (a
+// comment) does not count, if there are others.
 bool Arena::context_holds(u32 start) {
   if (lex_->facts[start].ends) return lex_->facts[start].ends == kEnds;
   const LexState& state = lex_->states.values[start];
   const Lexer& lexer = lex_->lexers[state.lexer];
-  bool holds = true;
+  bool all = true, any = false, some = false;
   for (const auto& entry : state.entries) {
     const u32 t = entry.key >> 2;
     if (lexer.ignored[t] || (entry.key & kRivalOnly)) continue;
+    some = true;
     const bool line = lexer.indentation && t == lexer.indentation->newline;
-    bool found = has(entry.text, kHasRef | kHasToken);
+    bool found = has(entry.text, kHasRef | kHasToken), last = false;
     for (const std::string& text : lexer.samples[t]) {
       if (found) break;
       LexStep at{true, start, kNone};
       for (char c : text) at = at.next == kNone ? LexStep{} : lex_step(at.next, static_cast<u8>(c));
-      found = at.ended == t || (at.next != kNone && lex_->states.values[at.next].emitted == t &&
-                                (line || falls(state.lexer, lex_->states.values[at.next].fence)));
+      const bool emits = at.next != kNone && lex_->states.values[at.next].emitted == t;
+      found = at.ended == t || (emits && (line || falls(state.lexer, lex_->states.values[at.next].fence)));
+      last = last || emits;
     }
-    if (!found) {
-      holds = false;
+    any = any || found;
+    if (!found && !last) {
+      all = false;
       break;
     }
   }
+  const bool holds = all && (any || !some);
   lex_->facts[start].ends = holds ? kEnds : kEndsNot;
   return holds;
 }

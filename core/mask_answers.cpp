@@ -100,7 +100,7 @@ u32 MaskBuilder::near_answer(u32 bundle, const Arena::Place& from, u32 kept) {
       std::vector<u32> of{follow(bundle, start, kEpsilon)};
       const Follow& behind = follows_[of[0]];
       of.reserve(behind.bundles.size() + 1);
-      for (u32 next : behind.bundles) of.push_back(near_answer(next, place, 1));
+      for (u32 next : behind.bundles) of.push_back(near_answer(next, place, kNear));
       result = intern_answer(std::move(of));
     }
   }
