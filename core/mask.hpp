@@ -9,6 +9,7 @@
 //   walk         depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
 #pragma once
 
+#include <array>
 #include <deque>
 
 #include "expression.hpp"
@@ -39,11 +40,9 @@ class MaskBuilder {
   struct Bundle;
   struct Follow;
   struct Sum;
-  struct AnswerKey {
-    u32 bundle;
-    Id parse;
-    u32 layout, how;
-    bool operator==(const AnswerKey&) const = default;
+  struct Spot {  // a place with a number
+    Arena::Place place;
+    u32 number;
   };
   struct Source {          // the children of a node
     const ExitTrie* trie;  // null: of the vocabulary's trie
@@ -167,9 +166,12 @@ class MaskBuilder {
   void bundle(Piece& piece);
   u32 follow(u32 bundle, u32 start, Id after);
   u32 intern_answer(std::vector<u32> of);
-  u32 near_answer(u32 bundle, const Arena::Place& from, u32 kept);
-  u32 answer(u32 bundle, Arena::Place place, Id after);
-  void remember(const AnswerKey& key, u32 result);
+  Spot spot(const Arena::Place& place, u32 how);
+  Spot near_spot(u32 lexer, const Arena::Place& place);
+  u32 near_answer(u32 bundle, const Spot& at);
+  void answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
+  u32 exact_answer(u32 bundle, const Spot& at, Id after, u32 near);
+  void remember(u64 key, u32 result);
   void take(const Piece& piece);
   void take(u32 answer);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
@@ -202,7 +204,7 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_, zeros_, with_twins_;
+  Words words_, zeros_, with_twins_, scratch_;
   std::vector<std::pair<u32, u32>> diff_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
@@ -248,8 +250,8 @@ class MaskBuilder {
   std::size_t piece_bytes_ = 0;
   // what masks are put together from (see mask_answers.cpp)
   struct KeyHash {
-    std::size_t operator()(const AnswerKey& k) const {
-      return static_cast<std::size_t>(mix64(mix64(u64{k.bundle} << 32 | k.how) ^ (u64{k.parse} << 32 | k.layout)));
+    std::size_t operator()(const std::array<u32, 3>& of) const {
+      return static_cast<std::size_t>(mix64(mix64(u64{of[0]} << 32 | of[1]) ^ of[2]));
     }
     std::size_t operator()(const std::vector<u32>& of) const {
       u64 h = of.size();
@@ -264,9 +266,10 @@ class MaskBuilder {
   std::unordered_map<u64, u32> ends_;  // (start, after) -> number
   std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
   std::vector<const std::vector<u32>*> answers_{nullptr};
-  std::vector<u8> open_{0};  // answers with places of which more must be known
-  std::unordered_map<AnswerKey, u32, KeyHash> answers_at_;
-  Masks known_masks_;  // by lexeme and answers
+  std::vector<u8> open_{0};                                     // answers with places of which more must be known
+  std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;  // parse, layout, how -> number
+  FlatMap answers_at_;                                          // bundle, spot -> answer
+  Masks known_masks_;                                           // by lexeme and answers
   std::size_t answer_bytes_ = 0;
   Sum* sum_ = nullptr;
   std::vector<u32> taken_;  // by answer: the mask it was taken for last

@@ -41,7 +41,7 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
     key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(u64{start} << 32 | after, next).first->second;
   }
   if (const u32* known = follow_ids_.find(key)) return *known;
-  Follow made{{}, {}, &bundles_[bundle]};
+  Follow made{{}, {}, &bundles_[bundle], 0, kNothing};
   auto go_on = [&](Group& group, Id state) {
     for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));
     if (group.begins.empty()) return;
@@ -65,13 +65,15 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
   made.pieces.shrink_to_fit();
   made.bundles.shrink_to_fit();
   answer_bytes_ += sizeof(Follow) + 24 + made.pieces.size() * 16 + made.bundles.size() * 4;
-  const u32 id = static_cast<u32>(follows_.size());
+  made.number = static_cast<u32>(follows_.size());  // more may have been made meanwhile
+  follow_ids_.set(key, made.number);
   follows_.push_back(std::move(made));
-  follow_ids_.set(key, id);
-  return id;
+  return follows_.back().number;
 }
 
 u32 MaskBuilder::intern_answer(std::vector<u32> of) {
+  u32& alone = follows_[of[0]].alone;
+  if (of.size() == 1 && alone != kNothing) return alone;
   const u32 next = static_cast<u32>(answers_.size());
   const std::size_t size = of.size();
   const bool open = std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; });
@@ -81,26 +83,42 @@ u32 MaskBuilder::intern_answer(std::vector<u32> of) {
     open_.push_back(open);
     answer_bytes_ += 80 + size * 4;
   }
+  if (size == 1) alone = it->second;
   return it->second;
+}
+
+MaskBuilder::Spot MaskBuilder::spot(const Arena::Place& place, u32 how) {
+  const u32 next = static_cast<u32>(spots_.size());
+  const auto [it, fresh] = spots_.try_emplace({place.parse, place.layout, how}, next);
+  if (fresh) answer_bytes_ += 48;
+  return {place, it->second};
+}
+
+MaskBuilder::Spot MaskBuilder::near_spot(u32 lexer, const Arena::Place& place) {
+  return spot(arena_.cut_place(lexer, place, kNear), 0);
 }
 
 // What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
 // it.
-u32 MaskBuilder::near_answer(u32 bundle, const Arena::Place& from, u32 kept) {
-  const Arena::LexemeEnd end = bundles_[bundle].end;
-  if (arena_.column_at(end, from) != Arena::Column::Any) return kNotKnown;
-  Arena::Place place = arena_.cut_place(end.lexer, from, kept);
-  const AnswerKey key{bundle, place.parse, place.layout, kEpsilon};
-  if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
+u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
+  const u64 key = u64{bundle} << 32 | at.number;
+  if (const u32* known = answers_at_.find(key)) return *known;
+  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  Arena::Place place = at.place;
   u32 start = 0, result = kNothing;
   switch (arena_.behind_end(end, place, start, false)) {
     case Arena::Behind::Nothing: break;
     case Arena::Behind::Unknown: result = kNotKnown; break;
     case Arena::Behind::Something: {
-      std::vector<u32> of{follow(bundle, start, kEpsilon)};
-      const Follow& behind = follows_[of[0]];
-      of.reserve(behind.bundles.size() + 1);
-      for (u32 next : behind.bundles) of.push_back(near_answer(next, place, kNear));
+      const Follow& behind = follows_[follow(bundle, start, kEpsilon)];
+      std::vector<u32> of{behind.number};
+      if (!behind.bundles.empty()) {
+        of.reserve(behind.bundles.size() + 1);
+        const Spot next = near_spot(end.lexer, place);
+        for (u32 b : behind.bundles)
+          of.push_back(arena_.column_at(bundles_[b].end, place) == Arena::Column::Any ? near_answer(b, next)
+                                                                                      : kNotKnown);
+      }
       result = intern_answer(std::move(of));
     }
   }
@@ -108,19 +126,31 @@ u32 MaskBuilder::near_answer(u32 bundle, const Arena::Place& from, u32 kept) {
   return result;
 }
 
-// What a bundle allows at a place.
-u32 MaskBuilder::answer(u32 bundle, Arena::Place place, Id after) {
-  const Arena::LexemeEnd end = bundles_[bundle].end;
-  const Arena::Column column = arena_.column_at(end, place);
-  if (column == Arena::Column::None) return kNothing;
-  u32 near = kNotKnown;
-  if (after == kEpsilon &&
-      column == Arena::Column::Any) {  // whether the text can end may take more than the next parts of the grammar
-    near = near_answer(bundle, place, kNear);
-    if (near == kNothing || (near != kNotKnown && !open_[near])) return near;
+// What bundles allow at a place.
+void MaskBuilder::answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out) {
+  if (bundles.empty()) return;
+  const u32 lexer = bundles_[bundles[0]].end.lexer;
+  const Spot near = near_spot(lexer, place);
+  std::optional<Spot> exact;
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    if (out[i] != kNotKnown && !open_[out[i]]) continue;
+    const Arena::Column column = arena_.column_at(bundles_[bundles[i]].end, place);
+    u32 known = column == Arena::Column::None ? kNothing : kNotKnown;
+    // whether the text can end may take more than the next parts of the grammar
+    if (column == Arena::Column::Any && after == kEpsilon) known = near_answer(bundles[i], near);
+    if (known == kNotKnown || open_[known]) {
+      if (!exact) exact = spot(place, after << 1 | 1);
+      known = exact_answer(bundles[i], *exact, after, known);
+    }
+    out[i] = known;
   }
-  const AnswerKey key{bundle, place.parse, place.layout, after << 1 | 1};
-  if (auto it = answers_at_.find(key); it != answers_at_.end()) return it->second;
+}
+
+u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
+  const u64 key = u64{bundle} << 32 | at.number;
+  if (const u32* known = answers_at_.find(key)) return *known;
+  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  Arena::Place place = at.place;
   u32 start = 0, result = kNothing;
   if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
     std::vector<u32> of;
@@ -131,17 +161,16 @@ u32 MaskBuilder::answer(u32 bundle, Arena::Place place, Id after) {
       of.push_back(follow(bundle, start, ends ? after : kEpsilon));
       of.resize(follows_[of[0]].bundles.size() + 1, kNotKnown);
     }
-    for (std::size_t i = 1; i < of.size(); ++i)
-      if (of[i] == kNotKnown || open_[of[i]]) of[i] = answer(follows_[of[0]].bundles[i - 1], place, after);
+    answers(follows_[of[0]].bundles, place, after, of.data() + 1);
     result = intern_answer(std::move(of));
   }
   remember(key, result);
   return result;
 }
 
-void MaskBuilder::remember(const AnswerKey& key, u32 result) {
-  answers_at_.emplace(key, result);
-  answer_bytes_ += sizeof(AnswerKey) + 32;
+void MaskBuilder::remember(u64 key, u32 result) {
+  answers_at_.set(key, result);
+  answer_bytes_ += 16;
 }
 
 // -- putting together --
@@ -205,6 +234,7 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
 void MaskBuilder::forget_pieces() {
   known_masks_.clear();
   answers_at_.clear();
+  spots_.clear();
   answers_.assign(1, nullptr);  // kNothing
   open_.assign(1, 0);
   answer_ids_.clear();
@@ -242,7 +272,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   for (const Part& part : parts) {
     const std::shared_ptr<Piece> piece = piece_of(part.open);
     key.insert(key.end(), {part.open, part.after});
-    for (u32 bundle : piece->bundles) key.push_back(answer(bundle, part.place, part.after));
+    const std::size_t from = key.size();
+    key.resize(from + piece->bundles.size(), kNotKnown);
+    answers(piece->bundles, part.place, part.after, key.data() + from);
   }
   key.push_back(other);
   key.insert(key.end(), specials.begin(), specials.end());

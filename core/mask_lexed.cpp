@@ -132,7 +132,8 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   auto piece = std::make_shared<Piece>();
   note_endings(*piece);
   if (!wanted_.empty()) {
-    Words words = words_;
+    Words words = std::move(scratch_);
+    words.assign(words_.begin(), words_.end());
     const auto wanted = std::move(wanted_);
     for (auto [state, node] : wanted) {
       auto part = piece_at(state, node);
@@ -145,10 +146,18 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
       piece->parts.push_back(std::move(part));
     }
     words_.swap(words);
+    scratch_ = std::move(words);
     blank_ = false;
   }
-  for (std::size_t i = 0; i < words_.size(); ++i)
-    if (words_[i]) piece->words.push_back({static_cast<u32>(i), words_[i]});
+  constexpr std::size_t kBlock = 16;
+  for (std::size_t i = 0; i < words_.size(); i += kBlock) {
+    const std::size_t end = std::min(i + kBlock, words_.size());
+    u32 any = end - i < kBlock;
+    if (!any)
+      for (std::size_t k = 0; k < kBlock; ++k) any |= words_[i + k];
+    for (std::size_t k = i; any && k < end; ++k)
+      if (words_[k]) piece->words.push_back({static_cast<u32>(k), words_[k]});
+  }
   if (piece->words.size() > std::min<std::size_t>(kDense, words_.size() / 4)) {
     piece->dense = std::make_shared<const Words>(words_);
     piece->words.clear();

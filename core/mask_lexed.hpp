@@ -49,6 +49,8 @@ struct MaskBuilder::Follow {
   std::vector<std::shared_ptr<Piece>> pieces;
   std::vector<u32> bundles;  // of these
   const Bundle* behind;
+  u32 number;
+  u32 alone;  // its answer where it has no bundles
 };
 
 // A mask being put together.
