@@ -262,8 +262,9 @@ class MaskBuilder {
   using Masks = std::unordered_map<std::vector<u32>, std::shared_ptr<const MaskEntry>, KeyHash>;
   std::deque<Bundle> bundles_;
   std::deque<Follow> follows_;
-  FlatMap follow_ids_;
-  std::unordered_map<u64, u32> ends_;  // (start, after) -> number
+  FlatMap follow_ids_;                                            // bundle, start -> follow
+  std::unordered_map<std::vector<u32>, u32, KeyHash> follow_of_;  // bundle, pieces -> follow
+  std::unordered_map<u64, u32> ends_;                             // (start, after) -> number
   std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
   std::vector<const std::vector<u32>*> answers_{nullptr};
   std::vector<u8> open_{0};                                     // answers with places of which more must be known

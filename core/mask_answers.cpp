@@ -58,17 +58,29 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
     go_on(group, arena_.open_lexeme({group.end.fence, lexer, start, 0}));
     if (after != kEpsilon) go_on(group, after);  // no lexeme: no fence holds there
   }
-  for (const auto& piece : made.pieces)
-    made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
-  std::sort(made.bundles.begin(), made.bundles.end());
-  made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
-  made.pieces.shrink_to_fit();
-  made.bundles.shrink_to_fit();
-  answer_bytes_ += sizeof(Follow) + 24 + made.pieces.size() * 16 + made.bundles.size() * 4;
-  made.number = static_cast<u32>(follows_.size());  // more may have been made meanwhile
-  follow_ids_.set(key, made.number);
-  follows_.push_back(std::move(made));
-  return follows_.back().number;
+  // Lexemes that differ only in what no token of the bundle begins with lead to the same pieces.
+  std::vector<u32> same{bundle};
+  for (const auto& piece : made.pieces) {
+    const u64 at = reinterpret_cast<std::uintptr_t>(piece.get());
+    same.insert(same.end(), {static_cast<u32>(at >> 32), static_cast<u32>(at)});
+  }
+  const u32 next = static_cast<u32>(follows_.size());  // more may have been made meanwhile
+  const std::size_t size = same.size();
+  const auto [it, fresh] = follow_of_.try_emplace(std::move(same), next);
+  answer_bytes_ += 16;
+  if (fresh) {
+    for (const auto& piece : made.pieces)
+      made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
+    std::sort(made.bundles.begin(), made.bundles.end());
+    made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
+    made.pieces.shrink_to_fit();
+    made.bundles.shrink_to_fit();
+    made.number = next;
+    answer_bytes_ += sizeof(Follow) + 64 + made.pieces.size() * 16 + made.bundles.size() * 4 + size * 4;
+    follows_.push_back(std::move(made));
+  }
+  follow_ids_.set(key, it->second);
+  return it->second;
 }
 
 u32 MaskBuilder::intern_answer(std::vector<u32> of) {
@@ -240,6 +252,7 @@ void MaskBuilder::forget_pieces() {
   answer_ids_.clear();
   follow_ids_.clear();
   follows_.clear();
+  follow_of_.clear();
   ends_.clear();
   bundles_.clear();
   pieces_.clear();
