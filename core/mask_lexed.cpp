@@ -204,10 +204,20 @@ void MaskBuilder::note_endings(Piece& piece) {
     piece.open_tokens = std::move(open.open_tokens);
   }
   if (endings_.empty() && class_endings_.empty()) return;
-  for (auto& w : withouts_) {
+  // Tokens that never leave their class need not be left out behind it.
+  std::vector<std::vector<const Words*>> inside(withouts_.size());
+  for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
+  for (const Ending& ending : endings_) inside[ending.without].push_back(nullptr);
+  for (std::size_t i = 0; i < withouts_.size(); ++i) {
+    auto& w = withouts_[i];
     if (!w) continue;
+    std::erase_if(*w, [&](int t) {
+      return std::all_of(inside[i].begin(), inside[i].end(),
+                         [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
+    });
     std::sort(w->begin(), w->end());
     w->erase(std::unique(w->begin(), w->end()), w->end());
+    w->shrink_to_fit();
     if (w->empty()) w = nullptr;
     if (w) piece_bytes_ += w->size() * 4;
   }

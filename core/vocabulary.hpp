@@ -99,8 +99,6 @@ struct HeadMask {
   }
 };
 
-struct OpenGroups;  // see mask_lexed.cpp
-
 // A mask, compressed: a shared base (null: nothing allowed) and the words in which it differs.
 struct MaskEntry {
   std::shared_ptr<const Words> base;
