@@ -570,6 +570,11 @@ bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
 void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
   auto exits = vocabulary_.exit_trie(mask, byte);
   if (postpone_exits(*exits, next, 0)) return;
+  if (share_ && without_ == 0 && exits->nodes.size() >= kWorthSharing && shareable(next, 0)) {
+    wanted_exits_.push_back({next, std::move(exits)});
+    touched_ = true;
+    return;
+  }
   if (arena_.has(next, kLexemeMayEnd)) {
     tries_.push_back(exits);
     if (ends_lexeme(next, 0, exits.get())) return;

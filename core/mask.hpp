@@ -163,6 +163,7 @@ class MaskBuilder {
   std::shared_ptr<Piece> piece_at(Id state, u32 node);
   std::shared_ptr<Piece> piece_below(Id state, u32 node);
   std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
+  std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
   void bundle(Piece& piece);
   u32 follow(u32 bundle, u32 start, Id after);
   u32 intern_answer(std::vector<u32> of);
@@ -242,10 +243,12 @@ class MaskBuilder {
   u32 without_ = 0;
   bool share_ = false;  // subtrees may be pieces of their own
   std::vector<std::pair<Id, u32>> wanted_;
+  std::vector<std::pair<Id, std::shared_ptr<const ExitTrie>>> wanted_exits_;
   u32 names_root_ = 0;
   ByteSet names_first_;
   std::unordered_map<Id, std::shared_ptr<Piece>> pieces_;
   std::unordered_map<u64, std::shared_ptr<Piece>> parts_, below_;  // by node and state: with the node, below it
+  std::map<std::pair<std::shared_ptr<const ExitTrie>, Id>, std::shared_ptr<Piece>> exit_parts_;
   std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
   std::size_t piece_bytes_ = 0;
   // what masks are put together from (see mask_answers.cpp)

@@ -258,6 +258,7 @@ void MaskBuilder::forget_pieces() {
   pieces_.clear();
   parts_.clear();
   below_.clear();
+  exit_parts_.clear();
   bases_.clear();
   piece_bytes_ = answer_bytes_ = 0;
 }

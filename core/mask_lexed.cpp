@@ -114,6 +114,7 @@ void MaskBuilder::for_tokens_below(const Strand& strand, F f) const {
 void MaskBuilder::begin_piece(bool share) {
   share_ = share;
   wanted_.clear();
+  wanted_exits_.clear();
   postponed_.clear();
   postponed_tokens_.clear();
   endings_.clear();
@@ -131,12 +132,12 @@ void MaskBuilder::begin_piece(bool share) {
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   auto piece = std::make_shared<Piece>();
   note_endings(*piece);
-  if (!wanted_.empty()) {
+  if (!wanted_.empty() || !wanted_exits_.empty()) {
     Words words = std::move(scratch_);
     words.assign(words_.begin(), words_.end());
     const auto wanted = std::move(wanted_);
-    for (auto [state, node] : wanted) {
-      auto part = piece_at(state, node);
+    const auto wanted_exits = std::move(wanted_exits_);
+    auto join = [&](std::shared_ptr<Piece> part) {
       for (auto [word, bits] : part->words) words[word] |= bits;
       if (part->dense)
         for (std::size_t i = 0; i < words.size(); ++i) words[i] |= (*part->dense)[i];
@@ -144,7 +145,9 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
       piece->open_tokens.insert(piece->open_tokens.end(), part->open_tokens.begin(), part->open_tokens.end());
       piece->bundles.insert(piece->bundles.end(), part->bundles.begin(), part->bundles.end());
       piece->parts.push_back(std::move(part));
-    }
+    };
+    for (auto [state, node] : wanted) join(piece_at(state, node));
+    for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
     words_.swap(words);
     scratch_ = std::move(words);
     blank_ = false;
@@ -177,6 +180,20 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   if (trie_.nodes[node].end - node > kFewTokens) return known = end_piece();
   Begin all{0, {Strand{node, nullptr, nullptr}}, 0, {}};
   return known = end_piece(all);
+}
+
+// All behind exits of a class, the same in many pieces.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
+  auto& known = exit_parts_[{exits, state}];
+  if (known) return known;
+  begin_piece(false);
+  tries_.push_back(exits);
+  if (!may_end(state, 0, exits.get())) {
+    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
+    walk_exits(*exits, state);
+  }
+  if (exits->tokens.size() > kFewTokens) return known = end_piece();
+  return known = end_piece(Begin{0, {Strand{kInTrie, exits, nullptr}}, 0, {}});
 }
 
 // Of a few tokens, which are known.
