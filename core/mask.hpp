@@ -173,12 +173,13 @@ class MaskBuilder {
   void answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
   u32 exact_answer(u32 bundle, const Spot& at, Id after, u32 near);
   void remember(u64 key, u32 result);
-  void take(const Piece& piece);
-  void take(u32 answer);
+  void begin_taking();
+  void take(Piece& piece, Sum& to);
+  void take(u32 answer, Sum& to);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
-  void resolve(Id state);
+  void resolve(Id state, Sum& sum);
   // A mask is drawn on a canvas where there is one, and on words_ where it is put together from pieces.
   void set(int token) {
     if (canvas_)
@@ -205,7 +206,7 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_, zeros_, with_twins_, scratch_;
+  Words words_, zeros_, with_twins_;
   std::vector<std::pair<u32, u32>> diff_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
@@ -275,7 +276,6 @@ class MaskBuilder {
   FlatMap answers_at_;                                          // bundle, spot -> answer
   Masks known_masks_;                                           // by lexeme and answers
   std::size_t answer_bytes_ = 0;
-  Sum* sum_ = nullptr;
   std::vector<u32> taken_;  // by answer: the mask it was taken for last
   u32 taking_ = 0;
   bool blank_ = false;  // words_ are all 0

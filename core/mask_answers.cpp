@@ -186,27 +186,35 @@ void MaskBuilder::remember(u64 key, u32 result) {
 }
 
 // -- putting together --
-void MaskBuilder::take(const Piece& piece) {
-  if (piece.dense) {
-    const u32* from = piece.dense->data();
-    for (std::size_t i = 0; i < sum_->words.size(); ++i) sum_->words[i] |= from[i];
-    sum_->dense.push_back(piece.dense);
-  } else {
-    for (auto [word, bits] : piece.words) sum_->words[word] |= bits;
-  }
-  sum_->open_nodes.insert(sum_->open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
-  sum_->open_tokens.insert(sum_->open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
+void MaskBuilder::begin_taking() {
+  taken_.resize(answers_.size());
+  ++taking_;  // pieces and answers are forgotten before it comes round
 }
 
-void MaskBuilder::take(u32 answer) {
+void MaskBuilder::take(Piece& piece, Sum& to) {
+  if (piece.taken == taking_) return;
+  piece.taken = taking_;
+  if (piece.dense) {
+    const u32* from = piece.dense->data();
+    for (std::size_t i = 0; i < to.words.size(); ++i) to.words[i] |= from[i];
+    to.dense.push_back(piece.dense);
+    if (!piece.open) return;
+  }
+  for (auto [word, bits] : piece.words) to.words[word] |= bits;
+  to.open_nodes.insert(to.open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
+  to.open_tokens.insert(to.open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
+  for (const auto& part : piece.parts) take(*part, to);
+}
+
+void MaskBuilder::take(u32 answer, Sum& to) {
   if (answer == kNothing || taken_[answer] == taking_) return;
   taken_[answer] = taking_;
   const std::vector<u32>& of = *answers_[answer];
   const Follow& follow = follows_[of[0]];
   for (const Group* group : follow.behind->groups)
-    for (int t : group->whole) sum_->words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
-  for (const auto& piece : follow.pieces) take(*piece);
-  for (std::size_t i = 1; i < of.size(); ++i) take(of[i]);
+    for (int t : group->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (const auto& piece : follow.pieces) take(*piece, to);
+  for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
 }
 
 // The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
@@ -294,23 +302,20 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   key.insert(key.end(), specials.begin(), specials.end());
   if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
   Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};
-  sum_ = &sum;
-  taken_.resize(answers_.size());
-  if (++taking_ == 0) {
-    std::fill(taken_.begin(), taken_.end(), 0);
-    taking_ = 1;
-  }
-  std::size_t at = 0;
-  for (const Part& part : parts) {
-    const std::shared_ptr<Piece> piece = piece_of(part.open);
-    take(*piece);
-    at += 2;
-    for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++]);
-  }
+  std::shared_ptr<Piece> beside;
   if (other != kEmpty && other != kEpsilon) {
     begin_piece(false);
     visit(other, 0);
-    take(*end_piece());
+    beside = end_piece();
+  }
+  begin_taking();
+  if (beside) take(*beside, sum);
+  std::size_t at = 0;
+  for (const Part& part : parts) {
+    const std::shared_ptr<Piece> piece = piece_of(part.open);
+    take(*piece, sum);
+    at += 2;
+    for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
   }
   postponed_ = std::move(sum.open_nodes);
   postponed_tokens_ = std::move(sum.open_tokens);
@@ -347,8 +352,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id
   for (auto [word, value] : shared.diff) sum.words[word] = value;
   sum.open_nodes = shared.open_nodes;
   sum.open_tokens = shared.open_tokens;
-  sum_ = &sum;
-  resolve(state);
+  resolve(state, sum);
   auto entry = std::make_shared<MaskEntry>();
   entry->specials = shared.specials;
   store(sum.words, shared.base, *entry);
@@ -356,10 +360,10 @@ std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id
 }
 
 // What is still open, node by node.
-void MaskBuilder::resolve(Id state) {
-  if (sum_->open_nodes.empty() && sum_->open_tokens.empty()) return;
-  postponed_ = std::move(sum_->open_nodes);
-  postponed_tokens_ = std::move(sum_->open_tokens);
+void MaskBuilder::resolve(Id state, Sum& sum) {
+  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return;
+  postponed_ = std::move(sum.open_nodes);
+  postponed_tokens_ = std::move(sum.open_tokens);
   share_ = false;
   MaskEntry open;
   note_open(open);
@@ -384,7 +388,7 @@ void MaskBuilder::resolve(Id state) {
   for (int token : open.open_tokens)
     if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
   exact_ = false;
-  for (std::size_t i = 0; i < words_.size(); ++i) sum_->words[i] |= words_[i];
+  for (std::size_t i = 0; i < words_.size(); ++i) sum.words[i] |= words_[i];
 }
 
 }  // namespace guiderail

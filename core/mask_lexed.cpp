@@ -132,26 +132,6 @@ void MaskBuilder::begin_piece(bool share) {
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   auto piece = std::make_shared<Piece>();
   note_endings(*piece);
-  if (!wanted_.empty() || !wanted_exits_.empty()) {
-    Words words = std::move(scratch_);
-    words.assign(words_.begin(), words_.end());
-    const auto wanted = std::move(wanted_);
-    const auto wanted_exits = std::move(wanted_exits_);
-    auto join = [&](std::shared_ptr<Piece> part) {
-      for (auto [word, bits] : part->words) words[word] |= bits;
-      if (part->dense)
-        for (std::size_t i = 0; i < words.size(); ++i) words[i] |= (*part->dense)[i];
-      piece->open_nodes.insert(piece->open_nodes.end(), part->open_nodes.begin(), part->open_nodes.end());
-      piece->open_tokens.insert(piece->open_tokens.end(), part->open_tokens.begin(), part->open_tokens.end());
-      piece->bundles.insert(piece->bundles.end(), part->bundles.begin(), part->bundles.end());
-      piece->parts.push_back(std::move(part));
-    };
-    for (auto [state, node] : wanted) join(piece_at(state, node));
-    for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
-    words_.swap(words);
-    scratch_ = std::move(words);
-    blank_ = false;
-  }
   constexpr std::size_t kBlock = 16;
   for (std::size_t i = 0; i < words_.size(); i += kBlock) {
     const std::size_t end = std::min(i + kBlock, words_.size());
@@ -161,11 +141,31 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
     for (std::size_t k = i; any && k < end; ++k)
       if (words_[k]) piece->words.push_back({static_cast<u32>(k), words_[k]});
   }
-  if (piece->words.size() > std::min<std::size_t>(kDense, words_.size() / 4)) {
-    piece->dense = std::make_shared<const Words>(words_);
-    piece->words.clear();
-    piece_bytes_ += words_.size() * 4;
+  std::size_t count = piece->words.size();
+  piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
+  auto join = [&](std::shared_ptr<Piece> part) {
+    count += part->count;
+    piece->open = piece->open || part->open;
+    piece->bundles.insert(piece->bundles.end(), part->bundles.begin(), part->bundles.end());
+    piece->parts.push_back(std::move(part));
+  };
+  const auto wanted = std::move(wanted_);
+  const auto wanted_exits = std::move(wanted_exits_);
+  for (auto [state, node] : wanted) join(piece_at(state, node));
+  for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
+  const std::size_t most = std::min<std::size_t>(kDense, words_.size() / 4);
+  if (count > most) {
+    Sum all{Words(words_.size(), 0), {}, {}, {}};
+    begin_taking();
+    take(*piece, all);
+    count = all.words.size() - static_cast<std::size_t>(std::count(all.words.begin(), all.words.end(), 0u));
+    if (count > most) {
+      piece->dense = std::make_shared<const Words>(std::move(all.words));
+      piece->words.clear();
+      piece_bytes_ += words_.size() * 4;
+    }
   }
+  piece->count = count;
   piece->words.shrink_to_fit();
   piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8 + piece->bundles.size() * 4 + piece->parts.size() * 16;
   return piece;
@@ -208,6 +208,8 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
   blank_ = true;
   note_endings(*piece);
   piece->words.shrink_to_fit();
+  piece->count = piece->words.size();
+  piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
   piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8;
   return piece;
 }

@@ -38,10 +38,13 @@ struct MaskBuilder::Piece {
   std::shared_ptr<const Words> dense;
   std::vector<std::pair<u32, u32>> words;
   std::vector<std::unique_ptr<Group>> own;
-  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among these
+  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among the dense ones
   std::vector<u32> bundles;                   // of its own and of its parts
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
+  bool open = false;      // or a part is
+  std::size_t count = 0;  // words, at most
+  u32 taken = 0;          // the mask it was taken for last
 };
 
 // What the tokens of a bundle go on with, where certain lexemes may begin.
