@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Guide", "clear_cache", "compile"]
 
-MAX_MEMORY = 64 << 20
+MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
 
 _CACHED_GUIDES = 128
