@@ -214,7 +214,7 @@ def test_a_trigger_that_straddles_tokens(read: list[str], allowed: list[str], fo
         (wrapped({**ANY, "exclude": ["a"]}), "structural-tag", "#/format/exclude"),
         (wrapped({**ANY, "excludes": "a"}), "structural-tag", "#/format/excludes"),
         (wrapped({**ANY, "excludes": [""]}), "structural-tag", "#/format/excludes/0"),
-        (wrapped({**ANY, "max_tokens": 5}), "structural-tag-unsupported", "#/format/max_tokens"),
+        (wrapped({**ANY, "max_tokens": -1}), "structural-tag", "#/format/max_tokens"),
         (wrapped({**ANY, "max_chars": -1}), "structural-tag", "#/format/max_chars"),
         (wrapped({"type": "const_string"}), "structural-tag", "#/format"),
         (wrapped({"type": "const_string", "value": "\ud800"}), "lone-surrogate", "#/format/value"),
@@ -232,7 +232,7 @@ def test_a_trigger_that_straddles_tokens(read: list[str], allowed: list[str], fo
         (wrapped({**TRIGGERED, "tags": [CALL]}), "structural-tag", "#/format/tags/0"),
         (wrapped({"type": "tag", "begin": "a", "content": ANY, "end": []}), "structural-tag", "#/format/end"),
         (wrapped({"type": "tag", "begin": ANY, "content": ANY, "end": ""}), "structural-tag", "#/format/begin"),
-        (wrapped({"type": "any_tokens"}), "structural-tag-vocabulary", "#/format"),
+        (wrapped({"type": "any_tokens", "exclude_tokens": [""]}), "structural-tag", "#/format/exclude_tokens/0"),
         (wrapped({"type": "dispatch", "rules": [["a", ANY], ["a", ANY]]}), "structural-tag-trigger", "#/format"),
         (wrapped({"type": "dispatch", "rules": [["a"]]}), "structural-tag", "#/format/rules/0"),
         ({"type": "structural_tag", "structures": [{"begin": "a", "end": "b"}], "triggers": ["a"]}, "structural-tag",
@@ -263,7 +263,7 @@ def test_errors_deep_in_a_schema_are_found_when_it_is_compiled() -> None:
     [
         ({"type": "token", "token": "<none>"}, "unknown-token"),
         ({"type": "token", "token": 99}, "unknown-token"),
-        ({"type": "any_tokens", "exclude_tokens": ["a"]}, "structural-tag-unsupported"),
+        ({"type": "any_tokens", "exclude_tokens": ["c"]}, "unknown-token"),
         ({"type": "token_triggered_tags", "trigger_tokens": ["<sep>"], "tags": [CALL]}, "structural-tag-trigger"),
     ],
 )
