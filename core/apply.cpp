@@ -18,14 +18,6 @@ constexpr std::array<T, N> kBits = [] {
   return bits;
 }();
 
-// For each nibble four numbers: all ones where its bit is set.
-constexpr std::array<std::array<u64, 4>, 16> kKeep = [] {
-  std::array<std::array<u64, 4>, 16> keep{};
-  for (unsigned nibble = 0; nibble < 16; ++nibble)
-    for (unsigned k = 0; k < 4; ++k) keep[nibble][k] = nibble >> k & 1 ? ~u64{0} : 0;
-  return keep;
-}();
-
 inline void select(u32* x, u32 word, u32 infinity) {
   for (std::size_t k = 0; k < 32; ++k) x[k] = (word & kBits<u32, 32>[k]) != 0 ? x[k] : infinity;
 }
@@ -39,9 +31,11 @@ inline void select(u16* x, u32 word, u16 infinity) {
 }
 
 inline void select(u64* x, u32 word, u64 infinity) {
-  for (std::size_t n = 0; n < 8; ++n) {
-    const std::array<u64, 4>& keep = kKeep[word >> 4 * n & 15];
-    for (std::size_t k = 0; k < 4; ++k) x[4 * n + k] = (x[4 * n + k] & keep[k]) | (infinity & ~keep[k]);
+  std::array<std::int32_t, 32> keep;  // all ones or zeros; compilers compare numbers of 4 bytes only
+  for (std::size_t k = 0; k < 32; ++k) keep[k] = (word & kBits<u32, 32>[k]) != 0 ? -1 : 0;
+  for (std::size_t k = 0; k < 32; ++k) {
+    const u64 wide = static_cast<u64>(std::int64_t{keep[k]});
+    x[k] = (x[k] & wide) | (infinity & ~wide);
   }
 }
 
@@ -58,7 +52,7 @@ void dense(T* x, std::size_t columns, const char* words, std::ptrdiff_t stride, 
     const u32 word = word_at(words, stride, w);
     if (word == ~u32{0}) continue;
     if (word == 0)
-      std::fill_n(x + 32 * w, 32, infinity);
+      for (std::size_t k = 0; k < 32; ++k) x[32 * w + k] = infinity;
     else
       select(x + 32 * w, word, infinity);
   }
