@@ -230,15 +230,8 @@ def _host(bitmask: Any) -> NDArray[np.int32]:
 
 # -- torch ---------------------------------------------------------------------------------------------------
 def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | None, vocab_size: int | None) -> None:
-    import torch
-
-    names = {
-        torch.float16: "float16",
-        torch.bfloat16: "bfloat16",
-        torch.float32: "float32",
-        torch.float64: "float64",
-    }
-    if logits.dtype not in names:
+    kind = _tensor_kinds().get(logits.dtype)
+    if kind is None:
         raise BitmaskError(
             f"logits are float16, bfloat16, float32 or float64, not {logits.dtype}", code="bitmask-dtype"
         )
@@ -250,11 +243,13 @@ def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | No
         )
     data = logits.detach()
     if data.device.type == "cpu":
-        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[data.element_size()]
-        _apply_host(data.view(whole).numpy(), _host(bitmask), _INFINITY[names[data.dtype]], rows, limit)
+        whole, infinity = kind
+        _apply_host(data.view(whole).numpy(), _host(bitmask), infinity, rows, limit)
         return
     if not rows or not columns:
         return
+    import torch
+
     # Blocking on purpose: a pinned mask may be refilled as soon as this returns.
     words = (bitmask if _is_torch(bitmask) else torch.from_numpy(np.ascontiguousarray(bitmask))).to(data.device)
     data = data.unsqueeze(0) if data.ndim == 1 else data
@@ -265,6 +260,19 @@ def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | No
         apply_rows(data, words, None if indices is None else rows, min(limit, columns))
         return
     _apply_generic(data, words, rows, min(limit, columns))
+
+
+@lru_cache(maxsize=1)
+def _tensor_kinds() -> dict[Any, tuple[Any, int]]:
+    """For each type of logits the integers of its size, and the bits of -inf."""
+    import torch
+
+    return {
+        torch.float16: (torch.int16, _INFINITY["float16"]),
+        torch.bfloat16: (torch.int16, _INFINITY["bfloat16"]),
+        torch.float32: (torch.int32, _INFINITY["float32"]),
+        torch.float64: (torch.int64, _INFINITY["float64"]),
+    }
 
 
 def _apply_generic(logits: torch.Tensor, bitmask: torch.Tensor, rows: Sequence[int], covered: int) -> None:
