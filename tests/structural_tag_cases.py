@@ -150,6 +150,26 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         schema(PERSON, any_order=True),
         ['{"name": "B", "age": 1}', '{"age": 1, "name": "B"}', '{"name": "B"}', '{"name": "B", "age": 1, "x": 1}'],
     ),
+    "json_schema excludes": (
+        schema({**PERSON, "properties": {"name": {"type": "string"}, "age": {"enum": ["<b>", "b", 1]}}, "required": []},
+               excludes=["<b>", "nt", "\\u00"]),
+        ['{"name": "x"}', '{"name": "<b>"}', '{"name": "a<<b"}', '{"name": "\\u003cb>"}', '{"name": "\\u0141"}',
+         '{"name": "\\nt"}', '{"name": "\\n\\t"}', '{"name": "<\\n"}', '{"age": "<b>"}', '{"age": "b"}', '{"age": 1}',
+         '{"name": "<b", "age": 1}', '{"name": "\\"nt"}', "{}"],
+    ),
+    "json_schema excludes patterns": (
+        schema({"type": "array", "items": {"type": "string", "pattern": "^[<b>]*$"}}, excludes=["<b>"]),
+        ['["<b>"]', '["a"]', "[]"],
+    ),
+    "json_schema excludes names": (
+        schema({"type": "object", "additionalProperties": {"type": "integer"}}, excludes=["<b>", "nt"]),
+        ['{"a": 1}', '{"<b>": 1}', '{"<b": 1, "x": 2}', '{"ant": 1}', '{"n": 1, "t": 2}', "{}"],
+    ),
+    "qwen_xml excludes": (
+        schema(PERSON, style="qwen_xml", excludes=["<b>", "Bo"]),
+        people(PEOPLE["qwen_xml"]) + people(PEOPLE["qwen_xml"].replace("{1}", "B{1}").replace("BBo", "bo"))
+        + ["<parameter=name>B<b</parameter><parameter=age>1</parameter>"],
+    ),
     "grammar": (
         {"type": "grammar", "grammar": 'root ::= ("yes" | "no") tail\ntail ::= "!" | "(" tail ")"'},
         ["yes!", "no(!)", "no((!))", "yes", "maybe!", "no(!", ""],

@@ -182,7 +182,9 @@ def test_errors_of_the_core_arrive_as_ours(use: Callable[[Any], int], code: str)
         ),
         (lambda: gr.tool_calls([], format="hermes").parse("<tool_call>"), "tool-text"),
         (
-            lambda: gr.structural_tag({"type": "json_schema", "json_schema": True, "excludes": ["a"]}),
+            lambda: gr.structural_tag(
+                {"type": "json_schema", "json_schema": True, "style": "cohere_xml", "excludes": ["a"]}
+            ),
             "structural-tag-unsupported",
         ),
     ],

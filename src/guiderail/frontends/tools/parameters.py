@@ -248,7 +248,9 @@ class _Writer:
         self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
         # around what is written, whatever it is; and around that which is there
         self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
-        self.raw = without(b, [what.style.reserved or what.style.close])
+        self.excludes = schema.options.excludes
+        self.free = without(b, [what.style.reserved or what.style.close])
+        self.raw = without(b, [what.style.reserved or what.style.close, *self.excludes])
         self.inside: list[Term] = []
         self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
 
@@ -329,12 +331,14 @@ class _Writer:
         """An argument that the schema does not name. That names differ from each other is up to the model."""
         b = self.b
         keys = b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
+        if self.excludes:
+            keys = b.intersection([keys, without(b, self.excludes)])
         if cell.named:
             keys = b.intersection([keys, b.complement(b.choice([name.encode() for name in cell.named]))])
         return self.tagged(keys, cell.rest)
 
     def member(self, key: str, term: Term) -> int:
-        return self.tagged(key, term)
+        return self.b.EMPTY if any(text in key for text in self.excludes) else self.tagged(key, term)
 
     def tagged(self, key: str | int | None, term: Term) -> int:
         """An argument, or an item: for each ``${kind}`` its tag, with the values that are written in it."""
@@ -407,7 +411,8 @@ class _Writer:
         strings = shape.strings if self.json.max_string is None else shape.strings & self.json.max_string
         if strings is not Strings.NONE and not strings.is_empty():
             text = strings.lower(b, self.json.notation.texts)
-            raw = self.raw if strings is Strings.ALL else b.intersection([text, self.raw])
+            free = self.free if strings.has_pattern() else self.raw
+            raw = free if strings is Strings.ALL else b.intersection([text, free])
             if not b.is_empty(raw):
                 found.append(("string", raw))
         return found

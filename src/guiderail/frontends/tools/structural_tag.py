@@ -243,12 +243,15 @@ class _Reader:
         spaces = item.count("max_whitespace_cnt", None)
         if spaces is not None:
             said["max_whitespace"] = spaces
-        if item.texts("excludes", []):
-            raise item.fail(
-                "texts that strings must not hold are said by the schema: give the string a pattern",
-                "structural-tag-unsupported",
-                "excludes",
-            )
+        excludes = item.texts("excludes", [])
+        if excludes:
+            if style in ("cohere_xml", "minimax_m3_xml") or (style != "json" and any(t != t.strip() for t in excludes)):
+                raise item.fail(
+                    f"{style} cannot keep to them: nested tags take none, other XML none with white space at its ends",
+                    "structural-tag-unsupported",
+                    "excludes",
+                )
+            said["excludes"] = excludes
         return self.schema(schema, style, said, step(item.pointer, "json_schema"))
 
     def qwen_xml_parameter(self, item: _Object, ends: _Ends) -> Constraint:
