@@ -152,7 +152,7 @@ class Filling {
   Rows rows_;
   std::vector<Matcher*> matchers_;
   std::vector<u32*> out_;
-  std::vector<double> seconds_;  // each written by the thread that fills the row
+  std::vector<double> seconds_;     // each written by the thread that fills the row
   std::optional<Background> work_;  // destroyed first: it uses the others
 };
 

@@ -90,6 +90,8 @@ u32 Costs::known(Id state) {
   if (auto it = known_.find(state); it != known_.end()) least = it->second.tokens;
   if (const Id plain = forget(state); plain != state)
     if (auto it = known_.find(plain); it != known_.end()) least = std::min(least, it->second.tokens);
+  if (const Id spent = leave(state); spent != state)
+    if (auto it = known_.find(spent); it != known_.end()) least = std::min(least, it->second.tokens);
   return least;
 }
 
@@ -103,6 +105,13 @@ void Costs::begin(std::size_t work) {
   most_nodes_ = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
 }
 
+Id Costs::leave(Id state) {
+  if (!arena_.has(state, kHasToken)) return state;
+  auto [it, fresh] = left_.try_emplace(state, state);
+  if (fresh) it->second = arena_.counts_spent(state);
+  return it->second;
+}
+
 u32 Costs::of(Id state) {
   begin(2 * kMostStates);
   return find(state);
@@ -111,7 +120,9 @@ u32 Costs::of(Id state) {
 u32 Costs::find(Id state) {
   if (state == kEmpty) return kInf;
   if (const u32 least = known(state); least != kInf) return least;
-  if (known_.contains(state)) return kInf;  // was looked for
+  if (known_.contains(state)) return kInf;            // was looked for
+  if (const Id spent = leave(state); spent != state)  // these are few
+    if (const u32 least = find(spent); least != kInf) return least;
   unspelled_ = false;
   if (!complete(state)) {
     if (unspelled_ && !exhausted())
@@ -446,7 +457,7 @@ void Costs::restrict(Id state, u32 left, u32* words) {
 
 std::size_t Costs::memory() const {
   return known_.size() * (sizeof(Entry) + 40) +
-         (worst_.size() + bounds_.size() + plain_.size() + looked_at_.size()) * 40 + profile_size_ * 4;
+         (worst_.size() + bounds_.size() + plain_.size() + left_.size() + looked_at_.size()) * 40 + profile_size_ * 4;
 }
 
 }  // namespace guiderail

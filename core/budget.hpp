@@ -70,6 +70,7 @@ class Costs {
   Id best_next(Id state);
   u32 need(Id next, u32 left);
   Id forget(Id e) { return arena_.without_values(e, plain_); }
+  Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
   Id read(Id state, u32 token);
   // Calls f(token, next) for the tokens of a state, special ones included, many(tokens, next) for sets of them, and
@@ -93,6 +94,7 @@ class Costs {
   std::unordered_map<Id, u32> worst_;
   std::unordered_map<Id, u32> looked_at_;  // so many tokens ahead, breadth first
   std::unordered_map<Id, Id> plain_;       // see Arena::without_values
+  std::unordered_map<Id, Id> left_;        // see leave
   std::unordered_map<Id, std::vector<Branch>> profiles_;
   std::size_t profile_size_ = 0;
   std::size_t work_ = 0;          // states that searches may still visit, and one

@@ -271,6 +271,25 @@ Id Arena::token_end(Id e) {
   }
 }
 
+Id Arena::counts_spent(Id e) {
+  if (!has(e, kHasToken)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Counted: return counted_at(n.a, 0, false);
+    case Kind::Concat: {  // what stands behind has counted nothing yet
+      const Id tail = n.b;
+      return concat(counts_spent(n.a), tail);
+    }
+    case Kind::Union: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = counts_spent(m);
+      return unite(std::move(members));
+    }
+    case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.a), n.min, n.max) : e;
+    default: return e;
+  }
+}
+
 void Arena::first_symbols(Id e, std::vector<u32>& out) {
   for (;;) {
     if (!has(e, kHasToken | kHasRef)) return;

@@ -200,6 +200,7 @@ class Arena {
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
   Id derive_symbol(Id e, u32 symbol);  // by a token that is a symbol (index into symbols())
   Id token_end(Id e);                  // behind the last byte of a token
+  Id counts_spent(Id e);               // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
   const ByteSet& first(Id e);          // a superset of the bytes e can begin with
   void first_symbols(Id e, std::vector<u32>& out);
