@@ -204,7 +204,19 @@ void bind_expressions(nb::module_& m) {
           nb::arg(), nb::arg() = false)
       .def("scope", [](Builder& b, Id e) { return b.arena().scope(b.check(e)); })
       .def("greedy", [](Builder& b, Id e) { return b.arena().greedy(b.check(e)); })
-      .def("token", [](Builder& b, const std::vector<Symbol>& symbols) { return b.arena().token(symbols); })
+      .def("token",
+           [](Builder& b, const std::vector<std::variant<std::string, u32>>& names) {
+             std::vector<Symbol> symbols;
+             for (const auto& name : names) std::visit([&](const auto& of) { symbols.emplace_back(of); }, name);
+             return b.arena().token(symbols);
+           })
+      .def(
+          "token_set",
+          [](Builder& b, std::vector<std::variant<std::string, u32>> tokens, bool but) {
+            return b.arena().token({TokenSet{std::move(tokens), but}});
+          },
+          nb::arg(), nb::arg("but") = false)
+      .def("counted", [](Builder& b, Id e, u32 most) { return b.arena().counted(b.check(e), most); })
       .def(
           "rule",
           [](Builder& b, std::string name, bool holds_items) { return b.arena().rule(std::move(name), holds_items); },
@@ -245,6 +257,10 @@ void bind_expressions(nb::module_& m) {
            })
       .def("dump", [](Builder& b, Id e) { return b.arena().dump(b.check(e)); })
       .def("finish", &Builder::finish);
+
+  nb::class_<TokenSet>(m, "TokenSet")
+      .def_prop_ro("tokens", [](const TokenSet& set) { return set.tokens; })
+      .def_prop_ro("but", [](const TokenSet& set) { return set.but; });
 
   nb::class_<Program>(m, "Program")
       .def_prop_ro("root", [](Program& p) { return p.root(); })

@@ -1,3 +1,5 @@
+#include <chrono>
+
 #include "bindings.hpp"
 
 namespace guiderail {
@@ -121,7 +123,8 @@ class Filling {
       : kept_(matchers),
         rows_(bitmask),
         matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
-        out_(rows_of(matchers_, rows_, rows_at)) {
+        out_(rows_of(matchers_, rows_, rows_at)),
+        seconds_(matchers_.size(), 0.0) {
     bool all_ready = true;
     for (Matcher* m : matchers_) all_ready = all_ready && m->ready();
     if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
@@ -136,16 +139,20 @@ class Filling {
     work_->wait();
   }
   bool done() const { return !work_ || work_->done(); }
+  const std::vector<double>& seconds() const { return seconds_; }
 
  private:
   void fill(std::size_t i) {
+    const auto began = std::chrono::steady_clock::now();
     matchers_[i]->fill(out_[i]);
     rows_.pad(out_[i], matchers_[i]->guide().vocabulary().words());
+    seconds_[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   }
   nb::list kept_;
   Rows rows_;
   std::vector<Matcher*> matchers_;
   std::vector<u32*> out_;
+  std::vector<double> seconds_;     // each written by the thread that fills the row
   std::optional<Background> work_;  // destroyed first: it uses the others
 };
 
@@ -300,6 +307,7 @@ void bind_matching(nb::module_& m) {
       .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&, unsigned>(),
            nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = 0)
       .def("wait", &Filling::wait)
+      .def("seconds", [](const Filling& f) { return f.done() ? f.seconds() : std::vector<double>(); })
       .def("done", &Filling::done);
 
   m.def("fill_next_token_bitmasks", &fill_many, nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),

@@ -8,4 +8,5 @@ NB_MODULE(_core, m) {
   guiderail::bind_expressions(m);
   guiderail::bind_vocabulary(m);
   guiderail::bind_matching(m);
+  guiderail::bind_apply(m);
 }

@@ -22,6 +22,7 @@ void bind_errors(nb::module_& m);
 void bind_expressions(nb::module_& m);
 void bind_vocabulary(nb::module_& m);
 void bind_matching(nb::module_& m);
+void bind_apply(nb::module_& m);
 
 inline std::string_view view(const nb::bytes& b) { return {b.c_str(), b.size()}; }
 inline nb::bytes to_bytes(std::string_view s) { return nb::bytes(s.data(), s.size()); }

@@ -20,20 +20,27 @@ constexpr int kMostRounds = 4;
 constexpr int kMostDepth = 16;  // of searches for parts of parts
 }  // namespace
 
-Costs::Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens)
-    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()), specials_(tokens) {
-  for (u32 s = 0; s < specials_.size(); ++s) symbols_of_[specials_[s]].push_back(s);
+Costs::Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens,
+             const std::vector<std::shared_ptr<const Words>>& sets)
+    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()), specials_(tokens), sets_(sets) {
+  for (u32 s = 0; s < specials_.size(); ++s)
+    if (!sets_[s]) symbols_of_[specials_[s]].push_back(s);
   for (auto [one, other] : vocabulary.twins()) twins_[one].push_back(other);
 }
 
+// A token as a unit, whatever it spells.
 Id Costs::read_special(Id state, u32 token) {
   Id next = kEmpty;
-  for (u32 symbol : symbols_of_[token]) next = arena_.unite(next, arena_.derive_symbol(state, symbol));
+  if (auto it = symbols_of_.find(token); it != symbols_of_.end())
+    for (u32 symbol : it->second) next = arena_.unite(next, arena_.derive_symbol(state, symbol));
+  for (u32 s = 0; s < sets_.size(); ++s)
+    if (sets_[s] && (*sets_[s])[token >> 5] >> (token & 31) & 1)
+      next = arena_.unite(next, arena_.derive_symbol(state, s));
   return next != kEmpty && arena_.live(next) ? next : kEmpty;
 }
 
-template <class F, class Open>
-void Costs::each_token(Id state, F f, Open open) {
+template <class F, class Many, class Open>
+void Costs::each_token(Id state, F f, Many many, Open open) {
   std::vector<Id> states(vocabulary_.longest() + 2);
   states[0] = state;
   for (u32 n = 1; n < trie_.nodes[0].end;) {
@@ -53,14 +60,22 @@ void Costs::each_token(Id state, F f, Open open) {
       continue;
     }
     states[depth] = next;
-    if (node.token >= 0) f(static_cast<u32>(node.token), next);
+    if (node.token >= 0) f(static_cast<u32>(node.token), arena_.token_end(next));
     if (node.end > n + 1) arena_.ensure_row(next);
     ++n;
   }
-  if (!symbols_of_.empty() && arena_.has(state, kHasToken | kHasRef)) {
+  if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
     std::vector<u32> symbols, tokens;
     arena_.first_symbols(state, symbols);
-    for (u32 s : symbols) tokens.push_back(specials_[s]);
+    std::sort(symbols.begin(), symbols.end());
+    symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+    for (u32 s : symbols) {
+      if (!sets_[s]) {
+        tokens.push_back(specials_[s]);
+      } else if (const Id next = arena_.derive_symbol(state, s); next != kEmpty && arena_.live(next)) {
+        many(*sets_[s], forget(next));
+      }
+    }
     std::sort(tokens.begin(), tokens.end());
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
     for (u32 token : tokens)
@@ -75,6 +90,8 @@ u32 Costs::known(Id state) {
   if (auto it = known_.find(state); it != known_.end()) least = it->second.tokens;
   if (const Id plain = forget(state); plain != state)
     if (auto it = known_.find(plain); it != known_.end()) least = std::min(least, it->second.tokens);
+  if (const Id spent = leave(state); spent != state)
+    if (auto it = known_.find(spent); it != known_.end()) least = std::min(least, it->second.tokens);
   return least;
 }
 
@@ -88,6 +105,13 @@ void Costs::begin(std::size_t work) {
   most_nodes_ = now + kFewNodes + (share > added_ ? (share - added_) / 2 : 0);
 }
 
+Id Costs::leave(Id state) {
+  if (!arena_.has(state, kHasToken)) return state;
+  auto [it, fresh] = left_.try_emplace(state, state);
+  if (fresh) it->second = arena_.counts_spent(state);
+  return it->second;
+}
+
 u32 Costs::of(Id state) {
   begin(2 * kMostStates);
   return find(state);
@@ -96,7 +120,9 @@ u32 Costs::of(Id state) {
 u32 Costs::find(Id state) {
   if (state == kEmpty) return kInf;
   if (const u32 least = known(state); least != kInf) return least;
-  if (known_.contains(state)) return kInf;  // was looked for
+  if (known_.contains(state)) return kInf;            // was looked for
+  if (const Id spent = leave(state); spent != state)  // these are few
+    if (const u32 least = find(spent); least != kInf) return least;
   unspelled_ = false;
   if (!complete(state)) {
     if (unspelled_ && !exhausted())
@@ -214,11 +240,11 @@ bool Costs::complete(Id from, Manner manner) {
     const ByteSet first = arena_.first(state);
     arena_.each_byte(state, [&, state = state](u8 byte) {
       if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
-      const Id next = arena_.step_slow(state, byte);
-      if (next != kEmpty) visit(byte, seen(next));
+      const Id next = arena_.step_slow(state, byte);  // as a token: what is found then, any tokens can write
+      if (next != kEmpty) visit(byte, seen(arena_.token_end(next)));
       return true;
     });
-    if (!symbols_of_.empty() && arena_.has(state, kHasToken | kHasRef)) {
+    if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
       symbols.clear();
       arena_.first_symbols(state, symbols);
       for (u32 s : symbols)
@@ -261,15 +287,13 @@ bool Costs::by_tokens(Id from, std::size_t most, u32 deepest) {
     for (Id state : level) {
       if (++popped > most || steps_ == 0 || exhausted()) return false;
       work_ -= std::min<std::size_t>(work_ - 1, 100);
-      each_token(
-          state,
-          [&](u32, Id next) {
-            if (steps_ > 0) --steps_;
-            if (end != kEmpty || !before.try_emplace(next, state).second) return;
-            if (arena_.nullable(next)) end = next;
-            next_level.push_back(next);
-          },
-          [](u32) {});
+      auto visit = [&](u32, Id next) {
+        if (steps_ > 0) --steps_;
+        if (end != kEmpty || !before.try_emplace(next, state).second) return;
+        if (arena_.nullable(next)) end = next;
+        next_level.push_back(next);
+      };
+      each_token(state, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
       if (end != kEmpty) break;
     }
     level.swap(next_level);
@@ -321,10 +345,12 @@ Id Costs::best_next(Id state) {
 }
 
 Id Costs::read(Id state, u32 token) {
-  if (symbols_of_.contains(token)) return read_special(state, token);
+  const Id unit = specials_.empty() ? kEmpty : read_special(state, token);
+  if (!vocabulary_.is_text(token)) return unit;
   for (char c : vocabulary_.bytes(token))
     if (state != kEmpty) state = arena_.step_slow(state, static_cast<u8>(c));
-  return state;
+  if (state == kEmpty) return unit;
+  return arena_.unite(unit, arena_.token_end(state));
 }
 
 // -- masks --
@@ -339,7 +365,7 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
   std::unordered_map<Id, std::size_t> places;
   Id last = kEmpty;
   std::size_t place = 0;
-  auto note = [&](u32 token, Id next, bool plain) {
+  auto note = [&](u32 token, Id next, bool plain, bool unit = false) {
     if (steps_ > 0) --steps_;
     if (next != last || found[place].plain != plain) {
       auto [it, fresh] = places.try_emplace(next, found.size());
@@ -350,7 +376,7 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
     }
     std::vector<u32>& tokens = found[place].tokens;
     tokens.push_back(token);
-    if (twins_.empty()) return;
+    if (twins_.empty() || unit) return;
     if (auto it = twins_.find(token); it != twins_.end())
       tokens.insert(tokens.end(), it->second.begin(), it->second.end());
   };
@@ -359,6 +385,9 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
   std::vector<u32> open;
   each_token(
       forgotten ? plain : state, [&](u32 token, Id next) { note(token, next, forgotten); },
+      [&](const Words& tokens, Id next) {
+        for_each_bit(tokens, [&](u32 token) { note(token, next, forgotten, true); });
+      },
       [&](u32 node) { open.push_back(node); });
   for (u32 node : open)
     for (u32 n = node; n < trie_.nodes[node].end; ++n) {
@@ -428,7 +457,7 @@ void Costs::restrict(Id state, u32 left, u32* words) {
 
 std::size_t Costs::memory() const {
   return known_.size() * (sizeof(Entry) + 40) +
-         (worst_.size() + bounds_.size() + plain_.size() + looked_at_.size()) * 40 + profile_size_ * 4;
+         (worst_.size() + bounds_.size() + plain_.size() + left_.size() + looked_at_.size()) * 40 + profile_size_ * 4;
 }
 
 }  // namespace guiderail

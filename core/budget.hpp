@@ -24,8 +24,9 @@ namespace guiderail {
 
 class Costs {
  public:
-  // `tokens`: the token of each special symbol of the arena.
-  Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens);
+  // `tokens`: the token of each symbol of the arena; where `sets` is not null, the first of these.
+  Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens,
+        const std::vector<std::shared_ptr<const Words>>& sets);
 
   // All need the arena's mutex.
   u32 of(Id state);      // kInf: no completion was found within the limits
@@ -69,12 +70,13 @@ class Costs {
   Id best_next(Id state);
   u32 need(Id next, u32 left);
   Id forget(Id e) { return arena_.without_values(e, plain_); }
+  Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
   Id read(Id state, u32 token);
-  // Calls f(token, next) for the tokens of a state, special ones included, and open(node) for the subtrees of which a
-  // state without texts does not tell.
-  template <class F, class Open>
-  void each_token(Id state, F f, Open open);
+  // Calls f(token, next) for the tokens of a state, special ones included, many(tokens, next) for sets of them, and
+  // open(node) for the subtrees of which a state without texts does not tell.
+  template <class F, class Many, class Open>
+  void each_token(Id state, F f, Many many, Open open);
   void lower(Id state, u32 tokens) {
     Entry& entry = known_[state];
     entry.tokens = std::min(entry.tokens, tokens);
@@ -84,6 +86,7 @@ class Costs {
   const Vocabulary& vocabulary_;
   const Trie& trie_;
   std::vector<u32> specials_;                             // tokens, by symbol
+  std::vector<std::shared_ptr<const Words>> sets_;        // the same of sets, else null
   std::unordered_map<u32, std::vector<u32>> symbols_of_;  // by token
   std::unordered_map<u32, std::vector<u32>> twins_;       // tokens spelled alike
   std::unordered_map<Id, Entry> known_;
@@ -91,6 +94,7 @@ class Costs {
   std::unordered_map<Id, u32> worst_;
   std::unordered_map<Id, u32> looked_at_;  // so many tokens ahead, breadth first
   std::unordered_map<Id, Id> plain_;       // see Arena::without_values
+  std::unordered_map<Id, Id> left_;        // see leave
   std::unordered_map<Id, std::vector<Branch>> profiles_;
   std::size_t profile_size_ = 0;
   std::size_t work_ = 0;          // states that searches may still visit, and one

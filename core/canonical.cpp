@@ -147,6 +147,9 @@ Id Arena::canonical(Id e, u32 horizon) {
     }
     case Kind::Scan: out = cut_scan(e); break;
     case Kind::Fence: out = fence(n.a, canonical(n.b, horizon)); break;
+    case Kind::Counted:  // one token more cannot feel how many may follow
+      if (n.b || n.min > 0) out = canonical(n.a, horizon);
+      break;
     case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
     case Kind::And: {

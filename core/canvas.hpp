@@ -14,6 +14,12 @@ namespace guiderail {
 
 using Words = std::vector<u32>;
 
+template <class F>
+void for_each_bit(const Words& words, F f) {
+  for (u32 w = 0; w < words.size(); ++w)
+    for (u32 bits = words[w]; bits; bits &= bits - 1) f(32 * w + static_cast<u32>(std::countr_zero(bits)));
+}
+
 class Canvas {
  public:
   using Diff = std::vector<std::pair<u32, u32>>;  // word, value

@@ -355,6 +355,18 @@ Id Arena::unite(std::vector<Id> input) {
       if (symbol_sets > 1) parts.push_back(symbols_of(symbols, textless));
       changed = true;
     }
+    // of the same text counted twice, what may have more tokens
+    std::map<std::pair<Id, u32>, u32> counted;
+    for (Id e : parts)
+      if (const Node& n = node(e); n.kind == Kind::Counted) {
+        u32& most = counted.try_emplace({n.a, n.b}, n.min).first->second;
+        most = std::max(most, n.min);
+      }
+    if (!counted.empty())
+      std::erase_if(parts, [&](Id e) {
+        const Node& n = node(e);
+        return n.kind == Kind::Counted && n.min < counted[{n.a, n.b}];
+      });
     // X{a,b} | X{c,d} and X | X{m,n}
     std::map<Id, std::vector<std::pair<u32, u32>>> counts;
     for (Id e : parts) {
@@ -588,6 +600,28 @@ Id Arena::scope(Id e) {
   d.hash = hash_step(d.hash, node(e).hash);
   Id s = intern(d);
   return has(s, kDead) ? kEmpty : s;
+}
+
+Id Arena::counted(Id e, u32 most) {
+  if (has(e, kHasRef | kHasToken | kHasItem | kHasGreedy))
+    throw Error("not-regular", "tokens are counted of a regular constraint without rules and special tokens");
+  if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
+  return counted_at(e, most, false);
+}
+
+Id Arena::counted_at(Id e, u32 most, bool begun) {
+  if (e == kEmpty || e == kEpsilon) return e;
+  if (most == 0 && !begun && nullable(e)) return kEpsilon;
+  Draft d = draft(Kind::Counted);
+  d.a = e;
+  d.b = begun;
+  d.min = most;
+  absorb(d, e, true);
+  d.flags |= kHasToken | kBigRepeat | (begun ? u32{kCounting} : 0u) | (nullable(e) ? u32{kNullable} : 0u);
+  d.shortest = node(e).shortest;
+  d.longest = node(e).longest;
+  d.hash = hash_step(hash_step(d.hash, node(e).hash), u64{most} << 1 | begun);
+  return intern(d);
 }
 
 Id Arena::greedy(Id e) {

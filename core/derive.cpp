@@ -5,6 +5,12 @@
 // (derive_in_scope). A look-behind keeps the derivative of `any* X` by everything read so far, whether or not it has
 // been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
+//
+// Counted tokens. The first byte that a Counted reads of a token takes one off its count, further bytes of that token
+// are free; token_end says that the next byte is another token's. So a token counts if any of its bytes is read here,
+// wherever it begins and ends. When the count is spent, the text may only go on to the next place where it may end (a
+// character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
+// next token a count makes a difference only when it is spent (canonical).
 #include <algorithm>
 
 #include "lexing.hpp"
@@ -104,6 +110,10 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Ref: return derive(rules_[n.a].body, byte);
     case Kind::Greedy: return greedy(derive(n.a, byte));
     case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
+    case Kind::Counted: {
+      const bool free = n.b || n.min == 0;
+      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
+    }
     case Kind::Empty:
     case Kind::Epsilon:
     case Kind::Token:
@@ -235,6 +245,51 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
   }
 }
 
+Id Arena::token_end(Id e) {
+  if (!has(e, kCounting)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Counted: return counted_at(n.a, n.min, false);
+    case Kind::Concat: {
+      std::vector<Id> heads;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && has(cur, kCounting); cur = node(cur).b) heads.push_back(node(cur).a);
+      Id out = token_end(cur);
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(token_end(heads[i]), out);
+      return out;
+    }
+    case Kind::Union: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = token_end(m);
+      return unite(std::move(members));
+    }
+    case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
+      if (n.max == 1 && !n.b) return repeat(token_end(n.a), n.min, n.max);
+      [[fallthrough]];
+    default:
+      throw Error("not-regular", "tokens cannot be counted within an intersection, a complement or a lexed text");
+  }
+}
+
+Id Arena::counts_spent(Id e) {
+  if (!has(e, kHasToken)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Counted: return counted_at(n.a, 0, false);
+    case Kind::Concat: {  // what stands behind has counted nothing yet
+      const Id tail = n.b;
+      return concat(counts_spent(n.a), tail);
+    }
+    case Kind::Union: {
+      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      for (Id& m : members) m = counts_spent(m);
+      return unite(std::move(members));
+    }
+    case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.a), n.min, n.max) : e;
+    default: return e;
+  }
+}
+
 void Arena::first_symbols(Id e, std::vector<u32>& out) {
   for (;;) {
     if (!has(e, kHasToken | kHasRef)) return;
@@ -306,6 +361,7 @@ const ByteSet& Arena::first(Id e) {
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Greedy:
+    case Kind::Counted:
     case Kind::Scope: set = first(n.a); break;
     case Kind::Ref: set = first(rules_[n.a].body); break;
     case Kind::Item:

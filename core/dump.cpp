@@ -142,9 +142,18 @@ std::string Arena::dump(Id root) const {
         for (u32 s : operands(item.id)) {
           if (!first) out += ", ";
           first = false;
+          auto name = [](const auto& of) {
+            return std::holds_alternative<u32>(of) ? std::to_string(std::get<u32>(of)) : std::get<std::string>(of);
+          };
           const Symbol& symbol = symbols_[s];
-          out += std::holds_alternative<u32>(symbol) ? std::to_string(std::get<u32>(symbol))
-                                                     : std::get<std::string>(symbol);
+          if (const TokenSet* set = std::get_if<TokenSet>(&symbol)) {
+            out += set->but ? "any but" : "any of";
+            for (std::size_t i = 0; i < std::min<std::size_t>(set->tokens.size(), 12); ++i)
+              out += " " + name(set->tokens[i]);
+            if (set->tokens.size() > 12) out += " ... " + std::to_string(set->tokens.size()) + " in all";
+          } else {
+            out += name(symbol);
+          }
         }
         out += ")";
         break;
@@ -202,6 +211,9 @@ std::string Arena::dump(Id root) const {
         break;
       }
       case Kind::Fence: push({text("fence("), {"", n.a, false}, text("; "), {"", n.b, false}, text(")")}); break;
+      case Kind::Counted:
+        push({text("tokens(" + std::to_string(n.min) + (n.b ? "+: " : ": ")), {"", n.a, false}, text(")")});
+        break;
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
     }
   }

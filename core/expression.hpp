@@ -16,7 +16,8 @@
 //   Repeat(e, m, n)    counted; never unrolled
 //   Ref(rule)          a rule of a grammar, expanded when first read
 //   Greedy(e)          e by maximal munch: left only when e cannot go on
-//   Token(symbols)     one special token as a unit; not made of bytes
+//   Token(symbols)     one token as a unit, a special one or one of a set of any tokens; not made of bytes
+//   Counted(e, n)      e within n tokens: their ends are told to the state (token_end)
 //   Ahead, Behind      zero-width look-arounds; live inside a Scope only
 //   Scope(e)           the text that the look-arounds of e can see begins and ends with e
 //   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
@@ -60,6 +61,7 @@ enum class Kind : u8 {
   Ref,
   Greedy,
   Token,
+  Counted,
   Ahead,
   Behind,
   Scope,
@@ -80,7 +82,7 @@ enum Flag : u32 {
   kHasLook = 4,      // holds a look-around outside any inner Scope
   kHasBehind = 8,    // holds a look-behind that must see every byte read
   kSearch = 16,      // emptiness is not structural: And, Not, Scope or Greedy inside
-  kHasToken = 32,    // holds a Token
+  kHasToken = 32,    // holds a Token or a Counted
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
@@ -94,6 +96,7 @@ enum Flag : u32 {
   kBarren = 262144,        // over terminals: only leads to what never comes
   kHasScan = 131072,       // holds a Scan: what is left of its grammar is cut short in its canonical form
   kLexemeMayEnd = 524288,  // an open lexeme (see lexing.cpp) that may end here
+  kCounting = 1048576,     // holds a Counted that has read a part of a token
   kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
 };
 
@@ -136,7 +139,14 @@ struct LexStep;
 struct LexParts;
 struct Layout;
 
-using Symbol = std::variant<std::string, u32>;  // a special token by its text or its id
+// Tokens of any kind by their texts or ids, or all but these and those that end a text.
+struct TokenSet {
+  std::vector<std::variant<std::string, u32>> tokens;
+  bool but = false;
+  bool operator==(const TokenSet&) const = default;
+};
+
+using Symbol = std::variant<std::string, u32, TokenSet>;  // a special token by its text or its id; a set
 
 class Arena {
  public:
@@ -164,6 +174,7 @@ class Arena {
   Id scope(Id e);
   Id greedy(Id e);
   Id token(const std::vector<Symbol>& symbols);
+  Id counted(Id e, u32 most);  // e, of which at most so many tokens hold a byte (see derive.cpp)
   Id escaped(Id e, Escapes mode);
   Id members(MemberTable table);
   Id item(Id e, bool infinite);
@@ -187,7 +198,9 @@ class Arena {
   // -- reading --
   // All but the lock-free ones need the mutex.
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
-  Id derive_symbol(Id e, u32 symbol);  // by a special token (index into symbols())
+  Id derive_symbol(Id e, u32 symbol);  // by a token that is a symbol (index into symbols())
+  Id token_end(Id e);                  // behind the last byte of a token
+  Id counts_spent(Id e);               // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
   const ByteSet& first(Id e);          // a superset of the bytes e can begin with
   void first_symbols(Id e, std::vector<u32>& out);
@@ -339,6 +352,7 @@ class Arena {
   Id narrow(Id e, u32 set);
   bool join_escaped(std::vector<Id>& parts);
   Id look(Kind kind, Id e, bool negative);
+  Id counted_at(Id e, u32 most, bool begun);
   Id escaped_at(Id e, u32 at, Escapes mode);
   Id derive_escaped(Id e, u8 byte);
   bool live_escaped(Id e, u32 at, Escapes mode);

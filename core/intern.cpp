@@ -57,7 +57,7 @@ void Arena::absorb(Draft& d, Id operand, bool nests) const {
   const Node& n = node(operand);
   d.flags |= n.flags.load(std::memory_order_relaxed) &
              (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasGreedy |
-              kHasScan | kLexemeMayEnd | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
+              kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
@@ -310,6 +310,8 @@ Id Arena::token(const std::vector<Symbol>& symbols) {
   d.hash = hash_step(hash_step(d.hash, salt_), list.size());
   for (u32 s : list) d.hash = hash_step(d.hash, s);
   d.flags = kHasToken;
+  for (u32 s : list)
+    if (std::holds_alternative<TokenSet>(symbols_[s])) d.longest = kInf;  // of text, too
   d.list = list;
   d.has_list = true;
   return intern(d);

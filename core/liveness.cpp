@@ -40,7 +40,8 @@ bool Arena::live(Id e) {
         if (n.min == 0) return true;
         e = n.a;
         continue;
-      case Kind::Greedy: e = n.a; continue;
+      case Kind::Greedy:
+      case Kind::Counted: e = n.a; continue;
       case Kind::Switch: return true;  // targets are literals
       case Kind::Item: e = n.a; continue;
       case Kind::Lexed: e = lexed_start(e); continue;

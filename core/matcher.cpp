@@ -69,6 +69,19 @@ Id Program::advance_symbols(Id state, const std::vector<u32>& symbols) {
   return next != kEmpty && arena_->live(next) ? next : kEmpty;
 }
 
+Id Program::unite(Id a, Id b) {
+  if (a == kEmpty || a == b) return b;
+  if (b == kEmpty) return a;
+  Lock lock(*this);
+  return arena_->unite(a, b);
+}
+
+Id Program::token_end(Id state) {
+  if (!arena_->has(state, kCounting)) return state;
+  Lock lock(*this);
+  return arena_->token_end(state);
+}
+
 bool Program::live(Id state) {
   Lock lock(*this);
   return arena_->live(state);
@@ -186,6 +199,18 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     throw Error("unsatisfiable", "the constraint matches no text at all, so nothing could be generated");
   for (const Symbol& symbol : program_->arena().symbols()) {
     u32 token = 0;
+    if (const TokenSet* set = std::get_if<TokenSet>(&symbol)) {
+      auto words = resolve(*set, symbols);
+      for (u32 w = 0; token == 0; ++w)  // it is not empty
+        if ((*words)[w] != 0) {
+          token = 32 * w + static_cast<u32>(std::countr_zero((*words)[w]));
+          break;
+        }
+      set_symbols_.push_back(static_cast<u32>(token_of_symbol_.size()));
+      set_of_symbol_.push_back(std::move(words));
+      token_of_symbol_.push_back(token);
+      continue;
+    }
     if (const u32* id = std::get_if<u32>(&symbol)) {
       token = *id;
       if (token >= vocabulary_->size())
@@ -202,6 +227,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
       token = it->second;
     }
     symbols_of_token_[token].push_back(static_cast<u32>(token_of_symbol_.size()));
+    set_of_symbol_.push_back(nullptr);
     token_of_symbol_.push_back(token);
   }
   if (!program_->vocabulary_) program_->serve(vocabulary_);
@@ -212,6 +238,46 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     budget_.nodes = nodes + (std::max(arena.limits().max_nodes, nodes) - nodes) / 2;
     program_->budget_ = budget_;
   }
+}
+
+std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
+                                            const std::unordered_map<std::string, u32>& specials) const {
+  const u32 count = vocabulary_->token_count();
+  Words named(vocabulary_->words(), 0);
+  for (const auto& name : set.tokens) {
+    std::int64_t token = -1;
+    if (const u32* id = std::get_if<u32>(&name)) {
+      token = *id < count ? static_cast<std::int64_t>(*id) : -1;
+    } else {
+      const std::string& text = std::get<std::string>(name);
+      auto it = specials.find(text);
+      token = it != specials.end() ? static_cast<std::int64_t>(it->second) : vocabulary_->find(text);
+    }
+    if (token < 0 || token >= count)
+      throw Error("unknown-token", "the vocabulary has no token " + (std::holds_alternative<u32>(name)
+                                                                         ? std::to_string(std::get<u32>(name))
+                                                                         : "'" + std::get<std::string>(name) + "'"));
+    named[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  if (set.but) {
+    for (u32 s : vocabulary_->stops()) named[s >> 5] |= 1u << (s & 31);
+    for (u32 t = 0; t < count; ++t)  // a token of no bytes would get a text no further
+      if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) named[t >> 5] |= 1u << (t & 31);
+    for (u32 w = 0; w < named.size(); ++w) named[w] = ~named[w];
+    for (u32 t = count; t < 32 * named.size(); ++t) named[t >> 5] &= ~(1u << (t & 31));
+  }
+  if (std::all_of(named.begin(), named.end(), [](u32 w) { return w == 0; }))
+    throw Error("no-token", "no token of the vocabulary is left to choose from; exclude fewer");
+  return std::make_shared<const Words>(std::move(named));
+}
+
+// The symbols that a token is.
+std::vector<u32> Guide::symbols_of(u32 token) const {
+  std::vector<u32> symbols;
+  if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end()) symbols = it->second;
+  for (u32 s : set_symbols_)
+    if ((*set_of_symbol_[s])[token >> 5] >> (token & 31) & 1) symbols.push_back(s);
+  return symbols;
 }
 
 std::shared_ptr<Program> Guide::program() const {
@@ -246,7 +312,8 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
     if (token_of_symbol_.empty() || !arena.has(of, kHasToken | kHasRef)) return found;
     arena.first_symbols(of, symbols);
     for (u32 s : symbols)
-      if (arena.live(arena.derive_symbol(of, s))) found.push_back(static_cast<int>(token_of_symbol_[s]));
+      if (arena.live(arena.derive_symbol(of, s)))
+        found.push_back(set_of_symbol_[s] ? ~static_cast<int>(s) : static_cast<int>(token_of_symbol_[s]));
     return found;
   };
   const MaskEntry* entry = nullptr;
@@ -318,12 +385,20 @@ bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32*
   for (auto [word, value] : entry->diff) out[word] = value;
   if (program.accepting(state))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
-  for (int s : entry->specials) out[s >> 5] |= 1u << (s & 31);
+  for (int s : entry->specials) {
+    if (s >= 0) {
+      out[s >> 5] |= 1u << (s & 31);
+    } else {
+      const Words& set = *set_of_symbol_[static_cast<u32>(~s)];
+      for (std::size_t w = 0; w < words; ++w) out[w] |= set[w];
+    }
+  }
   return !entry->full;
 }
 
 Costs& Guide::costs(Program& program) const {
-  if (!program.costs_) program.costs_ = std::make_unique<Costs>(*program.arena_, *vocabulary_, token_of_symbol_);
+  if (!program.costs_)
+    program.costs_ = std::make_unique<Costs>(*program.arena_, *vocabulary_, token_of_symbol_, set_of_symbol_);
   return *program.costs_;
 }
 
@@ -361,12 +436,12 @@ bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stop
 }
 
 Id Guide::advance(Program& program, Id state, u32 token) const {
-  if (!symbols_of_token_.empty()) {
-    if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end())
-      return program.advance_symbols(state, it->second);
-  }
-  if (!vocabulary_->is_text(token)) return kEmpty;
-  return program.advance(state, vocabulary_->bytes(token));
+  Id as_unit = kEmpty;
+  if (!token_of_symbol_.empty())
+    if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
+      as_unit = program.advance_symbols(state, symbols);
+  if (!vocabulary_->is_text(token)) return as_unit;
+  return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token))));
 }
 
 TokenTable Guide::token_table(std::size_t max_states) const {
@@ -393,7 +468,39 @@ TokenTable Guide::token_table(std::size_t max_states) const {
   for (std::size_t at = 0; at < states.size(); ++at) {
     const Id state = states[at];
     std::vector<std::pair<std::int32_t, std::int32_t>> row;
+    auto unit = [&](u32 symbol) {
+      const Id next = arena.derive_symbol(state, symbol);
+      return next != kEmpty && arena.live(next) ? next : kEmpty;
+    };
+    std::unordered_map<u32, Id> units;  // where tokens of sets lead as such; as text they may lead elsewhere
+    if (!set_symbols_.empty()) {
+      std::vector<u32> symbols;
+      arena.first_symbols(state, symbols);
+      std::sort(symbols.begin(), symbols.end());
+      symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+      for (u32 s : symbols) {
+        const Id next = set_of_symbol_[s] ? unit(s) : kEmpty;
+        if (next == kEmpty) continue;
+        for_each_bit(*set_of_symbol_[s], [&](u32 token) {
+          Id& known = units.try_emplace(token, kEmpty).first->second;
+          known = arena.unite(known, next);
+        });
+      }
+    }
+    auto emit_one = [&](u32 token, Id next) {
+      if (auto it = units.find(token); it != units.end()) {
+        next = arena.unite(next, it->second);
+        units.erase(it);
+      }
+      row.push_back({static_cast<std::int32_t>(token), number_of(next)});
+    };
     auto emit = [&](int token, Id next) {
+      if (!units.empty()) {
+        emit_one(static_cast<u32>(token), next);
+        if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
+          for (u32 other : it->second) emit_one(other, next);
+        return;
+      }
       std::int32_t to = number_of(next);
       row.push_back({token, to});
       if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
@@ -410,7 +517,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       }
       arena.ensure_row(next);
       stack[depth] = next;
-      if (node.token >= 0) emit(node.token, next);
+      if (node.token >= 0) emit(node.token, arena.token_end(next));
       ++n;
     }
     for (const auto& [token, symbols] : symbols_of_token_) {
@@ -418,6 +525,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
       for (u32 symbol : symbols) next = arena.unite(next, arena.derive_symbol(state, symbol));
       if (next != kEmpty && arena.live(next)) emit(static_cast<int>(token), next);
     }
+    while (!units.empty()) emit_one(units.begin()->first, units.begin()->second);
     std::sort(row.begin(), row.end());
     if (table.token.size() + row.size() > 400'000'000)
       throw Error("states", "the token automaton has more than 400,000,000 transitions; bound the constraint");
@@ -540,7 +648,7 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
 
 bool Matcher::accept_string(std::string_view bytes) {
   check_running("accept_string");
-  Id next = program_->advance(state_, bytes);
+  Id next = program_->token_end(program_->advance(state_, bytes));  // counted as one token
   if (next == kEmpty) return false;
   steps_.push_back({state_, -1});
   state_ = next;

@@ -30,7 +30,9 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
-  Id advance(Id state, std::string_view bytes);                   // kEmpty: refused
+  Id advance(Id state, std::string_view bytes);  // kEmpty: refused
+  Id unite(Id a, Id b);
+  Id token_end(Id state);                                         // see Arena
   Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
   bool live(Id state);
   ByteSet next_bytes(Id state);  // exactly those that keep a match possible
@@ -86,7 +88,8 @@ struct TokenTable {  // Guide::token_table: rows of states in CSR form
 
 class Guide : public std::enable_shared_from_this<Guide> {
  public:
-  // `symbols`: the token of each special token that the program names, by its text. `max_memory`: bytes beyond which
+  // `symbols`: the token of each special token that the program names, by its text. Where a set of tokens is named, the
+  // same, and else the token that is this text. `max_memory`: bytes beyond which
   // new texts start on a fresh program (0: never).
   Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
         const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory);
@@ -114,11 +117,15 @@ class Guide : public std::enable_shared_from_this<Guide> {
 
  private:
   std::shared_ptr<const MaskEntry> build(Program& program, Id state) const;
+  std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
+  std::vector<u32> symbols_of(u32 token) const;
   Costs& costs(Program& program) const;  // under the mutex
 
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
-  std::vector<u32> token_of_symbol_;
+  std::vector<u32> token_of_symbol_;                         // of a set its first
+  std::vector<std::shared_ptr<const Words>> set_of_symbol_;  // null: it is that one token
+  std::vector<u32> set_symbols_;
   Id root_;
   Budget budget_;
 

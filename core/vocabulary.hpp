@@ -103,7 +103,7 @@ struct HeadMask {
 struct MaskEntry {
   std::shared_ptr<const Words> base;
   std::vector<std::pair<u32, u32>> diff;  // word, value
-  std::vector<int> specials;              // special tokens that the state can read
+  std::vector<int> specials;              // tokens that the state can read as units; ~s: those of the guide's symbol s
   bool full = false;                      // every token allowed: nothing to apply
   // Tokens of which the canonical form of a state does not tell: nodes of the trie with all below, and single ones.
   std::vector<u32> open_nodes;

@@ -126,6 +126,7 @@ def arguments(form: str, *rows: tuple[str, str, str]) -> list[str]:
 DSML = '<｜DSML｜parameter name="{0}" string="{1}">{2}</｜DSML｜parameter>'
 COFL = '<cofl:value name="{0}" type="{1}">{2}</cofl:value>'
 KIMI = '<|open|>argument key="{0}" type="{1}"<|sep|>{2}<|close|>argument<|sep|>'
+M3 = "]<]minimax[>[<{0}>{1}]<]minimax[>[</{0}>"
 WORDS = ["", "a", "b", "ab", "aa", "aaa", "aaaa", "ba", "abab"]
 A = text("a")
 
@@ -148,6 +149,26 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "json_schema any_order": (
         schema(PERSON, any_order=True),
         ['{"name": "B", "age": 1}', '{"age": 1, "name": "B"}', '{"name": "B"}', '{"name": "B", "age": 1, "x": 1}'],
+    ),
+    "json_schema excludes": (
+        schema({**PERSON, "properties": {"name": {"type": "string"}, "age": {"enum": ["<b>", "b", 1]}}, "required": []},
+               excludes=["<b>", "nt", "\\u00"]),
+        ['{"name": "x"}', '{"name": "<b>"}', '{"name": "a<<b"}', '{"name": "\\u003cb>"}', '{"name": "\\u0141"}',
+         '{"name": "\\nt"}', '{"name": "\\n\\t"}', '{"name": "<\\n"}', '{"age": "<b>"}', '{"age": "b"}', '{"age": 1}',
+         '{"name": "<b", "age": 1}', '{"name": "\\"nt"}', "{}"],
+    ),
+    "json_schema excludes patterns": (
+        schema({"type": "array", "items": {"type": "string", "pattern": "^[<b>]*$"}}, excludes=["<b>"]),
+        ['["<b>"]', '["a"]', "[]"],
+    ),
+    "json_schema excludes names": (
+        schema({"type": "object", "additionalProperties": {"type": "integer"}}, excludes=["<b>", "nt"]),
+        ['{"a": 1}', '{"<b>": 1}', '{"<b": 1, "x": 2}', '{"ant": 1}', '{"n": 1, "t": 2}', "{}"],
+    ),
+    "qwen_xml excludes": (
+        schema(PERSON, style="qwen_xml", excludes=["<b>", "Bo"]),
+        people(PEOPLE["qwen_xml"]) + people(PEOPLE["qwen_xml"].replace("{1}", "B{1}").replace("BBo", "bo"))
+        + ["<parameter=name>B<b</parameter><parameter=age>1</parameter>"],
     ),
     "grammar": (
         {"type": "grammar", "grammar": 'root ::= ("yes" | "no") tail\ntail ::= "!" | "(" tail ")"'},
@@ -246,6 +267,36 @@ CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
                   ("l", "list", '<cofl:value type="json">1</cofl:value>'),
                   ("l", "list", '<cofl:value type="json">1</cofl:value> <cofl:value type="json">2</cofl:value>'),
                   ("l", "list", ""), ("l", "list", '<cofl:value type="raw">1</cofl:value>'), ("b", "json", "true")),
+    ),
+    "minimax_m3_xml": (
+        schema(NESTED, style="minimax_m3_xml"),
+        [
+            M3.format("s", "x"), M3.format("s", "]<]mini <b> &lt;"), M3.format("s", "]<]minimax[>["),
+            M3.format("n", "1"), M3.format("n", " 1"), M3.format("n", "x"), M3.format("b", "true"),
+            "\n" + M3.format("s", "") + " " + M3.format("n", "-1") + "\n", M3.format("n", "1") + M3.format("s", "x"),
+            M3.format("o", M3.format("x", "y")), M3.format("o", "\n" + M3.format("x", "y") + " "), M3.format("o", ""),
+            M3.format("l", M3.format("item", "1")), M3.format("l", ""),
+            M3.format("l", " " + M3.format("item", "1") + "\n" + M3.format("item", "2") + " "),
+            M3.format("l", M3.format("item", "x")), M3.format("l", "[1]"), "", " ", "x",
+        ],
+    ),
+    "minimax_m3_xml lists": (
+        schema(
+            {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "array", "items": {"type": "array", "items": {"type": "string"}, "maxItems": 1}},
+                },
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            style="minimax_m3_xml",
+        ),
+        [M3.format("a", body) for body in (
+            "", " ", M3.format("item", ""), M3.format("item", M3.format("item", "x")),
+            "\n" + M3.format("item", " " + M3.format("item", "x") + " ") + " " + M3.format("item", "") + "\n",
+            M3.format("item", M3.format("item", "x") + M3.format("item", "y")), M3.format("item", "x"),
+        )] + [""],
     ),
     "kimi_k3_xml": (
         schema(NESTED, style="kimi_k3_xml"),

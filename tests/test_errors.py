@@ -25,8 +25,10 @@ CORE_CODES = {
     "bitmask-array": gr.BitmaskError,
     "bitmask-device": gr.BitmaskError,
     "bitmask-dtype": gr.BitmaskError,
+    "bitmask-index": gr.BitmaskError,
     "bitmask-row": gr.BitmaskError,
     "bitmask-shape": gr.BitmaskError,
+    "bitmask-size": gr.BitmaskError,
     "builder-finished": gr.CompileError,
     "depth": gr.LimitError,
     "duplicate-name": gr.CompileError,
@@ -45,6 +47,7 @@ CORE_CODES = {
     "matcher-terminated": gr.MatcherError,
     "matcher-token": gr.MatcherError,
     "memory": gr.LimitError,
+    "no-token": gr.CompileError,
     "nodes": gr.LimitError,
     "not-regular": gr.CompileError,
     "not-utf8": gr.CompileError,
@@ -178,8 +181,12 @@ def test_errors_of_the_core_arrive_as_ours(use: Callable[[Any], int], code: str)
             "tool-parameters",
         ),
         (lambda: gr.tool_calls([], format="hermes").parse("<tool_call>"), "tool-text"),
-        (lambda: gr.structural_tag({"type": "any_text", "max_tokens": 3}), "structural-tag-unsupported"),
-        (lambda: gr.structural_tag({"type": "exclude_token"}), "structural-tag-vocabulary"),
+        (
+            lambda: gr.structural_tag(
+                {"type": "json_schema", "json_schema": True, "style": "cohere_xml", "excludes": ["a"]}
+            ),
+            "structural-tag-unsupported",
+        ),
     ],
 )
 def test_errors_of_tools(use: Callable[[], Any], code: str) -> None:

@@ -70,8 +70,8 @@ def age(guide: gr.Guide, seed: int = 0) -> None:
     raise AssertionError("never renewed")
 
 
-def test_thousands_of_texts_stay_within_the_default_limit() -> None:
-    guide = gr.compile(KEYED, BYTES, cache=False)
+def test_thousands_of_texts_stay_within_the_limit() -> None:
+    guide = gr.compile(KEYED, BYTES, cache=False, max_memory=64 * MIB)
     rng = random.Random(1)
     bitmask = gr.allocate_token_bitmask(1, BYTES.size)
     first, largest, renewed = guide.core.program, 0, 0

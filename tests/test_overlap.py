@@ -10,7 +10,8 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of
-from guiderail import _core, decoding
+from guiderail import _core
+from guiderail import overlap as module
 from guiderail.decoding import Batch
 from guiderail.errors import LimitError, ModelError
 from guiderail.frontends.regex import regex
@@ -30,6 +31,9 @@ class AtLast:
 
     def wait(self):
         gr.fill_next_token_bitmasks(*self.arguments)
+
+    def seconds(self):
+        return []
 
 
 class Watched(_core.Filling):
@@ -57,7 +61,7 @@ def watched(monkeypatch):
 
 
 def overlap(monkeypatch, always: bool) -> None:
-    monkeypatch.setattr(decoding._Masks, "_overlaps", lambda masks: always)
+    monkeypatch.setattr(module.Masks, "_overlaps", lambda masks: always)
 
 
 def fresh(patterns):
@@ -277,8 +281,8 @@ def test_the_way_that_holds_up_less_is_taken(before, meanwhile, monkeypatch):
         ways.append("before")
 
     monkeypatch.setattr(_core, "Filling", Slow)
-    monkeypatch.setattr(decoding, "fill_next_token_bitmasks", fill)
-    masks = decoding._Masks(gr.allocate_token_bitmask(1, VOCABULARY.size))
+    monkeypatch.setattr(module, "fill_next_token_bitmasks", fill)
+    masks = module.Masks(gr.allocate_token_bitmask(1, VOCABULARY.size))
     for _ in range(2 * masks.RETRY):
         masks.begin([gr.compile(regex("a*"), VOCABULARY).matcher()], [0])
         assert masks.finish() >= (meanwhile if ways[-1] == "meanwhile" else before)

@@ -49,6 +49,9 @@ class Builder:
     def scope(self, e: int, /) -> int: ...  # where the text seen by look-arounds begins and ends
     def greedy(self, e: int, /) -> int: ...  # maximal munch
     def token(self, symbols: Sequence[str | int], /) -> int: ...  # one special token, by text or id
+    # one token of any kind: of these, or any but these and those that end a text
+    def token_set(self, tokens: Sequence[str | int], /, but: bool = False) -> int: ...
+    def counted(self, e: int, most: int, /) -> int: ...  # e, of which at most so many tokens hold a byte
     def rule(self, name: str, /, holds_items: bool = False) -> int: ...  # a reference to a rule, defined later
     def escaped(self, e: int, /, mode: int = 0) -> int: ...  # inside of a JSON string; 0: canonical, 1: all spellings
     def members(  # what stands between the braces of a JSON object
@@ -88,22 +91,38 @@ class Builder:
     def dump(self, e: int, /) -> str: ...
     def finish(self, root: int, /) -> Program: ...
 
+class TokenSet:
+    """Tokens of any kind: these, or all but these and those that end a text."""
+
+    tokens: list[str | int]
+    but: bool
+
 class Program:
     """A frozen expression with its lazily found derivatives. Thread-safe."""
 
     root: int
     def derivative(self, state: int, data: bytes, /) -> int: ...
-    def derivative_symbol(self, state: int, symbol: str | int, /) -> int: ...
+    def derivative_symbol(self, state: int, symbol: str | int | TokenSet, /) -> int: ...
     def is_nullable(self, state: int, /) -> bool: ...
     def is_live(self, state: int, /) -> bool: ...  # some completion exists
     def first_bytes(self, state: int, /) -> bytes: ...  # exactly the bytes that keep the state alive
-    def first_symbols(self, state: int, /) -> list[str | int]: ...
-    def symbols(self) -> list[str | int]: ...  # the special tokens it names
+    def first_symbols(self, state: int, /) -> list[str | int | TokenSet]: ...
+    def symbols(self) -> list[str | int | TokenSet]: ...  # the tokens it names
     def forced_bytes(self, state: int, limit: int, /) -> bytes: ...
     def shortest(self, state: int, limit: int, /) -> bytes | None: ...  # a shortest completion
     def dump(self, state: int, /) -> str: ...
     def node_count(self) -> int: ...
     def memory_size_bytes(self) -> int: ...
+
+def apply_bitmask(
+    logits: NDArray[Any],  # (columns,) or (rows, columns), numbers of 2, 4 or 8 bytes; changed
+    bitmask: NDArray[np.int32],
+    rows: Sequence[int],
+    limit: int,  # columns from here on are not allowed
+    infinity: int,  # the bits of -inf
+    /,
+    threads: int = 0,  # 0: as many as pay
+) -> None: ...
 
 class Vocabulary:
     """Token bytes as a prefix trie, with the class masks shared by all guides over it. Thread-safe."""
@@ -179,6 +198,7 @@ class Filling:
     ) -> None: ...
     def wait(self) -> None: ...
     def done(self) -> bool: ...
+    def seconds(self) -> list[float]: ...  # that each row took; empty until it is done
 
 def fill_next_token_bitmasks(
     matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int = 0

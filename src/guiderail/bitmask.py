@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from guiderail import _core
 from guiderail.errors import BitmaskError
 
 if TYPE_CHECKING:
@@ -141,13 +142,13 @@ def apply_token_bitmask_inplace(
             ``bitmask-readonly``; the logits are unchanged then.
     """
     if isinstance(logits, np.ndarray):
-        if logits.dtype.name not in _INFINITY:
+        infinity = _INFINITIES.get(logits.dtype)
+        if infinity is None:
             raise BitmaskError(f"logits are float16, float32 or float64, not {logits.dtype}", code="bitmask-dtype")
         if not logits.flags.writeable:
             raise BitmaskError("the logits are read-only; copy them first", code="bitmask-readonly")
-        name = logits.dtype.name
-        rows, columns, limit = _agree(logits, bitmask, indices, vocab_size)
-        _apply_host(logits.view(f"u{logits.itemsize}"), _host(bitmask), name, rows, columns, limit)
+        rows, _, limit = _agree(logits, bitmask, indices, vocab_size)
+        _apply_host(logits, _host(bitmask), infinity, rows, limit)
     elif _is_torch(logits):
         _apply_torch(logits, bitmask, indices, vocab_size)
     else:
@@ -201,52 +202,18 @@ def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = N
 
 
 # -- the host ------------------------------------------------------------------------------------------------
-# The bits of -inf. As an unsigned number every other value is smaller, but for a NaN with its sign bit set.
 _INFINITY = {"float16": 0xFC00, "bfloat16": 0xFF80, "float32": 0xFF800000, "float64": 0xFFF0000000000000}
-
-
-@lru_cache(maxsize=8)
-def _floors(name: str) -> NDArray[Any]:
-    """For each byte of a mask eight unsigned numbers: 0 where the bit is set, the bits of -inf where it is
-    not.
-    """
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    kind = {"float16": np.uint16, "bfloat16": np.uint16, "float32": np.uint32, "float64": np.uint64}[name]
-    floors: NDArray[Any] = np.where(bits == 0, kind(_INFINITY[name]), kind(0))
-    floors.setflags(write=False)
-    return floors
+"""The bits of -inf."""
+_INFINITIES = {np.dtype(name): _INFINITY[name] for name in ("float16", "float32", "float64")}  # native byte order
+_INT32 = np.dtype(np.int32)
 
 
 def _apply_host(
-    logits: NDArray[Any], bitmask: NDArray[np.int32], name: str, rows: Sequence[int], columns: int, limit: int
+    logits: NDArray[Any], bitmask: NDArray[np.int32], infinity: int, rows: Sequence[int], limit: int
 ) -> None:
-    """Masks rows of logits that are seen as unsigned integers.
-
-    max(x, floor) is all there is to it: the floor of a banned token is -inf, which as an unsigned number
-    lies above every float; that of an allowed one is 0. Two passes over the row whatever the mask looks
-    like, four times as fast as a masked store. A NaN with its sign bit set would survive; then a masked
-    store puts things right.
-    """
-    table = _floors(name)
-    infinity = table.dtype.type(_INFINITY[name])
-    logits = logits.reshape(1, -1) if logits.ndim == 1 else logits
-    bitmask = bitmask.reshape(1, -1) if bitmask.ndim == 1 else bitmask
-    covered = min(limit, columns)
-    used = (covered + 31) // 32
-    floors = np.empty((4 * used, 8), table.dtype)  # one for all rows: fresh memory costs as much as the work on it
-    for row in rows:
-        words = bitmask[row, :used]
-        target = logits[row]
-        target[covered:] = infinity
-        target = target[:covered]
-        if np.bitwise_and.reduce(words) == -1:
-            continue  # nothing is banned
-        packed = _as_bytes(words)
-        table.take(packed, axis=0, out=floors, mode="clip")  # no byte is out of range; "raise" would copy
-        np.maximum(target, floors.reshape(-1)[:covered], out=target)
-        if target.size and target.max() > infinity:
-            banned = np.unpackbits(packed, count=covered, bitorder="little") == 0
-            np.copyto(target, infinity, where=banned)
+    """Masks rows of logits, or of integers that have their bits; the core does it without the GIL."""
+    if logits.size and len(rows):
+        _core.apply_bitmask(logits, bitmask, list(rows), limit, infinity)
 
 
 def _as_bytes(words: NDArray[np.int32]) -> NDArray[np.uint8]:
@@ -263,15 +230,8 @@ def _host(bitmask: Any) -> NDArray[np.int32]:
 
 # -- torch ---------------------------------------------------------------------------------------------------
 def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | None, vocab_size: int | None) -> None:
-    import torch
-
-    names = {
-        torch.float16: "float16",
-        torch.bfloat16: "bfloat16",
-        torch.float32: "float32",
-        torch.float64: "float64",
-    }
-    if logits.dtype not in names:
+    kind = _tensor_kinds().get(logits.dtype)
+    if kind is None:
         raise BitmaskError(
             f"logits are float16, bfloat16, float32 or float64, not {logits.dtype}", code="bitmask-dtype"
         )
@@ -283,12 +243,13 @@ def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | No
         )
     data = logits.detach()
     if data.device.type == "cpu":
-        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[data.element_size()]
-        view = data.view(whole).numpy()
-        _apply_host(view.view(f"u{view.itemsize}"), _host(bitmask), names[data.dtype], rows, columns, limit)
+        whole, infinity = kind
+        _apply_host(data.view(whole).numpy(), _host(bitmask), infinity, rows, limit)
         return
     if not rows or not columns:
         return
+    import torch
+
     # Blocking on purpose: a pinned mask may be refilled as soon as this returns.
     words = (bitmask if _is_torch(bitmask) else torch.from_numpy(np.ascontiguousarray(bitmask))).to(data.device)
     data = data.unsqueeze(0) if data.ndim == 1 else data
@@ -299,6 +260,19 @@ def _apply_torch(logits: torch.Tensor, bitmask: Any, indices: Sequence[int] | No
         apply_rows(data, words, None if indices is None else rows, min(limit, columns))
         return
     _apply_generic(data, words, rows, min(limit, columns))
+
+
+@lru_cache(maxsize=1)
+def _tensor_kinds() -> dict[Any, tuple[Any, int]]:
+    """For each type of logits the integers of its size, and the bits of -inf."""
+    import torch
+
+    return {
+        torch.float16: (torch.int16, _INFINITY["float16"]),
+        torch.bfloat16: (torch.int16, _INFINITY["bfloat16"]),
+        torch.float32: (torch.int32, _INFINITY["float32"]),
+        torch.float64: (torch.int64, _INFINITY["float64"]),
+    }
 
 
 def _apply_generic(logits: torch.Tensor, bitmask: torch.Tensor, rows: Sequence[int], covered: int) -> None:
@@ -343,12 +317,16 @@ def _agree(
 
 
 def _check_mask(bitmask: Any) -> None:
-    if not isinstance(bitmask, np.ndarray) and not _is_torch(bitmask):
+    if isinstance(bitmask, np.ndarray):
+        right = bitmask.dtype == _INT32
+    elif _is_torch(bitmask):
+        right = str(bitmask.dtype) == "torch.int32"
+    else:
         raise BitmaskError(
             f"a bitmask is a NumPy array or a torch tensor, not {type(bitmask).__name__}",
             code="bitmask-dtype",
         )
-    if str(bitmask.dtype).removeprefix("torch.") != "int32":
+    if not right:
         raise BitmaskError(f"a bitmask is int32, not {bitmask.dtype}", code="bitmask-dtype")
     if bitmask.ndim not in (1, 2) or bitmask.shape[-1] == 0:
         raise BitmaskError(

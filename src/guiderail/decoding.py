@@ -17,12 +17,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail import _core
 from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.models import Model
+from guiderail.overlap import Masks, may_be_forced
 from guiderail.sampling import Sampler, Sampling
 from guiderail.targets import TEXT, Reading
 from guiderail.vocabulary import Vocabulary
@@ -169,14 +169,6 @@ class _Row:
                 code="budget-too-small",
             )
 
-    def may_be_forced(self) -> bool:
-        """Whether only one token may be allowed next. This must not depend on which masks are known already:
-        a row is to be fed in the same portions whenever it is repeated.
-        """
-        if self.matcher.forced_bytes(1):
-            return True
-        return self.has_symbols and not self.matcher.program.first_bytes(self.matcher.state)
-
     def fits(self, token: int) -> bool:
         """Whether the text can be finished in time after a token that the mask allows."""
         if not self.finishing:
@@ -222,57 +214,6 @@ class _Row:
             self.finish, self.matched = "complete", True
         elif len(self.tokens) >= self.limit:
             self.finish, self.matched = "length", self.matcher.is_accepting()
-
-
-class _Masks:
-    """Fills the masks of a step, before the model computes or meanwhile: whichever has held up the loop less.
-
-    Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler where all cores are
-    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed. Only the time depends on it.
-    """
-
-    RETRY = 64  # steps after which the other way gets a turn
-
-    def __init__(self, bitmask: NDArray[np.int32]) -> None:
-        self.bitmask = bitmask
-        self.steps = 0
-        self.before: float | None = None  # seconds by which a step was held up, of late; None: not tried yet
-        self.meanwhile: float | None = None
-        self.filling: _core.Filling | None = None
-        self.held_up = 0.0
-
-    def begin(self, matchers: list[Matcher], rows: list[int]) -> None:
-        """Fills the rows or begins to; nobody else may touch matchers and rows until ``finish``."""
-        began = time.perf_counter()
-        if self._overlaps():
-            self.filling = _core.Filling(matchers, self.bitmask, rows)
-            self.held_up = time.perf_counter() - began
-            return
-        fill_next_token_bitmasks(matchers, self.bitmask, rows, threads=1)
-        self.held_up = time.perf_counter() - began
-        self.before = _smoothed(self.before, self.held_up)
-
-    def finish(self) -> float:
-        """Waits for the masks; returns the seconds for which they held up the loop. Raises what their making raised."""
-        filling, self.filling = self.filling, None
-        if filling is not None:
-            began = time.perf_counter()
-            filling.wait()
-            self.held_up += time.perf_counter() - began
-            self.meanwhile = _smoothed(self.meanwhile, self.held_up)
-        return self.held_up
-
-    def _overlaps(self) -> bool:
-        self.steps += 1
-        if self.meanwhile is None:
-            return True  # the first pass reads the prompt, and the first masks take longest
-        if self.before is None:
-            return False
-        return (self.meanwhile < self.before) != (self.steps % self.RETRY == 0)
-
-
-def _smoothed(past: float | None, now: float) -> float:
-    return now if past is None else 0.75 * past + 0.25 * now
 
 
 class Batch:
@@ -324,7 +265,7 @@ class Batch:
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
         self.session = model.new_session(len(self.rows), length)
         self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(self.rows), self.vocabulary.size)
-        self.masks = _Masks(self.bitmask)
+        self.masks = Masks(self.bitmask)
         self.seconds = self.constraint_seconds = 0.0
 
     def steps(self) -> Iterator[tuple[int, str]]:
@@ -388,7 +329,7 @@ class Batch:
         while waiting:
             narrow: list[int] = []
             for i in waiting:
-                (narrow if self.rows[i].may_be_forced() else unfilled).append(i)
+                (narrow if may_be_forced(self.rows[i].matcher, self.rows[i].has_symbols) else unfilled).append(i)
             if not narrow:
                 break
             fill_next_token_bitmasks([self.rows[i].matcher for i in narrow], self.bitmask, narrow, threads=1)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.program import Program
 
-__all__ = ["Explanation", "explain", "words_of"]
+__all__ = ["Explanation", "explain", "symbol_words", "words_of"]
 
 _LONGEST_EXAMPLE = 60  # bytes searched for a completion
 _EXAMPLES = 4
@@ -58,6 +59,16 @@ class Explanation:
         return "\n".join(lines)
 
 
+def symbol_words(symbol: str | int | _core.TokenSet) -> str:
+    """A token that is read as a unit, for people."""
+    if not isinstance(symbol, _core.TokenSet):
+        return f"the special token {symbol}"
+    names = ", ".join(map(str, symbol.tokens[:8])) + (", …" if len(symbol.tokens) > 8 else "")
+    if not symbol.but:
+        return f"the token {names}" if len(symbol.tokens) == 1 else f"one of the tokens {names}"
+    return f"any token but {names}" if names else "any token"
+
+
 def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
     """See :meth:`Constraint.explain`."""
     program = Program.of(constraint)
@@ -75,7 +86,7 @@ def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
     first = core.first_bytes(state) if state else b""
     symbols = core.first_symbols(state) if state else []
     accepting = bool(state) and core.is_nullable(state)
-    expected = words_of(first) + tuple(f"the special token {symbol}" for symbol in symbols)
+    expected = words_of(first) + tuple(map(symbol_words, symbols))
     examples: list[str] = []
     if valid:
         for byte in _spread(first, _EXAMPLES):

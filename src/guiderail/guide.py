@@ -64,10 +64,11 @@ class Guide:
         self._limits = (max_nodes, fuel, max_memory)
         with special_tokens_of(vocabulary):  # markers of tags and tool calls may be tokens of it
             program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
-        named = program.symbols()
-        known = {
-            n: vocabulary.special_tokens[n] for n in named if isinstance(n, str) and n in vocabulary.special_tokens
-        }
+        named: set[str | int] = set()
+        for symbol in program.symbols():
+            named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
+        special = vocabulary.special_tokens
+        known = {name: special[name] for name in named if isinstance(name, str) and name in special}
         self.core = _core.Guide(program, vocabulary.core, known, max_memory)
 
     @property

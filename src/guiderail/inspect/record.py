@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError, ModelError, VocabularyError
-from guiderail.explain import words_of
+from guiderail.explain import symbol_words, words_of
 from guiderail.generation import DEFAULT_MAX_TOKENS, OnIncomplete
 from guiderail.guide import Guide, compile
 from guiderail.inspect.sentences import why
@@ -268,7 +268,7 @@ class Recorder:
         allowed = bitmask_to_bool(self._bitmask, size)[0]
         program, state = matcher.program, matcher.state
         expected = words_of(program.first_bytes(state))
-        expected += tuple(f"the special token {symbol}" for symbol in program.first_symbols(state))
+        expected += tuple(map(symbol_words, program.first_symbols(state)))
         text, readable = self._spelled(token)
         is_stop = token in matcher.stop_token_ids()
         facts: dict[str, Any] = {}

@@ -8,8 +8,9 @@ ended.
 
 Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``.
 
-A mask that takes long must not hold up the others: a text whose masks were slow has its masks made by a helper
-thread, and sits out the steps until they are there.
+Masks are filled while the model computes, where that pays (see :mod:`guiderail.overlap`). One that takes long must not
+hold up the others: a text whose masks were slow has its masks made by a helper thread, and sits out the steps until
+they are there.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 
+from guiderail.bitmask import allocate_token_bitmask
 from guiderail.errors import LimitError, ModelError
 from guiderail.models import Model
 from guiderail.models.base import Session
+from guiderail.overlap import Masks
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.rows import Job, Row, prepare
+from guiderail.server.rows import Job, Row, fill_mask, prepare
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
-_SLOW_SECONDS = 0.02  # a mask beyond this is the last that the engine's own thread makes for its text
+_SLOW_SECONDS = 0.02  # a mask beyond this is the last that others wait for
 _log = logging.getLogger("guiderail.server")
 
 
@@ -52,6 +56,9 @@ class _Team:
     def __init__(self, session: Session, length: int, rows: list[Row]) -> None:
         self.session, self.length = session, length
         self.rows: list[Row | None] = list(rows)
+        self.masks = Masks(allocate_token_bitmask(len(rows), rows[0].vocabulary.size))
+        for i, row in enumerate(rows):
+            row.mask = self.masks.bitmask[i : i + 1]
         self.slow: dict[Row, Future[None] | None] = {}
         self.clear_row: Callable[[int], None] | None = getattr(session, "clear_row", None)
 
@@ -216,6 +223,7 @@ class Engine:
                 new = self._queue.popleft()
             clear_row(i)
             team.rows[i] = new
+            new.mask = team.masks.bitmask[i : i + 1]
             self._enter(new)
 
     def _next_rows(self) -> list[Row]:
@@ -268,15 +276,23 @@ class Engine:
         feed, wanted = self._portions(team)
         if not any(feed):
             return any(row.done for _, row in team.running())
+        unfilled = [(i, row) for i, row in team.running() if feed[i] and not row.filled]
+        failed: Exception | None = None
+        self._begin_masks(team, unfilled)
         started = time.perf_counter()
         try:
             logits = team.session.feed(feed)
         except Exception as error:
-            self._disband(team, error)
-            return True
+            failed = error
         self.metrics.model_seconds.inc(time.perf_counter() - started)
+        self._finish_masks(team, unfilled)
+        if failed is not None:
+            self._disband(team, failed)
+            return True
         self.metrics.steps.inc()
         for i, row in wanted:
+            if row.done:
+                continue  # it has no mask
             spent = row.mask_seconds
             try:
                 token, info = row.sample(logits[i])
@@ -286,26 +302,59 @@ class Engine:
             self.metrics.mask_seconds.inc(row.mask_seconds - spent)
         return True
 
+    def _begin_masks(self, team: _Team, unfilled: list[tuple[int, Row]]) -> None:
+        """Fills masks, or begins to."""
+
+        def now() -> None:
+            for _, row in unfilled:
+                self._timed(team, row, fill_mask)
+
+        if unfilled:
+            team.masks.begin([row.matcher for _, row in unfilled], [i for i, _ in unfilled], now)
+
+    def _finish_masks(self, team: _Team, unfilled: list[tuple[int, Row]]) -> None:
+        """Waits for masks; a text whose mask cannot be made fails by itself."""
+        if not unfilled:
+            return
+        try:
+            team.masks.finish()
+        except Exception:  # of one of them: which, each tells by itself
+            for _, row in unfilled:
+                self._timed(team, row, fill_mask)
+            return
+        for (_, row), spent in zip(unfilled, team.masks.seconds, strict=False):  # none were filled before
+            row.filled = True
+            row.mask_seconds += spent
+            self.metrics.mask_seconds.inc(spent)
+            self._note(team, row, spent)
+
+    @staticmethod
+    def _note(team: _Team, row: Row, seconds: float) -> None:
+        if seconds > _SLOW_SECONDS:
+            team.slow.setdefault(row, None)
+
     def _ready(self, team: _Team, row: Row) -> None:
-        """Sees to the mask of a text: here, or by a helper if its masks have been slow."""
+        """Writes what must come next of a text. If its masks have been slow, its mask is made, too, by a helper."""
         if row.ready or row.done:
             return
         if row in team.slow:
             work = team.slow[row]
             if work is None:
-                team.slow[row] = self._helpers.submit(self._prepare, row)
+                team.slow[row] = self._helpers.submit(self._see_to, row, prepare)
             elif work.done():
                 team.slow[row] = None
             return
-        started = time.perf_counter()
-        self._prepare(row)
-        if time.perf_counter() - started > _SLOW_SECONDS:
-            team.slow[row] = None
+        self._timed(team, row, partial(prepare, fill=False))
 
-    def _prepare(self, row: Row) -> None:
+    def _timed(self, team: _Team, row: Row, make: Callable[[Row], None]) -> None:
+        started = time.perf_counter()
+        self._see_to(row, make)
+        self._note(team, row, time.perf_counter() - started)
+
+    def _see_to(self, row: Row, make: Callable[[Row], None]) -> None:
         spent = row.mask_seconds
         try:
-            prepare(row)
+            make(row)
         except Exception as error:
             row.fail(error)
         self.metrics.mask_seconds.inc(row.mask_seconds - spent)

@@ -16,6 +16,7 @@ from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplac
 from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.overlap import may_be_forced
 from guiderail.sampling import Sampler, Sampling
 from guiderail.vocabulary import Vocabulary
 
@@ -32,6 +33,7 @@ __all__ = [
     "Row",
     "StopText",
     "TokenInfo",
+    "fill_mask",
     "least_tokens",
     "prepare",
     "token_text",
@@ -40,6 +42,8 @@ __all__ = [
 
 Finish = Literal["stop", "length"]
 OnIncomplete = Literal["finish", "return"]
+
+_NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # of a text that waits in the queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +184,10 @@ class Row:
         self.matched = False
         self.finishing = False  # only what leaves enough tokens to finish may be written
         self.steered = False  # a token was refused in the middle of something, so that it is finished in time
-        self.ready = False  # its mask is that of its state
-        self.mask: NDArray[np.int32] = allocate_token_bitmask(1, self.vocabulary.size)
+        self.has_symbols = bool(self.matcher.program.symbols())  # the constraint names tokens
+        self.ready = False  # what must come next is written
+        self.filled = False  # its mask is that of its state
+        self.mask: NDArray[np.int32] = _NO_MASK  # shape (1, words)
         self.mask_seconds = 0.0
         self.mask_since: float | None = None  # of time.perf_counter, while masks are being made
         self._counts: dict[int, int] = {}
@@ -254,7 +260,7 @@ class Row:
         """Appends a token that the mask allows, and tells what text it completes."""
         if not self.matcher.accept_token(token):
             raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
-        self.ready = False
+        self.ready = self.filled = False
         self.tokens.append(token)
         self.forced += forced
         if forced and self._watch is not None:
@@ -339,12 +345,17 @@ class _Thought:
         return TokenInfo(token, float(self._logprobs[token]), top)
 
 
-def prepare(row: Row) -> None:
+def prepare(row: Row, *, fill: bool = True) -> None:
     """Writes what must come next, and leaves in ``row.mask`` what may where there is a choice.
 
     The number of tokens that are left does not narrow that mask yet: :meth:`Row.sample` sees to it where it matters,
     which is seldom.
+
+    Args:
+        fill: otherwise the mask is left to :func:`fill_mask` or to who fills several, where no token must come next.
     """
+    if row.mask is _NO_MASK:
+        row.mask = allocate_token_bitmask(1, row.vocabulary.size)
     row.mask_since = started = time.perf_counter()
     asked = row.job.logprobs is not None  # each token's probability is wanted, so each is asked for
     if not asked:
@@ -355,12 +366,24 @@ def prepare(row: Row) -> None:
             if row.done:
                 break
     while not row.done:
+        if not fill and (asked or not may_be_forced(row.matcher, row.has_symbols)):
+            row.ready = True
+            break
         fill_next_token_bitmasks([row.matcher], row.mask, [0], threads=1)
         token = -1 if asked else _only(row.mask[0])
         if token < 0:
-            row.ready = True
+            row.ready = row.filled = True
             break
         row.take(token, forced=True)
+    row.mask_since = None
+    row.mask_seconds += time.perf_counter() - started
+
+
+def fill_mask(row: Row) -> None:
+    """Fills the mask of a text that waits for the model."""
+    row.mask_since = started = time.perf_counter()
+    fill_next_token_bitmasks([row.matcher], row.mask, [0], threads=1)
+    row.filled = True
     row.mask_since = None
     row.mask_seconds += time.perf_counter() - started
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 from guiderail import _core
+from guiderail.constraint import AnyText
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.strings import Strings
 
-__all__ = ["Frame", "JsonNotation", "Notation"]
+__all__ = ["Frame", "JsonNotation", "Notation", "excluding", "holds"]
 
 
 class Frame:
@@ -66,6 +70,18 @@ class Notation:
         raise NotImplementedError
 
 
+def holds(text: str, excludes: Sequence[str]) -> bool:
+    """Whether one of these occurs in a text as it is written in JSON."""
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    return any(one in written for one in excludes)
+
+
+def excluding(b: _core.Builder, texts: Sequence[str]) -> int:
+    """Any text in which none of these occurs."""
+    every = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0)
+    return b.complement(b.concat([every, b.choice([text.encode() for text in texts]), every]))
+
+
 class JsonNotation(Notation):
     """RFC 8259, in one of the layouts."""
 
@@ -86,6 +102,7 @@ class JsonNotation(Notation):
                 options.max_integer_digits,
                 options.max_fraction_digits,
             )
+        self._excludes = options.excludes
         self._quote = builder.literal(b'"')
         self._frames: dict[tuple[bytes, int], Frame] = {}
         if not self.leveled:
@@ -103,8 +120,21 @@ class JsonNotation(Notation):
 
     def string(self, strings: Strings) -> int:
         b = self.builder
-        inside = b.escaped(strings.lower(b, self.texts), self._mode)
+        if self._excludes and not strings.has_pattern():
+            inside = self._kept(strings)
+        else:
+            inside = b.escaped(strings.lower(b, self.texts), self._mode)
         return b.EMPTY if inside == b.EMPTY else b.concat([self._quote, inside, self._quote])
+
+    def _kept(self, strings: Strings) -> int:
+        """The spellings in which nothing occurs that is excluded; single texts are spelled in one way."""
+        b = self.builder
+        texts = strings.finite_texts()
+        if texts is None:
+            inside = b.escaped(strings.lower(b, self.texts), self._mode)
+            return b.intersection([inside, excluding(b, self._excludes)])
+        kept = [text for text in sorted(texts) if not holds(text, self._excludes)]
+        return b.escaped(b.choice([text.encode() for text in kept]), 0) if kept else b.EMPTY
 
     def array(self, level: int) -> Frame:
         return self._frame(b"[", b"]", level) if self.leveled else self._array

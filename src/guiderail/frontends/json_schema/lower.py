@@ -13,7 +13,7 @@ from guiderail import _core
 from guiderail.frontends.json_schema.abundance import Abundance, is_dense
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
 from guiderail.frontends.json_schema.items import lower_items
-from guiderail.frontends.json_schema.layout import Notation
+from guiderail.frontends.json_schema.layout import Notation, excluding, holds
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import (
@@ -30,6 +30,7 @@ from guiderail.frontends.json_schema.strings import Strings
 __all__ = ["Lowering"]
 
 _MOST_OBLIGATIONS = 10  # as many as the core keeps
+_PLAIN = _core.CharSet([(0x20, 0x21), (0x23, 0x5B), (0x5D, 0x10FFFF)])  # characters that need no escape
 _MOST_CHOICES = 8  # obligations that depend on the value: a member may meet any subset of them
 
 
@@ -55,7 +56,8 @@ class Lowering:
         self.max_items = options.max_items
         self.max_string = None if options.max_string_length is None else Strings.length(0, options.max_string_length)
         self.ordered = options.property_order == "declared"
-        self.escapes = 1 if options.escapes == "all" else 0
+        self.excludes = options.excludes
+        self.escapes = 1 if options.escapes == "all" and not self.excludes else 0  # of names
         self._done: dict[object, int] = {}
         self._open: set[object] = set()
         self._rules: dict[object, int] = {}
@@ -179,7 +181,7 @@ class Lowering:
             raise self._too_many(_MOST_OBLIGATIONS)
         inner = level + 1
         for name, term in cell.named.items():
-            value = self.term(term, inner)
+            value = empty if self.excludes and holds(name, self.excludes) else self.term(term, inner)
             must = name in needed
             if must and value == empty:
                 return empty
@@ -243,7 +245,7 @@ class Lowering:
         self, regions: list[tuple[Strings, Term]], cell: ObjectCell, level: int
     ) -> Iterator[tuple[int, int, bool, int]]:
         """The ways to write members that are not named, each with the obligations that it meets."""
-        b, texts = self.builder, self.notation.texts
+        b = self.builder
         by_key = [(1 << i, keys) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is TRUE]
         choices = [
             (1 << i, keys, term) for i, o in enumerate(cell.obligations) for keys, term in o.ways if term is not TRUE
@@ -263,7 +265,7 @@ class Lowering:
                     split += [(keys & ~wanted, mask) for keys, mask in parts]
                     parts = [(keys, mask) for keys, mask in split if not keys.is_empty()]
             for keys, met in parts:
-                yield keys.lower(b, texts), value, is_dense(keys), met
+                yield *self._keys(keys, value), met
                 able = [
                     (bit, wanted, t)
                     for bit, wanted, t in choices
@@ -272,7 +274,17 @@ class Lowering:
                 for mask, some, chosen in self._subsets(able, keys):
                     handle = self.term(self.algebra.and_terms([term, *chosen]), level)
                     if handle != b.EMPTY:
-                        yield some.lower(b, texts), handle, is_dense(some), met | mask
+                        yield *self._keys(some, handle), met | mask
+
+    def _keys(self, keys: Strings, value: int) -> tuple[int, int, bool]:
+        """Names that the schema does not know, and their value; whether they are dense."""
+        b = self.builder
+        handle = keys.lower(b, self.notation.texts)
+        if not self.excludes:
+            return handle, value, is_dense(keys)
+        plain = b.repeat(b.char_class(_PLAIN), 0)
+        handle = b.intersection([handle, plain, excluding(b, self.excludes)])
+        return handle, value, is_dense(keys) and not keys.has_pattern()
 
     def _subsets(
         self, choices: list[tuple[int, Strings, Term]], keys: Strings

@@ -67,6 +67,9 @@ class SchemaOptions:
         max_branches: alternatives (cells of the normal form) that one schema may have before a LimitError is raised.
         notation: how values are written: ``"json"``, ``"yaml"`` or ``"python"``.
         block_depth: levels of arrays and objects that YAML writes in block style; flow style below them.
+        excludes: texts that no string and no name holds as it is written, between its quotes; strings with a pattern or
+            a format are left alone. Names are spelled in one way then, those that the schema does not know without
+            escapes. In JSON only.
     """
 
     dialect: str | None = None
@@ -89,6 +92,7 @@ class SchemaOptions:
     max_branches: int = 4096
     notation: str = "json"
     block_depth: int = 8
+    excludes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
@@ -112,6 +116,14 @@ class SchemaOptions:
                 f"not {self.separators!r}",
                 code="bad-schema-option",
             )
+        if isinstance(self.excludes, list):
+            object.__setattr__(self, "excludes", tuple(self.excludes))
+        if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):
+            raise CompileError(
+                f"excludes are texts of one character or more, not {self.excludes!r}", code="bad-schema-option"
+            )
+        if self.excludes and self.notation != "json":
+            raise CompileError("excludes are for JSON; leave them out", code="bad-schema-option")
         if not isinstance(self.base_uri, str):
             raise CompileError(f"base_uri is a string, not {self.base_uri!r}", code="bad-schema-option")
 
@@ -128,6 +140,10 @@ class SchemaOptions:
                     code="bad-schema-option",
                 )
         return cls(**options)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != "" and not any(0xD800 <= ord(c) < 0xE000 for c in value)
 
 
 def _are_separators(value: object) -> bool:

@@ -151,6 +151,12 @@ class Strings:
             return False
         return _is_empty(self)
 
+    def has_pattern(self) -> bool:
+        """Whether a pattern or a format has a part in it."""
+        if self._kind in ("and", "or"):
+            return any(part.has_pattern() for part in self._parts)
+        return self._kind == "atom"
+
     def is_exact(self) -> bool:
         """Whether no format stands in it whose automaton is only narrower than the format."""
         if self._kind == "atom":

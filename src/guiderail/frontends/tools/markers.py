@@ -106,17 +106,22 @@ def without(b: _core.Builder, forbidden: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FreeText(Constraint):
-    """Any text in which none of ``forbidden`` occurs, of at most ``max_characters``."""
+    """Any text in which none of ``forbidden`` occurs, of at most ``max_characters``, in at most ``max_tokens``.
+
+    A token counts if any of its bytes is of this text, wherever it begins and ends. A character that is begun is
+    finished, even if that takes tokens beyond the last.
+    """
 
     forbidden: tuple[str, ...] = ()
     max_characters: int | None = None
+    max_tokens: int | None = None
 
     def _lower(self, b: _core.Builder) -> int:
         free = without(b, self.forbidden)
-        if self.max_characters is None:
-            return free
-        short = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0, self.max_characters)
-        return short if not self.forbidden else b.intersection([short, free])
+        if self.max_characters is not None:
+            short = b.repeat(b.char_class(_core.CharSet(AnyText.ALL)), 0, self.max_characters)
+            free = short if not self.forbidden else b.intersection([short, free])
+        return free if self.max_tokens is None else b.counted(free, self.max_tokens)
 
     def __repr__(self) -> str:
         return f"free_text(without={self.forbidden!r})"

@@ -51,6 +51,9 @@ class ParameterStyle:
         space: whether white space may stand around the arguments and around values that are not strings.
         kinds: JSON type → what ``${kind}`` is for it; ``*`` stands for all others.
         item: the opening tag of an item, where arrays and objects are written with tags again; else they are JSON.
+        item_close: the closing tag of an item, where it is not ``close``.
+        reserved: what strings must not hold, where it is not ``close``.
+        padded: whether white space may stand around values that are not strings, and where nothing is written, too.
     """
 
     open: str
@@ -59,11 +62,19 @@ class ParameterStyle:
     space: bool = False
     kinds: tuple[tuple[str, str], ...] = ()
     item: str = ""
+    item_close: str = ""
+    reserved: str = ""
+    padded: bool = True
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], where: str) -> ParameterStyle:
-        """A style out of a file."""
-        unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds", "item"})
+    def of(cls, said: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
+        """A style out of a file.
+
+        Args:
+            builtin: one of those that are written only, for which there are settings that no reader knows.
+        """
+        more = {"item_close", "reserved", "padded"} if builtin else set()
+        unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds", "item"} - more)
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
         kinds = said.get("kinds", {})
@@ -84,6 +95,9 @@ class ParameterStyle:
             bool(said.get("space")),
             tuple(sorted(kinds.items())),
             said.get("item", ""),
+            said.get("item_close", ""),
+            said.get("reserved", ""),
+            bool(said.get("padded", True)),
         )
 
     def kind(self, name: str) -> str | None:
@@ -107,6 +121,16 @@ class ParameterStyle:
                 parts.append(b.literal(((key if part == "key" else kind) or "").encode()))
         return b.concat(parts)
 
+    def closing(self, key: str | None) -> Marker:
+        if key is None:
+            return Marker(self.item_close or self.close)
+        return Marker(self.close.replace("${key}", key) if self.names_twice else self.close)
+
+    @property
+    def names_twice(self) -> bool:
+        """Whether the closing tag has the name, too."""
+        return bool(self.reserved) and "${key}" in self.close
+
     def pattern(self) -> re.Pattern[str]:
         """What finds an opening tag again: groups ``key`` and ``kind``."""
         found = {"key": "(?P<key>.+?)", "kind": '(?P<kind>[^"<>]*)', "space": "[ \\n\\r\\t]*"}
@@ -118,7 +142,9 @@ class ParameterStyle:
 def builtin_styles() -> dict[str, ParameterStyle]:
     """The styles that structural tags name."""
     text = (Path(__file__).parent / "styles.json").read_text(encoding="utf-8")
-    return {name: ParameterStyle.of(said, f"styles.json#/{name}") for name, said in json.loads(text).items()}
+    return {
+        name: ParameterStyle.of(said, f"styles.json#/{name}", builtin=True) for name, said in json.loads(text).items()
+    }
 
 
 _reading = threading.Lock()
@@ -220,8 +246,11 @@ class _Writer:
         self.any_order = what.any_order
         self.json: Lowering = schema.lowering(b, document)
         self.space = b.repeat(b.byte_class(_SPACE), 0, schema.options.max_whitespace) if what.style.space else b.EPSILON
-        self.close = Marker(what.style.close)._lower(b)
-        self.raw = without(b, [what.style.close])
+        # around what is written, whatever it is; and around that which is there
+        self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
+        self.excludes = schema.options.excludes
+        self.free = without(b, [what.style.reserved or what.style.close])
+        self.raw = without(b, [what.style.reserved or what.style.close, *self.excludes])
         self.inside: list[Term] = []
         self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
 
@@ -243,7 +272,7 @@ class _Writer:
         written = [(e, must) for e, must in written if e != b.EMPTY]
         others = b.EMPTY
         if cell.rest is not FALSE and not cell.rules and not cell.min and cell.max is None:
-            others = self.others(cell)
+            others = b.EMPTY if self.style.names_twice else self.others(cell)
         if self.any_order:
             return self.unordered(written, others, cell)
         # from the last argument to the first; by whether one was written before, and how many where that is counted
@@ -254,7 +283,7 @@ class _Writer:
             if counted and not least <= count <= most:
                 return b.EMPTY
             if others == b.EMPTY:
-                return b.EPSILON
+                return self.gap if count else b.EPSILON
             more = b.repeat(b.concat([self.between, others]), 0, -1)
             return more if count else b.union([b.EPSILON, b.concat([others, more])])
 
@@ -268,12 +297,12 @@ class _Writer:
                 if count < len(tops) - 1 or not counted:
                     after = rest[min(count + 1, len(tops) - 1)]
                     if after != b.EMPTY:
-                        ways.append(b.concat([self.between, argument, after] if count else [argument, after]))
+                        ways.append(b.concat([self.between if count else self.gap, argument, after]))
                 if not must and rest[count] != b.EMPTY:
                     ways.append(rest[count])
                 step.append(b.union(ways) if ways else b.EMPTY)
             rest = step
-        return b.EMPTY if rest[0] == b.EMPTY else b.concat([self.space, rest[0], self.space])
+        return b.EMPTY if rest[0] == b.EMPTY else b.concat([self.pad, rest[0], self.pad])
 
     def unordered(self, written: list[tuple[int, bool]], others: int, cell: ObjectCell) -> int:
         b = self.b
@@ -293,21 +322,23 @@ class _Writer:
                 for i in some:
                     parts += [self.between, written[i][0], more] if parts else [written[i][0], more]
                 if parts:
-                    ways.append(b.concat(parts))
+                    ways.append(b.concat([self.gap, *parts, self.gap]))
                 else:
                     ways.append(b.EPSILON if others == b.EMPTY else b.union([b.EPSILON, b.concat([others, more])]))
-        return b.concat([self.space, b.union(ways), self.space]) if ways else b.EMPTY
+        return b.concat([self.pad, b.union(ways), self.pad]) if ways else b.EMPTY
 
     def others(self, cell: ObjectCell) -> int:
         """An argument that the schema does not name. That names differ from each other is up to the model."""
         b = self.b
         keys = b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
+        if self.excludes:
+            keys = b.intersection([keys, without(b, self.excludes)])
         if cell.named:
             keys = b.intersection([keys, b.complement(b.choice([name.encode() for name in cell.named]))])
         return self.tagged(keys, cell.rest)
 
     def member(self, key: str, term: Term) -> int:
-        return self.tagged(key, term)
+        return self.b.EMPTY if any(text in key for text in self.excludes) else self.tagged(key, term)
 
     def tagged(self, key: str | int | None, term: Term) -> int:
         """An argument, or an item: for each ``${kind}`` its tag, with the values that are written in it."""
@@ -333,7 +364,8 @@ class _Writer:
                 head, _, tail = self.style.open.partition("${key}")
                 after = ParameterStyle("${key}" + tail, self.style.close)
                 begin = b.concat([Marker(head)._lower(b), key, after.opening("", kind, b, self.space)])
-            found.append(b.concat([begin, b.union(handles), self.close]))
+            close = self.style.closing("" if isinstance(key, int) else key)
+            found.append(b.concat([begin, b.union(handles), close._lower(b)]))
         return b.union(found) if found else b.EMPTY
 
     def items(self, cell: ArrayCell) -> int:
@@ -345,14 +377,17 @@ class _Writer:
         first = len(cell.prefix)
         least, left = max(cell.min - first, 0), None if most is None else max(most - first, 0)
         rest = b.EMPTY if cell.rest is FALSE else self.tagged(None, cell.rest)
-        after = b.EPSILON if least == 0 else b.EMPTY
+        prefix = first if most is None else min(first, most)
+        after = (self.gap if prefix else b.EPSILON) if least == 0 else b.EMPTY
         if rest != b.EMPTY and (left is None or left >= max(least, 1)):
-            after = b.repeat(rest, least, -1 if left is None else left)
-        for i in range(min(first, first if most is None else most) - 1, -1, -1):
+            one = b.concat([self.gap, rest])
+            more = b.repeat(one, max(least - 1, 0), -1 if left is None else left - 1)
+            after = b.union([after, b.concat([one, more, self.gap])])
+        for i in range(prefix - 1, -1, -1):
             one = self.tagged(None, cell.prefix[i])
-            more = b.EMPTY if b.EMPTY in (one, after) else b.concat([one, after])
-            after = more if i < cell.min else b.union([b.EPSILON, *([more] if more != b.EMPTY else [])])
-        return b.EMPTY if after == b.EMPTY else b.concat([self.space, after, self.space])
+            more = b.EMPTY if b.EMPTY in (one, after) else b.concat([self.gap, one, after])
+            after = more if i < cell.min else b.union([self.gap if i else b.EPSILON, more])
+        return b.EMPTY if after == b.EMPTY else b.concat([self.pad, after, self.pad])
 
     def values(self, shape: Shape) -> list[tuple[str, int]]:
         """The values of each JSON type, where there are any."""
@@ -372,11 +407,12 @@ class _Writer:
         for name, part in apart.items():
             handle = self.json.shape(part, 0)
             if handle != b.EMPTY:
-                found.append((name, b.concat([self.space, handle, self.space])))
+                found.append((name, b.concat([self.pad, handle, self.pad])))
         strings = shape.strings if self.json.max_string is None else shape.strings & self.json.max_string
         if strings is not Strings.NONE and not strings.is_empty():
             text = strings.lower(b, self.json.notation.texts)
-            raw = self.raw if strings is Strings.ALL else b.intersection([text, self.raw])
+            free = self.free if strings.has_pattern() else self.raw
+            raw = free if strings is Strings.ALL else b.intersection([text, free])
             if not b.is_empty(raw):
                 found.append(("string", raw))
         return found

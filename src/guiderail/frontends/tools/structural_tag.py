@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
-from guiderail.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, SpecialToken, sequence
+from guiderail.constraint import AnyOf, Constraint, Repetition, SeparatedBy, SpecialToken, sequence
 from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolError, placed, step
 from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
@@ -57,7 +57,7 @@ def structural_tag(
             …}``, the older form with ``structures`` and ``triggers``, or a format alone.
         vocabulary: of the model that is to write the text. A text that is a special token there may be written as
             that token wherever a string of the tag contains it; by default these are those of the vocabulary that the
-            constraint is compiled for. Token forms are resolved by it, and those that speak of *any* token need it.
+            constraint is compiled for. Tokens that it lacks are refused at once, with their place.
         **options: of :func:`json_schema`, for the JSON in it. The defaults are here ``layout="free"`` and
             ``escapes="all"``, as in XGrammar.
 
@@ -243,12 +243,15 @@ class _Reader:
         spaces = item.count("max_whitespace_cnt", None)
         if spaces is not None:
             said["max_whitespace"] = spaces
-        if item.texts("excludes", []):
-            raise item.fail(
-                "texts that strings must not hold are said by the schema: give the string a pattern",
-                "structural-tag-unsupported",
-                "excludes",
-            )
+        excludes = item.texts("excludes", [])
+        if excludes:
+            if style in ("cohere_xml", "minimax_m3_xml") or (style != "json" and any(t != t.strip() for t in excludes)):
+                raise item.fail(
+                    f"{style} cannot keep to them: nested tags take none, other XML none with white space at its ends",
+                    "structural-tag-unsupported",
+                    "excludes",
+                )
+            said["excludes"] = excludes
         return self.schema(schema, style, said, step(item.pointer, "json_schema"))
 
     def qwen_xml_parameter(self, item: _Object, ends: _Ends) -> Constraint:
@@ -289,19 +292,7 @@ class _Reader:
 
     def any_text(self, item: _Object, ends: _Ends) -> Constraint:
         excludes = item.texts("excludes", [])
-        most = item.count("max_chars", None)
-        self.no_token_budget(item)
-        return FreeText((*excludes, *ends.texts), most)
-
-    def no_token_budget(self, item: _Object) -> None:
-        budget = item.count("max_tokens", None)
-        if budget is not None:
-            raise item.fail(
-                "tokens of one part of a text are not counted; bound characters with max_chars, or the whole text "
-                "when it is generated",
-                "structural-tag-unsupported",
-                "max_tokens",
-            )
+        return FreeText((*excludes, *ends.texts), item.count("max_chars", None), item.count("max_tokens", None))
 
     # -- composition ---------------------------------------------------------------------------------------------
     def elements(self, item: _Object, ends: _Ends) -> list[Constraint]:
@@ -474,11 +465,8 @@ class _Reader:
 
     def any_tokens(self, item: _Object, ends: _Ends) -> Constraint:
         excluded = self.token_list(item, "exclude_tokens", [])
-        if item.values.get("max_tokens") == 0:
-            item.values.pop("max_tokens")
-            return Literal("")
-        self.no_token_budget(item)
-        return self.tokens.free((*excluded, *ends.tokens), item.pointer)
+        one = self.tokens.any_but((*excluded, *ends.tokens), item.pointer)
+        return Repetition(one, 0, item.count("max_tokens", None))
 
     def token_triggered_tags(self, item: _Object, ends: _Ends) -> Constraint:
         triggers = self.token_list(item, "trigger_tokens")
@@ -493,7 +481,7 @@ class _Reader:
             rules.append((begin, rest))
         excluded = (*self.token_list(item, "exclude_tokens", []), *ends.tokens, *triggers)
         required, once = item.flag("at_least_one"), item.flag("stop_after_first")
-        return TokenDispatch(tuple(rules), self.tokens.free(excluded, item.pointer), not once, required)
+        return TokenDispatch(tuple(rules), self.tokens.any_but(excluded, item.pointer), not once, required)
 
     def token_dispatch(self, item: _Object, ends: _Ends) -> Constraint:
         rules = []
@@ -505,7 +493,7 @@ class _Reader:
             rules.append((self.tokens.one(name, item.pointer), content))
         loop = item.flag("loop", True)
         excluded = (*self.token_list(item, "exclude_tokens", []), *ends.tokens, *names)
-        return TokenDispatch(tuple(rules), self.tokens.free(excluded, item.pointer), loop)
+        return TokenDispatch(tuple(rules), self.tokens.any_but(excluded, item.pointer), loop)
 
 
 _FORMATS: dict[str, Callable[[_Reader, _Object, _Ends], Constraint]] = {
