@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar.syntax import Indentation
@@ -23,8 +22,7 @@ _XML_NAME = re.compile(r"(?!xml)[a-z_][\w.-]*(?::[a-z_][\w.-]*)?", re.ASCII | re
 _XML_OWN_ATTRIBUTE = re.compile(r"xmlns(?::(?!xml)[A-Za-z_][\w.-]*)?|xml:(?:lang|space|base|id)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyGrammar:
+class ReadyGrammar(NamedTuple):
     """One of the grammars.
 
     Attributes:
