@@ -71,15 +71,15 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     """
     name, pattern = definition.name, definition.pattern
     shown = definition.user_repr()
-    rank = (-definition.priority, -pattern.max_width, -len(pattern.value), name)
     if pattern.type == "str" and not pattern.flags:
-        return Lexeme(name, Literal(pattern.value), False, rank, pattern, definition.priority)
+        return Lexeme(name, Literal(pattern.value), False, _rank(definition), pattern, definition.priority)
     text = pattern.to_regexp()
     try:
         constraint = regex(text)
     except GuiderailError as error:
         kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
         raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
+    rank = _rank(definition)
     if pattern.type == "str" and pattern.min_width:  # in any case: each character has its place
         return Lexeme(name, constraint, False, rank, pattern, definition.priority)
     if pattern.min_width == 0 and not foreign:
@@ -108,6 +108,11 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     if pattern.min_width == 0:
         _drop_empty(lexeme)
     return lexeme
+
+
+def _rank(definition: Any) -> tuple[int, int, int, str]:
+    pattern = definition.pattern
+    return -definition.priority, -pattern.max_width, -len(pattern.value), definition.name
 
 
 @lru_cache(maxsize=512)

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import ClassVar
 
+from guiderail.errors import CompileError
+
 __all__ = ["AnonymousNames", "Definition", "Pattern", "RegexPattern", "TextPattern", "joined", "unescaped"]
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
@@ -110,7 +112,13 @@ def _widths(text: str) -> tuple[int, int]:
             return int(least), int(most)
         except re.error:
             pass  # not for `re`: Lark asks the `regex` package
-    least, most = import_module("lark.utils").get_regexp_width(text)
+    try:
+        utils = import_module("lark.utils")
+    except ImportError:
+        raise CompileError(
+            f"how long texts of /{text}/ are is found out by Lark: pip install lark", code="missing-library"
+        ) from None
+    least, most = utils.get_regexp_width(text)
     return least, most
 
 

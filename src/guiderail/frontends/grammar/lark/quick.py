@@ -35,7 +35,7 @@ _TOKEN = re.compile(
     r"""((?:[ \t]+|//[^\n]*|\#[^\n]*|\\[ ]*\n)*)
     ( \n(?:[ \t\n]+|//[^\n]*|\#[^\n]*|\\[ ]*\n)*
     | [_A-Za-z][_A-Za-z0-9]*
-    | "(?:\\.|[^"\\\n])*"i?
+    | "(?:\\[^\n]|[^"\\\n])*"i?
     | /(?![/*])(?:\\.|[^/\\])*/[imslux]*
     | [+-]?[0-9]+
     | %[a-z]+ | -> | \.\. | .
@@ -249,7 +249,7 @@ class _Reader:
         if first[-1] != '"' or last[-1] != '"' or last[0] != '"':
             raise _Unusual
         low, high = first[1:-1], last[1:-1]
-        if not len(unescaped(low)) == len(unescaped(high)) == 1:
+        if not len(unescaped(low)) == len(unescaped(high)) == 1 or unescaped(low) > unescaped(high):
             raise _Unusual
         return RegexPattern(f"[{low}-{high}]")
 
@@ -468,8 +468,8 @@ class _Body:
                 item = Repetition(item, 0, 1)
                 i += 1
             elif token == "->":
-                if i + 1 >= end or not _RULE.fullmatch(tokens[i + 1]):
-                    raise _Unusual
+                if depth or i + 1 >= end or not _RULE.fullmatch(tokens[i + 1]):
+                    raise _Unusual  # within brackets Lark takes it for a rule's name
                 self.deeper(marks)
                 i += 2
                 if i < end and tokens[i] not in ("|", ")", "]") and tokens[i][0] != "\n":
