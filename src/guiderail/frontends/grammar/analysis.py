@@ -47,6 +47,7 @@ __all__ = [
     "components",
     "left_names",
     "nullable_by",
+    "nullable_leaf",
     "nullable_rules",
     "productive_rules",
     "pruned",
@@ -234,18 +235,26 @@ def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts) -> s
 def nullable_by(found: set[str], facts: ConstraintFacts) -> Decision:
     """Whether an expression has the empty text, where ``found`` are the rules that have it."""
 
-    def leaf(e: Expression) -> bool:
-        if isinstance(e, Text):
-            return not e.text
-        return isinstance(e, Embedded) and facts.nullable(e.constraint)
+    return Decision(found.__contains__, lambda e: nullable_leaf(e, facts))
 
-    return Decision(found.__contains__, leaf)
+
+def nullable_leaf(e: Expression, facts: ConstraintFacts) -> bool:
+    """Whether what has no parts and is no name has the empty text."""
+    if isinstance(e, Text):
+        return not e.text
+    return isinstance(e, Embedded) and facts.nullable(e.constraint)
 
 
 def productive_rules(rules: Mapping[str, Expression], facts: ConstraintFacts) -> set[str]:
     """The rules that have some text. Names without a rule (terminals) always have."""
 
-    return _least(rules, lambda body, found: _productive_by(rules, found, facts)(body))
+    def holds(body: Expression, found: set[str]) -> bool:
+        used, plain = leaves(body)
+        if plain and all([name in found or name not in rules for name in used]):
+            return True
+        return _productive_by(rules, found, facts)(body)
+
+    return _least(rules, holds)
 
 
 def _productive_by(rules: Mapping[str, Expression], found: set[str], facts: ConstraintFacts) -> Decision:

@@ -36,7 +36,7 @@ from guiderail.frontends.grammar.analysis import (
     nullable_rules,
 )
 from guiderail.frontends.grammar.build import EMPTY, NEVER, Fold, choice, leaves, repetition, sequence
-from guiderail.frontends.grammar.linear import System
+from guiderail.frontends.grammar.linear import Sizes, System
 from guiderail.frontends.grammar.syntax import Choice, Embedded, Expression, Name, Repetition, Sequence
 
 __all__ = ["Recursion", "without_left_recursion"]
@@ -71,6 +71,7 @@ class _Component:
         self.begins: dict[str, list[Expression]] = {}  # B: the t β
         self.steps: dict[str, list[_Step]] = {name: [] for name in self.names}  # by source
         self.free: dict[str, set[str]] = {name: set() for name in self.names}  # B -> C where nothing is read
+        self.first: dict[str, Expression] = {}  # B: one of its t β
 
     def closure(self, name: str) -> set[str]:
         found, work = {name}, [name]
@@ -113,6 +114,7 @@ class _Removal:
         left = {name: left_names(body, self.nullable) & rules.keys() for name, body in rules.items()}
         self.component_of: dict[str, _Component] = {}
         self.recursions: list[Recursion] = []
+        self.sizes = Sizes()
         self.full: dict[str, str] = {}  # A -> the name of its non-empty texts
         self.full_of: dict[str, str] = {}
         for group in components(left):
@@ -144,7 +146,7 @@ class _Removal:
             for new, body in made.items():
                 out[new] = body
                 self._spend(new not in self.rules)
-                work.extend(leaves(body)[0] - out.keys() - made.keys())
+                work.extend([used for used in leaves(body)[0] if used not in out and used not in made])
         return out
 
     def _spend(self, amount: int) -> None:
@@ -189,7 +191,7 @@ class _Removal:
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
-        system = System()
+        system = System(self.sizes)
         begin = ""
         system.add_state(begin)
         for state in sorted(component.names):
@@ -202,8 +204,8 @@ class _Removal:
                 for step in component.steps[source]:
                     system.arrows[state].setdefault(step.to, []).append(step.label)
                     self._spend(1)
-            if component.begins[state]:
-                system.arrows[begin].setdefault(state, []).append(choice(component.begins[state]))
+            if state in component.first:
+                system.arrows[begin].setdefault(state, []).append(component.first[state])
         fresh: dict[str, str] = {begin: name}
 
         def name_of(state: str) -> str:
@@ -214,9 +216,12 @@ class _Removal:
         return system.solve([begin], name_of)
 
     def _cut(self, component: _Component) -> None:
+        begins = Fold(self._begins(component.names))
         for name in sorted(component.names):
-            own, others = self._decompose(self.rules[name], component)
+            own, others = self._decompose(self.rules[name], begins)
             component.begins[name] = others
+            if others:
+                component.first[name] = choice(others)
             for source, alpha in own:
                 if self.nullable(alpha):
                     component.free[source].add(name)
@@ -228,18 +233,21 @@ class _Removal:
     # -- cutting expressions -------------------------------------------------------------------------------------
     def non_empty(self, e: Expression) -> Expression:
         """The texts of ``e`` that are not empty."""
-        return e if not self.nullable(e) else choice(self._decompose(e, None)[1])
+        return e if not self.nullable(e) else choice(self._decompose(e, lambda part: False)[1])
 
     def _decompose(
-        self, root: Expression, component: _Component | None
+        self, root: Expression, begins_inside: Callable[[Expression], bool]
     ) -> tuple[list[tuple[str, Expression]], list[Expression]]:
         """The non-empty texts of ``root`` by how they begin.
+
+        Args:
+            root: an expression.
+            begins_inside: whether one can begin with a rule of the component.
 
         Returns:
             What begins with a rule of the component, read as its non-empty texts: the rule and what follows. And all
             else, as expressions.
         """
-        begins_inside = Fold(self._begins(component.names if component else set()))
         own: list[tuple[str, Expression]] = []
         others: list[Expression] = []
         work: list[tuple[Expression, Expression]] = [(root, EMPTY)]  # a part, and what follows (shared)
