@@ -12,6 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 from guiderail.errors import GuiderailError
@@ -31,6 +32,10 @@ from guiderail.frontends.regex import regex
 __all__ = ["QuickReading", "quick"]
 
 _DEEPEST = 40  # parentheses in each other
+_LONGEST = 10_000  # characters of a name of a template in use
+_EMPTY = Text("")
+_UNNAMED = Name("")
+_PLACE = itemgetter(0, 1)
 _TOKEN = re.compile(
     r"""((?:[ \t]+|//[^\n]*|\#[^\n]*|\\[ ]*\n)*)
     ( \n(?:[ \t\n]+|//[^\n]*|\#[^\n]*|\\[ ]*\n)*
@@ -102,6 +107,7 @@ class _Reader:
         self.tokens = [token for _, token in found]
         ends = accumulate(len(skipped) + len(token) for skipped, token in found)
         self.starts = [end - len(token) for end, token in zip(ends, self.tokens, strict=True)]
+        self.tokens.append(" ")  # so that each line break has something behind it
         self.rules: dict[str, _Head] = {}
         self.terminals: dict[str, _Head | None] = {}  # None: only declared
         self.ignore: list[str] = []
@@ -110,8 +116,6 @@ class _Reader:
         self.patterns: dict[str, Pattern] = {}  # of terminals
         self.open: list[str] = []  # terminals whose patterns are being made
         self.literals: dict[str, Pattern] = {}
-        self.instances: dict[str, tuple[_Head, dict[str, str]]] = {}
-        self.order: deque[str] = deque()  # of those whose bodies are still to be made
 
     def run(self) -> QuickReading:
         for begin, end in self.lines():
@@ -125,7 +129,7 @@ class _Reader:
         named = [name for name in self.terminals if name in self.places]
         if not self.terminals.keys() >= set(self.ignore):
             raise _Unusual
-        rules = self.read_rules(AnonymousNames(definitions))
+        rules = _Rules(self, definitions).run()
         names = set(self.rules)
         return QuickReading(rules, names, definitions, self.ignore, self.mentioned, named)
 
@@ -133,10 +137,9 @@ class _Reader:
     def lines(self) -> Iterable[tuple[int, int]]:
         """Where statements begin and end: at line breaks, unless ``|`` stands behind them."""
         tokens = self.tokens
-        breaks = [i for i, token in enumerate(tokens) if token[0] == "\n"]
         begin = 0
-        for at in [*breaks, len(tokens)]:
-            if tokens[at + 1 : at + 2] == ["|"]:
+        for at in [i for i, token in enumerate(tokens) if token[0] == "\n"]:
+            if tokens[at + 1] == "|":
                 continue
             if at > begin:
                 yield begin, at
@@ -177,7 +180,7 @@ class _Reader:
             raise _Unusual
         priority = 0
         if tokens[i] == ".":
-            priority = self.number(i + 1, end)
+            priority = self.number(i + 1)
             i += 2
         if i >= end or tokens[i] != ":":
             raise _Unusual
@@ -208,8 +211,8 @@ class _Reader:
                 break
         raise _Unusual
 
-    def number(self, i: int, end: int) -> int:
-        if i >= end or not _NUMBER.fullmatch(self.tokens[i]):
+    def number(self, i: int) -> int:
+        if not _NUMBER.fullmatch(self.tokens[i]):
             raise _Unusual
         return int(self.tokens[i])
 
@@ -319,11 +322,11 @@ class _Reader:
                     item = RegexPattern(f"(?:{item.to_regexp()}){operator}", item.flags)
                     i += 1
                 elif operator == "~":
-                    low = high = self.number(i + 1, end)
+                    low = high = self.number(i + 1)
                     many = f"{{{low}}}"
                     i += 2
                     if i < end and tokens[i] == "..":
-                        high = self.number(i + 1, end)
+                        high = self.number(i + 1)
                         many = f"{{{low},{high}}}"
                         i += 2
                     if low > high or low < 0:
@@ -331,223 +334,202 @@ class _Reader:
                     item = RegexPattern(f"(?:{item.to_regexp()}){many}", item.flags)
             parts.append(item)
 
-    # -- rules
-    def read_rules(self, anonymous: AnonymousNames) -> dict[str, Rule]:
-        terminals: dict[str, str] = {}  # by literals as they are written
-        used: set[str] = set()
-        found: dict[str, Rule] = {}
-        known = self.rules.keys() | self.terminals.keys()
 
-        def read(name: str, head: _Head, names: dict[str, str] | None) -> Expression:
-            while True:
-                body = _Body(self, head, names, terminals)
-                expression, i = body.alternatives(head.begin, head.end, 0)
-                if i != head.end:
-                    raise _Unusual
-                if not body.fresh or (names is None and head.parameters):
-                    break
-                for _, _, written, pattern in sorted(body.fresh, key=lambda one: one[:2]):
-                    if written not in terminals:
-                        terminals[written] = anonymous(pattern)
-            if names is None:
-                used.update(body.names.keys() - set(head.parameters))
-                if head.parameters:
-                    if not known.isdisjoint(head.parameters):
-                        raise _Unusual
-                    return expression
-            for _, _, instance, of, arguments in sorted(body.calls, key=lambda one: one[:2]):
-                if instance not in self.instances:
-                    template = self.rules[of]
-                    if len(instance) > 10_000:
-                        raise _Unusual
-                    self.instances[instance] = template, dict(zip(template.parameters, arguments, strict=True))
-                    self.order.append(instance)
-            return expression
-
-        for name, head in self.rules.items():
-            body = read(name, head, None)
-            if not head.parameters:
-                found[name] = Rule(name, body, self.places[name])
-        if not used <= known:
-            raise _Unusual
-        while self.order:  # more are added as they are met
-            name = self.order.popleft()
-            head, names = self.instances[name]
-            found[name] = Rule(name, read(name, head, names))
-        self.mentioned |= used
-        return found
-
-
-class _Body:
-    """Reads the body of a rule.
+class _Pending(NamedTuple):
+    """A literal without a name so far, or a template in use, in the order in which Lark comes to them: deepest first.
 
     Attributes:
-        names: names of rules and terminals in it.
-        fresh: literals without a name so far: minus how deep they lie in Lark's tree, where, and what they are. In this
-            order Lark numbers them.
-        calls: templates in use, in the same way.
+        height: minus the depth in Lark's tree.
+        at: index of the token.
+        written: a literal, as it is written; or the name of what the template becomes.
+        pattern: of the literal.
+        template: what is in use.
+        arguments: names of rules and terminals.
     """
 
-    def __init__(self, reader: _Reader, head: _Head, given: dict[str, str] | None, terminals: dict[str, str]) -> None:
-        self.reader, self.given, self.terminals = reader, given or {}, terminals
-        self.spans = given is None
-        self.names: dict[str, Name] = {}
-        self.literals: dict[str, Name] = {}
-        self.fresh: list[tuple[int, int, str, Pattern]] = []
-        self.calls: list[tuple[int, int, str, str, list[str]]] = []
+    height: int
+    at: int
+    written: str
+    pattern: Pattern | None = None
+    template: str = ""
+    arguments: tuple[str, ...] = ()
 
-    def name(self, i: int) -> Name:
-        word = self.reader.tokens[i]
-        if not (_RULE.fullmatch(word) or _TERMINAL.fullmatch(word)):
+
+class _Rules:
+    """Reads the bodies of rules.
+
+    Attributes:
+        known: names of rules and terminals, and named literals, by how they are written.
+        given: what the parameters of the template being read stand for.
+        literals: literals without a name so far, in the body being read.
+        calls: templates in use in it.
+    """
+
+    def __init__(self, reader: _Reader, definitions: list[Definition]) -> None:
+        self.reader = reader
+        self.name = AnonymousNames(definitions)
+        self.known: dict[str, Name] = {}
+        self.given: dict[str, Name] = {}
+        self.pending: list[_Pending] = []
+        self.instances: dict[str, tuple[_Head, dict[str, Name]]] = {}
+        self.order: deque[str] = deque()  # of those whose bodies are still to be made
+
+    def run(self) -> dict[str, Rule]:
+        reader = self.reader
+        found: dict[str, Rule] = {}
+        for name, head in reader.rules.items():
+            if head.parameters:
+                if any(one in reader.rules or one in reader.terminals for one in head.parameters):
+                    raise _Unusual
+                self.parse(head, {one: Name(one) for one in head.parameters})  # for its faults
+            else:
+                found[name] = Rule(name, self.body(head, {}), reader.places[name])
+        while self.order:  # more are added as they are met
+            name = self.order.popleft()
+            found[name] = Rule(name, self.body(*self.instances[name]))
+        reader.mentioned.update(self.known)
+        return found
+
+    def parse(self, head: _Head, given: dict[str, Name]) -> Expression:
+        self.given, self.pending = given, []
+        found, i = self.alternatives(head.begin, 0)
+        if i != head.end:
             raise _Unusual
-        head = self.reader.rules.get(word)
-        if head is not None and head.parameters:
-            raise _Unusual
-        start = self.reader.starts[i]
-        made = Name(self.given.get(word, word), (start, start + len(word)) if self.spans else None)
-        self.names[word] = made
-        return made
+        return found
 
-    def literal(self, i: int, end: int, depth: int) -> tuple[Name, int]:
-        """The terminal of a literal or a range; the index behind it."""
-        tokens = self.reader.tokens
-        written = tokens[i]
-        ranged = written[0] == '"' and i + 1 < end and tokens[i + 1] == ".."
-        if ranged:
-            written = f"{written}..{tokens[i + 2]}"
-        known = self.literals.get(written)
-        if known is None:
-            name = self.terminals.get(written)
-            if name is None:
-                reader = self.reader
-                pattern = reader.span(tokens[i], tokens[i + 2]) if ranged else reader.literal(written)
-                self.fresh.append((-depth, i, written, pattern))
-                name = ""
-            known = self.literals[written] = Name(name)
-        return known, i + (3 if ranged else 1)
+    def body(self, head: _Head, given: dict[str, Name]) -> Expression:
+        """The body of a rule, its literals named, and the templates in use in it on their way."""
+        found = self.parse(head, given)
+        literals = [one for one in self.pending if one.pattern is not None]
+        if literals:
+            for one in sorted(literals, key=_PLACE):
+                if one.written not in self.known and one.pattern is not None:
+                    self.known[one.written] = Name(self.name(one.pattern))
+            found = self.parse(head, given)
+        for one in sorted(self.pending, key=_PLACE):
+            if one.written not in self.instances:
+                template = self.reader.rules[one.template]
+                if len(one.written) > _LONGEST:
+                    raise _Unusual
+                names = map(Name, one.arguments)
+                self.instances[one.written] = template, dict(zip(template.parameters, names, strict=True))
+                self.order.append(one.written)
+        return found
 
-    def alternatives(self, i: int, end: int, depth: int) -> tuple[Expression, int]:
-        """Alternatives up to a closing bracket or the end; the index there.
-
-        ``depth``: of their node in Lark's tree.
-        """
+    def alternatives(self, i: int, depth: int) -> tuple[Expression, int]:
+        """Alternatives up to a closing bracket or the end of the line; the index there. ``depth``: of their node in
+        Lark's tree."""
         if depth > 5 * _DEEPEST:
             raise _Unusual
-        reader, names = self.reader, self.names
-        tokens = reader.tokens
+        tokens, known, given, pending = self.reader.tokens, self.known, self.given, self.pending
         ways: list[Expression] = []
         parts: list[Expression] = []
-        marks = len(self.fresh), len(self.calls)  # of the alternative
+        alternative = len(pending)  # where what it holds begins
         while True:
-            if i >= end:
-                token = ")"
-                first = token
-            else:
-                token = tokens[i]
+            token = tokens[i]
+            item: Expression | None = known.get(token) if token not in given else given[token]
+            before = -1
+            if item is None or (token[0] == '"' and tokens[i + 1] == ".."):
+                before = len(pending)
                 first = token[0]
-            item: Expression
-            before = len(self.fresh), len(self.calls)
-            if first in _WORD:
-                if i + 1 < end and tokens[i + 1] == "{":
-                    item, i = self.template_use(token, i, end, depth + 3)
-                else:
-                    known = names.get(token)
-                    item = self.name(i) if known is None else known
+                if first in "|)]\n":
+                    if first == "\n" and tokens[i + 1] == "|":
+                        i += 1
+                    ways.append(parts[0] if len(parts) == 1 else Sequence(tuple(parts)) if parts else _EMPTY)
+                    if tokens[i] != "|":
+                        return (ways[0] if len(ways) == 1 else Choice(tuple(ways))), i
+                    parts = []
+                    alternative = before
                     i += 1
-            elif first == '"' or (first == "/" and len(token) > 1):
-                item, i = self.literal(i, end, depth + 3)
-            elif first == "(":
-                item, i = self.alternatives(i + 1, end, depth + 2)
-                if i >= end or tokens[i] != ")":
-                    raise _Unusual
-                i += 1
-            elif first == "[":
-                item, i = self.alternatives(i + 1, end, depth + 3)
-                if i >= end or tokens[i] != "]":
-                    raise _Unusual
-                item = Repetition(item, 0, 1)
-                i += 1
-            elif token == "->":
-                if depth or i + 1 >= end or not _RULE.fullmatch(tokens[i + 1]):
-                    raise _Unusual  # within brackets Lark takes it for a rule's name
-                self.deeper(marks)
-                i += 2
-                if i < end and tokens[i] not in ("|", ")", "]") and tokens[i][0] != "\n":
-                    raise _Unusual
-                continue
-            elif token in (")", "]", "|") or first == "\n":
-                if first == "\n":
-                    i += 1
-                ways.append(parts[0] if len(parts) == 1 else Sequence(tuple(parts)) if parts else Text(""))
-                if token in (")", "]"):
-                    return (ways[0] if len(ways) == 1 else Choice(tuple(ways))), i
-                parts = []
-                marks = len(self.fresh), len(self.calls)
-                i += 1
-                continue
-            else:
-                raise _Unusual
-            if i < end:
-                operator = tokens[i]
-                if operator in _BOUNDS:
-                    if operator == "?" and reader.text[reader.starts[i] + 1] in _LOWER:
+                    continue
+                if first == "(":
+                    item, i = self.alternatives(i + 1, depth + 2)
+                    if tokens[i] != ")":
                         raise _Unusual
-                    self.deeper(before)
-                    item = Repetition(item, *_BOUNDS[operator])
-                    i += 1
-                elif operator == "~":
-                    low = high = reader.number(i + 1, end)
+                elif first == "[":
+                    item, i = self.alternatives(i + 1, depth + 3)
+                    if tokens[i] != "]":
+                        raise _Unusual
+                    item = Repetition(item, 0, 1)
+                elif token == "->":
+                    if depth or not _RULE.fullmatch(tokens[i + 1]):
+                        raise _Unusual  # within brackets Lark takes it for a rule's name
+                    self.deeper(alternative)
                     i += 2
-                    if i < end and tokens[i] == "..":
-                        high = reader.number(i + 1, end)
-                        i += 2
-                    if high < low or low < 0:
+                    if tokens[i][0] not in "|\n":
                         raise _Unusual
+                    continue
+                else:
+                    item, i = self.value(i, depth + 3)
+            i += 1
+            operator = tokens[i]
+            if operator in _BOUNDS:
+                if operator == "?" and self.reader.text[self.reader.starts[i] + 1] in _LOWER:
+                    raise _Unusual
+                if before >= 0:
                     self.deeper(before)
-                    item = Repetition(item, low, high)
+                item = Repetition(item, *_BOUNDS[operator])
+                i += 1
+            elif operator == "~":
+                low = high = self.reader.number(i + 1)
+                i += 2
+                if tokens[i] == "..":
+                    high = self.reader.number(i + 1)
+                    i += 2
+                if high < low or low < 0:
+                    raise _Unusual
+                if before >= 0:
+                    self.deeper(before)
+                item = Repetition(item, low, high)
             parts.append(item)
 
-    def deeper(self, since: tuple[int, int]) -> None:
+    def deeper(self, since: int) -> None:
         """What was found since then lies one level deeper."""
-        fresh, calls = self.fresh, self.calls
-        for k in range(since[0], len(fresh)):
-            fresh[k] = (fresh[k][0] - 1, *fresh[k][1:])
-        for k in range(since[1], len(calls)):
-            calls[k] = (calls[k][0] - 1, *calls[k][1:])
+        pending = self.pending
+        for k in range(since, len(pending)):
+            pending[k] = pending[k]._replace(height=pending[k].height - 1)
 
-    def template_use(self, of: str, i: int, end: int, depth: int) -> tuple[Name, int]:
-        """A template in use, whose name is the token at ``i``; the index behind it. ``depth``: of the node in Lark's
-        tree."""
+    def value(self, i: int, depth: int) -> tuple[Name, int]:
+        """A name, literal, range or template in use; the index of its last token. ``depth``: of what the value is, in
+        Lark's tree."""
         reader, tokens = self.reader, self.reader.tokens
-        template = reader.rules.get(of)
-        if template is None or of in self.given or not template.parameters:
+        token = tokens[i]
+        if token[0] in '"/' and len(token) > 1:
+            pattern = None
+            if token[0] == '"' and tokens[i + 1] == "..":
+                pattern = reader.span(token, tokens[i + 2])
+                token = f"{token}..{tokens[i + 2]}"
+                i += 2
+            known = self.known.get(token)
+            if known is None:
+                known = _UNNAMED
+                self.pending.append(_Pending(-depth, i, token, pattern or reader.literal(token)))
+            return known, i
+        found = self.given.get(token) or self.known.get(token)
+        if found is None:
+            head = reader.rules.get(token)
+            if head is not None and head.parameters:
+                return self.template(token, head, i, depth)
+            if head is None and token not in reader.terminals:
+                raise _Unusual
+            found = self.known[token] = Name(token)
+        return found, i
+
+    def template(self, name: str, head: _Head, i: int, depth: int) -> tuple[Name, int]:
+        """A template in use, whose name is the token at ``i``."""
+        tokens, begin = self.reader.tokens, i
+        i += 1
+        if tokens[i] != "{":
             raise _Unusual
-        begin = i
-        i += 2
         arguments: list[str] = []
-        while True:
-            if i >= end:
-                raise _Unusual
-            token = tokens[i]
-            first = token[0]
-            if first in _WORD:
-                if i + 1 < end and tokens[i + 1] == "{":
-                    name, i = self.template_use(token, i, end, depth + 2)
-                else:
-                    name = self.names.get(token) or self.name(i)
-                    i += 1
-            elif first == '"' or (first == "/" and len(token) > 1):
-                name, i = self.literal(i, end, depth + 2)
-            else:
-                raise _Unusual
-            arguments.append(name.name)
-            if i >= end or tokens[i] not in (",", "}"):
-                raise _Unusual
+        while tokens[i] != "}":
+            argument, i = self.value(i + 1, depth + 2)
+            arguments.append(argument.name)
             i += 1
-            if tokens[i - 1] == "}":
-                break
-        if len(arguments) != len(template.parameters):
+            if tokens[i] not in (",", "}"):
+                raise _Unusual
+        if len(arguments) != len(head.parameters):
             raise _Unusual
-        instance = f"{of}{{{','.join(arguments)}}}"
-        self.calls.append((-depth, begin, instance, of, arguments))
+        instance = f"{name}{{{','.join(arguments)}}}"
+        self.pending.append(_Pending(-depth, begin, instance, None, name, tuple(arguments)))
         return Name(instance), i
