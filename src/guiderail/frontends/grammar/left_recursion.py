@@ -84,7 +84,11 @@ class _Component:
 
 
 def without_left_recursion(
-    rules: dict[str, Expression], start: str, facts: ConstraintFacts, max_rules: int
+    rules: dict[str, Expression],
+    start: str,
+    facts: ConstraintFacts,
+    max_rules: int,
+    order: list[str] | None = None,
 ) -> tuple[dict[str, Expression], list[Recursion]]:
     """An equivalent grammar none of whose rules begins with itself, and what was rewritten for it.
 
@@ -93,23 +97,26 @@ def without_left_recursion(
         start: the rule to start from; only what it needs is in the result.
         facts: of embedded constraints.
         max_rules: how many new rules and steps between them may be made.
+        order: the names, each behind those that it needs where that can be.
 
     Raises:
         LimitError: ``grammar-size``: more than ``max_rules``.
     """
-    removal = _Removal(rules, facts, max_rules)
+    removal = _Removal(rules, facts, max_rules, order)
     if not removal.recursions:
         return rules, []
     return removal.run(start), removal.recursions
 
 
 class _Removal:
-    def __init__(self, rules: dict[str, Expression], facts: ConstraintFacts, max_rules: int) -> None:
+    def __init__(
+        self, rules: dict[str, Expression], facts: ConstraintFacts, max_rules: int, order: list[str] | None
+    ) -> None:
         self.rules = rules
         self.facts = facts
         self.max_rules = max_rules
         self.size = 0
-        self.null_names = nullable_rules(rules, facts)
+        self.null_names = nullable_rules(rules, facts, order)
         self.nullable = nullable_by(self.null_names, facts)
         left = {name: left_names(body, self.nullable) & rules.keys() for name, body in rules.items()}
         self.component_of: dict[str, _Component] = {}
@@ -146,7 +153,9 @@ class _Removal:
             for new, body in made.items():
                 out[new] = body
                 self._spend(new not in self.rules)
-                work.extend([used for used in leaves(body)[0] if used not in out and used not in made])
+                for used in leaves(body)[0]:
+                    if used not in out and used not in made and (used in self.rules or used in self.full_of):
+                        work.append(used)  # no terminal
         return out
 
     def _spend(self, amount: int) -> None:
@@ -164,8 +173,6 @@ class _Removal:
             if plain in self.component_of:
                 return self._goal(plain, name)
             return {name: self.non_empty(self.rules[plain])}
-        if name not in self.rules:  # a terminal
-            return {}
         if name not in self.component_of:
             return {name: self.rules[name]}
         if name in self.null_names:
@@ -191,6 +198,11 @@ class _Removal:
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
+        if len(component.names) == 1 and goal in component.first:  # what the system below would come to
+            labels = [step.label for step in component.steps[goal]]
+            self._spend(len(labels))
+            again = [repetition(choice(labels), 0, None)] if labels else []
+            return {name: sequence([component.first[goal], *again])}
         system = System(self.sizes)
         begin = ""
         system.add_state(begin)

@@ -128,7 +128,8 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     facts = ConstraintFacts()
     own = {name: rule.body for name, rule in grammar.rules.items()}
     rules = _Unfolding(own).run()
-    productive = productive_rules(rules, facts)
+    order = [name for group in _groups(rules) for name in group]
+    productive = productive_rules(rules, facts, order)
     refuse_unproductive(grammar, productive)
     reachable = reachable_rules(rules, grammar.start)
     unproductive = tuple(name for name in own if name not in productive)
@@ -137,7 +138,8 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)
     keep = reachable_rules(rules, grammar.start)
     rules = {name: body for name, body in rules.items() if name in keep}
-    rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules)
+    order = [name for name in order if name in rules]
+    rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules, order)
     rules, repetitions, groups = _loops(rules, grammar.start, own)
     recursive = sum(len(group) for group in _recursive(rules, groups))
     report = GrammarReport(
