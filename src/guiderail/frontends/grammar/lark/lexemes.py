@@ -16,7 +16,8 @@ from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraint import AllOf, Complement, Constraint, Literal
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
-from guiderail.frontends.grammar.lark.first_match import FirstMatch, FirstMatches, Unknown, first_match
+from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
+from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 
