@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from guiderail import _core
@@ -210,8 +210,9 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
     for string in strings:
         partial: list[Lexeme] = []
         value = string.pattern.value
+        begin = value.encode()[0]
         for owner, takes in owners:
-            if owner.priority != string.priority or not takes(value):
+            if owner.priority != string.priority or begin not in takes.first or not takes(value):
                 continue
             of_its_flags = string.pattern.flags <= owner.pattern.flags
             if owner.name in ignore:
@@ -243,17 +244,20 @@ class _Takes:
     def __init__(self, lexeme: Lexeme) -> None:
         self.lexeme = lexeme
         self.program: _core.Program | None = None
-        self.first: frozenset[int] | None = None
         self.pattern: re.Pattern[str] | None = None
+
+    @cached_property
+    def first(self) -> frozenset[int]:
+        """Bytes that its texts begin with."""
+        b = _core.Builder()
+        e = self.lexeme.constraint._lower(b)
+        found = frozenset(b.first_bytes(e))
+        if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
+            self.program = b.finish(e)  # the longest match: all of the text, if that is one
+        return found
 
     def __call__(self, text: str) -> bool:
         data = text.encode()
-        if self.first is None:
-            b = _core.Builder()
-            e = self.lexeme.constraint._lower(b)
-            self.first = frozenset(b.first_bytes(e))
-            if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
-                self.program = b.finish(e)  # the longest match: all of the text, if that is one
         if data[0] not in self.first:
             return False
         if self.program is not None:

@@ -220,11 +220,12 @@ class Reader:
             self.term(cut, ())
         used = set().union(*(leaves(rule.body)[0] for rule in rules.values()), parts.ignore, self.kept())
         lexer = self.lexer(used - rules.keys(), set(parts.ignore), rules)
-        final = {rule.name: rule for rule in map(self.final, rules.values())}
+        if self.rewritten.renamed or self.divided or self.nullable or self.never:
+            rules = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
         mentioned = used | self.constraints.keys() | parts.mentioned
         return Reading(
-            syntax.Grammar(final, start, lexer, self.source),
+            syntax.Grammar(rules, start, lexer, self.source),
             tuple(self.rewritten.notes),
             tuple(name for name in parts.named if name not in mentioned),
             parts.imported,
@@ -294,8 +295,6 @@ class Reader:
     def final(self, rule: Rule) -> Rule:
         """A rule with names as the user knows them, and terminals that are optional or divided written out."""
         renamed = self.rewritten.renamed
-        if not (renamed or self.divided or self.nullable or self.never):
-            return rule
 
         def visit(e: Expression) -> Expression:
             if isinstance(e, Name):
