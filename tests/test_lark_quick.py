@@ -149,3 +149,9 @@ assert grammars.sql().matches("SELECT 1") and grammars.python().matches("a = 1")
 assert not any(name == "lark" or name.startswith("lark.") for name in sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_last_line_may_end_anywhere() -> None:
+    assert all(
+        map(agrees, ['start: "a"?', 'start: "a" // b', 'start: A?\nA: "a"', 'start: A\nA: "b"?  ', 'start: "a" |'])
+    )

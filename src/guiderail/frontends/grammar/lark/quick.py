@@ -51,7 +51,6 @@ _RULE = re.compile(r"_?[a-z][_a-z0-9]*")
 _TERMINAL = re.compile(r"_?[A-Z][_A-Z0-9]*")
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _BOUNDS: dict[str, tuple[int, int | None]] = {"?": (0, 1), "*": (0, None), "+": (1, None)}
-_SUFFIX = {"?": "?", "*": "*", "+": "+"}
 _WORD = frozenset("_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = frozenset("_abcdefghijklmnopqrstuvwxyz")
 
@@ -102,8 +101,8 @@ class _Head(NamedTuple):
 
 class _Reader:
     def __init__(self, text: str) -> None:
-        self.text = text
-        found = _TOKEN.findall(text + "\n")
+        self.text = text = text + "\n"
+        found = _TOKEN.findall(text)
         self.tokens = [token for _, token in found]
         ends = accumulate(len(skipped) + len(token) for skipped, token in found)
         self.starts = [end - len(token) for end, token in zip(ends, self.tokens, strict=True)]
@@ -316,9 +315,9 @@ class _Reader:
                 raise _Unusual
             if i < end:
                 operator = tokens[i]
-                if operator in _SUFFIX:
-                    if operator == "?" and self.text[starts[i] + 1 : starts[i] + 2] in _LOWER:
-                        raise _Unusual
+                if operator in _BOUNDS:
+                    if operator == "?" and self.text[starts[i] + 1] in _LOWER:
+                        raise _Unusual  # it would belong to a rule behind it
                     item = RegexPattern(f"(?:{item.to_regexp()}){operator}", item.flags)
                     i += 1
                 elif operator == "~":
@@ -465,7 +464,7 @@ class _Rules:
             operator = tokens[i]
             if operator in _BOUNDS:
                 if operator == "?" and self.reader.text[self.reader.starts[i] + 1] in _LOWER:
-                    raise _Unusual
+                    raise _Unusual  # it would belong to a rule behind it
                 if before >= 0:
                     self.deeper(before)
                 item = Repetition(item, *_BOUNDS[operator])
