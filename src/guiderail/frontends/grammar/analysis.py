@@ -213,13 +213,28 @@ def _least(
 
     ``order``: the names, best each behind those that it needs.
     """
-    users: dict[str, list[str]] = {name: [] for name in rules}
-    for name, body in rules.items():
-        for used in leaves(body)[0]:
+    found: set[str] = set()
+    place: dict[str, int] = {}
+    rest: list[str] = []
+    for name in rules if order is None else order:
+        if holds(rules[name], found):
+            found.add(name)
+        else:
+            rest.append(name)
+        place[name] = len(place)
+    # those of the rest whose operands changed after they were looked at, and then their users
+    users: dict[str, list[str]] = {name: [] for name in rest}
+    work = []
+    for name in rest:
+        late = False
+        for used in leaves(rules[name])[0]:
             if used in users:
                 users[used].append(name)
-    found: set[str] = set()
-    work, waiting = list(rules) if order is None else order[::-1], set(rules)
+            elif used in found:
+                late = late or place[used] > place[name]
+        if late:
+            work.append(name)
+    waiting = set(work)
     while work:
         name = work.pop()
         waiting.discard(name)

@@ -22,6 +22,7 @@ from guiderail.frontends.grammar.analysis import (
     nullable_by,
     nullable_leaf,
     nullable_rules,
+    reachable_rules,
 )
 from guiderail.frontends.grammar.build import NESTED, TRAP, Fold, children, leaves, names
 from guiderail.frontends.grammar.prepare import Prepared
@@ -103,14 +104,16 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
     if not work:
         return found
     facts = ConstraintFacts()
-    known: list[set[str]] = []
+    known: dict[str, bool] = {}
 
     def nullable_rule(name: str) -> bool:
         if name not in rules:
             return False
-        if not known:
-            known.append(nullable_rules(rules, facts))
-        return name in known[0]
+        if name not in known:  # what it needs, and mostly that is little
+            needed = reachable_rules(rules, name)
+            found = nullable_rules({one: rules[one] for one in needed}, facts)
+            known.update((one, one in found) for one in needed)
+        return known[name]
 
     nullable = Decision(nullable_rule, lambda e: nullable_leaf(e, facts))
     searched: set[int] = set()

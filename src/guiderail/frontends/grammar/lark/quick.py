@@ -103,9 +103,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self.text = text = text + "\n"
         found = _TOKEN.findall(text)
-        self.tokens = [token for _, token in found]
-        ends = accumulate(len(skipped) + len(token) for skipped, token in found)
-        self.starts = [end - len(token) for end, token in zip(ends, self.tokens, strict=True)]
+        self.tokens = list(map(itemgetter(1), found))
+        self.ends = list(accumulate(map(len, map("".join, found))))
         self.tokens.append(" ")  # so that each line break has something behind it
         self.rules: dict[str, _Head] = {}
         self.terminals: dict[str, _Head | None] = {}  # None: only declared
@@ -162,11 +161,11 @@ class _Reader:
         modifiers = ""
         while word in ("?", "!"):
             modifiers += word
-            if self.starts[i] + 1 != self.starts[i + 1]:
+            if self.ends[i] + len(tokens[i + 1]) != self.ends[i + 1]:
                 raise _Unusual
             i += 1
             word = tokens[i]
-        place = self.starts[i], self.starts[i] + len(word)
+        place = self.ends[i] - len(word), self.ends[i]
         i += 1
         parameters: list[str] = []
         is_rule = _RULE.fullmatch(word) is not None
@@ -275,7 +274,7 @@ class _Reader:
         """Alternatives of patterns up to a closing bracket or the end; the index there."""
         if depth > _DEEPEST:
             raise _Unusual
-        tokens, starts = self.tokens, self.starts
+        tokens = self.tokens
         ways: list[Pattern] = []
         parts: list[Pattern] = []
         while True:
@@ -316,7 +315,7 @@ class _Reader:
             if i < end:
                 operator = tokens[i]
                 if operator in _BOUNDS:
-                    if operator == "?" and self.text[starts[i] + 1] in _LOWER:
+                    if operator == "?" and self.text[self.ends[i]] in _LOWER:
                         raise _Unusual  # it would belong to a rule behind it
                     item = RegexPattern(f"(?:{item.to_regexp()}){operator}", item.flags)
                     i += 1
@@ -463,7 +462,7 @@ class _Rules:
             i += 1
             operator = tokens[i]
             if operator in _BOUNDS:
-                if operator == "?" and self.reader.text[self.reader.starts[i] + 1] in _LOWER:
+                if operator == "?" and self.reader.text[self.reader.ends[i]] in _LOWER:
                     raise _Unusual  # it would belong to a rule behind it
                 if before >= 0:
                     self.deeper(before)
