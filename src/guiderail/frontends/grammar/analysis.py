@@ -252,7 +252,15 @@ def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts, orde
 
     ``order``: the names, best each behind those that it needs: it is quicker so.
     """
-    return _least(rules, lambda body, found: nullable_by(found, facts)(body), order)
+    decisions: list[Decision] = []
+
+    def holds(body: Expression, found: set[str]) -> bool:
+        if not decisions:
+            decisions.append(nullable_by(found, facts))
+        decisions[0].known.clear()  # what is found may have changed
+        return decisions[0](body)
+
+    return _least(rules, holds, order)
 
 
 def nullable_by(found: set[str], facts: ConstraintFacts) -> Decision:

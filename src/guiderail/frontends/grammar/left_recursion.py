@@ -133,13 +133,15 @@ class _Removal:
 
     def _kind(self, group: list[str], left: dict[str, set[str]]) -> str:
         """By the weakest means that shows the recursion: with parts that may be empty left standing, or without."""
+        if len(group) == 1:
+            return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"
         inside = set(group)
         # nothing counts as empty: only what is written first
         plain = {name: left_names(self.rules[name], lambda e: False) & inside for name in group}
         visible = [c for c in components(plain) if len(c) > 1 or c[0] in plain[c[0]]]
         if sum(map(len, visible)) < len(group):
             return "hidden"
-        return "direct" if len(group) == 1 else "indirect"
+        return "indirect"
 
     # -- the new grammar, from the start, on demand ------------------------------------------------------------------
     def run(self, start: str) -> dict[str, Expression]:

@@ -26,6 +26,7 @@ __all__ = ["Lexeme", "keywords", "lexeme_of_constraint", "lexeme_of_part", "lexe
 _WIDEST = 2**64
 _FOREMOST = 2**31  # a priority
 _NONE = CharSet([])
+_ANY_CASE = frozenset("i")
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +77,8 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
         return Lexeme(name, Literal(pattern.value), False, _rank(definition), pattern, definition.priority)
     text = pattern.to_regexp()
     try:
-        constraint = regex(text)
+        letters = pattern.type == "str" and pattern.flags == _ANY_CASE
+        constraint = regex(re.escape(pattern.value), flags="i") if letters else regex(text)
     except GuiderailError as error:
         kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
         raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error

@@ -262,11 +262,15 @@ class _Reader:
         head = self.terminals.get(name)
         if head is None or name in self.open or len(self.open) > _DEEPEST:
             raise _Unusual
-        self.open.append(name)
-        found, i = self.alternatives(head.begin, head.end, 0)
-        self.open.pop()
-        if i != head.end or found.value == "":
-            raise _Unusual
+        first = self.tokens[head.begin]
+        if head.end - head.begin == 1 and first[0] == '"':
+            found = self.literal(first)
+        else:
+            self.open.append(name)
+            found, i = self.alternatives(head.begin, head.end, 0)
+            self.open.pop()
+            if i != head.end or found.value == "":
+                raise _Unusual
         self.patterns[name] = found
         return found
 

@@ -76,7 +76,7 @@ def _read(file: str) -> str:
 
 _SECTION = "// -- words"
 _KEYWORD = re.compile(r'(?m)^([A-Z][A-Z_]*): "([A-Za-z_]+)"i?$')
-_TERMINAL = re.compile(r'"(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w)')
+_TERMINAL = re.compile(r'("(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w))')
 
 
 def whole_words(text: str, word: str = "NAME") -> str:
@@ -102,18 +102,18 @@ def whole_words(text: str, word: str = "NAME") -> str:
     if excluded is not None:
         terminals = terminals.replace(excluded[0], f"{word}: /", 1)
 
-    made: dict[str, str] = {}  # terminal → the rule in its place
-
-    def whole(match: re.Match[str]) -> str:
-        found = match[0]
-        if found in keywords:
-            made[found] = f"_whole_{found.lower()}: {found} | _longer\n"
-        elif found == word and reserved:
-            made[found] = f"_whole_{found.lower()}: {found} | _reserved _never\n"
-        return f"_whole_{found.lower()}" if found in made else found
-
-    changed = _TERMINAL.sub(whole, re.sub(r"(?m)^//.*$", "", rules))
-    more += [*made.values(), f"_longer: {word} _never\n"]
+    instead = {name: f"_whole_{name.lower()}" for name in keywords}
+    if reserved:
+        instead[word] = f"_whole_{word.lower()}"
+    pieces = _TERMINAL.split(re.sub(r"(?m)^//.*$", "", rules))
+    found = pieces[1::2]
+    pieces[1::2] = [instead.get(name, name) for name in found]
+    changed = "".join(pieces)
+    for name in dict.fromkeys(found):
+        if name in instead:
+            otherwise = "_longer" if name in keywords else "_reserved _never"
+            more.append(f"{instead[name]}: {name} | {otherwise}\n")
+    more.append(f"_longer: {word} _never\n")
     if reserved:
         changed += f"_reserved: {' | '.join(spelled[value.lower()] for value in reserved)}\n"
     return "".join([changed, _SECTION, terminals, *more])
