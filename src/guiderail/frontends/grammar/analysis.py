@@ -282,6 +282,10 @@ def productive_rules(
     """The rules that have some text. Names without a rule (terminals) always have. ``order``: see `nullable_rules`."""
 
     def holds(body: Expression, found: set[str]) -> bool:
+        if type(body) is Choice:
+            for part in body.parts:
+                if type(part) is Name and (part.name in found or part.name not in rules):
+                    return True
         used, plain = leaves(body)
         if plain and all([name in found or name not in rules for name in used]):
             return True
