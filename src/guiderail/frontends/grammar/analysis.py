@@ -400,7 +400,10 @@ def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str
 
 
 def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Strongly connected components, each after those that it needs (Tarjan 1972), without recursion."""
+    """Strongly connected components, each after those that it needs (Tarjan 1972), without recursion.
+
+    In the same order in every process, though names come in sets.
+    """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     on_stack: set[str] = set()
@@ -409,7 +412,7 @@ def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     for root in graph:
         if root in index:
             continue
-        work = [(root, iter(graph[root]))]
+        work = [(root, iter(sorted(graph[root])))]
         index[root] = low[root] = len(index)
         stack.append(root)
         on_stack.add(root)
@@ -422,7 +425,7 @@ def components(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
                     index[other] = low[other] = len(index)
                     stack.append(other)
                     on_stack.add(other)
-                    work.append((other, iter(graph[other])))
+                    work.append((other, iter(sorted(graph[other]))))
                     break
                 if other in on_stack:
                     low[name] = min(low[name], index[other])

@@ -155,7 +155,7 @@ class _Removal:
             for new, body in made.items():
                 out[new] = body
                 self._spend(new not in self.rules)
-                for used in leaves(body)[0]:
+                for used in sorted(leaves(body)[0]):
                     if used not in out and used not in made and (used in self.rules or used in self.full_of):
                         work.append(used)  # no terminal
         return out
