@@ -7,6 +7,7 @@ namespace guiderail {
 
 namespace {
 constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
+constexpr u32 kHaste = 32;           // how much more than what was read counts what is missing, in haste
 }  // namespace
 
 // -- Program --
@@ -137,48 +138,62 @@ std::string Program::forced(Id state, std::size_t limit) {
 }
 
 // A* with the characters that are known to be missing. Of JSON: of printable ASCII and without escapes if there is one,
-// for then the states are few.
+// for then the states are few. Where the shortest is too far to be found so, some completion is looked for in haste.
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   if (start == kEmpty) return false;
   Lock lock(*this);
-  const Id exact = start;
-  for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-    if (!arena_->has_json() && (plain || forget)) continue;  // the states are few: the shortest of all
-    auto seen = [&](Id e) { return forget ? arena_->without_texts(e) : e; };
-    start = seen(exact);
-    struct Item {
-      std::size_t total, depth;
-      Id id;
-      bool operator<(const Item& o) const { return total != o.total ? total > o.total : depth < o.depth; }
-    };
-    std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
-    std::unordered_map<Id, std::size_t> best{{start, 0}};
-    std::priority_queue<Item> queue;
-    queue.push({0, 0, start});
-    while (!queue.empty()) {
-      const auto [total, depth, state] = queue.top();
-      queue.pop();
-      if (best[state] < depth) continue;
-      if (arena_->nullable(state)) {
-        out.clear();
-        for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
-        std::reverse(out.begin(), out.end());
-        return true;
-      }
-      if (depth == limit || from.size() > std::min(arena_->limits().fuel, kMostStates)) continue;
-      const ByteSet first = arena_->first(state);
-      arena_->each_byte(state, [&, total = total, depth = depth, state = state](u8 byte) {
-        if (!first.has(byte) || (plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
-        const Id next = seen(arena_->step_slow(state, byte));
-        if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
-        auto [it, fresh] = best.try_emplace(next, depth + 1);
-        if (!fresh && it->second <= depth + 1) return true;
-        it->second = depth + 1;
-        from[next] = {state, byte};
-        queue.push({depth + 1 + arena_->node(next).shortest, depth + 1, next});
-        return true;
-      });
+  for (bool haste : {false, true}) {
+    bool all = true;  // whether every search saw all there is
+    for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
+      if (!arena_->has_json() && (plain || forget)) continue;  // the states are few: the shortest of all
+      bool some = false;
+      if (search(start, limit, {plain, forget, haste}, out, some)) return true;
+      all = all && !some;
     }
+    if (all) return false;
+  }
+  return false;
+}
+
+// One such search; `left`: whether states were left out for being too many.
+bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
+  const std::size_t most = std::min(arena_->limits().fuel, kMostStates);
+  const std::size_t weight = manner.haste ? kHaste : 1;
+  auto seen = [&](Id e) { return manner.forget ? arena_->without_texts(e) : e; };
+  const Id start = seen(exact);
+  struct Item {
+    std::size_t total, depth;
+    Id id;
+    bool operator<(const Item& o) const { return total != o.total ? total > o.total : depth < o.depth; }
+  };
+  std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
+  std::unordered_map<Id, std::size_t> best{{start, 0}};
+  std::priority_queue<Item> queue;
+  queue.push({0, 0, start});
+  while (!queue.empty()) {
+    const auto [total, depth, state] = queue.top();
+    queue.pop();
+    if (best[state] < depth) continue;
+    if (arena_->nullable(state)) {
+      out.clear();
+      for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
+      std::reverse(out.begin(), out.end());
+      return true;
+    }
+    left = left || from.size() > most;
+    if (depth == limit || from.size() > most) continue;
+    const ByteSet first = arena_->first(state);
+    arena_->each_byte(state, [&, depth = depth, state = state](u8 byte) {
+      if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
+      const Id next = seen(arena_->step_slow(state, byte));
+      if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
+      auto [it, fresh] = best.try_emplace(next, depth + 1);
+      if (!fresh && it->second <= depth + 1) return true;
+      it->second = depth + 1;
+      from[next] = {state, byte};
+      queue.push({depth + 1 + weight * arena_->node(next).shortest, depth + 1, next});
+      return true;
+    });
   }
   return false;
 }

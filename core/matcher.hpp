@@ -38,7 +38,7 @@ class Program : public std::enable_shared_from_this<Program> {
   ByteSet next_bytes(Id state);  // exactly those that keep a match possible
   std::vector<u32> next_symbols(Id state);
   std::string forced(Id state, std::size_t limit);
-  bool shortest(Id state, std::size_t limit, std::string& out);  // a shortest completion, if one is that short
+  bool shortest(Id state, std::size_t limit, std::string& out);  // a completion, a shortest one if it is near
   std::string dump(Id state);
   bool accepting(Id state) const { return arena_->nullable(state); }
   const MaskEntry* known_mask(Id state) const { return arena_->node(state).mask.load(std::memory_order_acquire); }
@@ -48,6 +48,11 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<Program> fresh();
 
  private:
+  struct Manner {
+    bool plain, forget;  // of printable ASCII only; states without the texts of keys
+    bool haste;          // any completion, not a shortest one
+  };
+  bool search(Id start, std::size_t limit, Manner manner, std::string& out, bool& left);
   friend class Guide;
   // Holds the arena's mutex; before it lets go, notes how large the program has become.
   class Lock {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import random
 import re
 import sqlite3
@@ -394,3 +395,17 @@ def test_on_the_command_line(tmp_path: Path, arguments: list[str], status: int, 
     )  # fmt: skip
     assert done.returncode == status
     assert said in done.stdout + done.stderr
+
+
+def test_a_grammar_becomes_the_same_in_every_process() -> None:
+    code = "from guiderail import grammars\ng = grammars.sql()\nprint(g.report(), g.program().dump())"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "4", "5")
+    }
+    assert len(found) == 1

@@ -62,3 +62,11 @@ def test_nothing_more_than_the_parser(program: _core.Program) -> None:
             accepted += 1
             assert parses(text), text
     assert accepted > 20
+
+
+@pytest.mark.parametrize("text", ["", "(a if b[", "(a if b[(c", "match x", "f'{", "try:\n    x = [y for y in (z"])
+def test_a_completion_is_found_for_what_was_begun(program: _core.Program, text: str) -> None:
+    rest = program.shortest(program.derivative(program.root, text.encode()), 200)
+    assert rest is not None
+    assert accepts(program, text + rest.decode())
+    assert parses(text + rest.decode())

@@ -18,7 +18,8 @@ from core_support import mask_of, plain
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.lark import read, read_lark
-from guiderail.frontends.grammar.lark.first_match import FirstMatches, Unknown, first_match
+from guiderail.frontends.grammar.lark.first_match import Unknown, first_match
+from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.regex import regex
 from lark_examples import ALPHABET, EXAMPLES
 from lexer_oracle import accepts

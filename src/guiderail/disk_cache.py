@@ -2,8 +2,8 @@
 
 Off by default, because a library does not write to the home directory unasked. :func:`set_cache_dir` or the
 environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. Entries are JSON with a checksum, never code or pickles; what
-cannot be read is read anew and written again. A key holds the whole source, its options, and the versions and files
-of what reads it, so that nothing stale is ever found.
+cannot be read is read anew and written again. A key holds the whole source, its options, and the files of what
+reads it, so that nothing stale is ever found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat
 import tempfile
 import threading
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -181,16 +181,13 @@ class DiskCache:
 
 
 @lru_cache(maxsize=1)
-def _fingerprint() -> list[Any]:
-    """What entries depend on besides their keys: versions, and which files of the package do the reading."""
-    versions = []
-    for package in ("guiderail", "lark"):
-        try:
-            versions.append(version(package))
-        except PackageNotFoundError:
-            versions.append("")
+def _fingerprint() -> str:
+    """What entries depend on besides their keys: which files of the package, and of Lark, do the reading."""
     root = Path(__file__).parent
     files = [*root.glob("_core*"), *root.glob("*.py"), *(root / "frontends").rglob("*.py")]
-    stats = [(str(path.relative_to(root)), path.stat()) for path in sorted(files)]
+    lark = find_spec("lark")  # its import, or that of what knows its version, takes longer than reading from disk
+    if lark is not None and lark.origin is not None:
+        files += Path(lark.origin).parent.glob("*.py")
+    stats = [(str(path), path.stat()) for path in sorted(files)]
     told = json.dumps([(name, found.st_size, found.st_mtime_ns) for name, found in stats])
-    return [versions, hashlib.sha256(told.encode()).hexdigest()]
+    return hashlib.sha256(told.encode()).hexdigest()

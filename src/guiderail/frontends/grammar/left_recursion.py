@@ -36,7 +36,7 @@ from guiderail.frontends.grammar.analysis import (
     nullable_rules,
 )
 from guiderail.frontends.grammar.build import EMPTY, NEVER, Fold, choice, leaves, repetition, sequence
-from guiderail.frontends.grammar.linear import System
+from guiderail.frontends.grammar.linear import Sizes, System
 from guiderail.frontends.grammar.syntax import Choice, Embedded, Expression, Name, Repetition, Sequence
 
 __all__ = ["Recursion", "without_left_recursion"]
@@ -71,6 +71,7 @@ class _Component:
         self.begins: dict[str, list[Expression]] = {}  # B: the t β
         self.steps: dict[str, list[_Step]] = {name: [] for name in self.names}  # by source
         self.free: dict[str, set[str]] = {name: set() for name in self.names}  # B -> C where nothing is read
+        self.first: dict[str, Expression] = {}  # B: one of its t β
 
     def closure(self, name: str) -> set[str]:
         found, work = {name}, [name]
@@ -83,7 +84,11 @@ class _Component:
 
 
 def without_left_recursion(
-    rules: dict[str, Expression], start: str, facts: ConstraintFacts, max_rules: int
+    rules: dict[str, Expression],
+    start: str,
+    facts: ConstraintFacts,
+    max_rules: int,
+    order: list[str] | None = None,
 ) -> tuple[dict[str, Expression], list[Recursion]]:
     """An equivalent grammar none of whose rules begins with itself, and what was rewritten for it.
 
@@ -92,27 +97,31 @@ def without_left_recursion(
         start: the rule to start from; only what it needs is in the result.
         facts: of embedded constraints.
         max_rules: how many new rules and steps between them may be made.
+        order: the names, each behind those that it needs where that can be.
 
     Raises:
         LimitError: ``grammar-size``: more than ``max_rules``.
     """
-    removal = _Removal(rules, facts, max_rules)
+    removal = _Removal(rules, facts, max_rules, order)
     if not removal.recursions:
         return rules, []
     return removal.run(start), removal.recursions
 
 
 class _Removal:
-    def __init__(self, rules: dict[str, Expression], facts: ConstraintFacts, max_rules: int) -> None:
+    def __init__(
+        self, rules: dict[str, Expression], facts: ConstraintFacts, max_rules: int, order: list[str] | None
+    ) -> None:
         self.rules = rules
         self.facts = facts
         self.max_rules = max_rules
         self.size = 0
-        self.null_names = nullable_rules(rules, facts)
+        self.null_names = nullable_rules(rules, facts, order)
         self.nullable = nullable_by(self.null_names, facts)
         left = {name: left_names(body, self.nullable) & rules.keys() for name, body in rules.items()}
         self.component_of: dict[str, _Component] = {}
         self.recursions: list[Recursion] = []
+        self.sizes = Sizes()
         self.full: dict[str, str] = {}  # A -> the name of its non-empty texts
         self.full_of: dict[str, str] = {}
         for group in components(left):
@@ -124,13 +133,15 @@ class _Removal:
 
     def _kind(self, group: list[str], left: dict[str, set[str]]) -> str:
         """By the weakest means that shows the recursion: with parts that may be empty left standing, or without."""
+        if len(group) == 1:
+            return "direct" if group[0] in left_names(self.rules[group[0]], lambda e: False) else "hidden"
         inside = set(group)
         # nothing counts as empty: only what is written first
         plain = {name: left_names(self.rules[name], lambda e: False) & inside for name in group}
         visible = [c for c in components(plain) if len(c) > 1 or c[0] in plain[c[0]]]
         if sum(map(len, visible)) < len(group):
             return "hidden"
-        return "direct" if len(group) == 1 else "indirect"
+        return "indirect"
 
     # -- the new grammar, from the start, on demand ------------------------------------------------------------------
     def run(self, start: str) -> dict[str, Expression]:
@@ -144,7 +155,9 @@ class _Removal:
             for new, body in made.items():
                 out[new] = body
                 self._spend(new not in self.rules)
-                work.extend(leaves(body)[0] - out.keys() - made.keys())
+                for used in sorted(leaves(body)[0]):
+                    if used not in out and used not in made and (used in self.rules or used in self.full_of):
+                        work.append(used)  # no terminal
         return out
 
     def _spend(self, amount: int) -> None:
@@ -162,8 +175,6 @@ class _Removal:
             if plain in self.component_of:
                 return self._goal(plain, name)
             return {name: self.non_empty(self.rules[plain])}
-        if name not in self.rules:  # a terminal
-            return {}
         if name not in self.component_of:
             return {name: self.rules[name]}
         if name in self.null_names:
@@ -189,7 +200,12 @@ class _Removal:
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
-        system = System()
+        if len(component.names) == 1 and goal in component.first:  # what the system below would come to
+            labels = [step.label for step in component.steps[goal]]
+            self._spend(len(labels))
+            again = [repetition(choice(labels), 0, None)] if labels else []
+            return {name: sequence([component.first[goal], *again])}
+        system = System(self.sizes)
         begin = ""
         system.add_state(begin)
         for state in sorted(component.names):
@@ -202,8 +218,8 @@ class _Removal:
                 for step in component.steps[source]:
                     system.arrows[state].setdefault(step.to, []).append(step.label)
                     self._spend(1)
-            if component.begins[state]:
-                system.arrows[begin].setdefault(state, []).append(choice(component.begins[state]))
+            if state in component.first:
+                system.arrows[begin].setdefault(state, []).append(component.first[state])
         fresh: dict[str, str] = {begin: name}
 
         def name_of(state: str) -> str:
@@ -214,9 +230,12 @@ class _Removal:
         return system.solve([begin], name_of)
 
     def _cut(self, component: _Component) -> None:
+        begins = Fold(self._begins(component.names))
         for name in sorted(component.names):
-            own, others = self._decompose(self.rules[name], component)
+            own, others = self._decompose(self.rules[name], begins)
             component.begins[name] = others
+            if others:
+                component.first[name] = choice(others)
             for source, alpha in own:
                 if self.nullable(alpha):
                     component.free[source].add(name)
@@ -228,18 +247,21 @@ class _Removal:
     # -- cutting expressions -------------------------------------------------------------------------------------
     def non_empty(self, e: Expression) -> Expression:
         """The texts of ``e`` that are not empty."""
-        return e if not self.nullable(e) else choice(self._decompose(e, None)[1])
+        return e if not self.nullable(e) else choice(self._decompose(e, lambda part: False)[1])
 
     def _decompose(
-        self, root: Expression, component: _Component | None
+        self, root: Expression, begins_inside: Callable[[Expression], bool]
     ) -> tuple[list[tuple[str, Expression]], list[Expression]]:
         """The non-empty texts of ``root`` by how they begin.
+
+        Args:
+            root: an expression.
+            begins_inside: whether one can begin with a rule of the component.
 
         Returns:
             What begins with a rule of the component, read as its non-empty texts: the rule and what follows. And all
             else, as expressions.
         """
-        begins_inside = Fold(self._begins(component.names if component else set()))
         own: list[tuple[str, Expression]] = []
         others: list[Expression] = []
         work: list[tuple[Expression, Expression]] = [(root, EMPTY)]  # a part, and what follows (shared)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from guiderail.frontends.grammar.build import Fold, choice, repetition, sequence
 from guiderail.frontends.grammar.syntax import Expression, Name, Repetition, Sequence
 
-__all__ = ["System", "right_linear"]
+__all__ = ["Sizes", "System", "right_linear"]
 
 _GROWTH = 4
 """How many times its first size a system may grow by removing states."""
@@ -30,7 +30,8 @@ class System:
         exits: state -> expressions that end there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.sizes = sizes or Sizes()
         self.arrows: dict[str, dict[str, list[Expression]]] = {}
         self.exits: dict[str, list[Expression]] = {}
 
@@ -43,7 +44,7 @@ class System:
         self._trim(wanted)
         if len(self.arrows) <= _MERGED:
             self._merge(wanted)
-        sizes = _Sizes()
+        sizes = self.sizes
         into: dict[str, set[str]] = {state: set() for state in self.arrows}
         for state, arrows in self.arrows.items():
             for to in arrows:
@@ -72,7 +73,7 @@ class System:
                 heapq.heappush(queue, (len(into[changed]) * out[changed], changed))
         return {name_of(state): self._body(state, name_of) for state in self.arrows}
 
-    def _out(self, state: str, sizes: _Sizes) -> int:
+    def _out(self, state: str, sizes: Sizes) -> int:
         """Leaves of everything that begins at a state."""
         labels = sum(sizes(label) for row in self.arrows[state].values() for label in row)
         return labels + sum(map(sizes, self.exits[state]))
@@ -132,7 +133,7 @@ class System:
         self.exits = {state: self.exits[state] for state in arrows_of}
         self.arrows = arrows_of
 
-    def _remove(self, state: str, into: set[str], sizes: _Sizes) -> dict[str, int]:
+    def _remove(self, state: str, into: set[str], sizes: Sizes) -> dict[str, int]:
         """Makes arrows of the ways through a state. Returns by how much the states before it grow, in leaves."""
         arrows, exits = self.arrows.pop(state), self.exits.pop(state)
         loop = arrows.pop(state, [])
@@ -160,8 +161,8 @@ class System:
         return sequence([repetition(choice(loop), 0, None), ends]) if loop else ends
 
 
-class _Sizes:
-    """Leaves of an expression, written out."""
+class Sizes:
+    """Leaves of an expression, written out; what was counted is known."""
 
     def __init__(self) -> None:
         self.fold: Fold[int] = Fold(lambda e, kids: min(sum(kids) or 1, 1 << 40))

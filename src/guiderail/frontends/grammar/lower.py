@@ -8,20 +8,23 @@ common.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.grammar.analysis import (
     ConstraintFacts,
+    Decision,
     barren,
     components,
     left_names,
     nullable_by,
+    nullable_leaf,
     nullable_rules,
+    reachable_rules,
 )
-from guiderail.frontends.grammar.build import TRAP, Fold, leaves, names
+from guiderail.frontends.grammar.build import NESTED, TRAP, Fold, children, leaves, names
 from guiderail.frontends.grammar.prepare import Prepared
 from guiderail.frontends.grammar.syntax import (
     Characters,
@@ -55,7 +58,7 @@ def lower(prepared: Prepared, b: _core.Builder) -> int:
     """
     if prepared.lexer is not None:
         return _lower_lexed(prepared, prepared.lexer, b)
-    return _Lowering(prepared.rules, b).run(prepared.start)
+    return _Lowering(prepared, b).run(prepared.start)
 
 
 def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
@@ -82,7 +85,7 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
     number = b.lexer(terminals, ignored, indentation, before, traps)
     symbols = {name: b.terminal(number, at) for name, at in place.items()}
     symbols[TRAP.name] = b.never(number)
-    return b.lexed(number, _Lowering(prepared.rules, b, symbols).run(prepared.start))
+    return b.lexed(number, _Lowering(prepared, b, symbols).run(prepared.start))
 
 
 def _before_traps(rules: dict[str, Expression]) -> set[str]:
@@ -101,7 +104,18 @@ def _before_traps(rules: dict[str, Expression]) -> set[str]:
     if not work:
         return found
     facts = ConstraintFacts()
-    nullable = nullable_by(nullable_rules(rules, facts), facts)
+    known: dict[str, bool] = {}
+
+    def nullable_rule(name: str) -> bool:
+        if name not in rules:
+            return False
+        if name not in known:  # what it needs, and mostly that is little
+            needed = reachable_rules(rules, name)
+            found = nullable_rules({one: rules[one] for one in needed}, facts)
+            known.update((one, one in found) for one in needed)
+        return known[name]
+
+    nullable = Decision(nullable_rule, lambda e: nullable_leaf(e, facts))
     searched: set[int] = set()
     while work:
         e = work.pop()
@@ -148,21 +162,24 @@ class _Built(NamedTuple):
     deep: int
 
 
+_new = tuple.__new__  # twice as quick as the class itself
+
+
 class _Lowering:
-    def __init__(self, rules: dict[str, Expression], b: _core.Builder, symbols: dict[str, int] | None = None) -> None:
-        self.rules, self.b = rules, b
+    def __init__(self, prepared: Prepared, b: _core.Builder, symbols: dict[str, int] | None = None) -> None:
+        self.rules, self.groups, self.b = prepared.rules, prepared.groups, b
         # by name: terminals, and the rules so far
         self.known = {name: _Built(handle, 1, 0) for name, handle in (symbols or {}).items()}
         self.uses: dict[str, int] = {}  # how often each name stands in the rules, counted when asked for
-        self.build: Fold[_Built] = Fold(self._build)
+        self.built: dict[int, _Built] = {}  # by expressions, which the rules hold on to
+        self.deep: Fold[_Built] = Fold(self._build)
 
     def run(self, start: str) -> int:
-        graph = {name: leaves(body)[0] & self.rules.keys() for name, body in self.rules.items()}
         if len(self.rules) > _LEFT:
             self._check_left_depth()
-        for group in components(graph):
-            cyclic = len(group) > 1 or group[0] in graph[group[0]]
-            order, breaks = _order(group, graph) if cyclic else (group, set())
+        for group in self.groups:
+            cyclic = len(group) > 1 or group[0] in leaves(self.rules[group[0]])[0]
+            order, breaks = (group, set[str]()) if not cyclic else _order(group, self.rules)
             for name in sorted(breaks):
                 self._refer(name)
             for name in order:
@@ -188,23 +205,39 @@ class _Lowering:
                     self.uses[one.name] = self.uses.get(one.name, 0) + 1
         return self.uses.get(name, 0)
 
+    def build(self, e: Expression, depth: int = 0) -> _Built:
+        """What an expression of the rules becomes."""
+        if type(e) is Name:
+            return self.known[e.name]
+        found = self.built.get(id(e))
+        if found is None:
+            if depth > NESTED:
+                return self.deep(e)
+            found = self._build(e, [self.build(kid, depth + 1) for kid in children(e)])
+            self.built[id(e)] = found
+        return found
+
     def _build(self, e: Expression, kids: list[_Built]) -> _Built:
         if isinstance(e, Name):
             return self.known[e.name]
-        deep = 1 + max([kid.deep for kid in kids]) if kids else 1
-        wide = sum([kid.wide for kid in kids]) if isinstance(e, Sequence) else 1
-        return _Built(self._handle(e, [kid.handle for kid in kids]), wide, deep)
+        deep, wide, handles = 0, 0, []
+        for handle, width, depth in kids:
+            handles.append(handle)
+            wide += width
+            if depth > deep:
+                deep = depth
+        return _new(_Built, (self._handle(e, handles), wide if type(e) is Sequence else 1, deep + 1))
 
     def _handle(self, e: Expression, kids: list[int]) -> int:
         b = self.b
+        if isinstance(e, Sequence):
+            return b.concat(kids)
         if isinstance(e, Text):
             return b.literal(e.text.encode())
         if isinstance(e, Characters):
             return b.char_class(e.characters)
-        if isinstance(e, Sequence):
-            return b.concat(kids)
         if isinstance(e, Choice):
-            texts = [part.text.encode() for part in e.parts if isinstance(part, Text)]
+            texts = [part.text.encode() for part in e.parts if type(part) is Text]
             if len(texts) < 2:
                 return b.union(kids)
             others = [kid for kid, part in zip(kids, e.parts, strict=True) if not isinstance(part, Text)]
@@ -237,7 +270,7 @@ class _Lowering:
                 )
 
 
-def _order(group: Iterable[str], graph: Mapping[str, Set[str]]) -> tuple[list[str], set[str]]:
+def _order(group: Iterable[str], rules: Mapping[str, Expression]) -> tuple[list[str], set[str]]:
     """The rules of a cycle so that each stands behind those that it needs, and those where the cycles are broken."""
     inside = set(group)
     order: list[str] = []
@@ -247,13 +280,13 @@ def _order(group: Iterable[str], graph: Mapping[str, Set[str]]) -> tuple[list[st
         if root in colour:
             continue
         colour[root] = 1
-        work = [(root, iter(sorted(graph[root] & inside)))]
+        work = [(root, iter(sorted(leaves(rules[root])[0] & inside)))]
         while work:
             name, rest = work[-1]
             for other in rest:
                 if other not in colour:
                     colour[other] = 1
-                    work.append((other, iter(sorted(graph[other] & inside))))
+                    work.append((other, iter(sorted(leaves(rules[other])[0] & inside))))
                     break
                 if colour[other] == 1:
                     breaks.add(other)

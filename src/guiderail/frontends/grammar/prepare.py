@@ -102,12 +102,14 @@ class GrammarReport:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Rules that are reachable, productive and free of left recursion."""
+    """Rules that are reachable, productive and free of left recursion; ``groups``: their components, each after those
+    that it needs."""
 
     rules: dict[str, Expression]
     start: str
     lexer: Lexer | None
     report: GrammarReport
+    groups: list[list[str]]
 
 
 def prepare(grammar: Grammar, max_rules: int) -> Prepared:
@@ -126,35 +128,43 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     facts = ConstraintFacts()
     own = {name: rule.body for name, rule in grammar.rules.items()}
     rules = _Unfolding(own).run()
-    productive = productive_rules(rules, facts)
+    order = [name for group in _groups(rules) for name in group]
+    productive = productive_rules(rules, facts, order)
     refuse_unproductive(grammar, productive)
     reachable = reachable_rules(rules, grammar.start)
     unproductive = tuple(name for name in own if name not in productive)
-    unreachable = tuple(name for name in own if name not in reachable | grammar.written_out)
+    reachable |= grammar.written_out
+    unreachable = tuple(name for name in own if name not in reachable)
     rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)
     keep = reachable_rules(rules, grammar.start)
     rules = {name: body for name, body in rules.items() if name in keep}
-    rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules)
-    rules, repetitions = _loops(rules, grammar.start, own)
-    recursive = sum(len(group) for group in _recursive_groups(rules))
+    order = [name for name in order if name in rules]
+    rules, recursions = without_left_recursion(rules, grammar.start, facts, max_rules, order)
+    rules, repetitions, groups = _loops(rules, grammar.start, own)
+    recursive = sum(len(group) for group in _recursive(rules, groups))
     report = GrammarReport(
         grammar.start, len(own), unreachable, unproductive, tuple(recursions), repetitions, recursive, grammar.notes
     )
-    return Prepared(rules, grammar.start, grammar.lexer, report)
+    return Prepared(rules, grammar.start, grammar.lexer, report, groups)
 
 
-def _recursive_groups(rules: dict[str, Expression]) -> list[list[str]]:
-    uses = {name: leaves(body)[0] for name, body in rules.items()}
-    return [group for group in components(uses) if len(group) > 1 or group[0] in uses[group[0]]]
+def _groups(rules: dict[str, Expression]) -> list[list[str]]:
+    """The rules by components, each after those that it needs."""
+    return components({name: leaves(body)[0] for name, body in rules.items()})
+
+
+def _recursive(rules: dict[str, Expression], groups: list[list[str]]) -> list[list[str]]:
+    return [group for group in groups if len(group) > 1 or group[0] in leaves(rules[group[0]])[0]]
 
 
 def _loops(
     rules: dict[str, Expression], start: str, own: dict[str, Expression]
-) -> tuple[dict[str, Expression], tuple[str, ...]]:
-    """Components that use themselves only at the right, as repetitions."""
-    groups = _recursive_groups(rules)
+) -> tuple[dict[str, Expression], tuple[str, ...], list[list[str]]]:
+    """Components that use themselves only at the right, as repetitions; the rules, which those are, all components."""
+    every = _groups(rules)
+    groups = _recursive(rules, every)
     if not groups:
-        return rules, ()
+        return rules, (), every
     home = {name: at for at, group in enumerate(groups) for name in group}
     entries: list[set[str]] = [set() for _ in groups]
     if start in home:
@@ -174,7 +184,7 @@ def _loops(
             del rules[name]
         rules.update(solved)
         done.extend(group)
-    return rules, tuple(name for name in own if name in done)
+    return rules, tuple(name for name in own if name in done), _groups(rules) if done else every
 
 
 class _Unfolding:

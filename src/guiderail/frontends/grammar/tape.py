@@ -136,8 +136,14 @@ def play(tape: Any, b: _core.Builder) -> int:
     try:
         calls, root = tape
         made: dict[int, Any] = {-1: b.EMPTY, -2: b.EPSILON}
+        get, concat, union = made.__getitem__, b.concat, b.union
+        methods: dict[str, tuple[Callable[..., int], str]] = {}
         for i, (name, *args) in enumerate(calls):
-            if name == "members":
+            if name == "concat":  # most are one of these two
+                made[i] = concat(list(map(get, args[0])))
+            elif name == "union":
+                made[i] = union(list(map(get, args[0])))
+            elif name == "members":
                 made[i] = _play_members(made, b, *args)
             elif name == "lexer":
                 rows, ignore, indentation, before, traps = args
@@ -146,8 +152,10 @@ def play(tape: Any, b: _core.Builder) -> int:
                 rest = (traps,) if traps else ()
                 made[i] = b.lexer(texts, ignore, lines, before.encode("latin-1"), *rest)
             else:
-                kinds = _SIGNATURES[name]
-                made[i] = getattr(b, name)(*(_given(made, k, v) for k, v in zip(kinds, args, strict=False)))
+                if name not in methods:
+                    methods[name] = getattr(b, name), _SIGNATURES[name]
+                method, kinds = methods[name]
+                made[i] = method(*[_given(made, k, v) for k, v in zip(kinds, args, strict=False)])
         result: int = made[root]
     except (AttributeError, GuiderailError, KeyError, TypeError, ValueError) as error:
         raise Unplayable(str(error)) from error

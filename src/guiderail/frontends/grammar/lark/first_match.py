@@ -18,20 +18,15 @@ makes the match depend on the character behind it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
-from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraint import Constraint
-from guiderail.errors import LimitError
-from guiderail.frontends.regex import regex
 from guiderail.frontends.regex.facts import Facts
 from guiderail.frontends.regex.syntax import Alt, Boundary, Cat, Edge, EndNl, Lit, Look, Node, Rep, Set
 
-__all__ = ["FirstMatch", "FirstMatches", "Unknown", "first_match"]
+__all__ = ["FirstMatch", "Machine", "Unknown", "first_match"]
 
 _THREADS = 1_500_000  # steps of threads spent on one pattern
 _STATES = 20_000
@@ -115,7 +110,7 @@ def first_match(tree: Node) -> FirstMatch:
     """
     if _greedy(tree, Facts()):
         return FirstMatch(True, False)
-    return _Machine(tree).decide()
+    return Machine(tree).decide()
 
 
 def _greedy(node: Node, facts: Facts) -> bool:
@@ -144,8 +139,16 @@ def _greedy(node: Node, facts: Facts) -> bool:
     return False
 
 
-class _Machine:
-    """The threads of one pattern over classes of characters."""
+class Machine:
+    """The threads of one pattern over classes of characters.
+
+    Attributes:
+        all: every class of characters, as a set of them.
+        table: the automaton of the first match, made by :meth:`decide`: where each state goes with each class (-1:
+            nowhere),
+        matches: whether a match ends there,
+        valid_before: and before which classes it counts.
+    """
 
     def __init__(self, tree: Node) -> None:
         self.facts = Facts()
@@ -159,10 +162,9 @@ class _Machine:
         self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
         self.keep: list[Node] = []
         self.history = 0
+        self.plain = not self.special  # whether threads are nothing but states: no duties, no empty iterations
         self.start = self.build(tree, _MATCH)
         self.work = 0
-        # the automaton of the first match, made by decide(): where each state goes with each class (-1: nowhere),
-        # whether a match ends there, and before which classes it counts
         self.table: list[list[int]] = []
         self.matches: list[bool] = []
         self.valid_before: list[int] = []
@@ -250,6 +252,7 @@ class _Machine:
         if node.max > 1 and not self.facts(node.item).least:
             raise Unknown("what it counts can be empty", self.special)
         if node.max < 0:
+            self.plain = self.plain and self.facts(node.item).least > 0
             loop = self.add(_State("loop"))
             more = self.build(node.item, loop)
             inner = (after, more) if lazy else (more, after)
@@ -412,6 +415,8 @@ class _Machine:
     # -- the decision
     def decide(self) -> FirstMatch:
         """Follows both machines over all texts, and keeps the automaton of the first one."""
+        if self.plain:
+            return self.decide_plain()
         count = len(self.classes)
         first: list[_Thread] = []
         self.close(first, set(), self.start, _FREE, "")
@@ -458,15 +463,98 @@ class _Machine:
         shortest = not self.reach(behind_match, self.table, self.matches)
         return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
 
-    def parts(self, *lists: tuple[_Thread, ...]) -> list[int]:
-        """Sets of classes that no thread tells apart, by their least class; one each where the text before counts."""
+    def decide_plain(self) -> FirstMatch:
+        """The same where threads are nothing but states: what each stands for is found out once."""
+        masks = [state.mask for state in self.states]
+        lists: dict[int, tuple[int, ...]] = {}  # by a state: the states it stands for, in order
+        divisions: dict[frozenset[int], list[int]] = {}
+        count = len(self.classes)
+        first = self.leaves(self.start)
+        begin = first, frozenset(first)
+        number = {begin: 0}
+        queue = deque([begin])
+        longest, after = True, 0
+        behind_match: set[int] = set()
+        while queue:
+            here, every = queue.popleft()
+            ends, all_end = _MATCH in here, _MATCH in every
+            longest &= ends == all_end
+            row = [-1] * count
+            kinds = frozenset([masks[state] for state in every])
+            parts = divisions.get(kinds)
+            if parts is None:
+                parts = divisions[kinds] = self.divided(kinds)
+            for part in parts:
+                bit = part & -part
+                threads: set[int] = set()
+                for state in every:
+                    if masks[state] & bit:
+                        follows = self.states[state].first
+                        if follows not in lists:
+                            lists[follows] = self.leaves(follows)
+                        threads.update(lists[follows])
+                if not threads:
+                    continue
+                self.work += len(threads)
+                if self.work > _THREADS:
+                    raise Unknown("it is too large to be decided", False)
+                preferred: dict[int, None] = {}
+                for state in here:
+                    if state == _MATCH:
+                        break
+                    if masks[state] & bit:
+                        preferred.update(dict.fromkeys(lists[self.states[state].first]))
+                then = tuple(preferred)
+                if _MATCH in preferred:
+                    then = then[: then.index(_MATCH) + 1]
+                target = then, frozenset(threads)
+                if all_end:
+                    after |= part
+                at = number.get(target)
+                if at is None:
+                    at = number[target] = len(number)
+                    queue.append(target)
+                if then:
+                    for same in self.bits(part):
+                        row[same] = at
+                    if ends:
+                        behind_match.add(at)
+            self.table.append(row)
+            self.matches.append(ends)
+            self.valid_before.append(self.all if ends else 0)
+        shortest = not self.reach(behind_match, self.table, self.matches)
+        return FirstMatch(longest, shortest, _NONE, False, self.chars(after))
+
+    def leaves(self, state: int) -> tuple[int, ...]:
+        """The states that a state stands for, in order, where no iteration is empty."""
+        found: list[int] = []
+        seen: set[int] = set()
+        stack = [state]
+        while stack:
+            state = stack.pop()
+            if state in seen:
+                continue
+            seen.add(state)
+            at = self.states[state]
+            if at.kind == "char" or at.kind == "match":
+                found.append(state)
+            else:
+                stack += [at.second, at.first]
+        return tuple(found)
+
+    def divided(self, masks: Iterable[int]) -> list[int]:
+        """Sets of classes that none of ``masks`` tells apart, by their least class."""
         found = [self.all]
-        if self.special:
-            return [1 << k for k in range(len(self.classes))]
-        for mask in {self.states[state].mask for threads in lists for state, _ in threads}:
+        for mask in masks:
             if any(part & mask and part & ~mask for part in found):
                 found = [piece for part in found for piece in (part & mask, part & ~mask) if piece]
         return sorted(found, key=lambda part: part & -part)
+
+    def parts(self, *lists: tuple[_Thread, ...]) -> list[int]:
+        """Sets of classes that no thread tells apart, by their least class; one each where the text before counts."""
+        if self.special:
+            return [1 << k for k in range(len(self.classes))]
+        return self.divided({self.states[state].mask for threads in lists for state, _ in threads})
 
     @staticmethod
     def bits(mask: int) -> Iterator[int]:
@@ -503,105 +591,3 @@ def _sets_of(tree: Node) -> list[CharSet]:
         elif isinstance(node, Rep | Look):
             stack.append(node.item)
     return list(found)
-
-
-_MOST_STATES = 60
-
-
-@dataclass(frozen=True, slots=True)
-class FirstMatches(Constraint):
-    """The texts that ``re.match`` with ``pattern`` takes as a whole.
-
-    Attributes:
-        pattern: of Python's dialect.
-        kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and the
-            character behind it that undoes it.
-    """
-
-    pattern: str
-    kind: str = "whole"
-
-    def _lower(self, b: _core.Builder) -> int:
-        """The automaton's states eliminated one by one (Brzozowski and McCluskey 1963)."""
-        machine, block = _automaton(self.pattern)
-        everything = b.repeat(b.char_class(machine.chars(machine.all)), 0, -1)
-        start, end = -1, -2
-        ways: dict[int, dict[int, int]] = {start: {block[0]: b.EPSILON}, end: {}}
-
-        def add(source: int, target: int, e: int) -> None:
-            known = ways.setdefault(source, {})
-            known[target] = b.union([known[target], e]) if target in known else e
-
-        for state, row in enumerate(machine.table):
-            source = block[state]
-            valid, match = machine.valid_before[state], machine.matches[state]
-            masks: dict[int, int] = {}
-            for k, target in enumerate(row):
-                if target >= 0 and block[target] >= 0:
-                    masks[block[target]] = masks.get(block[target], 0) | 1 << k
-            for target, mask in masks.items():
-                add(source, target, b.char_class(machine.chars(mask)))
-            if not match:
-                continue
-            if self.kind != "undone":
-                add(source, end, b.EPSILON)
-                if self.kind == "begun":
-                    add(source, end, b.concat([b.char_class(machine.chars(valid)), everything]))
-            elif machine.all & ~valid:
-                add(source, end, b.char_class(machine.chars(machine.all & ~valid)))
-        left = set(ways) - {start, end}
-        if len(left) > _MOST_STATES:
-            raise LimitError(f"its automaton has more than {_MOST_STATES} states", code="lark-first-match")
-        while left:
-            into = {s: sum(s in targets for targets in ways.values()) for s in left}
-            chosen = min(left, key=lambda s: (into[s] * len(ways[s]), s))
-            left.discard(chosen)
-            out = ways.pop(chosen)
-            loop = out.pop(chosen, None)
-            for targets in list(ways.values()):
-                way = targets.pop(chosen, None)
-                if way is None:
-                    continue
-                head = [way] if loop is None else [way, b.repeat(loop, 0, -1)]
-                for target, e in out.items():
-                    e = b.concat([*head, e])
-                    targets[target] = b.union([targets[target], e]) if target in targets else e
-        return ways[start].get(end, b.EMPTY)
-
-    def __repr__(self) -> str:
-        return f"first_matches({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
-
-
-@lru_cache(maxsize=32)
-def _automaton(pattern: str) -> tuple[_Machine, list[int]]:
-    machine = _Machine(regex(pattern)._parsed.tree)
-    machine.decide()
-    return machine, _blocks(machine)
-
-
-def _blocks(machine: _Machine) -> list[int]:
-    """States that do the same, by one number (Moore 1956); -1 for those from which no match is found."""
-    table = machine.table
-    into: list[list[int]] = [[] for _ in table]
-    for state, row in enumerate(table):
-        for target in row:
-            if target >= 0:
-                into[target].append(state)
-    alive = {state for state, match in enumerate(machine.matches) if match}
-    stack = list(alive)
-    while stack:
-        fresh = [s for s in into[stack.pop()] if s not in alive]
-        alive.update(fresh)
-        stack += fresh
-    block = [
-        int(m) + 2 * v if s in alive else -1
-        for s, (m, v) in enumerate(zip(machine.matches, machine.valid_before, strict=True))
-    ]
-    count = len(set(block))
-    while True:
-        keys = [(b, *(block[t] if t >= 0 else -1 for t in table[s])) if b >= 0 else () for s, b in enumerate(block)]
-        numbers: dict[tuple[int, ...], int] = {}
-        block = [numbers.setdefault(key, len(numbers)) if key else -1 for key in keys]
-        if len(set(block)) == count:
-            return block
-        count = len(set(block))

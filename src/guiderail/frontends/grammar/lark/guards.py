@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from guiderail import _core
 from guiderail.constraint import any_text
-from guiderail.frontends.grammar.lark.first_match import FirstMatches
+from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraint import AllOf, Complement, Constraint, Literal
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
-from guiderail.frontends.grammar.lark.first_match import FirstMatch, FirstMatches, Unknown, first_match
+from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
+from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 
@@ -25,6 +26,7 @@ __all__ = ["Lexeme", "keywords", "lexeme_of_constraint", "lexeme_of_part", "lexe
 _WIDEST = 2**64
 _FOREMOST = 2**31  # a priority
 _NONE = CharSet([])
+_ANY_CASE = frozenset("i")
 
 
 @dataclass(slots=True, eq=False)
@@ -71,15 +73,16 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     """
     name, pattern = definition.name, definition.pattern
     shown = definition.user_repr()
-    rank = (-definition.priority, -pattern.max_width, -len(pattern.value), name)
     if pattern.type == "str" and not pattern.flags:
-        return Lexeme(name, Literal(pattern.value), False, rank, pattern, definition.priority)
+        return Lexeme(name, Literal(pattern.value), False, _rank(definition), pattern, definition.priority)
     text = pattern.to_regexp()
     try:
-        constraint = regex(text)
+        letters = pattern.type == "str" and pattern.flags == _ANY_CASE
+        constraint = regex(re.escape(pattern.value), flags="i") if letters else regex(text)
     except GuiderailError as error:
         kind = type(error) if isinstance(error, PatternError | LimitError) else PatternError
         raise kind(f"the terminal {shown}: {error.message}", code=error.code, **place(name)) from error
+    rank = _rank(definition)
     if pattern.type == "str" and pattern.min_width:  # in any case: each character has its place
         return Lexeme(name, constraint, False, rank, pattern, definition.priority)
     if pattern.min_width == 0 and not foreign:
@@ -108,6 +111,11 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     if pattern.min_width == 0:
         _drop_empty(lexeme)
     return lexeme
+
+
+def _rank(definition: Any) -> tuple[int, int, int, str]:
+    pattern = definition.pattern
+    return -definition.priority, -pattern.max_width, -len(pattern.value), definition.name
 
 
 @lru_cache(maxsize=512)
@@ -204,8 +212,9 @@ def keywords(lexemes: list[Lexeme], ignore: set[str]) -> dict[str, list[str]]:
     for string in strings:
         partial: list[Lexeme] = []
         value = string.pattern.value
+        begin = value.encode()[0]
         for owner, takes in owners:
-            if owner.priority != string.priority or not takes(value):
+            if owner.priority != string.priority or begin not in takes.first or not takes(value):
                 continue
             of_its_flags = string.pattern.flags <= owner.pattern.flags
             if owner.name in ignore:
@@ -237,17 +246,20 @@ class _Takes:
     def __init__(self, lexeme: Lexeme) -> None:
         self.lexeme = lexeme
         self.program: _core.Program | None = None
-        self.first: frozenset[int] | None = None
         self.pattern: re.Pattern[str] | None = None
+
+    @cached_property
+    def first(self) -> frozenset[int]:
+        """Bytes that its texts begin with."""
+        b = _core.Builder()
+        e = self.lexeme.constraint._lower(b)
+        found = frozenset(b.first_bytes(e))
+        if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
+            self.program = b.finish(e)  # the longest match: all of the text, if that is one
+        return found
 
     def __call__(self, text: str) -> bool:
         data = text.encode()
-        if self.first is None:
-            b = _core.Builder()
-            e = self.lexeme.constraint._lower(b)
-            self.first = frozenset(b.first_bytes(e))
-            if not (self.lexeme.shortest or len(self.lexeme.depends)) and isinstance(self.lexeme.constraint, Regex):
-                self.program = b.finish(e)  # the longest match: all of the text, if that is one
         if data[0] not in self.first:
             return False
         if self.program is not None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from guiderail.constraint import AllOf, Complement, Constraint, any_text
 from guiderail.constraint import Sequence as Both
-from guiderail.errors import CompileError, GuiderailError, PatternError
+from guiderail.errors import CompileError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import leaves
-from guiderail.frontends.grammar.lark.bodies import Bodies, sequence_of
-from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Cut, Rewritten, Stop, rewrite
+from guiderail.frontends.grammar.lark.bodies import sequence_of
+from guiderail.frontends.grammar.lark.dialect import Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
 from guiderail.frontends.grammar.lark.guards import guard
 from guiderail.frontends.grammar.lark.lexemes import (
@@ -26,18 +26,13 @@ from guiderail.frontends.grammar.lark.lexemes import (
     lexeme_of_pattern,
     ordered,
 )
-from guiderail.frontends.grammar.lark.notation import grammar_builder
-from guiderail.frontends.grammar.lark.terms import TermParser, literal_text, regex_of
-from guiderail.frontends.grammar.lark.tokens import Token
+from guiderail.frontends.grammar.lark.quick import quick
+from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
+from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
 from guiderail.frontends.regex import regex
 
 __all__ = ["Reading", "read", "read_lark"]
-
-_PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
-_QUOTED = re.compile(
-    r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in|for) ([A-Za-z_]\w*)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,38 +99,66 @@ def read(
     path: str | os.PathLike[str] | None = None,
 ) -> Reading:
     """As :func:`read_lark`, with what else there is to say of the grammar."""
-    try:
-        lark: Any = import_module("lark.load_grammar")
-    except ImportError:
-        raise CompileError("Lark grammars are read by Lark: pip install lark", code="missing-library") from None
     if not isinstance(text, str):
         raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
-    constraints = dict(constraints or {})
-    rewritten = rewrite(text, constraints)
-    return _Reader(lark, rewritten, start, constraints, indenter).run(
-        [p if callable(p) else os.fspath(p) for p in import_paths], "<string>" if path is None else os.fspath(path)
-    )
+    found = None if constraints else quick(text)
+    if found is None:
+        from guiderail.frontends.grammar.lark import by_lark
+
+        return by_lark.read(text, start, import_paths, indenter, dict(constraints or {}), path)
+    reader = Reader(Rewritten(text, text), start, {}, indenter)
+
+    def compiled() -> Any:
+        from guiderail.frontends.grammar.lark import by_lark
+
+        return by_lark.compiled(text, start, reader.kept())
+
+    return reader.run(Parts(*found, (), compiled))
 
 
-class _Reader:
-    def __init__(
-        self, lark: Any, rewritten: Rewritten, start: str, constraints: dict[str, Constraint], indenter: Any
-    ) -> None:
-        self.lark = lark
+class Parts(NamedTuple):
+    """What a grammar consists of, by whomever it was read.
+
+    Attributes:
+        rules: by name, templates in use among them.
+        names: of all rules as the text defines them, templates among them.
+        definitions: terminals, those of literals among them.
+        ignore: terminals that are ignored.
+        mentioned: names that the text mentions outside of their own definitions.
+        named: names of the terminals that the text defines.
+        imported: see :class:`Reading`.
+        compiled: makes Lark's rules of it; None: that cannot be done.
+    """
+
+    rules: dict[str, Rule]
+    names: set[str]
+    definitions: list[Any]
+    ignore: list[str]
+    mentioned: set[str]
+    named: list[str]
+    imported: tuple[tuple[str, str], ...]
+    compiled: Callable[[], Any] | None
+
+
+class Reader:
+    """From rules and terminals to a grammar.
+
+    Attributes:
+        rewritten: the text.
+        indentation: what makes INDENT and DEDENT.
+        terms: terminals read without Lark.
+        definitions: the others, with Lark's patterns.
+        nullable: terminals that may be empty.
+        never: those that take the empty text wherever they may.
+        divided: strings that are keywords in some spellings only, and their parts.
+    """
+
+    def __init__(self, rewritten: Rewritten, start: str, constraints: dict[str, Constraint], indenter: Any) -> None:
         self.rewritten = rewritten
         self.source = rewritten.source
         self.start = start
         self.constraints = constraints
         self.indentation = indentation_of(indenter)
-        self.spans: dict[str, syntax.Span] = {}
-        self.uses: dict[str, dict[str, syntax.Span]] = {}
-        for statement in rewritten.statements:
-            if statement.name is None:
-                self.uses.setdefault("", {}).update((t.text, t.span) for t in reversed(statement.tokens))
-                continue
-            self.spans.setdefault(statement.name.text, statement.name.span)
-            uses = self.uses.setdefault(statement.name.text, {})
-            uses.update((t.text, t.span) for t in reversed(statement.body) if t.kind in ("name", "string", "regexp"))
         self.terms: dict[str, Constraint] = {}  # terminals read without Lark
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
@@ -143,6 +166,31 @@ class _Reader:
         self.divided: dict[str, list[str]] = {}
 
     # -- errors
+    @cached_property
+    def statements(self) -> list[Statement]:
+        return self.rewritten.statements or statements(self.source, tokens(self.source))
+
+    @cached_property
+    def spans(self) -> dict[str, syntax.Span]:
+        """Where rules and terminals are defined."""
+        found: dict[str, syntax.Span] = {}
+        for statement in self.statements:
+            if statement.name is not None:
+                found.setdefault(statement.name.text, statement.name.span)
+        return found
+
+    @cached_property
+    def uses(self) -> dict[str, dict[str, syntax.Span]]:
+        """What stands in the body of each definition, and first where; by ``""``: in directives."""
+        found: dict[str, dict[str, syntax.Span]] = {}
+        for statement in self.statements:
+            if statement.name is None:
+                found.setdefault("", {}).update((t.text, t.span) for t in reversed(statement.tokens))
+                continue
+            uses = found.setdefault(statement.name.text, {})
+            uses.update((t.text, t.span) for t in reversed(statement.body) if t.kind in ("name", "string", "regexp"))
+        return found
+
     def place(self, name: str) -> dict[str, Any]:
         """Source and span of a definition, as arguments of an error; of its use, where it has no name of its own."""
         name = self.rewritten.renamed.get(name, name)
@@ -152,113 +200,36 @@ class _Reader:
             span = next((uses[raw] for uses in self.uses.values() if raw in uses), None)
         return {"source": self.source, "span": span} if span is not None else {}
 
-    def translated(self, error: Exception, in_file: bool) -> GuiderailError:
-        """An error of Lark's as one of ours, with a place in the source."""
-        message = str(error).split("\n\n")[0].strip().rstrip(":").strip()
-        cause = error if hasattr(error, "pos_in_stream") else error.__context__
-        expected = sorted(getattr(cause, "accepts", None) or getattr(cause, "expected", None) or ())
-        expected = expected or sorted(getattr(cause, "allowed", None) or ())
-        found = _PLACE.search(message)
-        if found is not None and getattr(error, "token", None) is not None:
-            message = f"{str(error.token)!r} was not expected here at {found[0]}"  # type: ignore[attr-defined]
-        if found is not None or hasattr(cause, "line"):
-            line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
-            message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
-            if expected:
-                message += f"; expected is {_readable(expected)}"
-            if in_file:
-                return PatternError(
-                    f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"
-                )
-            at = self.rewritten.place(_offset(self.rewritten.text, line, column))
-            return PatternError(message, code="lark-syntax", source=self.source, span=(at, at + 1))
-        names = [a or b for a, b in _QUOTED.findall(message)]
-        span = next((s for s in map(self.use, names) if s is not None), None)
-        for name, old in self.rewritten.renamed.items():
-            message = message.replace(name, old)
-        return CompileError(message, code="lark-grammar", source=self.source, span=span)
-
     def use(self, name: str) -> syntax.Span | None:
         """The first place of a name outside of its own head."""
         name = self.rewritten.renamed.get(name, name)
         return next((uses[name] for uses in self.uses.values() if name in uses), self.spans.get(name))
 
     # -- the whole
-    def run(self, import_paths: list[Any], name: str) -> Reading:
-        errors: Any = import_module("lark.exceptions")
-        looked: set[str] = set()
-        for statement in self.rewritten.statements:
-            for token in statement.tokens:
-                if token.kind not in ("regexp", "string") or token.text in looked:
-                    continue
-                looked.add(token.text)
-                if token.kind == "regexp":
-                    regex_of(token, self.source)
-                else:
-                    literal_text(token, self.source)
-        builder = grammar_builder()(False, import_paths)
-        try:
-            builder.load_grammar(self.rewritten.text, name)
-            grammar = builder.build()
-        except (errors.LarkError, AssertionError) as error:
-            raise self.translated(error, bool(builder.used_files)) from error  # its own text is parsed first
-        except OSError as error:
-            raise self.not_found(error) from error
-        if self.start not in {rule[0] for rule in grammar.rule_defs}:
+    def run(self, parts: Parts) -> Reading:
+        if self.start not in parts.names:
             raise CompileError(
                 f"there is no rule {self.start!r} to start from; name the start rule with start=…",
                 code="lark-start",
                 source=self.source,
             )
-        declared = {name for name, (tree, _) in grammar.term_defs if tree is None}
-        named = {t.text[1:] for s in self.rewritten.statements for t in s.tokens if t.kind == "grammar"}
-        for name in sorted(self.constraints.keys() - declared - named):
-            raise CompileError(
-                f"nothing in the grammar asks for the constraint {name!r}: write @{name} in a rule, or %declare {name} "
-                "for a terminal",
-                code="lark-constraint",
-            )
-        try:
-            rules, terminals = self.expand(grammar)
-        except (errors.LarkError, re.error) as error:
-            raise self.translated(_cause(error), False) from error
-        self.definitions = {t.name: t for t in terminals}
+        rules = parts.rules
+        self.definitions = {t.name: t for t in parts.definitions}
         self.stops(rules)
         for cut in self.rewritten.cuts:
             self.term(cut, ())
-        used = set().union(*(leaves(rule.body)[0] for rule in rules.values()), grammar.ignore, self.kept())
-        lexer = self.lexer(used - rules.keys(), set(grammar.ignore), rules, grammar)
-        final = {rule.name: rule for rule in map(self.final, rules.values())}
+        used = set().union(*(leaves(rule.body)[0] for rule in rules.values()), parts.ignore, self.kept())
+        lexer = self.lexer(used - rules.keys(), set(parts.ignore), rules)
+        if self.rewritten.renamed or self.divided or self.nullable or self.never:
+            rules = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
-        result = syntax.Grammar(final, start, lexer, self.source)
-        bounded = str(UNBOUNDED) not in self.rewritten.text
+        mentioned = used | self.constraints.keys() | parts.mentioned
         return Reading(
-            result,
+            syntax.Grammar(rules, start, lexer, self.source),
             tuple(self.rewritten.notes),
-            self.unused(used),
-            tuple((str(f), str(h)) for f, h in builder.used_files.items() if getattr(f, "pkg_name", "") != "lark"),
-            (lambda: grammar.compile([self.start], self.kept())) if bounded else None,
-        )
-
-    def unused(self, used: set[str]) -> tuple[str, ...]:
-        """Terminals of this text that nothing asks for."""
-        named: set[str] = set(used) | set(self.constraints)
-        for name, uses in self.uses.items():
-            named.update(use for use in uses if use != name)
-        return tuple(
-            s.name.text
-            for s in self.rewritten.statements
-            if s.name is not None and s.name.text.lstrip("_")[:1].isupper() and s.name.text not in named
-        )
-
-    def not_found(self, error: OSError) -> CompileError:
-        missing = str(error.filename or error)
-        stem = os.path.splitext(os.path.basename(missing))[0]
-        return CompileError(
-            f"the grammar {missing!r} to import is not found; pass the folder that holds it in import_paths",
-            code="lark-import",
-            source=self.source,
-            span=self.uses.get("", {}).get(stem),
+            tuple(name for name in parts.named if name not in mentioned),
+            parts.imported,
+            parts.compiled,
         )
 
     def kept(self) -> set[str]:
@@ -266,41 +237,6 @@ class _Reader:
         return set() if lines is None else {lines.newline}
 
     # -- rules
-    def expand(self, grammar: Any) -> tuple[dict[str, Rule], list[Any]]:
-        """The rules before Lark turns repetitions into recursion, and all terminals."""
-        lark = self.lark
-        terminals = [
-            lark.TerminalDef(name, self.pattern(name, tree), priority)
-            for name, (tree, priority) in grammar.term_defs
-            if tree is not None
-        ]
-        bodies = Bodies(lark, grammar.rule_defs, terminals, self.name_in)
-        rules: dict[str, Rule] = {}
-        for name, body in bodies:
-            if body is None:
-                raise CompileError(
-                    f"the rule {name} is only declared; give it alternatives", code="lark-declared", **self.place(name)
-                )
-            rules[name] = Rule(name, body, self.spans.get(self.rewritten.renamed.get(name, name)))
-        return rules, terminals
-
-    def pattern(self, name: str, tree: Any) -> Any:
-        """Lark's pattern of a terminal."""
-        lark, here = self.lark, tree
-        while len(here.children) == 1 and here.data in ("expansions", "expansion", "value"):
-            here = here.children[0]
-        if here.data == "literal":
-            return lark._literal_to_pattern(here.children[0])
-        expansions = list(tree.find_data("expansion"))
-        if len(expansions) == 1 and not expansions[0].children:
-            raise lark.GrammarError(f"Terminals cannot be empty ({name})")
-        return (lark.PrepareLiterals() * lark.TerminalTreeToPattern()).transform(lark.nr_deepcopy_tree(tree))
-
-    def name_in(self, rule: str, name: str) -> Name:
-        """A name with the place of its use in a rule."""
-        renamed = self.rewritten.renamed
-        return Name(name, self.uses.get(renamed.get(rule, rule), {}).get(renamed.get(name, name)))
-
     def stops(self, rules: dict[str, Rule]) -> None:
         """Gives rules with ``stop`` their meaning.
 
@@ -359,8 +295,6 @@ class _Reader:
     def final(self, rule: Rule) -> Rule:
         """A rule with names as the user knows them, and terminals that are optional or divided written out."""
         renamed = self.rewritten.renamed
-        if not (renamed or self.divided or self.nullable or self.never):
-            return rule
 
         def visit(e: Expression) -> Expression:
             if isinstance(e, Name):
@@ -411,7 +345,7 @@ class _Reader:
             self.terms[name] = found
         return self.terms[name]
 
-    def lexer(self, used: set[str], ignore: set[str], rules: dict[str, Rule], grammar: Any) -> syntax.Lexer:
+    def lexer(self, used: set[str], ignore: set[str], rules: dict[str, Rule]) -> syntax.Lexer:
         lexemes = [
             lexeme_of_pattern(d, self.rewritten.foreign, self.place) for n, d in self.definitions.items() if n in used
         ]
@@ -528,29 +462,3 @@ def indentation_of(indenter: Any) -> syntax.Indentation | None:
         tuple(made.CLOSE_PAREN_types),
         made.tab_len,
     )
-
-
-def _cause(error: Exception) -> Exception:
-    """What went wrong within a transformation of Lark's."""
-    inner = error.__context__
-    return inner if type(error).__name__ == "VisitError" and isinstance(inner, Exception) else error
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    starts = [0, *(m.end() for m in re.finditer("\n", text))]
-    return min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
-
-
-_READABLE = {
-    "RULE": "a rule's name", "TERMINAL": "a terminal's name", "STRING": "a string", "REGEXP": "a regular expression",
-    "_COLON": "':'", "_OR": "'|'", "_NL": "the end of the line", "_NL_OR": "'|' in the next line", "_LPAR": "'('",
-    "_RPAR": "')'", "_LBRA": "'['", "_RBRA": "']'", "_LBRACE": "'{'", "_RBRACE": "'}'", "OP": "'?', '*' or '+'",
-    "TILDE": "'~'", "_TO": "'->'", "_DOT": "'.'", "_DOTDOT": "'..'", "_COMMA": "','", "NUMBER": "a number",
-    "$END": "the end", "_IGNORE": "%ignore", "_IMPORT": "%import", "_DECLARE": "%declare", "_OVERRIDE": "%override",
-    "_EXTEND": "%extend", "RULE_MODIFIERS": "'?' or '!'",
-}  # fmt: skip
-
-
-def _readable(expected: list[str]) -> str:
-    words = [_READABLE[name] for name in expected if name in _READABLE]
-    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0] if words else "something else"

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NoReturn
 
 from guiderail import _core
@@ -22,6 +21,7 @@ from guiderail.constraint import (
     any_text,
 )
 from guiderail.errors import PatternError
+from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.regex import regex
 
@@ -176,10 +176,9 @@ def literal_text(token: Token, source: str) -> str:
 
 def _unescaped(token: Token, text: str, source: str) -> str:
     """A string or pattern as Lark reads its escapes."""
-    load: Any = import_module("lark.load_grammar")
     try:
-        return str(load.eval_escaping(text))
-    except Exception as error:  # of Lark, or of the evaluation of a Python string
+        return unescaped(text)
+    except (ValueError, SyntaxError) as error:
         raise PatternError(
             f"the escapes in {token.text} cannot be read", code="lark-syntax", source=source, span=token.span
         ) from error

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar.syntax import Indentation
@@ -23,8 +22,7 @@ _XML_NAME = re.compile(r"(?!xml)[a-z_][\w.-]*(?::[a-z_][\w.-]*)?", re.ASCII | re
 _XML_OWN_ATTRIBUTE = re.compile(r"xmlns(?::(?!xml)[A-Za-z_][\w.-]*)?|xml:(?:lang|space|base|id)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyGrammar:
+class ReadyGrammar(NamedTuple):
     """One of the grammars.
 
     Attributes:
@@ -78,7 +76,7 @@ def _read(file: str) -> str:
 
 _SECTION = "// -- words"
 _KEYWORD = re.compile(r'(?m)^([A-Z][A-Z_]*): "([A-Za-z_]+)"i?$')
-_TERMINAL = re.compile(r'"(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w)')
+_TERMINAL = re.compile(r'("(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w))')
 
 
 def whole_words(text: str, word: str = "NAME") -> str:
@@ -104,18 +102,18 @@ def whole_words(text: str, word: str = "NAME") -> str:
     if excluded is not None:
         terminals = terminals.replace(excluded[0], f"{word}: /", 1)
 
-    made: dict[str, str] = {}  # terminal → the rule in its place
-
-    def whole(match: re.Match[str]) -> str:
-        found = match[0]
-        if found in keywords:
-            made[found] = f"_whole_{found.lower()}: {found} | _longer\n"
-        elif found == word and reserved:
-            made[found] = f"_whole_{found.lower()}: {found} | _reserved _never\n"
-        return f"_whole_{found.lower()}" if found in made else found
-
-    changed = _TERMINAL.sub(whole, re.sub(r"(?m)^//.*$", "", rules))
-    more += [*made.values(), f"_longer: {word} _never\n"]
+    instead = {name: f"_whole_{name.lower()}" for name in keywords}
+    if reserved:
+        instead[word] = f"_whole_{word.lower()}"
+    pieces = _TERMINAL.split(re.sub(r"(?m)^//.*$", "", rules))
+    found = pieces[1::2]
+    pieces[1::2] = [instead.get(name, name) for name in found]
+    changed = "".join(pieces)
+    for name in dict.fromkeys(found):
+        if name in instead:
+            otherwise = "_longer" if name in keywords else "_reserved _never"
+            more.append(f"{instead[name]}: {name} | {otherwise}\n")
+    more.append(f"_longer: {word} _never\n")
     if reserved:
         changed += f"_reserved: {' | '.join(spelled[value.lower()] for value in reserved)}\n"
     return "".join([changed, _SECTION, terminals, *more])

@@ -1,0 +1,215 @@
+"""Grammars that Lark itself reads: its definitions as rules and terminals, its errors with their places."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from guiderail.constraint import Constraint
+from guiderail.errors import CompileError, GuiderailError, PatternError
+from guiderail.frontends.grammar.lark.bodies import Bodies
+from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
+from guiderail.frontends.grammar.lark.notation import grammar_builder
+from guiderail.frontends.grammar.lark.reader import Parts, Reader, Reading
+from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
+from guiderail.frontends.grammar.syntax import Name, Rule
+
+__all__ = ["compiled", "read"]
+
+_PLACE = re.compile(r"\bline (\d+),? col(?:umn)? (\d+)")
+_QUOTED = re.compile(
+    r"['`]([A-Za-z_][A-Za-z_0-9]*)['`]|\b(?:rule|terminal|Terminal|Rule|template|in|for) ([A-Za-z_]\w*)"
+)
+
+
+def read(
+    text: str,
+    start: str,
+    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]],
+    indenter: Any,
+    constraints: dict[str, Constraint],
+    path: str | os.PathLike[str] | None,
+) -> Reading:
+    """As :func:`.reader.read`."""
+    lark = _lark()
+    reader = _LarkReader(lark, rewrite(text, constraints), start, constraints, indenter)
+    paths = [p if callable(p) else os.fspath(p) for p in import_paths]
+    return reader.run(reader.parts(paths, "<string>" if path is None else os.fspath(path)))
+
+
+def compiled(text: str, start: str, kept: set[str]) -> Any:
+    """Lark's rules of a grammar that needs nothing else."""
+    _lark()
+    builder = grammar_builder()(False, [])
+    builder.load_grammar(text, "<string>")
+    return builder.build().compile([start], kept)
+
+
+def _lark() -> Any:
+    try:
+        return import_module("lark.load_grammar")
+    except ImportError:
+        raise CompileError(
+            "Lark grammars of this form, and faulty ones, are read by Lark: pip install lark", code="missing-library"
+        ) from None
+
+
+class _LarkReader(Reader):
+    def __init__(
+        self, lark: Any, rewritten: Rewritten, start: str, constraints: dict[str, Constraint], indenter: Any
+    ) -> None:
+        super().__init__(rewritten, start, constraints, indenter)
+        self.lark = lark
+
+    def parts(self, import_paths: list[Any], name: str) -> Parts:
+        errors: Any = import_module("lark.exceptions")
+        looked: set[str] = set()
+        for statement in self.rewritten.statements:
+            for token in statement.tokens:
+                if token.kind not in ("regexp", "string") or token.text in looked:
+                    continue
+                looked.add(token.text)
+                if token.kind == "regexp":
+                    regex_of(token, self.source)
+                else:
+                    literal_text(token, self.source)
+        builder = grammar_builder()(False, import_paths)
+        try:
+            builder.load_grammar(self.rewritten.text, name)
+            grammar = builder.build()
+        except (errors.LarkError, AssertionError) as error:
+            raise self.translated(error, bool(builder.used_files)) from error  # its own text is parsed first
+        except OSError as error:
+            raise self.not_found(error) from error
+        names = {rule[0] for rule in grammar.rule_defs}
+        if self.start in names:
+            self.all_asked_for(grammar)
+        try:
+            rules, terminals = self.expand(grammar) if self.start in names else ({}, [])
+        except (errors.LarkError, re.error) as error:
+            raise self.translated(_cause(error), False) from error
+        mentioned = {use for name, uses in self.uses.items() for use in uses if use != name}
+        defined = [s.name.text for s in self.statements if s.name is not None]
+        bounded = str(UNBOUNDED) not in self.rewritten.text
+        return Parts(
+            rules,
+            names,
+            terminals,
+            grammar.ignore,
+            mentioned,
+            [name for name in defined if name.lstrip("_")[:1].isupper()],
+            tuple((str(f), str(h)) for f, h in builder.used_files.items() if getattr(f, "pkg_name", "") != "lark"),
+            (lambda: grammar.compile([self.start], self.kept())) if bounded else None,
+        )
+
+    def all_asked_for(self, grammar: Any) -> None:
+        """Refuses constraints that the grammar does not name."""
+        declared = {name for name, (tree, _) in grammar.term_defs if tree is None}
+        named = {t.text[1:] for s in self.statements for t in s.tokens if t.kind == "grammar"}
+        for name in sorted(self.constraints.keys() - declared - named):
+            raise CompileError(
+                f"nothing in the grammar asks for the constraint {name!r}: write @{name} in a rule, or %declare {name} "
+                "for a terminal",
+                code="lark-constraint",
+            )
+
+    def translated(self, error: Exception, in_file: bool) -> GuiderailError:
+        """An error of Lark's as one of ours, with a place in the source."""
+        message = str(error).split("\n\n")[0].strip().rstrip(":").strip()
+        cause = error if hasattr(error, "pos_in_stream") else error.__context__
+        expected = sorted(getattr(cause, "accepts", None) or getattr(cause, "expected", None) or ())
+        expected = expected or sorted(getattr(cause, "allowed", None) or ())
+        found = _PLACE.search(message)
+        if found is not None and getattr(error, "token", None) is not None:
+            message = f"{str(error.token)!r} was not expected here at {found[0]}"  # type: ignore[attr-defined]
+        if found is not None or hasattr(cause, "line"):
+            line, column = (int(found[1]), int(found[2])) if found else (cause.line, cause.column)  # type: ignore[union-attr]
+            message = _PLACE.sub("", message.splitlines()[0]).replace(" in <string>", "").strip(" ,:at")
+            if expected:
+                message += f"; expected is {_readable(expected)}"
+            if in_file:
+                return PatternError(
+                    f"{message} (line {line}, column {column} of an imported grammar)", code="lark-syntax"
+                )
+            at = self.rewritten.place(_offset(self.rewritten.text, line, column))
+            return PatternError(message, code="lark-syntax", source=self.source, span=(at, at + 1))
+        names = [a or b for a, b in _QUOTED.findall(message)]
+        span = next((s for s in map(self.use, names) if s is not None), None)
+        for name, old in self.rewritten.renamed.items():
+            message = message.replace(name, old)
+        return CompileError(message, code="lark-grammar", source=self.source, span=span)
+
+    def not_found(self, error: OSError) -> CompileError:
+        missing = str(error.filename or error)
+        stem = os.path.splitext(os.path.basename(missing))[0]
+        return CompileError(
+            f"the grammar {missing!r} to import is not found; pass the folder that holds it in import_paths",
+            code="lark-import",
+            source=self.source,
+            span=self.uses.get("", {}).get(stem),
+        )
+
+    # -- rules
+    def expand(self, grammar: Any) -> tuple[dict[str, Rule], list[Any]]:
+        """The rules before Lark turns repetitions into recursion, and all terminals."""
+        lark = self.lark
+        terminals = [
+            lark.TerminalDef(name, self.pattern(name, tree), priority)
+            for name, (tree, priority) in grammar.term_defs
+            if tree is not None
+        ]
+        bodies = Bodies(lark, grammar.rule_defs, terminals, self.name_in)
+        rules: dict[str, Rule] = {}
+        for name, body in bodies:
+            if body is None:
+                raise CompileError(
+                    f"the rule {name} is only declared; give it alternatives", code="lark-declared", **self.place(name)
+                )
+            rules[name] = Rule(name, body, self.spans.get(self.rewritten.renamed.get(name, name)))
+        return rules, terminals
+
+    def pattern(self, name: str, tree: Any) -> Any:
+        """Lark's pattern of a terminal."""
+        lark, here = self.lark, tree
+        while len(here.children) == 1 and here.data in ("expansions", "expansion", "value"):
+            here = here.children[0]
+        if here.data == "literal":
+            return lark._literal_to_pattern(here.children[0])
+        expansions = list(tree.find_data("expansion"))
+        if len(expansions) == 1 and not expansions[0].children:
+            raise lark.GrammarError(f"Terminals cannot be empty ({name})")
+        return (lark.PrepareLiterals() * lark.TerminalTreeToPattern()).transform(lark.nr_deepcopy_tree(tree))
+
+    def name_in(self, rule: str, name: str) -> Name:
+        """A name with the place of its use in a rule."""
+        renamed = self.rewritten.renamed
+        return Name(name, self.uses.get(renamed.get(rule, rule), {}).get(renamed.get(name, name)))
+
+
+def _cause(error: Exception) -> Exception:
+    """What went wrong within a transformation of Lark's."""
+    inner = error.__context__
+    return inner if type(error).__name__ == "VisitError" and isinstance(inner, Exception) else error
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    starts = [0, *(m.end() for m in re.finditer("\n", text))]
+    return min(starts[min(line, len(starts)) - 1] + column - 1, len(text))
+
+
+_READABLE = {
+    "RULE": "a rule's name", "TERMINAL": "a terminal's name", "STRING": "a string", "REGEXP": "a regular expression",
+    "_COLON": "':'", "_OR": "'|'", "_NL": "the end of the line", "_NL_OR": "'|' in the next line", "_LPAR": "'('",
+    "_RPAR": "')'", "_LBRA": "'['", "_RBRA": "']'", "_LBRACE": "'{'", "_RBRACE": "'}'", "OP": "'?', '*' or '+'",
+    "TILDE": "'~'", "_TO": "'->'", "_DOT": "'.'", "_DOTDOT": "'..'", "_COMMA": "','", "NUMBER": "a number",
+    "$END": "the end", "_IGNORE": "%ignore", "_IMPORT": "%import", "_DECLARE": "%declare", "_OVERRIDE": "%override",
+    "_EXTEND": "%extend", "RULE_MODIFIERS": "'?' or '!'",
+}  # fmt: skip
+
+
+def _readable(expected: list[str]) -> str:
+    words = [_READABLE[name] for name in expected if name in _READABLE]
+    return ", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0] if words else "something else"
