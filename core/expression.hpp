@@ -439,7 +439,9 @@ class Arena {
   bool surely_live(Id e);
   bool falls(u32 lexer, Id fence);
   bool context_holds(u32 start);
-  void sample_terminals();
+  void survey_lexers();
+  void sample(u32 start, std::size_t most, u32 wanted);
+  const std::vector<std::string>& samples(u32 id, u32 terminal);
   Id derive_fresh(Id e, u8 byte);
   Id settle_step(Id next);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);

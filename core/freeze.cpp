@@ -187,7 +187,7 @@ void Arena::freeze(Id root) {
   extent_ = {count_, static_cast<u32>(pool_.size()), static_cast<u32>(byte_sets_.size()), raw_bytes_};
   if (json_) json_->note_extent();
   if (lex_) lex_->note_extent();
-  sample_terminals();
+  survey_lexers();
 }
 
 std::shared_ptr<Arena> Arena::fresh() const {

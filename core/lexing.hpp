@@ -29,11 +29,11 @@ struct Lexer {
   std::vector<Terminal> terminals;  // first come those that are preferred
   std::vector<u8> ignored;          // by terminal
   std::optional<Indentation> indentation;
-  std::string before;      // read as if it stood before the text
-  std::vector<u32> traps;  // what may stand in front of never()
-  // Found when the arena is frozen: texts of each terminal; bytes that are ignored between lexemes; bytes at which one
-  // may begin.
-  std::vector<std::vector<std::string>> samples;
+  std::string before;                             // read as if it stood before the text
+  std::vector<u32> traps;                         // what may stand in front of never()
+  std::vector<std::vector<std::string>> samples;  // of each terminal, see Arena::samples
+  std::vector<u8> sampled;
+  // Found when the arena is frozen: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
   Hash hash;
   bool wide() const { return terminals.size() > 254; }  // symbols of two bytes

@@ -133,7 +133,7 @@ bool Arena::context_holds(u32 start) {
     some = true;
     const bool line = lexer.indentation && t == lexer.indentation->newline;
     bool found = has(entry.text, kHasRef | kHasToken), last = false;
-    for (const std::string& text : lexer.samples[t]) {
+    for (const std::string& text : samples(state.lexer, t)) {
       if (found) break;
       LexStep at{true, start, kNone};
       for (char c : text) at = at.next == kNone ? LexStep{} : lex_step(at.next, static_cast<u8>(c));
@@ -182,18 +182,64 @@ bool Arena::surely_live(Id e) {
   }
 }
 
-// A few texts of each terminal: some that are read as it where all terminals compete, and its shortest.
-void Arena::sample_terminals() {
+// From the start of a lexeme: texts that are read as the terminals, or as one of them; at most one each.
+void Arena::sample(u32 start, std::size_t most, u32 wanted) {
+  Lexer& lexer = lex_->lexers[lex_->states.values[start].lexer];
+  struct At {
+    u32 state;
+    std::string text;
+  };
+  std::vector<At> work{{start, ""}};
+  std::unordered_map<u32, char> known{{start, 1}};
+  std::vector<char> found(lexer.terminals.size(), 0);
+  std::size_t missing = wanted == kNone ? found.size() : 1;
+  for (std::size_t i = 0; i < work.size() && missing && work.size() < most; ++i) {
+    const ByteSet goes_on = lexeme_first(work[i].state, wanted);
+    for (u32 c = 0; c < class_count_ && missing; ++c) {
+      if (!goes_on.has(representatives_[c])) continue;
+      const LexStep step = lex_step(work[i].state, representatives_[c]);
+      const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
+      if (t == kNone && step.next == kNone) continue;
+      std::string text = work[i].text + static_cast<char>(representatives_[c]);
+      if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
+        found[t] = 1;
+        --missing;
+        lexer.samples[t].push_back(text);
+      }
+      if (step.next != kNone && known.try_emplace(step.next, 1).second) work.push_back({step.next, std::move(text)});
+    }
+  }
+}
+
+// A few texts of a terminal: perhaps one that is read as it where all compete, and its shortest.
+const std::vector<std::string>& Arena::samples(u32 id, u32 terminal) {
+  Lexer& lexer = lex_->lexers[id];
+  if (!lexer.sampled[terminal]) {
+    lexer.sampled[terminal] = 1;
+    const Bits none((lexer.terminals.size() + 63) / 64);
+    Bits alone = none;
+    for (u32 t = 0; t < lexer.terminals.size(); ++t)
+      if (lexer.ignored[t] || t == terminal) set_bit(alone, t);
+    sample(lex_start(id, alone, none), kMostProbed, terminal);
+  }
+  return lexer.samples[terminal];
+}
+
+// What is true of all contexts of a lexer.
+void Arena::survey_lexers() {
   if (!lex_) return;
   for (u32 id = 0; id < lex_->lexers.size(); ++id) {
     Lexer& lexer = lex_->lexers[id];
     const u32 count = static_cast<u32>(lexer.terminals.size());
     const Bits none((count + 63) / 64);
     Bits all = none, ignored = none;
+    lexer.samples.assign(count, {});
+    lexer.sampled.assign(count, 0);
     for (u32 t = 0; t < count; ++t) {
       set_bit(all, t);
       if (lexer.ignored[t]) set_bit(ignored, t);
       if (!lexer.ignored[t] && lexer.terminals[t].guard_of == kNone) lexer.begins |= first(lexer.terminals[t].text);
+      if (lexer.terminals[t].text == kEmpty || has(lexer.terminals[t].text, kHasRef)) lexer.sampled[t] = 1;
     }
     const u32 gaps = lex_start(id, ignored, none);
     for (unsigned b = 0; b < 256; ++b) {
@@ -202,41 +248,7 @@ void Arena::sample_terminals() {
       if (gap.ended != kNone || (gap.next != kNone && lex_->states.values[gap.next].emitted != kNone))
         lexer.separators.add(static_cast<u8>(b));
     }
-    lexer.samples.assign(count, {});
-    struct At {
-      u32 state;
-      std::string text;
-    };
-    auto search = [&](u32 start, std::size_t most, u32 wanted) {
-      std::vector<At> work{{start, ""}};
-      std::unordered_map<u32, char> known{{start, 1}};
-      std::vector<char> found(count, 0);
-      u32 missing = wanted == kNone ? count : 1;
-      for (std::size_t i = 0; i < work.size() && missing && work.size() < most; ++i) {
-        const ByteSet goes_on = lexeme_first(work[i].state, wanted);
-        for (u32 c = 0; c < class_count_ && missing; ++c) {
-          if (!goes_on.has(representatives_[c])) continue;
-          const LexStep step = lex_step(work[i].state, representatives_[c]);
-          const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
-          if (t == kNone && step.next == kNone) continue;
-          std::string text = work[i].text + static_cast<char>(representatives_[c]);
-          if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
-            found[t] = 1;
-            --missing;
-            lexer.samples[t].push_back(text);
-          }
-          if (step.next != kNone && known.try_emplace(step.next, 1).second)
-            work.push_back({step.next, std::move(text)});
-        }
-      }
-    };
-    search(lex_start(id, all, none), kMostSampled, kNone);
-    for (u32 t = 0; t < count; ++t) {
-      if (lexer.terminals[t].text == kEmpty || has(lexer.terminals[t].text, kHasRef)) continue;
-      Bits alone = ignored;
-      set_bit(alone, t);
-      search(lex_start(id, alone, none), kMostProbed, t);
-    }
+    sample(lex_start(id, all, none), kMostSampled, kNone);
   }
 }
 
