@@ -8,7 +8,8 @@ texts that all of them take. No language model is needed.
   built-in grammar, and llguidance's Lark dialect.
 - **Python**: the whole of Python 3.11 with its indentation, over modules of the standard library. llguidance does not
   read such a grammar; the report shows why.
-- **SQL**: SQLite's statements, over a corpus of queries, beside the same language in llguidance's dialect.
+- **SQL**: SQLite's statements, over a corpus of queries, or files of them (``--sql``), beside the same language in
+  llguidance's dialect.
 - **compile**: a new process for each; *in a new process* counts the imports too. From disk: see ``gr.set_cache_dir``.
 - **memory**: how much one matcher grows over 100,000 tokens of a text that does not nest deeper and deeper.
 
@@ -331,6 +332,9 @@ def main() -> None:
     parser.add_argument("--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's)")
     parser.add_argument("--vocabulary", type=Path, help="its vocabulary as Vocabulary.save wrote it, to start sooner")
     parser.add_argument("--data", type=Path, help="schemas with instances for JSON documents (default: random ones)")
+    parser.add_argument(
+        "--sql", type=Path, help="folder of SQL files (default: 152 short statements)"
+    )
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {', '.join(SECTIONS)}")
     parser.add_argument("--tokens", type=int, default=40_000, help="most to walk in each language, whole texts")
     parser.add_argument("--no-rivals", action="store_true", help="guiderail alone")
@@ -352,7 +356,7 @@ def main() -> None:
     languages: dict[str, tuple[Callable[[], list[Contender]], Callable[[], Iterable[tuple[str, str]]]]] = {
         "json": (makers.json, lambda: ((text[:30], text) for text in json_documents(options.data))),
         "python": (makers.python, modules),
-        "sql": (makers.sql, lambda: ((text, text) for text in statements())),
+        "sql": (makers.sql, lambda: ((text, text) for text in statements(options.sql))),
     }
     written: dict[str, Any] = {"engines": versions, "languages": {}}
     rows: list[list[str]] = []

@@ -6,6 +6,8 @@ import ast
 import io
 import json
 import random
+import re
+import sqlite3
 import sysconfig
 import tokenize
 import warnings
@@ -83,6 +85,25 @@ def modules(seed: int = 0) -> Iterator[tuple[str, str]]:
             yield path.relative_to(root).as_posix(), text
 
 
-def statements() -> list[str]:
-    """The corpus of SQL that the tests hold."""
-    return [text.strip() for text in STATEMENTS.read_text(encoding="utf-8").split("\n;;\n") if text.strip()]
+def statements(folder: Path | None) -> list[str]:
+    """Statements of SQL: the corpus that the tests hold, or those in a folder's files that SQLite can read, shuffled.
+
+    SQLite may know none of their tables, nor what functions they call.
+    """
+    if folder is None:
+        return [text.strip() for text in STATEMENTS.read_text(encoding="utf-8").split("\n;;\n") if text.strip()]
+    found = []
+    database = sqlite3.connect(":memory:")
+    for path in sorted(folder.rglob("*.sql")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for part in re.split(r";[ \t]*\n" if ";" in text else r"\n", text):
+            statement = re.sub(r"(?m)^\s*(--|#).*$", "", part).strip().rstrip(";")
+            try:
+                database.execute(f"EXPLAIN {statement}")
+            except sqlite3.Error as error:
+                if re.search("syntax error|incomplete input|unrecognized token|not an error", str(error)):
+                    continue
+            if statement:
+                found.append(statement)
+    random.Random(0).shuffle(found)
+    return found
