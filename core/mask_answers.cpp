@@ -13,7 +13,7 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostLexed = 36u << 20;  // bytes of pieces and answers; then all are forgotten
+constexpr std::size_t kMostLexed = 64u << 20;  // bytes of pieces and answers; then all are forgotten
 constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
 constexpr u32 kNear = 2;  // parts of the grammar that are asked first
 }  // namespace
