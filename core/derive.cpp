@@ -102,6 +102,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Scan: return derive_scan(e, byte);
     case Kind::Fence: return derive_fence(e, byte);
     case Kind::Ref: return derive(rules_[n.a].body, byte);
+    case Kind::Veil: return derive_veil(e, byte);
     case Kind::Greedy: return greedy(derive(n.a, byte));
     case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
     case Kind::Empty:
@@ -303,6 +304,7 @@ const ByteSet& Arena::first(Id e) {
       for (Id m : members) set &= first(m);
       break;
     }
+    case Kind::Veil:
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Greedy:

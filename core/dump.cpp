@@ -202,6 +202,7 @@ std::string Arena::dump(Id root) const {
         break;
       }
       case Kind::Fence: push({text("fence("), {"", n.a, false}, text("; "), {"", n.b, false}, text(")")}); break;
+      case Kind::Veil: out += "..."; break;
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
     }
   }

@@ -25,6 +25,7 @@
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
 //   Scan, Fence        a place in one; what follows a lexeme that must not have gone on
+//   Veil               what was left out of a state: something follows here (veil.cpp)
 #pragma once
 
 #include <atomic>
@@ -71,7 +72,8 @@ enum class Kind : u8 {
   Terminal,
   Lexed,
   Scan,
-  Fence
+  Fence,
+  Veil
 };
 
 enum Flag : u32 {
@@ -128,6 +130,7 @@ struct MemberTable;
 struct MemberState;
 struct KeyState;
 struct JsonParts;
+struct KeyApart;
 struct MemberFacts;
 struct MembersDue;
 struct Lexer;
@@ -220,6 +223,18 @@ class Arena {
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
   // them (kEmpty: only names are keys). False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
+  // -- states without what a token does not reach (veil.cpp) --
+  static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
+  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it has
+  // the flag kUnknownText.
+  Id veiled_stack(Id e, u32 left = kWholeStack);
+  Id veiled_members(Id e);
+  Id key_start(u32 members);
+  bool key_apart(Id key, KeyApart& out);
+  Id key_as_string(const KeyApart& key);
+  bool endless_along(const KeyApart& key, std::string_view rest);
+  const std::string& text_of(u32 text);  // of another key that was written
+  bool name_allowed(u32 members, u32 field) { return allowed_at(members, field); }
   // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
   // the two differ in nothing but what follows such a text. kEmpty: there are none.
   Id scan_without_names(Id e, Id& texts);
@@ -378,6 +393,10 @@ class Arena {
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> rule_hash(u32 rule);
   Id unknown();
+  Id veil(bool text);
+  Id derive_veil(Id e, u8 byte);
+  bool surely_endless(Id text, int depth = 0);
+  bool any_key_text(Id text) const;
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);
@@ -463,6 +482,7 @@ class Arena {
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
+  FlatMap veil_memo_, endless_memo_;
   FlatMap exact_memo_;   // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
@@ -475,6 +495,7 @@ class Arena {
     bool raw_bytes = false;
   } extent_;  // when frozen
   Id any_text_ = kUnknown;
+  Id quote_ = kUnknown;  // where there are objects
   std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct

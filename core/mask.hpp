@@ -24,6 +24,13 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> build(Id state, bool exact);
   // The mask of a state from that of its canonical form: the open tokens.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
+  // The same where only single tokens are open, shared by states that agree on them; null: it is not that simple.
+  // `made`: one that was not there before.
+  const MaskEntry* settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
+  // A state whose mask is the same but for open tokens, and that many places come to.
+  Id shared_form(Id e);
+  // Of a key that may be a name or any other one: the state without names, whose mask is of use. Else kEmpty.
+  Id unnamed(Id e);
   std::size_t memory() const { return piece_bytes_ + known_size_; }
 
  private:
@@ -84,6 +91,21 @@ class MaskBuilder {
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
+  struct KeyParts {
+    Id before, key, tail;
+    char blank;  // that may stand before the key; 0: none
+  };
+  struct KeyHits {  // of a name, by the bytes of it that are missing
+    u64 known = 0, hit = 0;
+  };
+  bool key_parts(Id e, KeyParts& out);
+  bool on_path(u32 node, std::string_view text) const;
+  bool hits(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
+  bool hit_names(const KeyApart& key, const KeyParts& parts, bool all, std::vector<std::string>& rests);
+  bool copy_known(Id e, u32 node);
+  bool one_key(Id e, u32 node);
+  const std::vector<int>& beginnings(const std::string& text);
+  bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   bool lexeme_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
@@ -266,6 +288,21 @@ class MaskBuilder {
     std::shared_ptr<const Words> base;
     Canvas::Diff diff;
   } free_;
+  std::vector<std::vector<KeyHits>> key_hits_;  // by table
+  std::unordered_map<u32, KeyHits> text_hits_;
+  std::unordered_map<std::string, std::vector<int>> beginnings_;
+  FlatMap shared_forms_;  // of unions
+  struct Outcome {        // of open tokens
+    const MaskEntry* shared;
+    u64 alive;
+    bool operator==(const Outcome&) const = default;
+  };
+  struct OutcomeHash {
+    std::size_t operator()(const Outcome& o) const {
+      return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(o.shared)) ^ mix64(o.alive));
+    }
+  };
+  std::unordered_map<Outcome, std::shared_ptr<const MaskEntry>, OutcomeHash> outcomes_;
 };
 
 }  // namespace guiderail

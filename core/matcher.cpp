@@ -240,15 +240,34 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Program::Lock lock(program);
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
-  const Id canonical = arena.canonical(state, vocabulary_->longest());
+  const Id form = program.builder_->shared_form(arena.canonical(state, vocabulary_->longest()));
+  const MaskEntry* entry = form_mask(program, form, form == state);
+  if (entry->is_open()) {
+    std::shared_ptr<const MaskEntry> own;
+    const MaskEntry* settled = program.builder_->settle_tokens(*entry, state, own);
+    if (!settled) {
+      own = program.builder_->settle(*entry, state);
+      settled = own.get();
+    }
+    if (own) program.keep(own);
+    entry = settled;
+  }
+  node.mask.store(entry, std::memory_order_release);
+  return entry;
+}
+
+// The mask of a form of states, which may leave tokens open.
+const MaskEntry* Guide::form_mask(Program& program, Id canonical, bool exact) const {
+  Arena& arena = *program.arena_;
   Node& shared = arena.node(canonical);
   const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
+    if (const Id unnamed = program.builder_->unnamed(canonical); unnamed != kEmpty) form_mask(program, unnamed, false);
     std::optional<Hash> key;  // of what other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan)) key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
-      made = build(program, canonical, canonical == state);
+      made = build(program, canonical, exact);
       if (arena.has(canonical, kHasToken | kHasRef)) {
         std::vector<u32> symbols;
         arena.first_symbols(canonical, symbols);
@@ -266,12 +285,6 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
     entry = made.get();
     shared.mask.store(entry, std::memory_order_release);
   }
-  if (entry->is_open()) {
-    auto own = program.builder_->settle(*entry, state);
-    program.keep(own);
-    entry = own.get();
-  }
-  node.mask.store(entry, std::memory_order_release);
   return entry;
 }
 

@@ -113,6 +113,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::size_t memory() const;  // of all programs that live
 
  private:
+  const MaskEntry* form_mask(Program& program, Id form, bool exact) const;
   std::shared_ptr<const MaskEntry> build(Program& program, Id state, bool exact) const;
   Costs& costs(Program& program) const;  // under the mutex
 

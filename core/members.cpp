@@ -387,17 +387,7 @@ Id Arena::derive_members(Id e, u8 byte) {
   const u32 id = node(e).a;
   const bool at_start = state.count == 0;
   if (state.some && !table.dense && others_allowed_at(id)) return unknown();
-  Id start = facts_of(id).start;
-  if (start == kEmpty) {
-    KeyState key;
-    key.members = id;
-    key.hi = static_cast<u32>(table.order.size());
-    key.seen_hi = static_cast<u32>(state.seen.size());
-    key.text = table.others.empty() ? kSomeText : 0;
-    for (const OtherKeys& o : table.others) key.others.push_back(o.key);
-    start = key_node(std::move(key));
-    facts_of(id).start = start;
-  }
+  const Id start = key_start(id);
   if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
 }

@@ -74,6 +74,16 @@ struct KeyState {
   bool operator==(const KeyState&) const = default;
 };
 
+struct MemberTable;
+struct KeyApart {  // a Key between two characters, its text forgotten
+  const KeyState* key;
+  const MemberState* state;
+  const MemberTable* table;
+  u32 table_id;
+  bool closed;  // only names are keys from here on
+  bool any;     // any text goes on as another key
+};
+
 struct SeenState {         // items of a Distinct
   std::vector<u32> texts;  // sorted ids
   bool some = false;
@@ -149,7 +159,9 @@ struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 
   std::vector<u8> fields;
   u8 others = 0;
   Hash hash;     // of the state; all zero: not computed
-  Id start = 0;  // the Key before its opening quote; 0: not made
+  Id start = 0;   // the Key before its opening quote; 0: not made
+  Id veiled = 0;  // what a token sees of it; 0: not made
+  std::vector<Id> after;  // a key of each other kind: its quote, a value, what a token sees behind it
   std::optional<MembersDue> due;
 };
 

@@ -1,0 +1,162 @@
+// What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
+//
+// Of an object that is entered, or gone on with, behind what is being read, a token sees the comma or the brace and the
+// quote of the next key, hardly ever more. So Members becomes (comma " veil)?, where a veil stands for whatever may
+// follow: reading on behind it is unknown(), and the few tokens that do so stay open until they are read from the state
+// itself. What lies deeper in the stack than tokens close brackets is a veil, too. A key that may be any text and that
+// no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open object,
+// and those of most objects, have one mask.
+#include <algorithm>
+
+#include "members.hpp"
+
+namespace guiderail {
+namespace {
+constexpr int kEndlessProbes = 2;
+}  // namespace
+
+// `text`: printable ASCII may follow, and says nothing; all else is unknown.
+Id Arena::veil(bool text) {
+  Draft d = draft(Kind::Veil);
+  d.a = text;
+  d.longest = kInf;
+  d.hash = hash_step(d.hash, text);
+  return intern(d);
+}
+
+Id Arena::derive_veil(Id e, u8 byte) { return node(e).a && byte < 0x80 && is_raw(byte) ? e : unknown(); }
+
+// The Key before its opening quote.
+Id Arena::key_start(u32 id) {
+  if (facts_of(id).start != kEmpty) return facts_of(id).start;
+  const MemberState& state = json_->members.values[id];
+  const MemberTable& table = json_->tables[state.table];
+  KeyState key;
+  key.members = id;
+  key.hi = static_cast<u32>(table.order.size());
+  key.seen_hi = static_cast<u32>(state.seen.size());
+  key.text = table.others.empty() ? kSomeText : 0;
+  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+  const Id start = key_node(std::move(key));
+  facts_of(id).start = start;
+  return start;
+}
+
+// What is left of an object, as far as a token sees it; e itself where that is not simple.
+Id Arena::veiled_members(Id e) {
+  if (node(e).kind != Kind::Members) return e;
+  const u32 id = node(e).a;
+  if (facts_of(id).veiled != kEmpty) return facts_of(id).veiled;
+  const MemberState& state = json_->members.values[id];
+  const MemberTable& table = json_->tables[state.table];
+  const bool others = others_allowed_at(id);
+  Id out = e;
+  if (!others || table.dense || (!state.some && key_start(id) != kEmpty)) {
+    const bool any = others && std::any_of(table.others.begin(), table.others.end(),
+                                           [&](const OtherKeys& o) { return any_key_text(o.key); });
+    out = concat(quote_, veil(any));
+    if (state.count > 0) out = concat(table.comma, out);
+    if (nullable(e)) out = repeat(out, 0, 1);
+  }
+  facts_of(id).veiled = out;
+  return out;
+}
+
+Id Arena::veiled_stack(Id e, u32 left) {
+  if (e == kEpsilon) return e;
+  if (left == 0) return veil(false);
+  if (node(e).kind != Kind::Concat) return veiled_members(e);
+  const u64 key = u64{e} << 3 | left;
+  if (const u32* known = veil_memo_.find(key)) return *known;
+  const Id head = node(e).a, tail = node(e).b;
+  const bool object = node(head).kind == Kind::Members;
+  if (left == kWholeStack && !object && node(tail).kind != Kind::Concat && node(tail).kind != Kind::Members) return e;
+  const Id rest = veiled_stack(tail, left == kWholeStack ? (object ? kBehindObject : kWholeStack) : left - 1);
+  const Id first = object ? veiled_members(head) : head;
+  const Id out = first == head && rest == tail ? e : concat(first, rest);
+  veil_memo_.set(key, out);
+  return out;
+}
+
+bool Arena::any_key_text(Id text) const {
+  const u32 set = endless_class(text);
+  return set != kUnknown && charsets_[set] == CharSet::any();
+}
+
+// Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
+// some are left. False: perhaps.
+bool Arena::surely_endless(Id text, int depth) {
+  if (text == kEmpty) return false;
+  if (endless_class(text) != kUnknown) return true;
+  if (node(text).longest != kInf && !has(text, kSearch)) return false;
+  const u64 key = u64{text} << 2 | static_cast<u64>(depth);
+  if (const u32* known = endless_memo_.find(key)) return *known != 0;
+  bool found = false;
+  const ByteSet possible = first(text);
+  for (int round = 0; round < 2 && !found && depth < kEndlessProbes; ++round)
+    each_byte(text, [&](u8 byte) {
+      if (byte < 0x80 && possible.has(byte)) {
+        const Id next = step_slow(text, byte);
+        found = round == 0 ? endless_class(next) != kUnknown : surely_endless(next, depth + 1);
+      }
+      return !found;
+    });
+  endless_memo_.set(key, found);
+  return found;
+}
+
+// -- keys as strings --
+bool Arena::key_apart(Id key, KeyApart& out) {
+  if (node(key).kind != Kind::Key) return false;
+  const KeyState& k = json_->keys.values[node(key).a];
+  const MemberState& state = json_->members.values[k.members];
+  const MemberTable& table = json_->tables[state.table];
+  if (k.at != kBetween || k.text != kSomeText || table.escapes != Escapes::Canonical) return false;
+  out = {&k, &state, &table, state.table, true, false};
+  for (Id o : k.others) {
+    out.closed = out.closed && o == kEmpty;
+    out.any = out.any || any_key_text(o);
+  }
+  return true;
+}
+
+// The key as a string that is none of the names: its text, and behind the quote each kind of value with what is left of
+// the object. kEmpty: it cannot be said.
+Id Arena::key_as_string(const KeyApart& key) {
+  const KeyState& k = *key.key;
+  if (key.state->some) return kEmpty;
+  const u32 id = k.members;
+  std::vector<Id>& after = facts_of(id).after;
+  if (after.empty()) {
+    for (const OtherKeys& o : key.table->others) {
+      MemberState next = with_other(*key.state, kSomeText, o.discharges);
+      Id behind = kEmpty;
+      if (feasible(next)) behind = veiled_members(members_node(std::move(next)));
+      behind = concat(key.table->colon, concat(o.value, behind));
+      facts_of(id).after.push_back(concat(quote_, behind));
+    }
+  }
+  std::vector<Id> ways;
+  for (std::size_t r = 0; r < k.others.size(); ++r)
+    if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty)
+      ways.push_back(concat(escaped_at(k.others[r], kBetween, key.table->escapes), facts_of(id).after[r]));
+  const Id text = unite(std::move(ways));
+  return k.quoted ? text : concat(quote_, text);
+}
+
+// May all that begins the rest of a name be gone on with as another key?
+bool Arena::endless_along(const KeyApart& key, std::string_view rest) {
+  if (key.any) return true;
+  std::vector<Id> texts = key.key->others;
+  for (std::size_t i = 0;; ++i) {
+    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
+    if (std::none_of(texts.begin(), texts.end(), goes_on)) return false;
+    if (i == rest.size()) return true;
+    for (Id& t : texts)
+      if (t != kEmpty) t = step_slow(t, static_cast<u8>(rest[i]));
+  }
+}
+
+const std::string& Arena::text_of(u32 text) { return json_->texts.whole(text); }
+
+}  // namespace guiderail
