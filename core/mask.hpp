@@ -103,6 +103,15 @@ class MaskBuilder {
   bool hits(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
   bool hit_names(const KeyApart& key, const KeyParts& parts, bool all, std::vector<std::string>& rests);
   bool copy_known(Id e, u32 node);
+  void copy(const MaskEntry& entry);
+  std::shared_ptr<const MaskEntry> entry_of(Id e);
+  struct Difference {
+    u32 node;
+    Id state;     // of the tokens below it
+    bool clears;  // those of the other state
+  };
+  bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
+  bool differential(Id e, Id b);
   bool one_key(Id e, u32 node);
   const std::vector<int>& beginnings(const std::string& text);
   bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
@@ -291,6 +300,7 @@ class MaskBuilder {
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
   std::unordered_map<std::string, std::vector<int>> beginnings_;
+  std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   FlatMap shared_forms_;  // of unions
   struct Outcome {        // of open tokens
     const MaskEntry* shared;

@@ -128,11 +128,15 @@ Id MaskBuilder::unnamed(Id e) {
 bool MaskBuilder::copy_known(Id e, u32 node) {
   const MaskEntry* entry = arena_.node(e).mask.load(std::memory_order_relaxed);
   if (!entry || node != 0 || !canvas_ || canvas_->touched() || entry->open_groups) return false;
-  if (entry->base) canvas_->add(entry->base);
-  for (auto [word, value] : entry->diff) canvas_->put(word, value);
-  postponed_.insert(postponed_.end(), entry->open_nodes.begin(), entry->open_nodes.end());
-  postponed_tokens_.insert(postponed_tokens_.end(), entry->open_tokens.begin(), entry->open_tokens.end());
+  copy(*entry);
   return true;
+}
+
+void MaskBuilder::copy(const MaskEntry& entry) {
+  if (entry.base) canvas_->add(entry.base);
+  for (auto [word, value] : entry.diff) canvas_->put(word, value);
+  postponed_.insert(postponed_.end(), entry.open_nodes.begin(), entry.open_nodes.end());
+  postponed_tokens_.insert(postponed_tokens_.end(), entry.open_tokens.begin(), entry.open_tokens.end());
 }
 
 // names() for one key: false where it is not that simple.
