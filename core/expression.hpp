@@ -131,6 +131,7 @@ struct MemberState;
 struct KeyState;
 struct JsonParts;
 struct KeyApart;
+enum class KeyAlong;
 struct MemberFacts;
 struct MembersDue;
 struct Lexer;
@@ -232,7 +233,7 @@ class Arena {
   Id key_start(u32 members);
   bool key_apart(Id key, KeyApart& out);
   Id key_as_string(const KeyApart& key);
-  bool endless_along(const KeyApart& key, std::string_view rest);
+  KeyAlong others_along(const KeyApart& key, std::string_view rest);
   const std::string& text_of(u32 text);  // of another key that was written
   bool name_allowed(u32 members, u32 field) { return allowed_at(members, field); }
   // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
@@ -397,6 +398,7 @@ class Arena {
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);
   bool any_key_text(Id text) const;
+  Id step_text(Id text, u8 byte);
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);

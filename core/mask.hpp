@@ -96,12 +96,20 @@ class MaskBuilder {
     char blank;  // that may stand before the key; 0: none
   };
   struct KeyHits {  // of a name, by the bytes of it that are missing
-    u64 known = 0, hit = 0;
+    u64 known = 0, hit = 0, dies = 0;
+  };
+  enum class Touch {
+    None,
+    Hit,    // a token can complete the name, or other keys along it are not that simple
+    Alone,  // no other key has what begins it
+  };
+  struct Touched {  // names from here on, with their quotes
+    std::vector<std::string> hit, alone;
   };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
-  bool hits(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
-  bool hit_names(const KeyApart& key, const KeyParts& parts, bool all, std::vector<std::string>& rests);
+  Touch touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
+  bool touched_names(const KeyApart& key, const KeyParts& parts, Touched& out);
   bool copy_known(Id e, u32 node);
   void copy(const MaskEntry& entry);
   std::shared_ptr<const MaskEntry> entry_of(Id e);

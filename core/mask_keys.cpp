@@ -46,45 +46,52 @@ bool MaskBuilder::on_path(u32 node, std::string_view text) const {
 
 // Whether a token can complete this name, or must not begin it, is asked for every name at every key: two bits are kept
 // for each number of bytes that are missing.
-bool MaskBuilder::hits(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts) {
+MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name,
+                                        const KeyParts& parts) {
   const u32 depth = key.key->depth;
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
   const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kBehindBlank : kUnquoted;
   const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0);
-  if (keep && (known->known >> slot & 1)) return known->hit >> slot & 1;
+  if (keep && (known->known >> slot & 1))
+    return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
   const std::string_view rest = std::string_view(name).substr(depth);
   const std::string text = (quoted ? "" : "\"") + canonical_spelling(rest) + '"';
-  bool hit = on_path(0, text) || !arena_.endless_along(key, rest);
+  const KeyAlong along = arena_.others_along(key, rest);
+  bool hit = on_path(0, text) || along == KeyAlong::Unclear;
   if (parts.blank) hit = hit || on_path(0, std::string(1, parts.blank) + text);
   if (keep) {
     known->known |= u64{1} << slot;
     if (hit) known->hit |= u64{1} << slot;
+    if (along == KeyAlong::Dies) known->dies |= u64{1} << slot;
   }
-  return hit;
+  return hit ? Touch::Hit : along == KeyAlong::Dies ? Touch::Alone : Touch::None;
 }
 
-// The names and other keys, from here on and with their quote, that tell this key from any other one; false: some of
-// them are not that simple.
-bool MaskBuilder::hit_names(const KeyApart& key, const KeyParts& parts, bool all, std::vector<std::string>& rests) {
+// The names and other keys that tell this key from any other one; false: some of them are not that simple.
+bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touched& out) {
   const KeyState& k = *key.key;
   const MemberTable& table = *key.table;
   if (key_hits_.size() <= key.table_id) key_hits_.resize(key.table_id + 1);
   std::vector<KeyHits>& of = key_hits_[key.table_id];
   if (of.empty()) of.resize(table.names.size());
-  auto take = [&](const std::string& name, KeyHits* known) {
+  auto take = [&](const std::string& name, KeyHits* known, bool allowed) {
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return false;  // inside a character
-    if (!all && !hits(known, key, name, parts)) return true;
+    const Touch touch = touches(known, key, name, parts);
+    if (touch == Touch::None || (touch == Touch::Alone && !allowed)) return true;
     const std::string text = (k.quoted ? "" : "\"") + canonical_spelling(std::string_view(name).substr(k.depth)) + '"';
-    rests.push_back(text);
-    if (parts.blank) rests.push_back(parts.blank + text);
+    std::vector<std::string>& list = touch == Touch::Hit ? out.hit : out.alone;
+    list.push_back(text);
+    if (parts.blank) list.push_back(parts.blank + text);
     return true;
   };
-  for (u32 i = k.lo; i < k.hi; ++i)
-    if (!take(table.names[table.order[i]], &of[table.order[i]])) return false;
+  for (u32 i = k.lo; i < k.hi; ++i) {
+    const u32 field = table.order[i];
+    if (!take(table.names[field], &of[field], arena_.name_allowed(k.members, field))) return false;
+  }
   for (u32 i = k.seen_lo; i < k.seen_hi; ++i) {
     const u32 text = key.state->seen[i];
-    if (!take(arena_.text_of(text), &text_hits_[text])) return false;
+    if (!take(arena_.text_of(text), &text_hits_[text], false)) return false;
   }
   return true;
 }
@@ -107,8 +114,8 @@ Id MaskBuilder::shared_form(Id e) {
   if (object) key = arena_.without_texts(arena_.key_start(arena_.node(key).a));
   Id form = parts.key;
   KeyApart apart;
-  if (std::vector<std::string> rests; arena_.key_apart(key, apart) && !apart.closed) {
-    if (hit_names(apart, parts, false, rests) && rests.empty()) form = arena_.key_as_string(apart);
+  if (Touched names; arena_.key_apart(key, apart) && !apart.closed) {
+    if (touched_names(apart, parts, names) && names.hit.empty() && names.alone.empty()) form = arena_.key_as_string(apart);
     if (form == kEmpty) form = parts.key;
     if (object && form != parts.key && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   }
@@ -145,12 +152,16 @@ bool MaskBuilder::one_key(Id e, u32 node) {
   KeyApart apart;
   if (node != 0 || !key_parts(e, parts) || !arena_.key_apart(parts.key, apart)) return false;
   if (apart.closed) return closed_key(e, apart, parts);
-  std::vector<std::string> rests;
-  if (!hit_names(apart, parts, false, rests) || rests.empty()) return false;
+  Touched names;
+  if (!touched_names(apart, parts, names) || (names.hit.empty() && names.alone.empty())) return false;
   const Id free = unnamed(e);
   if (free == kEmpty) return false;
   if (!copy_known(free, node)) visit_free(free, node);
-  for (const std::string& rest : rests) {
+  for (std::string& rest : names.alone) {
+    rest.pop_back();
+    for (int t : beginnings(rest)) set(t);
+  }
+  for (const std::string& rest : names.hit) {
     u32 at = node;
     Id s = e;
     for (std::size_t i = 0; i < rest.size(); ++i) {

@@ -445,7 +445,7 @@ bool Arena::feed_key(KeyState& key, u8 byte) {
                [&](u32 k) -> const std::string& { return json_->texts.whole(state.seen[k]); });
   bool any = key.lo < key.hi;
   for (Id& o : key.others) {
-    if (o != kEmpty) o = derive(o, byte);
+    if (o != kEmpty) o = step_text(o, byte);
     if (o != kEmpty && !live(o)) o = kEmpty;
     any = any || o != kEmpty;
   }

@@ -84,6 +84,8 @@ struct KeyApart {  // a Key between two characters, its text forgotten
   bool any;     // any text goes on as another key
 };
 
+enum class KeyAlong { Endless, Dies, Unclear };  // at every place; up to one where none is left
+
 struct SeenState {         // items of a Distinct
   std::vector<u32> texts;  // sorted ids
   bool some = false;

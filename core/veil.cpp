@@ -144,17 +144,27 @@ Id Arena::key_as_string(const KeyApart& key) {
   return k.quoted ? text : concat(quote_, text);
 }
 
-// May all that begins the rest of a name be gone on with as another key?
-bool Arena::endless_along(const KeyApart& key, std::string_view rest) {
-  if (key.any) return true;
+// May what begins the rest of a name be gone on with as another key?
+KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
+  if (key.any) return KeyAlong::Endless;
   std::vector<Id> texts = key.key->others;
   for (std::size_t i = 0;; ++i) {
     auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
-    if (std::none_of(texts.begin(), texts.end(), goes_on)) return false;
-    if (i == rest.size()) return true;
+    if (std::none_of(texts.begin(), texts.end(), goes_on)) {
+      const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
+      return none ? KeyAlong::Dies : KeyAlong::Unclear;
+    }
+    if (i == rest.size()) return KeyAlong::Endless;
     for (Id& t : texts)
-      if (t != kEmpty) t = step_slow(t, static_cast<u8>(rest[i]));
+      if (t != kEmpty) t = step_text(t, static_cast<u8>(rest[i]));
   }
+}
+
+// The texts of strings and keys are states that many others hold.
+Id Arena::step_text(Id text, u8 byte) {
+  if (has(text, kExactStep)) return derive(text, byte);
+  ensure_row(text);
+  return step_slow(text, byte);
 }
 
 const std::string& Arena::text_of(u32 text) { return json_->texts.whole(text); }
