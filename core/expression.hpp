@@ -232,7 +232,8 @@ class Arena {
   Id veiled_members(Id e);
   Id key_start(u32 members);
   bool key_apart(Id key, KeyApart& out);
-  Id key_as_string(const KeyApart& key);
+  Id key_as_string(const KeyApart& key, bool longer = false);
+  Id quoted(Id e) { return concat(quote_, e); }
   KeyAlong others_along(const KeyApart& key, std::string_view rest);
   const std::string& text_of(u32 text);  // of another key that was written
   bool name_allowed(u32 members, u32 field) { return allowed_at(members, field); }

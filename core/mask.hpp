@@ -31,6 +31,11 @@ class MaskBuilder {
   Id shared_form(Id e);
   // Of a key that may be a name or any other one: the state without names, whose mask is of use. Else kEmpty.
   Id unnamed(Id e);
+  // A key with its names, which no other program is likely to come to.
+  bool own_key(Id e) {
+    KeyParts parts;
+    return arena_.has_json() && key_parts(e, parts);
+  }
   std::size_t memory() const { return piece_bytes_ + known_size_; }
 
  private:
@@ -105,6 +110,8 @@ class MaskBuilder {
   };
   struct Touched {  // names from here on, with their quotes
     std::vector<std::string> hit, alone;
+    bool complete = false;  // nothing is missing of one but its quote
+    bool none_but_complete() const { return hit.empty() && alone.empty(); }
   };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
@@ -120,8 +127,20 @@ class MaskBuilder {
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   bool differential(Id e, Id b);
+  struct Leaving {  // a token that leaves a string
+    u32 chars;      // of the string
+    int token;
+    bool open;
+  };
+  bool bounded_string(Id e);
   bool one_key(Id e, u32 node);
-  const std::vector<int>& beginnings(const std::string& text);
+  bool beginnings(std::string_view text, std::vector<int>& out) const;
+  struct ClosedName {
+    bool made = false;
+    std::vector<int> begin;          // tokens that begin it
+    std::vector<std::string> whole;  // its spellings that tokens begin with
+  };
+  Id complete_key(Id e, const KeyApart& key, const KeyParts& parts);
   bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   bool lexeme_names(Id e, u32 node);
@@ -307,8 +326,10 @@ class MaskBuilder {
   } free_;
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
-  std::unordered_map<std::string, std::vector<int>> beginnings_;
+  // By table and name: behind the quote, before it, before a blank and it.
+  std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
+  std::unordered_map<Id, std::vector<Leaving>> leaving_;  // by strings of any text with what follows them
   FlatMap shared_forms_;  // of unions
   struct Outcome {        // of open tokens
     const MaskEntry* shared;

@@ -103,4 +103,57 @@ bool MaskBuilder::differential(Id e, Id b) {
   return true;
 }
 
+// A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
+// those of its ways out that read as many as it needs.
+bool MaskBuilder::bounded_string(Id e) {
+  if (!canvas_ || canvas_->touched() || arena_.node(e).kind != Kind::Concat) return false;
+  const Id head = arena_.node(e).a, tail = arena_.node(e).b;
+  const Node& text = arena_.node(arena_.node(head).a);
+  if (arena_.node(head).kind != Kind::Escaped || arena_.node(head).b != kBetween || text.kind != Kind::Repeat || text.b)
+    return false;
+  const Node& unit = arena_.node(text.a);
+  if (unit.kind != Kind::Class || arena_.charset_ptr(unit.a) != CharSet::any() || arena_.has(e, kUnknownText)) return false;
+  if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
+  const u32 min = text.min, max = text.max;
+  if (min == 0 && max == kInf) return false;
+  const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
+  const Id any = arena_.concat(arena_.escaped(arena_.any_text(), mode), tail);
+  auto [it, fresh] = leaving_.try_emplace(any);
+  if (fresh) {
+    const auto entry = entry_of(any);
+    if (entry->open_groups || arena_.cap_hit()) {
+      leaving_.erase(any);
+      return false;
+    }
+    const auto& leaving = vocabulary_.leaving_strings(mode);
+    auto diff = entry->diff.begin();
+    for (const auto& [chars, token] : leaving) {
+      const u32 word = static_cast<u32>(token) >> 5;
+      while (diff != entry->diff.end() && diff->first < word) ++diff;
+      const u32 bits = diff != entry->diff.end() && diff->first == word ? diff->second
+                       : entry->base                                   ? (*entry->base)[word]
+                                                                       : 0;
+      if (bits >> (token & 31) & 1) it->second.push_back({chars, token, false});
+    }
+    auto open = [&](int token) {
+      const auto at = std::lower_bound(leaving.begin(), leaving.end(), token,
+                                       [](const StringCounts::Count& c, int t) { return c.token < t; });
+      if (at != leaving.end() && at->token == token) it->second.push_back({at->chars, token, true});
+    };
+    for (int token : entry->open_tokens) open(token);
+    for (u32 node : entry->open_nodes)
+      for (u32 n = node; n < trie_.nodes[node].end; ++n)
+        if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
+  }
+  if (auto inside = vocabulary_.string_of(max, mode)) add(inside);
+  for (const Leaving& l : it->second) {
+    if (l.chars < min || l.chars > max) continue;
+    if (l.open)
+      postponed_tokens_.push_back(l.token);
+    else
+      set(l.token);
+  }
+  return true;
+}
+
 }  // namespace guiderail

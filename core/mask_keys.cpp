@@ -76,6 +76,11 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
   std::vector<KeyHits>& of = key_hits_[key.table_id];
   if (of.empty()) of.resize(table.names.size());
   auto take = [&](const std::string& name, KeyHits* known, bool allowed) {
+    if (k.quoted && k.depth == name.size()) return out.complete = true;
+    if (key.any && k.depth == 0 && !name.empty()) {  // how most names are told apart
+      const u8 last = static_cast<u8>(name.back());
+      if (is_raw(last) && !vocabulary_.quoted_behind(last)) return true;
+    }
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return false;  // inside a character
     const Touch touch = touches(known, key, name, parts);
     if (touch == Touch::None || (touch == Touch::Alone && !allowed)) return true;
@@ -115,11 +120,24 @@ Id MaskBuilder::shared_form(Id e) {
   Id form = parts.key;
   KeyApart apart;
   if (Touched names; arena_.key_apart(key, apart) && !apart.closed) {
-    if (touched_names(apart, parts, names) && names.hit.empty() && names.alone.empty()) form = arena_.key_as_string(apart);
+    if (touched_names(apart, parts, names) && names.none_but_complete()) {
+      if (names.complete) return complete_key(e, apart, parts);
+      form = arena_.key_as_string(apart);
+    }
     if (form == kEmpty) form = parts.key;
     if (object && form != parts.key && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   }
   return arena_.concat(parts.before, arena_.concat(form, arena_.veiled_stack(parts.tail, Arena::kBehindObject)));
+}
+
+// A key that is a name, whole, but for its quote: as a string of one character or more, or what the quote leads to.
+Id MaskBuilder::complete_key(Id e, const KeyApart& key, const KeyParts& parts) {
+  const Id other = arena_.key_as_string(key, true);
+  if (other == kEmpty) return e;
+  const Id named = arena_.step_slow(e, '"');
+  if (arena_.has(named, kUnknownText)) return e;
+  const Id longer = arena_.concat(other, arena_.veiled_stack(parts.tail, Arena::kBehindObject));
+  return named == kEmpty ? longer : arena_.unite(longer, arena_.quoted(arena_.veiled_stack(named)));
 }
 
 // Of a key that a token can turn into a name: the same key without names. kEmpty: it is something else.
@@ -153,14 +171,15 @@ bool MaskBuilder::one_key(Id e, u32 node) {
   if (node != 0 || !key_parts(e, parts) || !arena_.key_apart(parts.key, apart)) return false;
   if (apart.closed) return closed_key(e, apart, parts);
   Touched names;
-  if (!touched_names(apart, parts, names) || (names.hit.empty() && names.alone.empty())) return false;
+  if (!touched_names(apart, parts, names)) return false;
+  if (names.complete) names.hit.push_back("\"");
+  if (names.hit.empty() && names.alone.empty()) return false;
   const Id free = unnamed(e);
   if (free == kEmpty) return false;
   if (!copy_known(free, node)) visit_free(free, node);
-  for (std::string& rest : names.alone) {
-    rest.pop_back();
-    for (int t : beginnings(rest)) set(t);
-  }
+  std::vector<int> begin;
+  for (const std::string& rest : names.alone) beginnings(std::string_view(rest).substr(0, rest.size() - 1), begin);
+  for (int t : begin) set(t);
   for (const std::string& rest : names.hit) {
     u32 at = node;
     Id s = e;
@@ -180,42 +199,56 @@ bool MaskBuilder::one_key(Id e, u32 node) {
   return true;
 }
 
-// The tokens that begin a text, or are it.
-const std::vector<int>& MaskBuilder::beginnings(const std::string& text) {
-  auto [it, fresh] = beginnings_.try_emplace(text);
+// The tokens that begin a text, or are it; is it begun by any other?
+bool MaskBuilder::beginnings(std::string_view text, std::vector<int>& out) const {
   u32 at = 0;
-  for (std::size_t i = 0; fresh && i < text.size(); ++i) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
     at = vocabulary_.child(at, static_cast<u8>(text[i]));
-    if (at == kNoFan) break;
-    if (const int t = trie_.nodes[at].token; t >= 0) it->second.push_back(t);
+    if (at == kNoFan) return false;
+    if (const int t = trie_.nodes[at].token; t >= 0) out.push_back(t);
   }
-  return it->second;
+  return true;
 }
 
-// Keys that are names and nothing else: what begins one may come, whatever it leads to.
+// Keys that are names and nothing else: what begins one may come, whatever it leads to. Of names not begun yet these
+// tokens are kept.
 bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
   const KeyState& k = *key.key;
   const MemberTable& table = *key.table;
   if (arena_.has(e, kUnknownText)) return false;
+  if (closed_names_.size() <= key.table_id) closed_names_.resize(key.table_id + 1);
+  auto& of = closed_names_[key.table_id];
+  if (of.empty()) of.resize(table.names.size());
+  for (u32 i = k.lo; i < k.hi; ++i) {
+    const std::string& name = table.names[table.order[i]];
+    if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return false;  // inside a character
+  }
   const Shared shared(*this);
-  const std::string before(1, parts.blank);
+  ClosedName here;
   for (u32 i = k.lo; i < k.hi; ++i) {
     const u32 field = table.order[i];
-    const std::string& name = table.names[field];
     if (!arena_.name_allowed(k.members, field)) continue;
-    if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return false;  // inside a character
-    std::string rest = (k.quoted ? "" : "\"") + canonical_spelling(std::string_view(name).substr(k.depth)) + '"';
-    for (int blank = 0; blank <= (parts.blank != 0); ++blank) {
-      if (blank) rest.insert(rest.begin(), parts.blank);
-      std::string_view all_but_quote = rest;
-      all_but_quote.remove_suffix(1);
-      for (int t : beginnings(std::string(all_but_quote))) set(t);
+    const bool keep = k.depth == 0;
+    ClosedName& tokens = keep ? of[field][k.quoted ? 0 : parts.blank ? 2 : 1] : here;
+    if (!keep || !tokens.made) {
+      if (!keep) here = {};
+      const std::string spelled = canonical_spelling(std::string_view(table.names[field]).substr(k.depth));
+      const std::string rest = (k.quoted ? "" : "\"") + spelled;
+      for (int blank = 0; blank <= (parts.blank != 0); ++blank) {
+        const std::string text = blank ? parts.blank + rest : rest;
+        if (beginnings(text, tokens.begin) && on_path(0, text + '"')) tokens.whole.push_back(text + '"');
+      }
+      tokens.made = true;
+    }
+    for (int t : tokens.begin) set(t);
+    for (const std::string& text : tokens.whole) {
       u32 at = 0;
-      for (std::size_t c = 0; c < rest.size() && at != kNoFan; ++c)
-        at = vocabulary_.child(at, static_cast<u8>(rest[c]));
-      if (at == kNoFan) continue;
       Id s = e;
-      for (char c : rest) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
+      for (char c : text) {
+        at = vocabulary_.child(at, static_cast<u8>(c));
+        s = step(s, static_cast<u8>(c));
+        if (s == kEmpty) break;
+      }
       if (s != kEmpty) enter(s, at);
     }
   }

@@ -121,10 +121,12 @@ bool Arena::key_apart(Id key, KeyApart& out) {
 }
 
 // The key as a string that is none of the names: its text, and behind the quote each kind of value with what is left of
-// the object. kEmpty: it cannot be said.
-Id Arena::key_as_string(const KeyApart& key) {
+// the object. `longer`: by a character at least. kEmpty: it cannot be said.
+Id Arena::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;
   if (key.state->some) return kEmpty;
+  if (longer && !std::all_of(k.others.begin(), k.others.end(), [&](Id o) { return o == kEmpty || any_key_text(o); }))
+    return kEmpty;
   const u32 id = k.members;
   std::vector<Id>& after = facts_of(id).after;
   if (after.empty()) {
@@ -139,7 +141,9 @@ Id Arena::key_as_string(const KeyApart& key) {
   std::vector<Id> ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)
     if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty)
-      ways.push_back(concat(escaped_at(k.others[r], kBetween, key.table->escapes), facts_of(id).after[r]));
+      ways.push_back(concat(escaped_at(longer ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r], kBetween,
+                                       key.table->escapes),
+                            facts_of(id).after[r]));
   const Id text = unite(std::move(ways));
   return k.quoted ? text : concat(quote_, text);
 }

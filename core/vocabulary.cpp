@@ -51,6 +51,8 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
     }
   }
   build_trie();
+  for (u32 n = 1; n < trie_.nodes.size(); ++n)
+    if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
   warm_common();
   spelling_.build(trie_, words(), longest_);
@@ -403,6 +405,23 @@ void Vocabulary::give_back(std::unique_ptr<Canvas> canvas) {
   if (canvases_.size() < kMostCanvases) canvases_.push_back(std::move(canvas));
 }
 
+// Under the mutex.
+StringCounts& Vocabulary::string_counts(Escapes mode) {
+  auto& made = string_counts_[static_cast<std::size_t>(mode)];
+  if (!made) made = std::make_unique<StringCounts>(trie_, words(), longest_, mode);
+  return *made;
+}
+
+std::shared_ptr<const Words> Vocabulary::string_of(u32 most, Escapes mode) {
+  std::lock_guard lock(mutex_);
+  return string_counts(mode).inside(most);
+}
+
+const std::vector<StringCounts::Count>& Vocabulary::leaving_strings(Escapes mode) {
+  std::lock_guard lock(mutex_);
+  return string_counts(mode).leaving();
+}
+
 std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
   std::lock_guard lock(mutex_);
   auto it = masks_.find(key);
@@ -463,10 +482,17 @@ std::size_t Vocabulary::cache_memory() const {
   return cache_bytes_ + asked_.size() * 48;
 }
 
+std::size_t Vocabulary::string_memory() const {
+  std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
+  return bytes;
+}
+
 std::size_t Vocabulary::memory() const {
   return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
          trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + spelling_.memory() +
-         cache_memory();
+         cache_memory() + string_memory();
 }
 
 }  // namespace guiderail
