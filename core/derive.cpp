@@ -304,7 +304,7 @@ const ByteSet& Arena::first(Id e) {
       for (Id m : members) set &= first(m);
       break;
     }
-    case Kind::Veil:
+    case Kind::Veil: set = first_veil(n.a); break;
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Greedy:
@@ -328,9 +328,14 @@ const ByteSet& Arena::first(Id e) {
 u32 Arena::first_id(const ByteSet& set) {
   Hash h;
   for (u64 w : set.words) h = hash_step(h, w);
-  auto [it, fresh] = first_ids_.try_emplace(h, static_cast<u32>(firsts_.size()));
-  if (fresh) firsts_.push_back(set);
-  return it->second;
+  u64 key = h.lo;
+  const u32* known = first_ids_.find(key);
+  for (; known; known = first_ids_.find(++key))
+    if (firsts_[*known] == set) return *known;
+  const u32 id = static_cast<u32>(firsts_.size());
+  first_ids_.set(key, id);
+  firsts_.push_back(set);
+  return id;
 }
 
 // -- memoised transitions --
@@ -369,7 +374,7 @@ Id Arena::settle_step(Id next) {
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
   if (has(e, kExactStep)) {
-    if (!first(e).has(byte)) return kEmpty;
+    if (const u32 known = node(e).first; known != kUnknown && !firsts_[known].has(byte)) return kEmpty;
     const u64 key = u64{e} << 8 | byte;
     if (const u32* known = exact_memo_.find(key)) return *known;
     const Id next = settle_step(derive(e, byte));

@@ -395,7 +395,9 @@ class Arena {
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> rule_hash(u32 rule);
   Id unknown();
-  Id veil(bool text);
+  Id veil(u32 begins);
+  ByteSet first_veil(u32 begins);
+  Id veiled_key(const MemberState& state, bool others);
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);
   bool any_key_text(Id text) const;
@@ -473,7 +475,7 @@ class Arena {
   std::vector<ByteSet> byte_sets_;
   std::unordered_map<Hash, u32, HashHasher> byte_set_ids_;
   std::vector<ByteSet> firsts_;
-  std::unordered_map<Hash, u32, HashHasher> first_ids_;
+  FlatMap first_ids_;  // by hash; one that is taken counts up
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
   std::vector<std::unique_ptr<u32[]>> row_blocks_;

@@ -48,6 +48,8 @@ void Arena::ensure_classes() {
   }
   if (spelled) {
     for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(static_cast<u8>(c));
+    for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // words: see veil.cpp
+    for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
     starts.add(0x20);
     starts.add(0x80);
   }

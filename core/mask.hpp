@@ -111,7 +111,6 @@ class MaskBuilder {
   struct Touched {  // names from here on, with their quotes
     std::vector<std::string> hit, alone;
     bool complete = false;  // nothing is missing of one but its quote
-    bool none_but_complete() const { return hit.empty() && alone.empty(); }
   };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
@@ -140,7 +139,7 @@ class MaskBuilder {
     std::vector<int> begin;          // tokens that begin it
     std::vector<std::string> whole;  // its spellings that tokens begin with
   };
-  Id complete_key(Id e, const KeyApart& key, const KeyParts& parts);
+  Id key_form(Id e, const KeyParts& parts);
   bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   bool lexeme_names(Id e, u32 node);

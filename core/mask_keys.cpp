@@ -102,8 +102,15 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
 }
 
 // A state that has the same mask but for the tokens that stay open, and that other places come to as well.
-Id MaskBuilder::shared_form(Id e) {
-  if (!arena_.has_json() || !arena_.symbols().empty() || arena_.has(e, kHasScan | kHasLook | kHasToken)) return e;
+Id MaskBuilder::shared_form(Id state) {
+  const u32 horizon = vocabulary_.longest();
+  if (!arena_.has_json() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
+    return arena_.canonical(state, horizon);
+  KeyParts parts;
+  if (key_parts(state, parts)) {
+    if (const Id form = key_form(state, parts); form != kEmpty) return form;
+  }
+  const Id e = arena_.canonical(state, horizon);
   if (arena_.node(e).kind == Kind::Union) {
     if (const u32* known = shared_forms_.find(e)) return *known;
     std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
@@ -112,32 +119,31 @@ Id MaskBuilder::shared_form(Id e) {
     shared_forms_.set(e, out);
     return out;
   }
-  KeyParts parts;
   if (!key_parts(e, parts)) return arena_.veiled_stack(e);
-  Id key = parts.key;
-  const bool object = arena_.node(key).kind == Kind::Members;
-  if (object) key = arena_.without_texts(arena_.key_start(arena_.node(key).a));
-  Id form = parts.key;
-  KeyApart apart;
-  if (Touched names; arena_.key_apart(key, apart) && !apart.closed) {
-    if (touched_names(apart, parts, names) && names.none_but_complete()) {
-      if (names.complete) return complete_key(e, apart, parts);
-      form = arena_.key_as_string(apart);
-    }
-    if (form == kEmpty) form = parts.key;
-    if (object && form != parts.key && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
-  }
-  return arena_.concat(parts.before, arena_.concat(form, arena_.veiled_stack(parts.tail, Arena::kBehindObject)));
+  return arena_.concat(parts.before,
+                       arena_.concat(parts.key, arena_.veiled_stack(parts.tail, Arena::kBehindObject)));
 }
 
-// A key that is a name, whole, but for its quote: as a string of one character or more, or what the quote leads to.
-Id MaskBuilder::complete_key(Id e, const KeyApart& key, const KeyParts& parts) {
-  const Id other = arena_.key_as_string(key, true);
-  if (other == kEmpty) return e;
+// The same of a key that no token can turn into a name. kEmpty: it is none.
+Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
+  const bool object = arena_.node(parts.key).kind == Kind::Members;
+  const Id key = object ? arena_.key_start(arena_.node(parts.key).a) : parts.key;
+  KeyApart apart;
+  Touched names;
+  if (!arena_.key_apart(key, apart) || apart.closed || !touched_names(apart, parts, names) ||
+      !names.hit.empty() || !names.alone.empty())
+    return kEmpty;
+  Id form = arena_.key_as_string(apart, names.complete);
+  if (form == kEmpty) return kEmpty;
+  if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
+  const Id tail = arena_.canonical(parts.tail, vocabulary_.longest());
+  form = arena_.concat(parts.before, arena_.concat(form, arena_.veiled_stack(tail, Arena::kBehindObject)));
+  if (!names.complete) return form;
+  // a name, whole but for its quote: a string of one character more, or what the quote leads to
   const Id named = arena_.step_slow(e, '"');
-  if (arena_.has(named, kUnknownText)) return e;
-  const Id longer = arena_.concat(other, arena_.veiled_stack(parts.tail, Arena::kBehindObject));
-  return named == kEmpty ? longer : arena_.unite(longer, arena_.quoted(arena_.veiled_stack(named)));
+  if (named == kEmpty) return form;
+  if (arena_.has(named, kUnknownText)) return kEmpty;
+  return arena_.unite(form, arena_.quoted(arena_.veiled_stack(arena_.canonical(named, vocabulary_.longest()))));
 }
 
 // Of a key that a token can turn into a name: the same key without names. kEmpty: it is something else.

@@ -240,7 +240,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Program::Lock lock(program);
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
-  const Id form = program.builder_->shared_form(arena.canonical(state, vocabulary_->longest()));
+  const Id form = program.builder_->shared_form(state);
   const MaskEntry* entry = form_mask(program, form, form == state);
   if (entry->is_open()) {
     std::shared_ptr<const MaskEntry> own;

@@ -96,24 +96,24 @@ template <class T>
 struct Interned {  // values by small ids; a deque, so that references stay valid
   std::deque<T> values;
   std::vector<u64> hashes;
-  std::unordered_multimap<u64, u32> ids;
+  FlatMap ids;  // a hash that is taken counts up
   Interned first(u32 count) const {
     Interned out;
     for (u32 i = 0; i < count; ++i) {
       out.values.push_back(values[i]);
       out.hashes.push_back(hashes[i]);
-      out.ids.emplace(hashes[i], i);
+      out.ids.set(hashes[i], i);
     }
     return out;
   }
   u32 id(T value, u64 hash) {
-    auto [from, to] = ids.equal_range(hash);
-    for (auto it = from; it != to; ++it)
-      if (values[it->second] == value) return it->second;
+    const u32* known = ids.find(hash);
+    for (; known; known = ids.find(++hash))
+      if (values[*known] == value) return *known;
     const u32 id = static_cast<u32>(values.size());
     values.push_back(std::move(value));
     hashes.push_back(hash);
-    ids.emplace(hash, id);
+    ids.set(hash, id);
     return id;
   }
 };

@@ -13,18 +13,53 @@
 namespace guiderail {
 namespace {
 constexpr int kEndlessProbes = 2;
+
+enum : u32 { kAnything, kWord, kQuote };  // what a veil begins with
+
+bool is_word(unsigned byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
+}
+
 }  // namespace
 
-// `text`: printable ASCII may follow, and says nothing; all else is unknown.
-Id Arena::veil(bool text) {
+Id Arena::veil(u32 begins) {
   Draft d = draft(Kind::Veil);
-  d.a = text;
+  d.a = begins;
   d.longest = kInf;
-  d.hash = hash_step(d.hash, text);
+  d.hash = hash_step(d.hash, begins);
   return intern(d);
 }
 
-Id Arena::derive_veil(Id e, u8 byte) { return node(e).a && byte < 0x80 && is_raw(byte) ? e : unknown(); }
+ByteSet Arena::first_veil(u32 begins) {
+  if (begins == kAnything) return ByteSet::all();
+  ByteSet set;
+  if (begins == kQuote) set.add('"');
+  for (unsigned b = 0; b < 128 && begins == kWord; ++b)
+    if (is_word(b)) set.add(static_cast<u8>(b));
+  return set;
+}
+
+Id Arena::derive_veil(Id e, u8 byte) { return first(e).has(byte) ? unknown() : kEmpty; }
+
+// What may follow the quote of a key.
+Id Arena::veiled_key(const MemberState& state, bool others) {
+  const MemberTable& table = json_->tables[state.table];
+  if (!others) {  // most names begin with a letter, and hardly a token goes on so
+    const bool words = table.escapes == Escapes::Canonical &&
+                       std::all_of(table.names.begin(), table.names.end(), [](const std::string& name) {
+                         return !name.empty() && is_word(static_cast<u8>(name[0]));
+                       });
+    return veil(words ? kWord : kAnything);
+  }
+  if (std::none_of(table.others.begin(), table.others.end(),
+                   [&](const OtherKeys& o) { return any_key_text(o.key); }))
+    return veil(kAnything);
+  const bool may_be_empty =
+      state.seen.empty() && std::none_of(table.names.begin(), table.names.end(), [](const auto& n) { return n.empty(); });
+  const Id longer = escaped_at(may_be_empty ? repeat(node(any_text_).a, 1, kInf) : any_text_, kBetween, table.escapes);
+  const Id text = concat(longer, veil(kQuote));
+  return may_be_empty ? unite(text, quoted(concat(table.colon, veil(kAnything)))) : text;
+}
 
 // The Key before its opening quote.
 Id Arena::key_start(u32 id) {
@@ -52,9 +87,7 @@ Id Arena::veiled_members(Id e) {
   const bool others = others_allowed_at(id);
   Id out = e;
   if (!others || table.dense || (!state.some && key_start(id) != kEmpty)) {
-    const bool any = others && std::any_of(table.others.begin(), table.others.end(),
-                                           [&](const OtherKeys& o) { return any_key_text(o.key); });
-    out = concat(quote_, veil(any));
+    out = quoted(veiled_key(state, others));
     if (state.count > 0) out = concat(table.comma, out);
     if (nullable(e)) out = repeat(out, 0, 1);
   }
@@ -64,7 +97,7 @@ Id Arena::veiled_members(Id e) {
 
 Id Arena::veiled_stack(Id e, u32 left) {
   if (e == kEpsilon) return e;
-  if (left == 0) return veil(false);
+  if (left == 0) return veil(kAnything);
   if (node(e).kind != Kind::Concat) return veiled_members(e);
   const u64 key = u64{e} << 3 | left;
   if (const u32* known = veil_memo_.find(key)) return *known;
@@ -111,7 +144,7 @@ bool Arena::key_apart(Id key, KeyApart& out) {
   const KeyState& k = json_->keys.values[node(key).a];
   const MemberState& state = json_->members.values[k.members];
   const MemberTable& table = json_->tables[state.table];
-  if (k.at != kBetween || k.text != kSomeText || table.escapes != Escapes::Canonical) return false;
+  if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;
   out = {&k, &state, &table, state.table, true, false};
   for (Id o : k.others) {
     out.closed = out.closed && o == kEmpty;

@@ -51,6 +51,8 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
     }
   }
   build_trie();
+  roots_.fill(kNoFan);
+  for (u32 c = 1; c < trie_.nodes.size(); c = trie_.nodes[c].end) roots_[trie_.nodes[c].byte] = c;
   for (u32 n = 1; n < trie_.nodes.size(); ++n)
     if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
@@ -286,6 +288,7 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
 }
 
 u32 Vocabulary::child(u32 node, u8 byte) const {
+  if (node == 0) return roots_[byte];
   const TrieNode& n = trie_.nodes[node];
   if (n.fan != kNoFan) {
     const Fan fan = trie_.fans[n.fan];

@@ -189,6 +189,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::vector<u32> stops_;
   std::vector<std::pair<u32, u32>> twins_;
   Trie trie_;
+  std::array<u32, 256> roots_{};  // children of the root
   ByteSet before_quote_;
   Spelling spelling_;
 
