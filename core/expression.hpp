@@ -231,6 +231,7 @@ class Arena {
   Id veiled_stack(Id e, u32 left = kWholeStack);
   Id veiled_members(Id e);
   Id key_start(u32 members);
+  Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
   bool key_apart(Id key, KeyApart& out);
   Id key_as_string(const KeyApart& key, bool longer = false);
   Id quoted(Id e) { return concat(quote_, e); }
@@ -401,7 +402,6 @@ class Arena {
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);
   bool any_key_text(Id text) const;
-  Id step_text(Id text, u8 byte);
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);

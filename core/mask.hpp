@@ -126,6 +126,18 @@ class MaskBuilder {
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   bool differential(Id e, Id b);
+  static constexpr std::size_t kMostStrings = 6;
+  struct Strings {
+    std::vector<Id> texts, tails;
+  };
+  struct TextDifference {
+    u32 node;
+    bool alive;  // something is allowed below it
+  };
+  bool strings_of(Id e, Strings& out) const;
+  bool text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
+                        std::vector<TextDifference>& out);
+  bool differential_string(Id e);
   struct Leaving {  // a token that leaves a string
     u32 chars;      // of the string
     int token;

@@ -103,6 +103,108 @@ bool MaskBuilder::differential(Id e, Id b) {
   return true;
 }
 
+// Strings in progress, each by the text that is left and what follows it, with the same escapes.
+bool MaskBuilder::strings_of(Id e, Strings& out) const {
+  auto take = [&](Id one) {
+    if (arena_.node(one).kind != Kind::Concat) return false;
+    const Id head = arena_.node(one).a, tail = arena_.node(one).b;
+    const Node& h = arena_.node(head);
+    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !arena_.first(tail).has('"') ||
+        arena_.first(tail).count() != 1)
+      return false;
+    out.texts.push_back(h.a);
+    out.tails.push_back(tail);
+    return true;
+  };
+  if (arena_.node(e).kind != Kind::Union) return take(e);
+  for (Id m : arena_.operands(e))
+    if (!take(m)) return false;
+  return out.texts.size() <= kMostStrings;
+}
+
+// differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
+bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
+                                   std::vector<TextDifference>& out) {
+  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
+    const u8 byte = trie_.nodes[c].byte;
+    if (budget == 0) return false;
+    --budget;
+    if (!is_raw(byte)) {
+      bool same = byte == '"';
+      for (std::size_t i = 0; i < count && same; ++i)
+        same = (mine[i] != kEmpty && arena_.nullable(mine[i])) == (other[i] != kEmpty && arena_.nullable(other[i]));
+      if (!same && (byte == '"' || byte == '\\')) out.push_back({c, true});
+      continue;
+    }
+    std::array<Id, 2 * kMostStrings> next;
+    bool same = true, dead = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      next[i] = mine[i] == kEmpty ? kEmpty : arena_.step_text(mine[i], byte);
+      const Id its = other[i] == kEmpty ? kEmpty : mine[i] == other[i] ? next[i] : arena_.step_text(other[i], byte);
+      next[kMostStrings + i] = its;
+      same = same && next[i] == its;
+      dead = dead && next[i] == kEmpty;
+    }
+    if (same) continue;
+    if (dead) {
+      out.push_back({c, false});
+      continue;
+    }
+    const bool alone = std::all_of(&next[kMostStrings], &next[kMostStrings] + count, [](Id t) { return t == kEmpty; });
+    if (alone) {
+      out.push_back({c, true});
+      continue;
+    }
+    if (!text_differences(next.data(), &next[kMostStrings], count, c, budget, out)) return false;
+  }
+  return true;
+}
+
+// A string whose text most characters lead into one that they lead back to.
+bool MaskBuilder::differential_string(Id e) {
+  Strings strings;
+  if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings)) return false;
+  const std::size_t count = strings.texts.size();
+  auto after = [&](const std::vector<Id>& texts, u8 byte) {
+    std::vector<Id> next = texts;
+    for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
+    return next;
+  };
+  std::vector<Id> base;  // where most letters lead
+  int votes = 0;
+  u8 sample = 0;
+  for (u8 byte = 'A'; byte <= 'z'; ++byte) {  // the only one that could be most of them (Boyer & Moore 1991)
+    if (!is_raw(byte)) continue;
+    std::vector<Id> next = after(strings.texts, byte);
+    if (votes == 0) {
+      base = std::move(next);
+      sample = byte;
+      votes = 1;
+    } else {
+      votes += next == base ? 1 : -1;
+    }
+  }
+  if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
+  std::vector<TextDifference> found;
+  u32 budget = kMostPairsInAll;
+  strings.texts.resize(kMostStrings);
+  base.resize(kMostStrings);
+  if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found)) return false;
+  const Id b = step(e, sample);
+  if (b == kEmpty || b == e) return false;
+  const auto entry = entry_of(b);
+  if (entry->open_groups || arena_.cap_hit()) return false;
+  copy(*entry);
+  for (const TextDifference& d : found) {
+    clear(d.node);
+    if (!d.alive) continue;
+    Id s = e;
+    for (char c : path_to(d.node)) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
+    if (s != kEmpty) enter(s, d.node);
+  }
+  return true;
+}
+
 // A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
 // those of its ways out that read as many as it needs.
 bool MaskBuilder::bounded_string(Id e) {

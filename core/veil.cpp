@@ -121,7 +121,7 @@ bool Arena::any_key_text(Id text) const {
 bool Arena::surely_endless(Id text, int depth) {
   if (text == kEmpty) return false;
   if (endless_class(text) != kUnknown) return true;
-  if (node(text).longest != kInf && !has(text, kSearch)) return false;
+  if (!has(text, kSearch | kHasRef | kHasLook | kHasGreedy)) return node(text).longest == kInf;
   const u64 key = u64{text} << 2 | static_cast<u64>(depth);
   if (const u32* known = endless_memo_.find(key)) return *known != 0;
   bool found = false;
@@ -199,7 +199,10 @@ KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
 
 // The texts of strings and keys are states that many others hold.
 Id Arena::step_text(Id text, u8 byte) {
-  if (has(text, kExactStep)) return derive(text, byte);
+  if (has(text, kExactStep)) {
+    const Id next = derive(text, byte);
+    return live(next) ? next : kEmpty;
+  }
   ensure_row(text);
   return step_slow(text, byte);
 }

@@ -8,6 +8,7 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
+constexpr std::size_t kManyMasks = 1u << 17;
 constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
 
@@ -59,6 +60,8 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
   warm_common();
   spelling_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) spelling_.exits(static_cast<u8>(c), trie_);
+  string_counts(Escapes::Canonical);
+  masks_.reserve(kManyMasks);  // or else some mask waits until all the others have moved
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
@@ -452,8 +455,10 @@ std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& as
     recent_.splice(recent_.begin(), recent_, it->second);
     return it->second->head;
   }
-  if (asked_.size() >= kMostAsked) asked_.clear();
-  asked = ++asked_[key];
+  if (asked_.empty()) asked_.resize(kAsked);
+  Asked& at = asked_[key.lo % kAsked];
+  if (at.head != key.hi) at = {key.hi, 0};
+  asked = ++at.times;
   return nullptr;
 }
 
@@ -482,7 +487,7 @@ void Vocabulary::clear_cache() {
 
 std::size_t Vocabulary::cache_memory() const {
   std::lock_guard lock(mutex_);
-  return cache_bytes_ + asked_.size() * 48;
+  return cache_bytes_ + asked_.capacity() * sizeof(Asked);
 }
 
 std::size_t Vocabulary::string_memory() const {

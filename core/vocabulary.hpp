@@ -219,8 +219,12 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
   std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
   std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> heads_;
-  static constexpr std::size_t kMostAsked = 1u << 16;
-  std::unordered_map<Hash, u32, HashHasher> asked_;  // for heads
+  struct Asked {  // for a head; who comes to the same place begins anew
+    u64 head = 0;
+    u32 times = 0;
+  };
+  static constexpr std::size_t kAsked = 1u << 15;
+  std::vector<Asked> asked_;
   std::size_t cache_bytes_ = 0;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
