@@ -116,10 +116,12 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
     out.tails.push_back(tail);
     return true;
   };
+  if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).a).kind == Kind::Union) e = arena_.node(e).a;
   if (arena_.node(e).kind != Kind::Union) return take(e);
-  for (Id m : arena_.operands(e))
+  if (arena_.operands(e).size() > kMostStrings) return false;
+  for (Id m : std::vector<Id>(arena_.operands(e).begin(), arena_.operands(e).end()))
     if (!take(m)) return false;
-  return out.texts.size() <= kMostStrings;
+  return true;
 }
 
 // differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
