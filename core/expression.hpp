@@ -226,10 +226,11 @@ class Arena {
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
   // -- states without what a token does not reach (veil.cpp) --
   static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
-  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it has
-  // the flag kUnknownText.
+  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
+  // has the flag kUnknownText.
   Id veiled_stack(Id e, u32 left = kWholeStack);
   Id veiled_members(Id e);
+  Id veiled_part(Id e);
   Id key_start(u32 members);
   Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
   bool key_apart(Id key, KeyApart& out);
@@ -488,7 +489,7 @@ class Arena {
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_;
-  FlatMap exact_memo_;   // transitions of states with kExactStep; bounded
+  FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;
@@ -500,7 +501,7 @@ class Arena {
     bool raw_bytes = false;
   } extent_;  // when frozen
   Id any_text_ = kUnknown;
-  Id quote_ = kUnknown;  // where there are objects
+  Id quote_ = kUnknown;             // where there are objects
   std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct

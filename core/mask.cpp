@@ -151,7 +151,9 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
-    if (names(e, node) || lexeme_names(e, node) || (node == 0 && (bounded_string(e) || headed(e) || differential_string(e)))) return;
+    if (names(e, node) || lexeme_names(e, node) ||
+        (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
+      return;
     if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
   }
   walk(e, node);

@@ -340,7 +340,8 @@ class MaskBuilder {
   // By table and name: behind the quote, before it, before a blank and it.
   std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
-  std::unordered_map<Id, std::vector<Leaving>> leaving_;  // by strings of any text with what follows them
+  std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
+  std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
   FlatMap shared_forms_;  // of unions
   struct Outcome {        // of open tokens
     const MaskEntry* shared;

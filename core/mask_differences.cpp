@@ -7,7 +7,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kMostPairs = 3000;      // nodes of the trie that are visited below one first byte
+constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
 constexpr u32 kMostPairsInAll = 12'000;
 constexpr std::size_t kMostAnew = 4;  // first bytes below which the two have little in common
 }  // namespace
@@ -187,11 +187,21 @@ bool MaskBuilder::differential_string(Id e) {
     }
   }
   if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
-  std::vector<TextDifference> found;
-  u32 budget = kMostPairsInAll;
-  strings.texts.resize(kMostStrings);
-  base.resize(kMostStrings);
-  if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found)) return false;
+  Hash key;
+  for (std::size_t i = 0; i < count; ++i) key = hash_step(key, u64{strings.texts[i]} << 32 | base[i]);
+  auto [known, fresh] = text_differences_.try_emplace(key);  // the same whatever follows the texts
+  std::vector<TextDifference>& found = known->second;
+  if (fresh) {
+    u32 budget = kMostPairsInAll;
+    strings.texts.resize(kMostStrings);
+    base.resize(kMostStrings);
+    if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found)) found.assign(1, {0, false});
+    if (arena_.cap_hit()) {
+      text_differences_.erase(key);
+      return false;
+    }
+  }
+  if (!found.empty() && found[0].node == 0) return false;  // too many
   const Id b = step(e, sample);
   if (b == kEmpty || b == e) return false;
   const auto entry = entry_of(b);
@@ -216,7 +226,8 @@ bool MaskBuilder::bounded_string(Id e) {
   if (arena_.node(head).kind != Kind::Escaped || arena_.node(head).b != kBetween || text.kind != Kind::Repeat || text.b)
     return false;
   const Node& unit = arena_.node(text.a);
-  if (unit.kind != Kind::Class || arena_.charset_ptr(unit.a) != CharSet::any() || arena_.has(e, kUnknownText)) return false;
+  if (unit.kind != Kind::Class || arena_.charset_ptr(unit.a) != CharSet::any() || arena_.has(e, kUnknownText))
+    return false;
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
   const u32 min = text.min, max = text.max;
   if (min == 0 && max == kInf) return false;
@@ -235,8 +246,8 @@ bool MaskBuilder::bounded_string(Id e) {
       const u32 word = static_cast<u32>(token) >> 5;
       while (diff != entry->diff.end() && diff->first < word) ++diff;
       const u32 bits = diff != entry->diff.end() && diff->first == word ? diff->second
-                       : entry->base                                   ? (*entry->base)[word]
-                                                                       : 0;
+                       : entry->base                                    ? (*entry->base)[word]
+                                                                        : 0;
       if (bits >> (token & 31) & 1) it->second.push_back({chars, token, false});
     }
     auto open = [&](int token) {

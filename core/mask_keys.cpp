@@ -7,7 +7,7 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostOpen = 64;  // tokens that are read one by one for each state
+constexpr std::size_t kMostOpen = 64;             // tokens that are read one by one for each state
 constexpr u32 kUnquoted = 60, kBehindBlank = 61;  // see KeyHits
 }  // namespace
 
@@ -120,8 +120,7 @@ Id MaskBuilder::shared_form(Id state) {
     return out;
   }
   if (!key_parts(e, parts)) return arena_.veiled_stack(e);
-  return arena_.concat(parts.before,
-                       arena_.concat(parts.key, arena_.veiled_stack(parts.tail, Arena::kBehindObject)));
+  return arena_.concat(parts.before, arena_.concat(parts.key, arena_.veiled_stack(parts.tail, Arena::kBehindObject)));
 }
 
 // The same of a key that no token can turn into a name. kEmpty: it is none.
@@ -130,8 +129,8 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   const Id key = object ? arena_.key_start(arena_.node(parts.key).a) : parts.key;
   KeyApart apart;
   Touched names;
-  if (!arena_.key_apart(key, apart) || apart.closed || !touched_names(apart, parts, names) ||
-      !names.hit.empty() || !names.alone.empty())
+  if (!arena_.key_apart(key, apart) || apart.closed || !touched_names(apart, parts, names) || !names.hit.empty() ||
+      !names.alone.empty())
     return kEmpty;
   Id form = arena_.key_as_string(apart, names.complete);
   if (form == kEmpty) return kEmpty;

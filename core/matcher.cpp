@@ -264,7 +264,8 @@ const MaskEntry* Guide::form_mask(Program& program, Id canonical, bool exact) co
   if (!entry) {
     if (const Id unnamed = program.builder_->unnamed(canonical); unnamed != kEmpty) form_mask(program, unnamed, false);
     std::optional<Hash> key;  // of what other programs may share
-    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !program.builder_->own_key(canonical)) key = arena.portable_hash(canonical);
+    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !program.builder_->own_key(canonical))
+      key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
       made = build(program, canonical, exact);

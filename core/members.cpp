@@ -409,7 +409,8 @@ Id Arena::key_node(KeyState key) {
   for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
     Id rest = key.others[r];
     if (rest == kEmpty) continue;
-    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi)) {
+    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi) &&
+        !(key.at == kBetween && surely_endless(rest))) {
       std::vector<std::string> taken;
       for (u32 k = key.lo; k < key.hi; ++k) taken.push_back(table.names[table.order[k]].substr(key.depth));
       for (u32 k = key.seen_lo; k < key.seen_hi; ++k)

@@ -160,9 +160,9 @@ struct MembersDue {  // of a MemberState: members that must come, the characters
 struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
-  Hash hash;     // of the state; all zero: not computed
-  Id start = 0;   // the Key before its opening quote; 0: not made
-  Id veiled = 0;  // what a token sees of it; 0: not made
+  Hash hash;              // of the state; all zero: not computed
+  Id start = 0;           // the Key before its opening quote; 0: not made
+  Id veiled = 0;          // what a token sees of it; 0: not made
   std::vector<Id> after;  // a key of each other kind: its quote, a value, what a token sees behind it
   std::optional<MembersDue> due;
 };

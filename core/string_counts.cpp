@@ -54,13 +54,20 @@ std::shared_ptr<const Words> StringCounts::inside(u32 most) {
   const auto end =
       std::upper_bound(inside_.begin(), inside_.end(), most, [](u32 m, const Count& c) { return m < c.chars; });
   const auto count = static_cast<std::size_t>(end - inside_.begin());
-  auto& made = made_[count];  // bounds between which no token lies share one
-  if (made || count == 0) return made;
-  auto words = std::make_shared<Words>(words_, 0);
-  for (auto it = inside_.begin(); it != end; ++it)
-    (*words)[static_cast<u32>(it->token) >> 5] |= u32{1} << (it->token & 31);
-  made = words;
-  return made;
+  if (count == 0) return nullptr;
+  if (auto it = made_.find(count); it != made_.end()) return it->second;  // bounds between which no token lies share it
+  std::shared_ptr<Words> words;
+  auto flip = [&](auto from, auto to) {
+    for (auto it = from; it != to; ++it) (*words)[static_cast<u32>(it->token) >> 5] ^= u32{1} << (it->token & 31);
+  };
+  if (inside_.size() - count < count && count < inside_.size()) {  // all but the longer ones
+    words = std::make_shared<Words>(*inside(kInf));
+    flip(end, inside_.end());
+  } else {
+    words = std::make_shared<Words>(words_, 0);
+    flip(inside_.begin(), end);
+  }
+  return made_[count] = words;
 }
 
 }  // namespace guiderail

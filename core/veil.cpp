@@ -13,6 +13,7 @@
 namespace guiderail {
 namespace {
 constexpr int kEndlessProbes = 2;
+constexpr u16 kDeepEnough = 1;  // nesting below which there are no objects
 
 enum : u32 { kAnything, kWord, kQuote };  // what a veil begins with
 
@@ -51,11 +52,10 @@ Id Arena::veiled_key(const MemberState& state, bool others) {
                        });
     return veil(words ? kWord : kAnything);
   }
-  if (std::none_of(table.others.begin(), table.others.end(),
-                   [&](const OtherKeys& o) { return any_key_text(o.key); }))
+  if (std::none_of(table.others.begin(), table.others.end(), [&](const OtherKeys& o) { return any_key_text(o.key); }))
     return veil(kAnything);
-  const bool may_be_empty =
-      state.seen.empty() && std::none_of(table.names.begin(), table.names.end(), [](const auto& n) { return n.empty(); });
+  const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
+                                                               [](const auto& n) { return n.empty(); });
   const Id longer = escaped_at(may_be_empty ? repeat(node(any_text_).a, 1, kInf) : any_text_, kBetween, table.escapes);
   const Id text = concat(longer, veil(kQuote));
   return may_be_empty ? unite(text, quoted(concat(table.colon, veil(kAnything)))) : text;
@@ -95,17 +95,43 @@ Id Arena::veiled_members(Id e) {
   return out;
 }
 
+// The same of what may hold objects that were not entered yet.
+Id Arena::veiled_part(Id e) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Members) return veiled_members(e);
+  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kDeepEnough ||
+      has(e, kHasItem | kHasLook | kExactKey))
+    return e;
+  const u64 key = u64{e} << 3;
+  if (const u32* known = veil_memo_.find(key)) return *known;
+  Id out = e;
+  if (n.kind == Kind::Repeat) {
+    const Id body = veiled_stack(n.a, kWholeStack);
+    if (body != n.a) out = repeat(body, n.min, n.max);
+  } else {
+    std::vector<Id> members(operands(e).begin(), operands(e).end());
+    bool changed = false;
+    for (Id& m : members) {
+      const Id one = veiled_stack(m, kWholeStack);
+      changed = changed || one != m;
+      m = one;
+    }
+    if (changed) out = unite(std::move(members));
+  }
+  veil_memo_.set(key, out);
+  return out;
+}
+
 Id Arena::veiled_stack(Id e, u32 left) {
   if (e == kEpsilon) return e;
   if (left == 0) return veil(kAnything);
-  if (node(e).kind != Kind::Concat) return veiled_members(e);
+  if (node(e).kind != Kind::Concat) return veiled_part(e);
   const u64 key = u64{e} << 3 | left;
   if (const u32* known = veil_memo_.find(key)) return *known;
   const Id head = node(e).a, tail = node(e).b;
   const bool object = node(head).kind == Kind::Members;
-  if (left == kWholeStack && !object && node(tail).kind != Kind::Concat && node(tail).kind != Kind::Members) return e;
   const Id rest = veiled_stack(tail, left == kWholeStack ? (object ? kBehindObject : kWholeStack) : left - 1);
-  const Id first = object ? veiled_members(head) : head;
+  const Id first = veiled_part(head);
   const Id out = first == head && rest == tail ? e : concat(first, rest);
   veil_memo_.set(key, out);
   return out;
@@ -174,9 +200,9 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
   std::vector<Id> ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)
     if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty)
-      ways.push_back(concat(escaped_at(longer ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r], kBetween,
-                                       key.table->escapes),
-                            facts_of(id).after[r]));
+      ways.push_back(
+          concat(escaped_at(longer ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r], kBetween, key.table->escapes),
+                 facts_of(id).after[r]));
   const Id text = unite(std::move(ways));
   return k.quoted ? text : concat(quote_, text);
 }

@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr std::size_t kManyMasks = 1u << 17;
-constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
+constexpr u32 kWideNode = 12;  // children from which on a node has a table of them
 }  // namespace
 
 std::size_t ClassMask::memory() const {
