@@ -412,10 +412,16 @@ Id Arena::key_node(KeyState key) {
     if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi) &&
         !(key.at == kBetween && surely_endless(rest))) {
       std::vector<std::string> taken;
-      for (u32 k = key.lo; k < key.hi; ++k) taken.push_back(table.names[table.order[k]].substr(key.depth));
-      for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
-        taken.push_back(json_->texts.whole(state.seen[k]).substr(key.depth));
-      rest = intersect({rest, negate(choice(std::move(taken)))});
+      const CharSet::Ptr begun = key.at == kBetween ? nullptr : escape_range(key.at, table.escapes);
+      auto take = [&](const std::string& text) {  // an escape that was begun tells most from it
+        const std::string_view left = std::string_view(text).substr(key.depth);
+        if (!begun ||
+            (!left.empty() && (static_cast<u8>(left[0]) & 0xC0) != 0x80 && begun->contains(character_at(left))))
+          taken.emplace_back(left);
+      };
+      for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
+      for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(json_->texts.whole(state.seen[k]));
+      if (!taken.empty()) rest = intersect({rest, negate(choice(std::move(taken)))});
     }
     live_now = live_escaped(rest, key.at, table.escapes);
   }

@@ -45,13 +45,19 @@ Id Arena::derive_veil(Id e, u8 byte) { return first(e).has(byte) ? unknown() : k
 // What may follow the quote of a key.
 Id Arena::veiled_key(const MemberState& state, bool others) {
   const MemberTable& table = json_->tables[state.table];
-  if (!others) {  // most names begin with a letter, and hardly a token goes on so
-    const bool words = table.escapes == Escapes::Canonical &&
-                       std::all_of(table.names.begin(), table.names.end(), [](const std::string& name) {
-                         return !name.empty() && is_word(static_cast<u8>(name[0]));
-                       });
-    return veil(words ? kWord : kAnything);
+  // most keys begin with a letter, and hardly a token goes on so
+  bool words = table.escapes == Escapes::Canonical;
+  for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
+  if (others && words) {
+    const ByteSet word = first_veil(kWord);
+    for (const OtherKeys& o : table.others) {
+      ByteSet begin = first(o.key);
+      const int all = begin.count();
+      begin &= word;
+      words = words && begin.count() == all && !nullable(o.key);
+    }
   }
+  if (!others || words) return veil(words ? kWord : kAnything);
   if (std::none_of(table.others.begin(), table.others.end(), [&](const OtherKeys& o) { return any_key_text(o.key); }))
     return veil(kAnything);
   const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
@@ -184,8 +190,8 @@ bool Arena::key_apart(Id key, KeyApart& out) {
 Id Arena::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;
   if (key.state->some) return kEmpty;
-  if (longer && !std::all_of(k.others.begin(), k.others.end(), [&](Id o) { return o == kEmpty || any_key_text(o); }))
-    return kEmpty;
+  for (Id o : k.others)
+    if (longer && o != kEmpty && nullable(o) && !any_key_text(o)) return kEmpty;
   const u32 id = k.members;
   std::vector<Id>& after = facts_of(id).after;
   if (after.empty()) {
@@ -199,10 +205,10 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
   }
   std::vector<Id> ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)
-    if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty)
-      ways.push_back(
-          concat(escaped_at(longer ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r], kBetween, key.table->escapes),
-                 facts_of(id).after[r]));
+    if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty) {
+      const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
+      ways.push_back(concat(escaped_at(text, kBetween, key.table->escapes), facts_of(id).after[r]));
+    }
   const Id text = unite(std::move(ways));
   return k.quoted ? text : concat(quote_, text);
 }
