@@ -143,6 +143,8 @@ class MaskBuilder {
     int token;
     bool open;
   };
+  const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
+  bool ends_endless(Id text, int depth = 0) const;
   bool bounded_string(Id e);
   bool one_key(Id e, u32 node);
   bool beginnings(std::string_view text, std::vector<int>& out) const;

@@ -9,6 +9,7 @@ namespace guiderail {
 namespace {
 constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
 constexpr u32 kMostPairsInAll = 12'000;
+constexpr int kMostNesting = 8;
 constexpr std::size_t kMostAnew = 4;  // first bytes below which the two have little in common
 }  // namespace
 
@@ -217,51 +218,88 @@ bool MaskBuilder::differential_string(Id e) {
   return true;
 }
 
+// The tokens of the mask of a string of any length that leave it, or may.
+const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const MaskEntry& entry, Escapes mode) {
+  auto [it, fresh] = leaving_.try_emplace(e);
+  std::vector<Leaving>& out = it->second;
+  if (!fresh) return &out;
+  const auto& leaving = vocabulary_.leaving_strings(mode);
+  auto diff = entry.diff.begin();
+  for (const auto& [chars, token] : leaving) {
+    const u32 word = static_cast<u32>(token) >> 5;
+    while (diff != entry.diff.end() && diff->first < word) ++diff;
+    const u32 bits = diff != entry.diff.end() && diff->first == word ? diff->second
+                     : entry.base                                    ? (*entry.base)[word]
+                                                                     : 0;
+    if (bits >> (token & 31) & 1) out.push_back({chars, token, false});
+  }
+  auto open = [&](int token) {
+    const auto at = std::lower_bound(leaving.begin(), leaving.end(), token,
+                                     [](const StringCounts::Count& c, int t) { return c.token < t; });
+    if (at != leaving.end() && at->token == token) out.push_back({at->chars, token, true});
+  };
+  for (int token : entry.open_tokens) open(token);
+  for (u32 node : entry.open_nodes)
+    for (u32 n = node; n < trie_.nodes[node].end; ++n)
+      if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
+  return &out;
+}
+
+// Does every match, and whatever is left of one, end in a loop? Then there are matches of any length.
+bool MaskBuilder::ends_endless(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  switch (n.kind) {
+    case Kind::Repeat: return arena_.endless_class(text) != kUnknown;
+    case Kind::Concat: return ends_endless(n.b, depth);
+    case Kind::Union: {
+      if (depth > kMostNesting) return false;
+      const auto members = arena_.operands(text);
+      return std::all_of(members.begin(), members.end(), [&](Id m) { return ends_endless(m, depth + 1); });
+    }
+    default: return false;
+  }
+}
+
 // A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
-// those of its ways out that read as many as it needs.
+// those of its ways out that read as many as it needs. Of m characters or more where the text has matches of any
+// length: the same without the ways out that come too soon.
 bool MaskBuilder::bounded_string(Id e) {
-  if (!canvas_ || canvas_->touched() || arena_.node(e).kind != Kind::Concat) return false;
+  if (!canvas_ || canvas_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
+    return false;
   const Id head = arena_.node(e).a, tail = arena_.node(e).b;
-  const Node& text = arena_.node(arena_.node(head).a);
-  if (arena_.node(head).kind != Kind::Escaped || arena_.node(head).b != kBetween || text.kind != Kind::Repeat || text.b)
-    return false;
-  const Node& unit = arena_.node(text.a);
-  if (unit.kind != Kind::Class || arena_.charset_ptr(unit.a) != CharSet::any() || arena_.has(e, kUnknownText))
-    return false;
+  if (arena_.node(head).kind != Kind::Escaped || arena_.node(head).b != kBetween) return false;
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
-  const u32 min = text.min, max = text.max;
+  auto any_repeat = [&](Id x) {
+    const Node& n = arena_.node(x);
+    return n.kind == Kind::Repeat && !n.b && arena_.node(n.a).kind == Kind::Class &&
+           arena_.charset_ptr(arena_.node(n.a).a) == CharSet::any();
+  };
+  Id length = arena_.node(head).a, text = arena_.any_text();
+  const bool both = arena_.node(length).kind == Kind::And;
+  if (both) {
+    const auto members = arena_.operands(length);
+    if (members.size() != 2) return false;
+    const Id one = members[0], other = members[1];
+    length = any_repeat(one) ? one : other;
+    text = any_repeat(one) ? other : one;
+    if (!any_repeat(length) || arena_.node(length).max != kInf || !ends_endless(text)) return false;
+  }
+  if (!any_repeat(length)) return false;
+  const u32 min = arena_.node(length).min, max = arena_.node(length).max;
   if (min == 0 && max == kInf) return false;
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
-  const Id any = arena_.concat(arena_.escaped(arena_.any_text(), mode), tail);
-  auto [it, fresh] = leaving_.try_emplace(any);
-  if (fresh) {
-    const auto entry = entry_of(any);
-    if (entry->open_groups || arena_.cap_hit()) {
-      leaving_.erase(any);
-      return false;
-    }
-    const auto& leaving = vocabulary_.leaving_strings(mode);
-    auto diff = entry->diff.begin();
-    for (const auto& [chars, token] : leaving) {
-      const u32 word = static_cast<u32>(token) >> 5;
-      while (diff != entry->diff.end() && diff->first < word) ++diff;
-      const u32 bits = diff != entry->diff.end() && diff->first == word ? diff->second
-                       : entry->base                                    ? (*entry->base)[word]
-                                                                        : 0;
-      if (bits >> (token & 31) & 1) it->second.push_back({chars, token, false});
-    }
-    auto open = [&](int token) {
-      const auto at = std::lower_bound(leaving.begin(), leaving.end(), token,
-                                       [](const StringCounts::Count& c, int t) { return c.token < t; });
-      if (at != leaving.end() && at->token == token) it->second.push_back({at->chars, token, true});
-    };
-    for (int token : entry->open_tokens) open(token);
-    for (u32 node : entry->open_nodes)
-      for (u32 n = node; n < trie_.nodes[node].end; ++n)
-        if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
+  const Id any = arena_.concat(arena_.escaped(text, mode), tail);
+  const auto entry = entry_of(any);
+  if (entry->open_groups || arena_.cap_hit()) return false;
+  const std::vector<Leaving>& leaving = *leaving_of(any, *entry, mode);
+  if (both) {
+    copy(*entry);
+    for (const Leaving& l : leaving)
+      if (l.chars < min && !l.open) unset(l.token);
+    return true;
   }
   if (auto inside = vocabulary_.string_of(max, mode)) add(inside);
-  for (const Leaving& l : it->second) {
+  for (const Leaving& l : leaving) {
     if (l.chars < min || l.chars > max) continue;
     if (l.open)
       postponed_tokens_.push_back(l.token);
