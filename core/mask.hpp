@@ -36,7 +36,7 @@ class MaskBuilder {
     KeyParts parts;
     return arena_.has_json() && key_parts(e, parts);
   }
-  std::size_t memory() const { return piece_bytes_ + known_size_; }
+  std::size_t memory() const { return piece_bytes_ + known_size_ + forms_memory(); }
 
  private:
   friend struct OpenGroups;
@@ -344,6 +344,10 @@ class MaskBuilder {
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
   std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
+  std::size_t forms_bytes_ = 0;  // of what the maps below and above hold
+  std::size_t forms_memory() const {
+    return forms_bytes_ + shared_forms_.memory() + text_hits_.size() * 64 + outcomes_.size() * 80;
+  }
   FlatMap shared_forms_;  // of unions
   struct Outcome {        // of open tokens
     const MaskEntry* shared;
