@@ -108,6 +108,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Scan: return derive_scan(e, byte);
     case Kind::Fence: return derive_fence(e, byte);
     case Kind::Ref: return derive(rules_[n.a].body, byte);
+    case Kind::Veil: return derive_veil(e, byte);
     case Kind::Greedy: return greedy(derive(n.a, byte));
     case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
     case Kind::Counted: {
@@ -358,6 +359,7 @@ const ByteSet& Arena::first(Id e) {
       for (Id m : members) set &= first(m);
       break;
     }
+    case Kind::Veil: set = first_veil(n.a); break;
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Greedy:
@@ -382,9 +384,14 @@ const ByteSet& Arena::first(Id e) {
 u32 Arena::first_id(const ByteSet& set) {
   Hash h;
   for (u64 w : set.words) h = hash_step(h, w);
-  auto [it, fresh] = first_ids_.try_emplace(h, static_cast<u32>(firsts_.size()));
-  if (fresh) firsts_.push_back(set);
-  return it->second;
+  u64 key = h.lo;
+  const u32* known = first_ids_.find(key);
+  for (; known; known = first_ids_.find(++key))
+    if (firsts_[*known] == set) return *known;
+  const u32 id = static_cast<u32>(firsts_.size());
+  first_ids_.set(key, id);
+  firsts_.push_back(set);
+  return id;
 }
 
 // -- memoised transitions --
@@ -423,7 +430,7 @@ Id Arena::settle_step(Id next) {
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
   if (has(e, kExactStep)) {
-    if (!first(e).has(byte)) return kEmpty;
+    if (const u32 known = node(e).first; known != kUnknown && !firsts_[known].has(byte)) return kEmpty;
     const u64 key = u64{e} << 8 | byte;
     if (const u32* known = exact_memo_.find(key)) return *known;
     const Id next = settle_step(derive(e, byte));

@@ -214,6 +214,7 @@ std::string Arena::dump(Id root) const {
       case Kind::Counted:
         push({text("tokens(" + std::to_string(n.min) + (n.b ? "+: " : ": ")), {"", n.a, false}, text(")")});
         break;
+      case Kind::Veil: out += "..."; break;
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
     }
   }

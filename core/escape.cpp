@@ -214,7 +214,7 @@ Id Arena::derive_escaped(Id e, u8 byte) {
   switch (read.what) {
     case Unescaped::Refused: return kEmpty;
     case Unescaped::Inside: return escaped_at(inner, read.at, mode);
-    case Unescaped::Raw: return escaped_at(derive(inner, byte), kBetween, mode);
+    case Unescaped::Raw: return escaped_at(step_text(inner, byte), kBetween, mode);
     case Unescaped::Character: break;
   }
   Id next = inner;

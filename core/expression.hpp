@@ -26,6 +26,7 @@
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
 //   Scan, Fence        a place in one; what follows a lexeme that must not have gone on
+//   Veil               what was left out of a state: something follows here (veil.cpp)
 #pragma once
 
 #include <atomic>
@@ -73,7 +74,8 @@ enum class Kind : u8 {
   Terminal,
   Lexed,
   Scan,
-  Fence
+  Fence,
+  Veil
 };
 
 enum Flag : u32 {
@@ -131,6 +133,8 @@ struct MemberTable;
 struct MemberState;
 struct KeyState;
 struct JsonParts;
+struct KeyApart;
+enum class KeyAlong;
 struct MemberFacts;
 struct MembersDue;
 struct Lexer;
@@ -233,6 +237,21 @@ class Arena {
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
   // them (kEmpty: only names are keys). False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
+  // -- states without what a token does not reach (veil.cpp) --
+  static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
+  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
+  // has the flag kUnknownText.
+  Id veiled_stack(Id e, u32 left = kWholeStack);
+  Id veiled_members(Id e);
+  Id veiled_part(Id e);
+  Id key_start(u32 members);
+  Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
+  bool key_apart(Id key, KeyApart& out);
+  Id key_as_string(const KeyApart& key, bool longer = false);
+  Id quoted(Id e) { return concat(quote_, e); }
+  KeyAlong others_along(const KeyApart& key, std::string_view rest);
+  const std::string& text_of(u32 text);  // of another key that was written
+  bool name_allowed(u32 members, u32 field) { return allowed_at(members, field); }
   // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
   // the two differ in nothing but what follows such a text. kEmpty: there are none.
   Id scan_without_names(Id e, Id& texts);
@@ -396,6 +415,12 @@ class Arena {
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> rule_hash(u32 rule);
   Id unknown();
+  Id veil(u32 begins);
+  ByteSet first_veil(u32 begins);
+  Id veiled_key(const MemberState& state, bool others);
+  Id derive_veil(Id e, u8 byte);
+  bool surely_endless(Id text, int depth = 0);
+  bool any_key_text(Id text) const;
   void absorb_members(std::vector<Id>& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);
@@ -471,7 +496,7 @@ class Arena {
   std::vector<ByteSet> byte_sets_;
   std::unordered_map<Hash, u32, HashHasher> byte_set_ids_;
   std::vector<ByteSet> firsts_;
-  std::unordered_map<Hash, u32, HashHasher> first_ids_;
+  FlatMap first_ids_;  // by hash; one that is taken counts up
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
   std::vector<std::unique_ptr<u32[]>> row_blocks_;
@@ -483,7 +508,8 @@ class Arena {
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
-  FlatMap exact_memo_;   // transitions of states with kExactStep; bounded
+  FlatMap veil_memo_, endless_memo_;
+  FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;
@@ -495,6 +521,7 @@ class Arena {
     bool raw_bytes = false;
   } extent_;  // when frozen
   Id any_text_ = kUnknown;
+  Id quote_ = kUnknown;             // where there are objects
   std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct

@@ -48,6 +48,8 @@ void Arena::ensure_classes() {
   }
   if (spelled) {
     for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(static_cast<u8>(c));
+    for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // words: see veil.cpp
+    for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
     starts.add(0x20);
     starts.add(0x80);
   }
@@ -178,6 +180,7 @@ void Arena::freeze(Id root) {
   if (root >= count_) throw Error("bad-handle", "no such expression in this builder");
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   check_rules();
+  if (json_) quote_ = char_class(CharSet::make({{'"', '"'}}));
   ensure_classes();
   // first sets were computed with what was known of the rules so far
   if (!rules_.empty())
@@ -227,6 +230,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
   to.class_count_ = class_count_;
   to.classes_built_for_ = classes_built_for_;
   to.any_text_ = any_text_;
+  to.quote_ = quote_;
   to.literal_chars_ = literal_chars_;
   to.raw_bytes_ = extent_.raw_bytes;
   to.frozen_ = true;

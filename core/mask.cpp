@@ -10,6 +10,7 @@ constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleare
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
 constexpr u32 kShortLoop = 12;
 constexpr int kMostNesting = 8;
+constexpr std::size_t kFewOpen = 64;
 constexpr u32 kWorthSharing = 16;    // trie nodes
 constexpr u32 kWorthClass = 64;      // trie nodes
 constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
@@ -21,6 +22,15 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   for (u32 node : postponed_)  // without those below others
     if (entry.open_nodes.empty() || node >= trie_.nodes[entry.open_nodes.back()].end) entry.open_nodes.push_back(node);
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
+  std::size_t below = postponed_tokens_.size();
+  for (u32 node : entry.open_nodes) below += trie_.nodes[node].end - node;
+  if (below <= kFewOpen) {  // these are read one by one: see settle_tokens()
+    for (u32 node : entry.open_nodes)
+      for (u32 n = node; n < trie_.nodes[node].end; ++n)
+        if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
+    entry.open_nodes.clear();
+    std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
+  }
   postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end(), [&](int a, int b) {
     return vocabulary_.bytes(static_cast<u32>(a)) < vocabulary_.bytes(static_cast<u32>(b));
@@ -138,7 +148,9 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
-    if (names(e, node) || lexeme_names(e, node) || (node == 0 && headed(e))) return;
+    if (names(e, node) || lexeme_names(e, node) ||
+        (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
+      return;
     if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
   }
   walk(e, node);
@@ -819,6 +831,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
 bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
+  if (node == 0 && loop.inside != e && differential(e, loop.inside)) return true;
   if (node == 0 && canvas_ && semantic_spelled(loop, e)) return true;
   auto mask = vocabulary_.class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});

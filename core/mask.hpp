@@ -30,7 +30,19 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
   // The mask of a state from that of its canonical form: the open tokens.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
-  std::size_t memory() const { return piece_bytes_ + answer_bytes_; }
+  // The same where only single tokens are open, shared by states that agree on them; null: it is not that simple.
+  // `made`: one that was not there before.
+  const MaskEntry* settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
+  // A state whose mask is the same but for open tokens, and that many places come to.
+  Id shared_form(Id e);
+  // Of a key that may be a name or any other one: the state without names, whose mask is of use. Else kEmpty.
+  Id unnamed(Id e);
+  // A key with its names, which no other program is likely to come to.
+  bool own_key(Id e) {
+    KeyParts parts;
+    return arena_.has_json() && key_parts(e, parts);
+  }
+  std::size_t memory() const { return piece_bytes_ + answer_bytes_ + forms_memory(); }
 
  private:
   struct Strand;
@@ -93,6 +105,65 @@ class MaskBuilder {
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
   bool names(Id e, u32 node);
+  struct KeyParts {
+    Id before, key, tail;
+    char blank;  // that may stand before the key; 0: none
+  };
+  struct KeyHits {  // of a name, by the bytes of it that are missing
+    u64 known = 0, hit = 0, dies = 0;
+  };
+  enum class Touch {
+    None,
+    Hit,    // a token can complete the name, or other keys along it are not that simple
+    Alone,  // no other key has what begins it
+  };
+  struct Touched {  // names from here on, with their quotes
+    std::vector<std::string> hit, alone;
+    bool complete = false;  // nothing is missing of one but its quote
+  };
+  bool key_parts(Id e, KeyParts& out);
+  bool on_path(u32 node, std::string_view text) const;
+  Touch touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
+  bool touched_names(const KeyApart& key, const KeyParts& parts, Touched& out);
+  bool copy_known(Id e, u32 node);
+  void copy(const MaskEntry& entry);
+  std::shared_ptr<const MaskEntry> entry_of(Id e);
+  struct Difference {
+    u32 node;
+    Id state;     // of the tokens below it
+    bool clears;  // those of the other state
+  };
+  bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
+  bool differential(Id e, Id b);
+  static constexpr std::size_t kMostStrings = 6;
+  struct Strings {
+    std::vector<Id> texts, tails;
+  };
+  struct TextDifference {
+    u32 node;
+    bool alive;  // something is allowed below it
+  };
+  bool strings_of(Id e, Strings& out) const;
+  bool text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
+                        std::vector<TextDifference>& out);
+  bool differential_string(Id e);
+  struct Leaving {  // a token that leaves a string
+    u32 chars;      // of the string
+    int token;
+    bool open;
+  };
+  const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
+  bool ends_endless(Id text, int depth = 0) const;
+  bool bounded_string(Id e);
+  bool one_key(Id e, u32 node);
+  bool beginnings(std::string_view text, std::vector<int>& out) const;
+  struct ClosedName {
+    bool made = false;
+    std::vector<int> begin;          // tokens that begin it
+    std::vector<std::string> whole;  // its spellings that tokens begin with
+  };
+  Id key_form(Id e, const KeyParts& parts);
+  bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   bool lexeme_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
@@ -289,6 +360,29 @@ class MaskBuilder {
     std::shared_ptr<const Words> base;
     Canvas::Diff diff;
   } free_;
+  std::vector<std::vector<KeyHits>> key_hits_;  // by table
+  std::unordered_map<u32, KeyHits> text_hits_;
+  // By table and name: behind the quote, before it, before a blank and it.
+  std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
+  std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
+  std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
+  std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
+  std::size_t forms_bytes_ = 0;  // of what the maps below and above hold
+  std::size_t forms_memory() const {
+    return forms_bytes_ + shared_forms_.memory() + text_hits_.size() * 64 + outcomes_.size() * 80;
+  }
+  FlatMap shared_forms_;  // of unions
+  struct Outcome {        // of open tokens
+    const MaskEntry* shared;
+    u64 alive;
+    bool operator==(const Outcome&) const = default;
+  };
+  struct OutcomeHash {
+    std::size_t operator()(const Outcome& o) const {
+      return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(o.shared)) ^ mix64(o.alive));
+    }
+  };
+  std::unordered_map<Outcome, std::shared_ptr<const MaskEntry>, OutcomeHash> outcomes_;
 };
 
 }  // namespace guiderail

@@ -321,34 +321,56 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Program::Lock lock(program);
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
-  auto specials = [&](Id of) {
-    std::vector<int> found;
-    std::vector<u32> symbols;
-    if (token_of_symbol_.empty() || !arena.has(of, kHasToken | kHasRef)) return found;
-    arena.first_symbols(of, symbols);
-    for (u32 s : symbols)
-      if (arena.live(arena.derive_symbol(of, s)))
-        found.push_back(set_of_symbol_[s] ? ~static_cast<int>(s) : static_cast<int>(token_of_symbol_[s]));
-    return found;
-  };
   const MaskEntry* entry = nullptr;
   if (arena.has(state, kHasScan)) {
     bool fresh = false;
-    if (auto made = program.builder_->lexed(state, specials(state), fresh)) {
+    if (auto made = program.builder_->lexed(state, specials(program, state), fresh)) {
       entry = made.get();
       if (fresh) program.keep(std::move(made));
     }
   }
-  const Id canonical = entry ? state : arena.canonical(state, vocabulary_->longest());
+  if (!entry) entry = form_mask(program, program.builder_->shared_form(state));
+  if (entry->is_open()) {
+    std::shared_ptr<const MaskEntry> own;
+    const MaskEntry* settled = program.builder_->settle_tokens(*entry, state, own);
+    if (!settled) {
+      own = program.builder_->settle(*entry, state);
+      settled = own.get();
+    }
+    if (own) program.keep(own);
+    entry = settled;
+  }
+  node.mask.store(entry, std::memory_order_release);
+  return entry;
+}
+
+// Special tokens that a state reads; ~s: those of a set, by its symbol.
+std::vector<int> Guide::specials(Program& program, Id state) const {
+  Arena& arena = *program.arena_;
+  std::vector<int> found;
+  std::vector<u32> symbols;
+  if (token_of_symbol_.empty() || !arena.has(state, kHasToken | kHasRef)) return found;
+  arena.first_symbols(state, symbols);
+  for (u32 s : symbols)
+    if (arena.live(arena.derive_symbol(state, s)))
+      found.push_back(set_of_symbol_[s] ? ~static_cast<int>(s) : static_cast<int>(token_of_symbol_[s]));
+  return found;
+}
+
+// The mask of a form of states, which may leave tokens open.
+const MaskEntry* Guide::form_mask(Program& program, Id canonical) const {
+  Arena& arena = *program.arena_;
   Node& shared = arena.node(canonical);
-  if (!entry) entry = shared.mask.load(std::memory_order_relaxed);
+  const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
+    if (const Id unnamed = program.builder_->unnamed(canonical); unnamed != kEmpty) form_mask(program, unnamed);
     std::optional<Hash> key;  // of what other programs may share
-    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan)) key = arena.portable_hash(canonical);
+    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !program.builder_->own_key(canonical))
+      key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
       made = build(program, canonical);
-      if (auto found = specials(canonical); !found.empty()) {
+      if (auto found = specials(program, canonical); !found.empty()) {
         auto with = std::make_shared<MaskEntry>(*made);
         with->specials = std::move(found);
         made = with;
@@ -359,12 +381,6 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
     entry = made.get();
     shared.mask.store(entry, std::memory_order_release);
   }
-  if (entry->is_open()) {
-    auto own = program.builder_->settle(*entry, state);
-    program.keep(own);
-    entry = own.get();
-  }
-  node.mask.store(entry, std::memory_order_release);
   return entry;
 }
 

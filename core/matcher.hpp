@@ -121,6 +121,8 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::size_t memory() const;  // of all programs that live
 
  private:
+  std::vector<int> specials(Program& program, Id state) const;
+  const MaskEntry* form_mask(Program& program, Id form) const;
   std::shared_ptr<const MaskEntry> build(Program& program, Id state) const;
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   std::vector<u32> symbols_of(u32 token) const;

@@ -387,17 +387,7 @@ Id Arena::derive_members(Id e, u8 byte) {
   const u32 id = node(e).a;
   const bool at_start = state.count == 0;
   if (state.some && !table.dense && others_allowed_at(id)) return unknown();
-  Id start = facts_of(id).start;
-  if (start == kEmpty) {
-    KeyState key;
-    key.members = id;
-    key.hi = static_cast<u32>(table.order.size());
-    key.seen_hi = static_cast<u32>(state.seen.size());
-    key.text = table.others.empty() ? kSomeText : 0;
-    for (const OtherKeys& o : table.others) key.others.push_back(o.key);
-    start = key_node(std::move(key));
-    facts_of(id).start = start;
-  }
+  const Id start = key_start(id);
   if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
 }
@@ -419,12 +409,19 @@ Id Arena::key_node(KeyState key) {
   for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
     Id rest = key.others[r];
     if (rest == kEmpty) continue;
-    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi)) {
+    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi) &&
+        !(key.at == kBetween && surely_endless(rest))) {
       std::vector<std::string> taken;
-      for (u32 k = key.lo; k < key.hi; ++k) taken.push_back(table.names[table.order[k]].substr(key.depth));
-      for (u32 k = key.seen_lo; k < key.seen_hi; ++k)
-        taken.push_back(json_->texts.whole(state.seen[k]).substr(key.depth));
-      rest = intersect({rest, negate(choice(std::move(taken)))});
+      const CharSet::Ptr begun = key.at == kBetween ? nullptr : escape_range(key.at, table.escapes);
+      auto take = [&](const std::string& text) {  // an escape that was begun tells most from it
+        const std::string_view left = std::string_view(text).substr(key.depth);
+        if (!begun ||
+            (!left.empty() && (static_cast<u8>(left[0]) & 0xC0) != 0x80 && begun->contains(character_at(left))))
+          taken.emplace_back(left);
+      };
+      for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
+      for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(json_->texts.whole(state.seen[k]));
+      if (!taken.empty()) rest = intersect({rest, negate(choice(std::move(taken)))});
     }
     live_now = live_escaped(rest, key.at, table.escapes);
   }
@@ -455,7 +452,7 @@ bool Arena::feed_key(KeyState& key, u8 byte) {
                [&](u32 k) -> const std::string& { return json_->texts.whole(state.seen[k]); });
   bool any = key.lo < key.hi;
   for (Id& o : key.others) {
-    if (o != kEmpty) o = derive(o, byte);
+    if (o != kEmpty) o = step_text(o, byte);
     if (o != kEmpty && !live(o)) o = kEmpty;
     any = any || o != kEmpty;
   }

@@ -74,6 +74,18 @@ struct KeyState {
   bool operator==(const KeyState&) const = default;
 };
 
+struct MemberTable;
+struct KeyApart {  // a Key between two characters, its text forgotten
+  const KeyState* key;
+  const MemberState* state;
+  const MemberTable* table;
+  u32 table_id;
+  bool closed;  // only names are keys from here on
+  bool any;     // any text goes on as another key
+};
+
+enum class KeyAlong { Endless, Dies, Unclear };  // at every place; up to one where none is left
+
 struct SeenState {         // items of a Distinct
   std::vector<u32> texts;  // sorted ids
   bool some = false;
@@ -84,24 +96,24 @@ template <class T>
 struct Interned {  // values by small ids; a deque, so that references stay valid
   std::deque<T> values;
   std::vector<u64> hashes;
-  std::unordered_multimap<u64, u32> ids;
+  FlatMap ids;  // a hash that is taken counts up
   Interned first(u32 count) const {
     Interned out;
     for (u32 i = 0; i < count; ++i) {
       out.values.push_back(values[i]);
       out.hashes.push_back(hashes[i]);
-      out.ids.emplace(hashes[i], i);
+      out.ids.set(hashes[i], i);
     }
     return out;
   }
   u32 id(T value, u64 hash) {
-    auto [from, to] = ids.equal_range(hash);
-    for (auto it = from; it != to; ++it)
-      if (values[it->second] == value) return it->second;
+    const u32* known = ids.find(hash);
+    for (; known; known = ids.find(++hash))
+      if (values[*known] == value) return *known;
     const u32 id = static_cast<u32>(values.size());
     values.push_back(std::move(value));
     hashes.push_back(hash);
-    ids.emplace(hash, id);
+    ids.set(hash, id);
     return id;
   }
 };
@@ -148,8 +160,10 @@ struct MembersDue {  // of a MemberState: members that must come, the characters
 struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
-  Hash hash;     // of the state; all zero: not computed
-  Id start = 0;  // the Key before its opening quote; 0: not made
+  Hash hash;              // of the state; all zero: not computed
+  Id start = 0;           // the Key before its opening quote; 0: not made
+  Id veiled = 0;          // what a token sees of it; 0: not made
+  std::vector<Id> after;  // a key of each other kind: its quote, a value, what a token sees behind it
   std::optional<MembersDue> due;
 };
 

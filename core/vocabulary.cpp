@@ -8,7 +8,8 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
-constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
+constexpr std::size_t kManyMasks = 1u << 17;
+constexpr u32 kWideNode = 12;  // children from which on a node has a table of them
 }  // namespace
 
 std::size_t ClassMask::memory() const {
@@ -51,10 +52,16 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
     }
   }
   build_trie();
+  roots_.fill(kNoFan);
+  for (u32 c = 1; c < trie_.nodes.size(); c = trie_.nodes[c].end) roots_[trie_.nodes[c].byte] = c;
+  for (u32 n = 1; n < trie_.nodes.size(); ++n)
+    if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
   warm_common();
   spelling_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) spelling_.exits(static_cast<u8>(c), trie_);
+  string_counts(Escapes::Canonical);
+  masks_.reserve(kManyMasks);  // or else some mask waits until all the others have moved
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
@@ -284,6 +291,7 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
 }
 
 u32 Vocabulary::child(u32 node, u8 byte) const {
+  if (node == 0) return roots_[byte];
   const TrieNode& n = trie_.nodes[node];
   if (n.fan != kNoFan) {
     const Fan fan = trie_.fans[n.fan];
@@ -403,6 +411,23 @@ void Vocabulary::give_back(std::unique_ptr<Canvas> canvas) {
   if (canvases_.size() < kMostCanvases) canvases_.push_back(std::move(canvas));
 }
 
+// Under the mutex.
+StringCounts& Vocabulary::string_counts(Escapes mode) {
+  auto& made = string_counts_[static_cast<std::size_t>(mode)];
+  if (!made) made = std::make_unique<StringCounts>(trie_, words(), longest_, mode);
+  return *made;
+}
+
+std::shared_ptr<const Words> Vocabulary::string_of(u32 most, Escapes mode) {
+  std::lock_guard lock(mutex_);
+  return string_counts(mode).inside(most);
+}
+
+const std::vector<StringCounts::Count>& Vocabulary::leaving_strings(Escapes mode) {
+  std::lock_guard lock(mutex_);
+  return string_counts(mode).leaving();
+}
+
 std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
   std::lock_guard lock(mutex_);
   auto it = masks_.find(key);
@@ -430,8 +455,10 @@ std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& as
     recent_.splice(recent_.begin(), recent_, it->second);
     return it->second->head;
   }
-  if (asked_.size() >= kMostAsked) asked_.clear();
-  asked = ++asked_[key];
+  if (asked_.empty()) asked_.resize(kAsked);
+  Asked& at = asked_[key.lo % kAsked];
+  if (at.head != key.hi) at = {key.hi, 0};
+  asked = ++at.times;
   return nullptr;
 }
 
@@ -460,13 +487,20 @@ void Vocabulary::clear_cache() {
 
 std::size_t Vocabulary::cache_memory() const {
   std::lock_guard lock(mutex_);
-  return cache_bytes_ + asked_.size() * 48;
+  return cache_bytes_ + asked_.capacity() * sizeof(Asked);
+}
+
+std::size_t Vocabulary::string_memory() const {
+  std::lock_guard lock(mutex_);
+  std::size_t bytes = 0;
+  for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
+  return bytes;
 }
 
 std::size_t Vocabulary::memory() const {
   return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
          trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + spelling_.memory() +
-         cache_memory();
+         cache_memory() + string_memory();
 }
 
 }  // namespace guiderail

@@ -17,6 +17,7 @@
 #include "canvas.hpp"
 #include "charset.hpp"
 #include "spelling.hpp"
+#include "string_counts.hpp"
 
 namespace guiderail {
 
@@ -150,6 +151,11 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
   Spelling& spelling() { return spelling_; }
+  // The tokens inside a string of at most so many characters (null: none), and those that leave it.
+  std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
+  const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
+  // Does some token go on with a quote behind this byte?
+  bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;  // kNoFan: none
 
   // A canvas of this vocabulary's size, to be given back.
@@ -164,11 +170,13 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   void clear_cache();
   std::size_t memory() const;
   std::size_t cache_memory() const;
+  std::size_t string_memory() const;
 
  private:
   void build_trie();
   void warm_common();
   void evict();  // under the mutex
+  StringCounts& string_counts(Escapes mode);
   std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
 
   std::string data_;
@@ -178,6 +186,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::vector<u32> stops_;
   std::vector<std::pair<u32, u32>> twins_;
   Trie trie_;
+  std::array<u32, 256> roots_{};  // children of the root
+  ByteSet before_quote_;
   Spelling spelling_;
 
   static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks and masks together
@@ -206,9 +216,14 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
   std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
   std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> heads_;
-  static constexpr std::size_t kMostAsked = 1u << 16;
-  std::unordered_map<Hash, u32, HashHasher> asked_;  // for heads
+  struct Asked {  // for a head; who comes to the same place begins anew
+    u64 head = 0;
+    u32 times = 0;
+  };
+  static constexpr std::size_t kAsked = 1u << 15;
+  std::vector<Asked> asked_;
   std::size_t cache_bytes_ = 0;
+  std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 
 }  // namespace guiderail

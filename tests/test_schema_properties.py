@@ -347,13 +347,14 @@ def test_instances_made_for_a_schema_are_accepted(schema: Any, data: Any) -> Non
             value = data.draw(strategy)
         except (InvalidArgument, AssertionError):  # it does not see that a schema has no value
             assume(False)
-        if not _without_surrogates(value) or not judge(known).is_valid(value) or _float_overflow(value):
+        if not _without_surrogates(value) or not judge(known).is_valid(value) or _beyond_floats(value):
             continue
         assert guide is not None and accepts(guide, write(value)), write(value)
 
 
-def _float_overflow(value: Any) -> bool:
-    return any(isinstance(part, float) and part in (float("inf"), float("-inf")) for part in _parts(value))
+def _beyond_floats(value: Any) -> bool:
+    """The judge divides floats, which past 2**53 are other numbers than the texts that are written for them."""
+    return any(isinstance(part, float) and abs(part) >= 2**53 for part in _parts(value))
 
 
 def _draft7(schema: Any) -> Any:

@@ -1,0 +1,244 @@
+// What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
+//
+// Of an object that is entered, or gone on with, behind what is being read, a token sees the comma or the brace and the
+// quote of the next key, hardly ever more. So Members becomes (comma " veil)?, where a veil stands for whatever may
+// follow: reading on behind it is unknown(), and the few tokens that do so stay open until they are read from the state
+// itself. What lies deeper in the stack than tokens close brackets is a veil, too. A key that may be any text and that
+// no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open object,
+// and those of most objects, have one mask.
+#include <algorithm>
+
+#include "members.hpp"
+
+namespace guiderail {
+namespace {
+constexpr int kEndlessProbes = 2;
+constexpr u16 kDeepEnough = 1;  // nesting below which there are no objects
+
+enum : u32 { kAnything, kWord, kQuote };  // what a veil begins with
+
+bool is_word(unsigned byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
+}
+
+}  // namespace
+
+Id Arena::veil(u32 begins) {
+  Draft d = draft(Kind::Veil);
+  d.a = begins;
+  d.longest = kInf;
+  d.hash = hash_step(d.hash, begins);
+  return intern(d);
+}
+
+ByteSet Arena::first_veil(u32 begins) {
+  if (begins == kAnything) return ByteSet::all();
+  ByteSet set;
+  if (begins == kQuote) set.add('"');
+  for (unsigned b = 0; b < 128 && begins == kWord; ++b)
+    if (is_word(b)) set.add(static_cast<u8>(b));
+  return set;
+}
+
+Id Arena::derive_veil(Id e, u8 byte) { return first(e).has(byte) ? unknown() : kEmpty; }
+
+// What may follow the quote of a key.
+Id Arena::veiled_key(const MemberState& state, bool others) {
+  const MemberTable& table = json_->tables[state.table];
+  // most keys begin with a letter, and hardly a token goes on so
+  bool words = table.escapes == Escapes::Canonical;
+  for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
+  if (others && words) {
+    const ByteSet word = first_veil(kWord);
+    for (const OtherKeys& o : table.others) {
+      ByteSet begin = first(o.key);
+      const int all = begin.count();
+      begin &= word;
+      words = words && begin.count() == all && !nullable(o.key);
+    }
+  }
+  if (!others || words) return veil(words ? kWord : kAnything);
+  if (std::none_of(table.others.begin(), table.others.end(), [&](const OtherKeys& o) { return any_key_text(o.key); }))
+    return veil(kAnything);
+  const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
+                                                               [](const auto& n) { return n.empty(); });
+  const Id longer = escaped_at(may_be_empty ? repeat(node(any_text_).a, 1, kInf) : any_text_, kBetween, table.escapes);
+  const Id text = concat(longer, veil(kQuote));
+  return may_be_empty ? unite(text, quoted(concat(table.colon, veil(kAnything)))) : text;
+}
+
+// The Key before its opening quote.
+Id Arena::key_start(u32 id) {
+  if (facts_of(id).start != kEmpty) return facts_of(id).start;
+  const MemberState& state = json_->members.values[id];
+  const MemberTable& table = json_->tables[state.table];
+  KeyState key;
+  key.members = id;
+  key.hi = static_cast<u32>(table.order.size());
+  key.seen_hi = static_cast<u32>(state.seen.size());
+  key.text = table.others.empty() ? kSomeText : 0;
+  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+  const Id start = key_node(std::move(key));
+  facts_of(id).start = start;
+  return start;
+}
+
+// What is left of an object, as far as a token sees it; e itself where that is not simple.
+Id Arena::veiled_members(Id e) {
+  if (node(e).kind != Kind::Members) return e;
+  const u32 id = node(e).a;
+  if (facts_of(id).veiled != kEmpty) return facts_of(id).veiled;
+  const MemberState& state = json_->members.values[id];
+  const MemberTable& table = json_->tables[state.table];
+  const bool others = others_allowed_at(id);
+  Id out = e;
+  if (!others || table.dense || (!state.some && key_start(id) != kEmpty)) {
+    out = quoted(veiled_key(state, others));
+    if (state.count > 0) out = concat(table.comma, out);
+    if (nullable(e)) out = repeat(out, 0, 1);
+  }
+  facts_of(id).veiled = out;
+  return out;
+}
+
+// The same of what may hold objects that were not entered yet.
+Id Arena::veiled_part(Id e) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Members) return veiled_members(e);
+  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kDeepEnough ||
+      has(e, kHasItem | kHasLook | kExactKey))
+    return e;
+  const u64 key = u64{e} << 3;
+  if (const u32* known = veil_memo_.find(key)) return *known;
+  Id out = e;
+  if (n.kind == Kind::Repeat) {
+    const Id body = veiled_stack(n.a, kWholeStack);
+    if (body != n.a) out = repeat(body, n.min, n.max);
+  } else {
+    std::vector<Id> members(operands(e).begin(), operands(e).end());
+    bool changed = false;
+    for (Id& m : members) {
+      const Id one = veiled_stack(m, kWholeStack);
+      changed = changed || one != m;
+      m = one;
+    }
+    if (changed) out = unite(std::move(members));
+  }
+  veil_memo_.set(key, out);
+  return out;
+}
+
+Id Arena::veiled_stack(Id e, u32 left) {
+  if (e == kEpsilon) return e;
+  if (left == 0) return veil(kAnything);
+  if (node(e).kind != Kind::Concat) return veiled_part(e);
+  const u64 key = u64{e} << 3 | left;
+  if (const u32* known = veil_memo_.find(key)) return *known;
+  const Id head = node(e).a, tail = node(e).b;
+  const bool object = node(head).kind == Kind::Members;
+  const Id rest = veiled_stack(tail, left == kWholeStack ? (object ? kBehindObject : kWholeStack) : left - 1);
+  const Id first = veiled_part(head);
+  const Id out = first == head && rest == tail ? e : concat(first, rest);
+  veil_memo_.set(key, out);
+  return out;
+}
+
+bool Arena::any_key_text(Id text) const {
+  const u32 set = endless_class(text);
+  return set != kUnknown && charsets_[set] == CharSet::any();
+}
+
+// Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
+// some are left. False: perhaps.
+bool Arena::surely_endless(Id text, int depth) {
+  if (text == kEmpty) return false;
+  if (endless_class(text) != kUnknown) return true;
+  if (!has(text, kSearch | kHasRef | kHasLook | kHasGreedy)) return node(text).longest == kInf;
+  const u64 key = u64{text} << 2 | static_cast<u64>(depth);
+  if (const u32* known = endless_memo_.find(key)) return *known != 0;
+  bool found = false;
+  const ByteSet possible = first(text);
+  for (int round = 0; round < 2 && !found && depth < kEndlessProbes; ++round)
+    each_byte(text, [&](u8 byte) {
+      if (byte < 0x80 && possible.has(byte)) {
+        const Id next = step_slow(text, byte);
+        found = round == 0 ? endless_class(next) != kUnknown : surely_endless(next, depth + 1);
+      }
+      return !found;
+    });
+  endless_memo_.set(key, found);
+  return found;
+}
+
+// -- keys as strings --
+bool Arena::key_apart(Id key, KeyApart& out) {
+  if (node(key).kind != Kind::Key) return false;
+  const KeyState& k = json_->keys.values[node(key).a];
+  const MemberState& state = json_->members.values[k.members];
+  const MemberTable& table = json_->tables[state.table];
+  if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;
+  out = {&k, &state, &table, state.table, true, false};
+  for (Id o : k.others) {
+    out.closed = out.closed && o == kEmpty;
+    out.any = out.any || any_key_text(o);
+  }
+  return true;
+}
+
+// The key as a string that is none of the names: its text, and behind the quote each kind of value with what is left of
+// the object. `longer`: by a character at least. kEmpty: it cannot be said.
+Id Arena::key_as_string(const KeyApart& key, bool longer) {
+  const KeyState& k = *key.key;
+  if (key.state->some) return kEmpty;
+  for (Id o : k.others)
+    if (longer && o != kEmpty && nullable(o) && !any_key_text(o)) return kEmpty;
+  const u32 id = k.members;
+  std::vector<Id>& after = facts_of(id).after;
+  if (after.empty()) {
+    for (const OtherKeys& o : key.table->others) {
+      MemberState next = with_other(*key.state, kSomeText, o.discharges);
+      Id behind = kEmpty;
+      if (feasible(next)) behind = veiled_members(members_node(std::move(next)));
+      behind = concat(key.table->colon, concat(o.value, behind));
+      facts_of(id).after.push_back(concat(quote_, behind));
+    }
+  }
+  std::vector<Id> ways;
+  for (std::size_t r = 0; r < k.others.size(); ++r)
+    if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty) {
+      const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
+      ways.push_back(concat(escaped_at(text, kBetween, key.table->escapes), facts_of(id).after[r]));
+    }
+  const Id text = unite(std::move(ways));
+  return k.quoted ? text : concat(quote_, text);
+}
+
+// May what begins the rest of a name be gone on with as another key?
+KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
+  if (key.any) return KeyAlong::Endless;
+  std::vector<Id> texts = key.key->others;
+  for (std::size_t i = 0;; ++i) {
+    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
+    if (std::none_of(texts.begin(), texts.end(), goes_on)) {
+      const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
+      return none ? KeyAlong::Dies : KeyAlong::Unclear;
+    }
+    if (i == rest.size()) return KeyAlong::Endless;
+    for (Id& t : texts)
+      if (t != kEmpty) t = step_text(t, static_cast<u8>(rest[i]));
+  }
+}
+
+// The texts of strings and keys are states that many others hold.
+Id Arena::step_text(Id text, u8 byte) {
+  if (has(text, kExactStep)) {
+    const Id next = derive(text, byte);
+    return live(next) ? next : kEmpty;
+  }
+  ensure_row(text);
+  return step_slow(text, byte);
+}
+
+const std::string& Arena::text_of(u32 text) { return json_->texts.whole(text); }
+
+}  // namespace guiderail

@@ -1,0 +1,102 @@
+"""Masks of states that share them with others (keys, strings of bounded length, what is left of objects), token by
+token: each against its own derivative."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from core_support import mask_of
+
+SOME = 1500  # tokens that are asked about besides those with punctuation
+
+CASES: list[tuple[Any, list[str]]] = [
+    (  # a name is complete, or goes on; a key was written before; an object may end or not
+        {"properties": {"id": {"type": "integer"}, "ids": {}, "_": {}}, "required": ["id"]},
+        ["{", '{"', '{"id', '{"ids', '{"_', '{"x": 1, "x', '{"id": 1', '{"id": 1, ', '{"id": 1, "id', '{"": 0, "'],
+    ),
+    (  # names beside patterned keys, none of them any text
+        {
+            "properties": {"title": {"type": "string"}, "x": {}},
+            "patternProperties": {"^title_[a-z]{2}$": {}, "^x-": {"type": "null"}},
+            "additionalProperties": False,
+        },
+        ["{", '{"', '{"t', '{"title', '{"title_', '{"title_en', '{"x', '{"x-', '{"x-": null, "x-', '{"title": "'],
+    ),
+    (  # the same, and every other key
+        {"properties": {"title": {}}, "patternProperties": {"^title_(en|de-[a-z]+)$": {"type": "integer"}}},
+        ["{", '{"', '{"ti', '{"title', '{"title_', '{"title_e', '{"title_en', '{"title_de-', '{"title_xx'],
+    ),
+    (  # lengths, with and without a pattern
+        {
+            "properties": {
+                "a": {"type": "string", "maxLength": 9},
+                "b": {"type": "string", "minLength": 3, "maxLength": 30},
+                "c": {"type": "string", "minLength": 12, "pattern": "-[0-9]"},
+            }
+        },
+        ['{"a": "', '{"a": "12345', '{"a": "12345678', '{"a": "123456789', '{"b": "', '{"b": "ab', '{"b": "abc\\n',
+         '{"c": "', '{"c": "abc-', '{"c": "abc-1 and', '{"c": "abcdefghi-1 mo'],
+    ),
+    (  # closed objects in lists and choices, and in one another
+        {
+            "properties": {
+                "list": {"items": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/o"}]}, "type": "array"},
+                "o": {"$ref": "#/$defs/o"},
+            },
+            "additionalProperties": False,
+            "$defs": {
+                "o": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string"}, "#": {"type": "boolean"}, "né": {}},
+                    "additionalProperties": False,
+                }
+            },
+        },
+        ["{", '{"', '{"list": [', '{"list": [{', '{"list": [{"', '{"list": [{"name": "a', '{"list": ["a', '{"o": {"n',
+         '{"o": {"name": "x"', '{"o": {"name": "x", ', '{"o": {"#": true', '{"o": {"n\u00e9": [1, {"a": "b'],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["llama3", "mistral"])
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_every_token_by_its_own_derivative(case: int, name: str, request: pytest.FixtureRequest) -> None:
+    vocabulary: gr.Vocabulary = request.getfixturevalue(name)
+    schema, prefixes = CASES[case]
+    texts = {t: vocabulary.token_bytes(t) for t in range(vocabulary.token_count) if vocabulary.is_text(t)}
+    rng = random.Random(case)
+    asked = [t for t, text in texts.items() if set(text) & set(b'"\\,:{}[]')] + rng.sample(sorted(texts), SOME)
+    guide = gr.compile(gr.json_schema(schema), vocabulary, cache=False)
+    # derivatives of a program of its own: nothing that the guide remembers can hide a mistake
+    program = gr.json_schema(schema).program().core
+    matcher = guide.matcher()
+    for prefix in [*prefixes, *reversed(prefixes)]:  # masks made in either order
+        matcher.reset()
+        assert matcher.accept_string(prefix.encode()), prefix
+        mask = mask_of(matcher)
+        state = program.derivative(program.root, prefix.encode())
+        wrong = [texts[t] for t in asked if bool(mask[t]) != bool(program.derivative(state, texts[t]))]
+        assert not wrong, (prefix, wrong[:5])
+
+
+def test_lengths_of_tokens_that_leave_a_string(llama3: gr.Vocabulary) -> None:
+    """Bounds one apart differ by exactly the tokens of that many characters."""
+    schema = {"type": "string", "maxLength": 40}
+    matcher = gr.compile(gr.json_schema(schema), llama3, cache=False).matcher()
+    assert matcher.accept_string(b'"')
+    masks = []
+    for _ in range(40):
+        masks.append(mask_of(matcher))
+        assert matcher.accept_string(b"a")
+    for longer, shorter in itertools.pairwise(masks):
+        assert not np.any(shorter & ~longer)
+    text = {t: llama3.token_bytes(t) for t in np.flatnonzero(masks[0]) if llama3.is_text(int(t))}
+    for left, mask in zip(range(40, 0, -1), masks, strict=True):
+        plain = [t for t, b in text.items() if b.isalpha() and b.isascii()]
+        assert all(bool(mask[t]) == (len(text[t]) <= left) for t in plain)
