@@ -332,9 +332,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", help="folder of a Hugging Face tokenizer (default: Llama 3's)")
     parser.add_argument("--vocabulary", type=Path, help="its vocabulary as Vocabulary.save wrote it, to start sooner")
     parser.add_argument("--data", type=Path, help="schemas with instances for JSON documents (default: random ones)")
-    parser.add_argument(
-        "--sql", type=Path, help="folder of SQL files (default: 152 short statements)"
-    )
+    parser.add_argument("--sql", type=Path, help="folder of SQL files (default: 152 short statements)")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"some of {', '.join(SECTIONS)}")
     parser.add_argument("--tokens", type=int, default=40_000, help="most to walk in each language, whole texts")
     parser.add_argument("--no-rivals", action="store_true", help="guiderail alone")

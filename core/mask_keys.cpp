@@ -265,8 +265,7 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
 const MaskEntry* MaskBuilder::settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made) {
   made = nullptr;
   const std::vector<int>& open = shared.open_tokens;
-  if (!shared.open_nodes.empty() || open.size() > kMostOpen || !vocabulary_.twins().empty())
-    return nullptr;
+  if (!shared.open_nodes.empty() || open.size() > kMostOpen || !vocabulary_.twins().empty()) return nullptr;
   u64 alive = 0;
   std::vector<Id>& states = exit_states_;  // along the last token
   if (states.size() < vocabulary_.longest() + 2) states.resize(vocabulary_.longest() + 2);
