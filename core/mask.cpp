@@ -64,8 +64,12 @@ std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
 std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
   const Drawing drawing(*this);
   visit(state, 0);
-  for (auto [one, other] : vocabulary_.twins())
-    if (canvas_->has(one)) set(static_cast<int>(other));
+  for (auto [one, other] : vocabulary_.twins()) {  // what was copied from another mask has twins of its own
+    if (canvas_->has(one))
+      set(static_cast<int>(other));
+    else
+      unset(static_cast<int>(other));
+  }
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   const Words* words = canvas_->words();
