@@ -195,8 +195,6 @@ void MaskBuilder::take(Piece& piece, Sum& to) {
   if (piece.taken == taking_) return;
   piece.taken = taking_;
   if (piece.dense) {
-    const u32* from = piece.dense->data();
-    for (std::size_t i = 0; i < to.words.size(); ++i) to.words[i] |= from[i];
     to.dense.push_back(piece.dense);
     if (!piece.open) return;
   }
@@ -322,7 +320,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   auto entry = std::make_shared<MaskEntry>();
   note_open(*entry);
   entry->specials = specials;
-  store(sum.words, common_base(sum.dense), *entry);
+  const std::shared_ptr<const Words> base = common_base(sum.dense);
+  for (std::size_t i = 0; base && i < base->size(); ++i) sum.words[i] |= (*base)[i];
+  store(sum.words, base, *entry);
   answer_bytes_ += sizeof(std::shared_ptr<int>) + 56 + key.size() * 4;
   known_masks_.emplace(std::move(key), entry);
   fresh = true;

@@ -158,6 +158,8 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
     Sum all{Words(words_.size(), 0), {}, {}, {}};
     begin_taking();
     take(*piece, all);
+    for (const auto& dense : all.dense)
+      for (std::size_t i = 0; i < all.words.size(); ++i) all.words[i] |= (*dense)[i];
     count = all.words.size() - static_cast<std::size_t>(std::count(all.words.begin(), all.words.end(), 0u));
     if (count > most) {
       piece->dense = std::make_shared<const Words>(std::move(all.words));

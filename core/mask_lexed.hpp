@@ -61,7 +61,7 @@ struct MaskBuilder::Sum {
   Words words;
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
-  std::vector<std::shared_ptr<const Words>> dense;
+  std::vector<std::shared_ptr<const Words>> dense;  // not yet among the words
 };
 
 }  // namespace guiderail
