@@ -401,11 +401,12 @@ u32* Arena::ensure_row(Id e) {
   if (has(e, kExactStep)) return nullptr;
   if (row_used_ + class_count_ > row_cap_) {
     row_cap_ = std::max<std::size_t>(row_blocks_.empty() ? 1024 : 16384, class_count_);
-    row_blocks_.push_back(std::make_unique<u32[]>(row_cap_));
+    row_blocks_.push_back(std::make_unique_for_overwrite<u32[]>(row_cap_));
     row_bytes_ += row_cap_ * sizeof(u32);
     row_used_ = 0;
   }
-  u32* row = row_blocks_.back().get() + row_used_;  // zeros: kEmpty
+  u32* row = row_blocks_.back().get() + row_used_;
+  std::fill(row, row + class_count_, kEmpty);
   row_used_ += class_count_;
   const ByteSet possible = first(e);
   for (unsigned i = 0; i < 4; ++i)

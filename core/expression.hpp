@@ -120,7 +120,6 @@ struct Node {
   std::atomic<const MaskEntry*> mask{nullptr};
   Id canonical = kUnknown;  // under the mutex
   u32 first = kUnknown;     // under the mutex: index of the set of first bytes
-  Id chain = 0;             // intern table
 };
 
 struct Limits {
@@ -246,6 +245,9 @@ class Arena {
   Id veiled_part(Id e);
   Id key_start(u32 members);
   Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
+  // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
+  // comes to the states between them. How many that were; 0: it is no such state.
+  std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
   Id key_as_string(const KeyApart& key, bool longer = false);
   Id quoted(Id e) { return concat(quote_, e); }
@@ -489,7 +491,12 @@ class Arena {
   std::unique_ptr<std::atomic<Node*>[]> chunks_;
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
-  std::vector<Id> table_;  // heads of chains, a power of two
+  struct Link {      // of a node in the intern table
+    u32 tag = 0;     // of its hash, so that other nodes of the chain need not be looked at
+    Id next = kEmpty;
+  };
+  std::vector<Id> table_;    // heads of chains, a power of two
+  std::vector<Link> links_;  // by node
   std::vector<u32> pool_;  // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
@@ -508,7 +515,7 @@ class Arena {
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
-  FlatMap veil_memo_, endless_memo_;
+  FlatMap veil_memo_, endless_memo_, key_memo_;
   FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;

@@ -213,6 +213,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
     n.hash = from.hash;
   }
   to.count_ = extent_.nodes;
+  to.links_.assign(links_.begin(), links_.begin() + extent_.nodes);
   std::size_t size = to.table_.size();
   while (size < to.count_) size *= 4;
   to.fill_table(size);

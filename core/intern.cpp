@@ -39,11 +39,12 @@ Arena::~Arena() {
 
 std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) +
+         links_.capacity() * sizeof(Link) + pool_.capacity() * 4 + row_bytes_ +
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          byte_set_ids_.size() * 48 + first_ids_.memory() + slack_memo_.size() * 24 +
          (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
-         exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() + (json_ ? json_->memory() : 0) +
+         exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() + key_memo_.memory() + (json_ ? json_->memory() : 0) +
          (lex_ ? lex_->memory() : 0);
 }
 
@@ -67,7 +68,9 @@ Id Arena::intern(Draft& d) {
     throw Error("depth",
                 "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
   const std::size_t mask = table_.size() - 1;
-  for (Id id = table_[d.hash.lo & mask]; id != kEmpty; id = node(id).chain) {
+  const u32 tag = static_cast<u32>(d.hash.lo);
+  for (Id id = table_[tag & mask]; id != kEmpty; id = links_[id].next) {
+    if (links_[id].tag != tag) continue;
     const Node& n = node(id);
     if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
     if (d.has_list) {
@@ -102,8 +105,9 @@ Id Arena::intern(Draft& d) {
   n.shortest = d.shortest;
   n.longest = d.longest;
   n.hash = d.hash;
-  Id& head = table_[d.hash.lo & mask];
-  n.chain = head;
+  Id& head = table_[tag & mask];
+  links_.resize(id);
+  links_.push_back({tag, head});
   head = id;
   ++count_;
   if (count_ > table_.size()) fill_table(table_.size() * 4);
@@ -114,9 +118,9 @@ void Arena::fill_table(std::size_t size) {
   table_.assign(size, kEmpty);
   const std::size_t mask = table_.size() - 1;
   for (Id id = 2; id < count_; ++id) {
-    Node& n = node(id);
-    n.chain = table_[n.hash.lo & mask];
-    table_[n.hash.lo & mask] = id;
+    Id& head = table_[links_[id].tag & mask];
+    links_[id].next = head;
+    head = id;
   }
 }
 
