@@ -8,7 +8,7 @@ namespace guiderail {
 namespace {
 constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
 constexpr std::size_t kMostKeyTokens = 1u << 16;
-constexpr u32 kHaste = 32;           // how much more than what was read counts what is missing, in haste
+constexpr u32 kHaste = 32;  // how much more than what was read counts what is missing, in haste
 }  // namespace
 
 // -- Program --
@@ -44,8 +44,9 @@ void Program::keep(std::shared_ptr<const MaskEntry> mask) {
 }
 
 void Program::note_size() {
-  const std::size_t bytes = arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ + key_tokens_.memory() +
-                            masks_.capacity() * sizeof(masks_[0]) + (costs_ ? costs_->memory() : 0);
+  const std::size_t bytes = arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ +
+                            key_tokens_.memory() + masks_.capacity() * sizeof(masks_[0]) +
+                            (costs_ ? costs_->memory() : 0);
   bytes_.store(bytes, std::memory_order_relaxed);
   if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
 }
