@@ -100,7 +100,7 @@ void* PagePool::take() {
       return at;
     }
   }
-  return take_pages(bytes_);
+  return ::operator new(bytes_);
 }
 
 void PagePool::give(void* at) noexcept {
@@ -109,7 +109,7 @@ void PagePool::give(void* at) noexcept {
     if (free_.capacity() == 0) free_.reserve(kMostFree);
     if (free_.size() < kMostFree) return free_.push_back(at);
   }
-  give_pages(at, bytes_);
+  ::operator delete(at);
 }
 
 }  // namespace guiderail

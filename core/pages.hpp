@@ -1,6 +1,6 @@
-// Memory in large pages (transparent huge pages, where the system has them) for what is read at random all the time:
-// the trie of a vocabulary and the nodes of arenas are some megabytes each, more than the processor's translation
-// buffers reach with pages of 4 KB. Elsewhere it is ordinary memory.
+// Memory in large pages (transparent huge pages, where the system has them) for what is read at random all the time
+// and stays: the trie of a vocabulary is some megabytes, more than the processor's translation buffers reach with pages
+// of 4 KB. Elsewhere it is ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ struct PageAllocator {
 template <class T>
 using PagedVector = std::vector<T, PageAllocator<T>>;
 
-// Blocks of one size, of which some stay for whoever comes next.
+// Blocks of one size on the heap, of which some stay for whoever comes next. Not in large pages: arenas come and go,
+// and whoever touches a large page first waits until all of it is cleared.
 class PagePool {
  public:
   explicit PagePool(std::size_t bytes) : bytes_(bytes) {}
