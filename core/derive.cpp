@@ -400,12 +400,16 @@ u32* Arena::ensure_row(Id e) {
   if (u32* row = n.row.load(std::memory_order_relaxed)) return row;
   if (has(e, kExactStep)) return nullptr;
   if (row_used_ + class_count_ > row_cap_) {
-    row_cap_ = std::max<std::size_t>(row_blocks_.empty() ? 1024 : 16384, class_count_);
-    row_blocks_.push_back(std::make_unique<u32[]>(row_cap_));
+    const bool begins = row_blocks_.empty();
+    const std::size_t count = begins ? kFirstRows : kMoreRows;  // a row has 256 entries at most
+    row_blocks_.reserve(row_blocks_.size() + 1);
+    row_blocks_.push_back(static_cast<u32*>(begins ? ::operator new(count * sizeof(u32)) : row_pool().take()));
+    row_cap_ = count;
     row_bytes_ += row_cap_ * sizeof(u32);
     row_used_ = 0;
   }
-  u32* row = row_blocks_.back().get() + row_used_;  // zeros: kEmpty
+  u32* row = row_blocks_.back() + row_used_;
+  std::fill(row, row + class_count_, kEmpty);
   row_used_ += class_count_;
   const ByteSet possible = first(e);
   for (unsigned i = 0; i < 4; ++i)

@@ -40,6 +40,7 @@
 #include "charset.hpp"
 #include "escape.hpp"
 #include "flat_map.hpp"
+#include "pages.hpp"
 
 namespace guiderail {
 
@@ -120,7 +121,6 @@ struct Node {
   std::atomic<const MaskEntry*> mask{nullptr};
   Id canonical = kUnknown;  // under the mutex
   u32 first = kUnknown;     // under the mutex: index of the set of first bytes
-  Id chain = 0;             // intern table
 };
 
 struct Limits {
@@ -246,6 +246,9 @@ class Arena {
   Id veiled_part(Id e);
   Id key_start(u32 members);
   Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
+  // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
+  // comes to the states between them. How many that were; 0: it is no such state.
+  std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
   Id key_as_string(const KeyApart& key, bool longer = false);
   Id quoted(Id e) { return concat(quote_, e); }
@@ -354,6 +357,9 @@ class Arena {
     bool has_list = false;
   };
 
+  static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
+  static PagePool& node_chunks();
+  static PagePool& row_pool();
   Id intern(Draft& draft);
   void fill_table(std::size_t size);
   Draft draft(Kind kind) const;
@@ -489,8 +495,13 @@ class Arena {
   std::unique_ptr<std::atomic<Node*>[]> chunks_;
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
-  std::vector<Id> table_;  // heads of chains, a power of two
-  std::vector<u32> pool_;  // operand lists; read lock-free by nobody
+  struct Link {   // of a node in the intern table
+    u32 tag = 0;  // of its hash, so that other nodes of the chain need not be looked at
+    Id next = kEmpty;
+  };
+  std::vector<Id> table_;    // heads of chains, a power of two
+  std::vector<Link> links_;  // by node
+  std::vector<u32> pool_;    // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::vector<ByteSet> byte_sets_;
@@ -499,7 +510,7 @@ class Arena {
   FlatMap first_ids_;  // by hash; one that is taken counts up
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
-  std::vector<std::unique_ptr<u32[]>> row_blocks_;
+  std::vector<u32*> row_blocks_;  // the first is small, the others come from a pool
   std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
   std::unordered_map<Id, u32> slack_memo_;
   std::array<u8, 256> classes_{};
@@ -508,7 +519,7 @@ class Arena {
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
-  FlatMap veil_memo_, endless_memo_;
+  FlatMap veil_memo_, endless_memo_, key_memo_;
   FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;

@@ -198,7 +198,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
   Arena& to = *copy;
   for (Id id = 0; id < extent_.nodes; ++id) {
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
-      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)));
+      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(node_chunks().take()));
     const Node& from = node(id);
     Node& n = *new (&to.node(id)) Node;  // memos and the chains of the table start anew
     n.kind = from.kind;
@@ -213,6 +213,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
     n.hash = from.hash;
   }
   to.count_ = extent_.nodes;
+  to.links_.assign(links_.begin(), links_.begin() + extent_.nodes);
   std::size_t size = to.table_.size();
   while (size < to.count_) size *= 4;
   to.fill_table(size);

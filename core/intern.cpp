@@ -14,10 +14,20 @@ Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) +
 
 }  // namespace
 
+PagePool& Arena::node_chunks() {  // lives on: what is static elsewhere may give back late
+  static PagePool& pool = *new PagePool(sizeof(Node) << kChunkBits);
+  return pool;
+}
+
+PagePool& Arena::row_pool() {
+  static PagePool& pool = *new PagePool(kMoreRows * sizeof(u32));
+  return pool;
+}
+
 Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_salt.fetch_add(1)) {
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
-  chunks_[0].store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)));
+  chunks_[0].store(static_cast<Node*>(node_chunks().take()));
   new (&node(kEmpty)) Node;
   new (&node(kEpsilon)) Node;
   Node& none = node(kEmpty);
@@ -34,17 +44,24 @@ Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_
 
 Arena::~Arena() {
   static_assert(std::is_trivially_destructible_v<Node>);
-  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) ::operator delete(chunks_[i].load());
+  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) node_chunks().give(chunks_[i].load());
+  for (std::size_t i = 0; i < row_blocks_.size(); ++i) {
+    if (i == 0)
+      ::operator delete(row_blocks_[i]);
+    else
+      row_pool().give(row_blocks_[i]);
+  }
 }
 
 std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + pool_.capacity() * 4 + row_bytes_ +
-         chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
-         byte_set_ids_.size() * 48 + first_ids_.memory() + slack_memo_.size() * 24 +
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + links_.capacity() * sizeof(Link) +
+         pool_.capacity() * 4 + row_bytes_ + chunk_limit_ * sizeof(void*) +
+         (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) + byte_set_ids_.size() * 48 +
+         first_ids_.memory() + slack_memo_.size() * 24 +
          (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
-         exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() + (json_ ? json_->memory() : 0) +
-         (lex_ ? lex_->memory() : 0);
+         exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() + key_memo_.memory() +
+         (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
 }
 
 Arena::Draft Arena::draft(Kind kind) const {
@@ -67,7 +84,9 @@ Id Arena::intern(Draft& d) {
     throw Error("depth",
                 "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
   const std::size_t mask = table_.size() - 1;
-  for (Id id = table_[d.hash.lo & mask]; id != kEmpty; id = node(id).chain) {
+  const u32 tag = static_cast<u32>(d.hash.lo);
+  for (Id id = table_[tag & mask]; id != kEmpty; id = links_[id].next) {
+    if (links_[id].tag != tag) continue;
     const Node& n = node(id);
     if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
     if (d.has_list) {
@@ -82,7 +101,7 @@ Id Arena::intern(Draft& d) {
   if ((count_ & kChunkMask) == 0) {
     auto& slot = chunks_[count_ >> kChunkBits];
     if (!slot.load(std::memory_order_relaxed))
-      slot.store(static_cast<Node*>(::operator new(sizeof(Node) << kChunkBits)), std::memory_order_release);
+      slot.store(static_cast<Node*>(node_chunks().take()), std::memory_order_release);
   }
   const Id id = count_;
   Node& n = *new (&node(id)) Node;
@@ -102,8 +121,9 @@ Id Arena::intern(Draft& d) {
   n.shortest = d.shortest;
   n.longest = d.longest;
   n.hash = d.hash;
-  Id& head = table_[d.hash.lo & mask];
-  n.chain = head;
+  Id& head = table_[tag & mask];
+  links_.resize(id);
+  links_.push_back({tag, head});
   head = id;
   ++count_;
   if (count_ > table_.size()) fill_table(table_.size() * 4);
@@ -114,9 +134,9 @@ void Arena::fill_table(std::size_t size) {
   table_.assign(size, kEmpty);
   const std::size_t mask = table_.size() - 1;
   for (Id id = 2; id < count_; ++id) {
-    Node& n = node(id);
-    n.chain = table_[n.hash.lo & mask];
-    table_[n.hash.lo & mask] = id;
+    Id& head = table_[links_[id].tag & mask];
+    links_[id].next = head;
+    head = id;
   }
 }
 

@@ -369,10 +369,12 @@ class MaskBuilder {
   std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
   std::size_t forms_bytes_ = 0;  // of what the maps below and above hold
   std::size_t forms_memory() const {
-    return forms_bytes_ + shared_forms_.memory() + text_hits_.size() * 64 + outcomes_.size() * 80;
+    return forms_bytes_ + shared_forms_.memory() + stacked_forms_.memory() + text_hits_.size() * 64 +
+           outcomes_.size() * 80;
   }
-  FlatMap shared_forms_;  // of unions
-  struct Outcome {        // of open tokens
+  FlatMap shared_forms_;   // of unions
+  FlatMap stacked_forms_;  // of keys that are strings: by the string and what follows the key
+  struct Outcome {         // of open tokens
     const MaskEntry* shared;
     u64 alive;
     bool operator==(const Outcome&) const = default;

@@ -134,9 +134,13 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
     return kEmpty;
   Id form = arena_.key_as_string(apart, names.complete);
   if (form == kEmpty) return kEmpty;
+  const bool keep = !object && !names.complete && parts.before == kEpsilon;
+  const u64 memo = u64{form} << 32 | parts.tail;
+  if (const u32* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   const Id tail = arena_.canonical(parts.tail, vocabulary_.longest());
   form = arena_.concat(parts.before, arena_.concat(form, arena_.veiled_stack(tail, Arena::kBehindObject)));
+  if (keep) stacked_forms_.set(memo, form);
   if (!names.complete) return form;
   // a name, whole but for its quote: a string of one character more, or what the quote leads to
   const Id named = arena_.step_slow(e, '"');

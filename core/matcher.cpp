@@ -7,7 +7,8 @@ namespace guiderail {
 
 namespace {
 constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
-constexpr u32 kHaste = 32;           // how much more than what was read counts what is missing, in haste
+constexpr std::size_t kMostKeyTokens = 1u << 16;
+constexpr u32 kHaste = 32;  // how much more than what was read counts what is missing, in haste
 }  // namespace
 
 // -- Program --
@@ -44,12 +45,13 @@ void Program::keep(std::shared_ptr<const MaskEntry> mask) {
 
 void Program::note_size() {
   const std::size_t bytes = arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ +
-                            masks_.capacity() * sizeof(masks_[0]) + (costs_ ? costs_->memory() : 0);
+                            key_tokens_.memory() + masks_.capacity() * sizeof(masks_[0]) +
+                            (costs_ ? costs_->memory() : 0);
   bytes_.store(bytes, std::memory_order_relaxed);
   if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
 }
 
-Id Program::advance(Id state, std::string_view bytes) {
+Id Program::advance(Id state, std::string_view bytes, u32 token) {
   std::size_t i = 0;
   for (; i < bytes.size(); ++i) {  // without the lock as far as transitions are known
     Id next = arena_->known_step(state, arena_->byte_class(static_cast<u8>(bytes[i])));
@@ -59,7 +61,19 @@ Id Program::advance(Id state, std::string_view bytes) {
   }
   if (i == bytes.size()) return state;
   Lock lock(*this);
-  for (; i < bytes.size() && state != kEmpty; ++i) state = arena_->step_slow(state, static_cast<u8>(bytes[i]));
+  const bool keep = i == 0 && token != kUnknown && arena_->has(state, kExactKey);
+  const u64 memo = u64{state} << 32 | token;
+  if (const u32* known = keep ? key_tokens_.find(memo) : nullptr) return *known;
+  while (i < bytes.size() && state != kEmpty) {
+    if (const std::size_t read = arena_->read_key(state, bytes.substr(i)))
+      i += read;
+    else
+      state = arena_->step_slow(state, static_cast<u8>(bytes[i++]));
+  }
+  if (keep) {
+    if (key_tokens_.size() >= kMostKeyTokens) key_tokens_.clear();
+    key_tokens_.set(memo, state);
+  }
   return state;
 }
 
@@ -472,7 +486,7 @@ Id Guide::advance(Program& program, Id state, u32 token) const {
     if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
       as_unit = program.advance_symbols(state, symbols);
   if (!vocabulary_->is_text(token)) return as_unit;
-  return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token))));
+  return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token), token)));
 }
 
 TokenTable Guide::token_table(std::size_t max_states) const {

@@ -30,7 +30,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
-  Id advance(Id state, std::string_view bytes);  // kEmpty: refused
+  Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
   Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
@@ -79,6 +79,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
   std::unique_ptr<Costs> costs_;       // made when a budget is first asked for
   std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
+  FlatMap key_tokens_;                 // from states within keys, by the token; bounded
   std::size_t mask_bytes_ = 0;
   Budget budget_;
   std::atomic<std::size_t> bytes_{0};

@@ -490,6 +490,28 @@ Id Arena::derive_key(Id e, u8 byte) {
   return key_node(std::move(key));
 }
 
+std::size_t Arena::read_key(Id& e, std::string_view bytes) {
+  if (!json_ || !has(e, kExactKey)) return 0;
+  const bool stacked = node(e).kind == Kind::Concat;
+  const Id head = stacked ? node(e).a : e;
+  if (node(head).kind != Kind::Key) return 0;
+  const KeyState& from = json_->keys.values[node(head).a];
+  if (!from.quoted || from.at != kBetween || from.text == kSomeText) return 0;
+  const auto end = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_raw(static_cast<u8>(c)); });
+  const auto count = static_cast<std::size_t>(end - bytes.begin());
+  if (count < 2) return 0;
+  const Id tail = stacked ? node(e).b : kEpsilon;
+  KeyState key = from;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!feed_key(key, static_cast<u8>(bytes[i]))) {
+      e = kEmpty;
+      return count;
+    }
+  e = concat(key_node(std::move(key)), tail);
+  if (e != kEmpty && !live(e)) e = kEmpty;
+  return count;
+}
+
 ByteSet Arena::first_member(Id e) {
   ByteSet out;
   if (node(e).kind == Kind::Members) {
@@ -524,7 +546,7 @@ ByteSet Arena::first_member(Id e) {
 
 // The key is complete: its value, and what is left of the object.
 Id Arena::close_key(const KeyState& key) {
-  const MemberState state = json_->members.values[key.members];
+  const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
   std::vector<Id> ways;
   auto follow = [&](Id value, MemberState next) {

@@ -8,6 +8,7 @@
 
 #include "canvas.hpp"
 #include "charset.hpp"
+#include "pages.hpp"
 
 namespace guiderail {
 
@@ -63,7 +64,7 @@ class Spelling {
   Words text_;  // all tokens of the trie
   std::array<Users, 128> users_;
   Users beyond_, broken_;
-  std::vector<Letters> paths_;               // by node
+  PagedVector<Letters> paths_;               // by node
   std::array<std::vector<u32>, 256> exits_;  // nodes behind a whole character, by their byte
   mutable std::mutex mutex_;                 // of what follows
   std::map<const CharSet*, std::shared_ptr<const SpelledClass>> classes_;

@@ -193,6 +193,9 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
   for (Id o : k.others)
     if (longer && o != kEmpty && nullable(o) && !any_key_text(o)) return kEmpty;
   const u32 id = k.members;
+  const bool keep = k.others.size() == 1 && id < 1u << 30;
+  const u64 memo = keep ? u64{id} << 34 | u64{k.others[0]} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
+  if (const u32* known = keep ? key_memo_.find(memo) : nullptr) return *known;
   std::vector<Id>& after = facts_of(id).after;
   if (after.empty()) {
     for (const OtherKeys& o : key.table->others) {
@@ -209,8 +212,10 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
       const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
       ways.push_back(concat(escaped_at(text, kBetween, key.table->escapes), facts_of(id).after[r]));
     }
-  const Id text = unite(std::move(ways));
-  return k.quoted ? text : concat(quote_, text);
+  Id text = unite(std::move(ways));
+  if (!k.quoted) text = concat(quote_, text);
+  if (keep) key_memo_.set(memo, text);
+  return text;
 }
 
 // May what begins the rest of a name be gone on with as another key?

@@ -24,7 +24,7 @@ std::size_t ClassMask::memory() const {
 Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size,
                        std::vector<u32> stops)
     : data_(std::move(data)),
-      offsets_(std::move(offsets)),
+      offsets_(offsets.begin(), offsets.end()),
       special_(std::move(special)),
       size_(size),
       stops_(std::move(stops)) {
@@ -93,6 +93,8 @@ void Vocabulary::build_trie() {
   auto& nodes = trie_.nodes;
   nodes.reserve(order.size() * 2 + 1);
   nodes.push_back({0, -1, kNoFan, 0, true, 0});
+  trie_.parents.reserve(nodes.capacity());
+  trie_.depths.reserve(nodes.capacity());
   trie_.parents.push_back(0);
   trie_.depths.push_back(0);
   std::vector<u32> path{0};     // nodes from the root to the last token

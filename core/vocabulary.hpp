@@ -16,6 +16,7 @@
 
 #include "canvas.hpp"
 #include "charset.hpp"
+#include "pages.hpp"
 #include "spelling.hpp"
 #include "string_counts.hpp"
 
@@ -38,12 +39,12 @@ struct Fan {  // children of a wide node, as ranges of Trie::fan_bytes / fan_nod
 };
 
 struct Trie {
-  std::vector<TrieNode> nodes;
-  std::vector<u32> parents;
-  std::vector<u16> depths;
+  PagedVector<TrieNode> nodes;
+  PagedVector<u32> parents;
+  PagedVector<u16> depths;
   std::vector<Fan> fans;
   std::vector<u8> fan_bytes;
-  std::vector<u32> fan_nodes;
+  PagedVector<u32> fan_nodes;
 };
 
 // What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
@@ -76,7 +77,7 @@ struct ClassMask {
   std::shared_ptr<const Words> dense;                        // all of them as a bitset; null where there are few
   std::map<u32, std::shared_ptr<const Words>> bounded;       // the same for at most n characters, made on demand
   std::map<u8, std::shared_ptr<const ExitTrie>> exit_tries;  // by exit byte outside the class, made on demand
-  std::vector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
+  PagedVector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
   // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
   // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
   std::vector<u32> exits;
@@ -180,7 +181,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
 
   std::string data_;
-  std::vector<u32> offsets_;
+  PagedVector<u32> offsets_;
   std::vector<u8> special_;
   u32 size_, longest_ = 0, text_tokens_ = 0;
   std::vector<u32> stops_;
@@ -221,7 +222,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u32 times = 0;
   };
   static constexpr std::size_t kAsked = 1u << 15;
-  std::vector<Asked> asked_;
+  PagedVector<Asked> asked_;
   std::size_t cache_bytes_ = 0;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };

@@ -100,7 +100,7 @@ def test_a_guide_grows_without_a_limit() -> None:
         guide = gr.compile(KEYED, BYTES, cache=False, max_memory=limit)
         rng = random.Random(2)
         first = guide.core.program
-        for _ in range(400):
+        for _ in range(800):
             assert guide.matcher().accept_string(random_object(rng))
         assert (guide.core.program is first) == (limit == 0)
         sizes.append(guide.memory_size_bytes())
