@@ -139,7 +139,7 @@ Id Arena::canonical(Id e, u32 horizon) {
       break;
     }
     case Kind::Union: {
-      if (has(e, kHasScan)) break;  // see mask_lexed.cpp: one place is cut short at a time
+      if (has(e, kHasScan)) break;  // see mask_answers.cpp: each place is asked by itself
       std::vector<Id> members(operands(e).begin(), operands(e).end());
       for (Id& m : members) m = canonical(m, horizon);
       out = unite(std::move(members));

@@ -10,9 +10,9 @@ import guiderail as gr
 from guiderail import _core, overlap
 from guiderail.server import rows
 from guiderail.server.rows import Failed, Finished
-from server_support import VOCABULARY, ToyModel, ToySession, wait_for
+from server_support import VOCABULARY, ToyModel, ToySession
 from test_overlap import TOO_MUCH
-from test_server_engine import ANY, Runner
+from test_server_engine import ANY, Runner, hard_ones_hold_up_nobody_else
 
 
 class Watched(_core.Filling):
@@ -147,36 +147,22 @@ def test_a_model_that_fails_waits_for_the_masks(way):
         assert runner.text("good") == "xyz"
 
 
-def test_masks_that_were_slow_meanwhile_hold_up_nobody_else(monkeypatch):
-    hard = gr.compile(gr.regex("[ab]{400}"), VOCABULARY)
+@pytest.fixture
+def hard(monkeypatch):
+    """A guide whose masks take long while the model computes."""
+    guide = gr.compile(gr.regex("[ab]{400}"), VOCABULARY)
     monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(Slow, "hard", hard, raising=False)
+    monkeypatch.setattr(Slow, "hard", guide, raising=False)
     monkeypatch.setattr(_core, "Filling", Slow)
     monkeypatch.setattr(overlap.Masks, "_overlaps", lambda masks: True)
-    fill = rows.fill_next_token_bitmasks
-
-    def slowly(matchers, *more, **options):
-        if matchers[0].guide is hard:
-            time.sleep(0.15)
-        fill(matchers, *more, **options)
-
-    monkeypatch.setattr(rows, "fill_next_token_bitmasks", slowly)
-    with Runner(ToyModel("x" * 300)) as runner:
-        runner.submit("hard", hard, 300)
-        wait_for(lambda: len(runner.events["hard"]) >= 2)
-        started = time.monotonic()
-        runner.submit("easy", ANY, 200)
-        runner.wait("easy")
-        assert time.monotonic() - started < 5  # and not 200 times 0.15 s
-        assert not runner.ended("hard")
+    return guide
 
 
-def test_masks_made_meanwhile_count_against_the_time_of_their_text(monkeypatch):
-    hard = gr.compile(gr.regex("[ab]{400}"), VOCABULARY)
-    monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(Slow, "hard", hard, raising=False)
-    monkeypatch.setattr(_core, "Filling", Slow)
-    monkeypatch.setattr(overlap.Masks, "_overlaps", lambda masks: True)
+def test_masks_that_were_slow_meanwhile_hold_up_nobody_else(monkeypatch, hard):
+    hard_ones_hold_up_nobody_else(monkeypatch, hard)
+
+
+def test_masks_made_meanwhile_count_against_the_time_of_their_text(hard):
     with Runner(ToyModel("x" * 300), mask_seconds=0.1) as runner:
         runner.submit("hard", hard, 300)
         runner.wait("hard")

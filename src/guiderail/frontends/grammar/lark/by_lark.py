@@ -13,7 +13,8 @@ from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
 from guiderail.frontends.grammar.lark.notation import grammar_builder
-from guiderail.frontends.grammar.lark.reader import Parts, Reader, Reading
+from guiderail.frontends.grammar.lark.quick import Parts
+from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
 from guiderail.frontends.grammar.syntax import Name, Rule
 

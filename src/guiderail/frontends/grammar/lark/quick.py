@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from guiderail.errors import GuiderailError
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED
@@ -29,7 +29,7 @@ from guiderail.frontends.grammar.lark.patterns import (
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Span, Text
 from guiderail.frontends.regex import regex
 
-__all__ = ["QuickReading", "quick"]
+__all__ = ["Parts", "quick"]
 
 _DEEPEST = 40  # parentheses in each other
 _LONGEST = 10_000  # characters of a name of a template in use
@@ -55,31 +55,35 @@ _WORD = frozenset("_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = frozenset("_abcdefghijklmnopqrstuvwxyz")
 
 
-class QuickReading(NamedTuple):
-    """What a grammar consists of.
+class Parts(NamedTuple):
+    """What a grammar consists of, by whomever it was read.
 
     Attributes:
         rules: by name, templates in use among them.
         names: of all rules as the text defines them, templates among them.
         definitions: terminals, those of literals among them.
         ignore: terminals that are ignored.
-        mentioned: names of terminals that the text mentions outside of their own heads.
+        mentioned: names that the text mentions outside of their own definitions.
         named: names of the terminals that the text defines.
+        imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
+        compiled: makes Lark's rules of it; None: that cannot be done.
     """
 
     rules: dict[str, Rule]
     names: set[str]
-    definitions: list[Definition]
+    definitions: list[Any]
     ignore: list[str]
     mentioned: set[str]
     named: list[str]
+    imported: tuple[tuple[str, str], ...] = ()
+    compiled: Callable[[], Any] | None = None
 
 
 class _Unusual(Exception):
     """It is not for this module to read the text."""
 
 
-def quick(text: str) -> QuickReading | None:
+def quick(text: str) -> Parts | None:
     """Reads a grammar; None: it is of another form, or faulty."""
     if "\r" in text or "\f" in text or str(UNBOUNDED) in text:
         return None
@@ -115,7 +119,7 @@ class _Reader:
         self.open: list[str] = []  # terminals whose patterns are being made
         self.literals: dict[str, Pattern] = {}
 
-    def run(self) -> QuickReading:
+    def run(self) -> Parts:
         for begin, end in self.lines():
             self.statement(begin, end)
         if not self.rules:
@@ -129,7 +133,7 @@ class _Reader:
             raise _Unusual
         rules = _Rules(self, definitions).run()
         names = set(self.rules)
-        return QuickReading(rules, names, definitions, self.ignore, self.mentioned, named)
+        return Parts(rules, names, definitions, self.ignore, self.mentioned, named)
 
     # -- statements
     def lines(self) -> Iterable[tuple[int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from guiderail.constraint import AllOf, Complement, Constraint, any_text
 from guiderail.constraint import Sequence as Both
@@ -26,7 +26,7 @@ from guiderail.frontends.grammar.lark.lexemes import (
     lexeme_of_pattern,
     ordered,
 )
-from guiderail.frontends.grammar.lark.quick import quick
+from guiderail.frontends.grammar.lark.quick import Parts, quick
 from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
@@ -113,31 +113,7 @@ def read(
 
         return by_lark.compiled(text, start, reader.kept())
 
-    return reader.run(Parts(*found, (), compiled))
-
-
-class Parts(NamedTuple):
-    """What a grammar consists of, by whomever it was read.
-
-    Attributes:
-        rules: by name, templates in use among them.
-        names: of all rules as the text defines them, templates among them.
-        definitions: terminals, those of literals among them.
-        ignore: terminals that are ignored.
-        mentioned: names that the text mentions outside of their own definitions.
-        named: names of the terminals that the text defines.
-        imported: see :class:`Reading`.
-        compiled: makes Lark's rules of it; None: that cannot be done.
-    """
-
-    rules: dict[str, Rule]
-    names: set[str]
-    definitions: list[Any]
-    ignore: list[str]
-    mentioned: set[str]
-    named: list[str]
-    imported: tuple[tuple[str, str], ...]
-    compiled: Callable[[], Any] | None
+    return reader.run(found._replace(compiled=compiled))
 
 
 class Reader:
