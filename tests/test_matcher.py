@@ -503,6 +503,29 @@ def test_forced_tokens_are_what_the_tokenizer_writes(name: str, request: pytest.
     assert found > 20, "something is forced now and then"
 
 
+@pytest.mark.parametrize("name", ["llama3", "mistral", "deepseek"])
+def test_forced_tokens_after_a_long_text(name: str, request: pytest.FixtureRequest) -> None:
+    """Spelled as in the whole text, also where its beginning was spelled in another way."""
+    vocabulary = request.getfixturevalue(name)
+    text, rest = (
+        "The report says, in many words, that rain is to be expected. Größe 5! " * 8 + "So",
+        "; ENDS HERE: YES.",
+    )
+    guide = gr.compile(gr.regex(r"[\w ,.!]{300,}; ENDS HERE: YES\."), vocabulary, cache=False)
+    whole = vocabulary.encode(text + rest)
+    usual = vocabulary.encode(text)
+    assert whole[: len(usual)] == usual and len(usual) > 100
+    odd = [token for letter in text[:100] for token in vocabulary.encode(letter)] + vocabulary.encode(text[100:])
+    assert odd != usual
+    for spelled in (usual, odd):
+        matcher = guide.matcher()
+        assert all(map(matcher.accept_token, spelled))
+        assert matcher.forced_tokens() == []  # the text may go on
+        ending = whole[len(usual) :]
+        assert matcher.accept_token(ending[0])
+        assert matcher.forced_tokens() == ending[1:]
+
+
 def test_repr_says_where_it_stands() -> None:
     matcher = gr.compile(gr.literal("ab"), VOCABULARY).matcher()
     assert repr(matcher) == "<Matcher after 0 tokens, open>"

@@ -201,6 +201,20 @@ def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = N
     return xp.where(bits != 0, logits, xp.asarray(float("-inf"), dtype=logits.dtype))
 
 
+def mask_rows(logits: NDArray[np.float32], bitmask: NDArray[np.int32], rows: list[int], width: int) -> None:
+    """As :func:`apply_token_bitmask_inplace` of arrays that are known to agree, for loops: after a forward pass little
+    of anything is cached, and Python that checks what is known takes longer than the masks.
+
+    Args:
+        logits: ``(batch, vocabulary)``.
+        bitmask: ``(batch, words)``.
+        width: number of tokens that the bitmask speaks of.
+    """
+    if logits.dtype != np.float32:
+        raise BitmaskError(f"a model's logits are float32, not {logits.dtype}", code="bitmask-dtype")
+    _core.apply_bitmask(logits, bitmask, rows, width, _INFINITY["float32"])
+
+
 # -- the host ------------------------------------------------------------------------------------------------
 _INFINITY = {"float16": 0xFC00, "bfloat16": 0xFF80, "float32": 0xFF800000, "float64": 0xFFF0000000000000}
 """The bits of -inf."""

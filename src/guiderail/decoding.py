@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
@@ -192,7 +192,7 @@ class _Row:
             return token
         bitmask = allocate_token_bitmask(1, self.matcher.guide.vocabulary.size)
         self.matcher.fill_next_token_bitmask(bitmask, 0, self.left)
-        apply_token_bitmask_inplace(logits[None], bitmask, vocab_size=vocab_size)
+        mask_rows(logits[None], bitmask, [0], vocab_size)
         return self.sampler(logits)
 
     def take(self, token: int, vocabulary: Vocabulary) -> str:
@@ -298,7 +298,7 @@ class Batch:
         mark = time.perf_counter()
         width = min(self.vocabulary.size, logits.shape[1])
         seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
-        apply_token_bitmask_inplace(logits, self.bitmask, indices=asked, vocab_size=width)
+        mask_rows(logits, self.bitmask, asked, width)
         self.constraint_seconds += time.perf_counter() - mark
         pieces = []
         for i in asked:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["Matcher", "fill_next_token_bitmasks"]
 
 _FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
+_SPELLED_ANEW = 16  # tokens before forced text that are spelled once more with it
+_MET_AGAIN = 4  # of which the last must be met again
+_INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 
 
 class Matcher(_core.Matcher):
@@ -108,18 +111,30 @@ class Matcher(_core.Matcher):
         vocabulary = self.guide.vocabulary
         encode = vocabulary.encode
         forced = self.find_jump_forward_string()
-        history = self.history()
-        if encode is None or not forced or -1 in history:
+        if encode is None or not forced:
             return []
+        if self._may_grow(forced.encode()):  # no need to ask the tokenizer, unless it is the last
+            after = self.fork()
+            if not after.accept_string(forced) or not after.is_complete():
+                return []
+        before = self._spelled_before()
+        if before is None:
+            return []
+        text, known = before
+        bytes_of = vocabulary.core.token_bytes
         try:
-            before = b"".join(vocabulary.token_bytes(token) for token in history).decode()
-            tokens = list(encode(before + forced))
+            tokens = list(encode(text + forced))
+            left = len(forced.encode())
+            start = len(tokens)
+            while left > 0 and start > 0:
+                start -= 1
+                left -= len(bytes_of(tokens[start]))
         except (UnicodeDecodeError, ValueError):
             return []
-        if tokens[: len(history)] != history:
+        if left != 0 or tokens[max(0, start - len(known)) : start] != known:
             return []
-        new = tokens[len(history) :]
-        spelled = [vocabulary.token_bytes(token) for token in new]
+        new = tokens[start:]
+        spelled = [bytes_of(token) for token in new]
         if b"".join(spelled) != forced.encode():
             return []
         after = self.fork()
@@ -127,30 +142,54 @@ class Matcher(_core.Matcher):
             if after.is_terminated() or not after.accept_token(token):
                 return []
         if not after.is_complete():
-            new = self._stable(encode, before + forced, len(history), new, spelled, after)
+            new = self._stable(encode, text + forced, start, new, spelled, after)
         return new
+
+    def _spelled_before(self) -> tuple[str, list[int]] | None:
+        """The end of the text so far, and the tokens at its end that its spelling must come to again; None where text
+        was accepted that has no tokens.
+
+        A tokenizer that comes to the same tokens for some while comes to those of the whole text from there on; so
+        that the cost of a step does not grow with the text.
+        """
+        history = self.history()
+        begin = max(0, len(history) - _SPELLED_ANEW)
+        bytes_of = self.guide.vocabulary.core.token_bytes
+        while begin > 0 and history[begin] >= 0 and bytes_of(history[begin])[:1] in _INSIDE_CHARACTER:
+            begin -= 1  # the text begins with a character
+        window = history[begin:]
+        if -1 in window:
+            return None
+        try:
+            text = b"".join(map(bytes_of, window)).decode()
+        except UnicodeDecodeError:
+            return None
+        return text, window if begin == 0 else window[-_MET_AGAIN:]
 
     def _stable(
         self, encode: Any, text: str, skip: int, new: list[int], spelled: list[bytes], after: Matcher
     ) -> list[int]:
         """The first of ``new`` that no continuation can change, as far as the tokenizer shows it."""
-        core = self.guide.vocabulary.core
         keep = len(new)
         tail = b""
-        for i in range(len(new) - 1, -1, -1):  # a longer token could swallow the tail
+        for i in range(len(new) - 1, 0, -1):
             tail = spelled[i] + tail
-            longer = core.tokens_with_prefix(tail, 2)
-            if any(core.token_bytes(token) != tail for token in longer):
+            if self._may_grow(tail):
                 keep = i
-        if keep == 0:  # no need to ask the tokenizer
-            return []
         for probe in self.guide.example_continuations(after.state, program=after.program):
+            if keep == 0:
+                break
             again = list(encode(text + probe))[skip:]
             same = 0
             while same < min(keep, len(again)) and again[same] == new[same]:
                 same += 1
             keep = same
         return new[:keep]
+
+    def _may_grow(self, text: bytes) -> bool:
+        """Whether a token begins with this text and goes on, and so could swallow it."""
+        core = self.guide.vocabulary.core
+        return any(core.token_bytes(token) != text for token in core.tokens_with_prefix(text, 2))
 
     def __repr__(self) -> str:
         ending = "terminated" if self.is_terminated() else "accepting" if self.is_accepting() else "open"

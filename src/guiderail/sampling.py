@@ -86,7 +86,7 @@ class Sampler:
             ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
         """
         options = self.sampling
-        best = int(np.argmax(logits)) if len(logits) else 0
+        best = int(logits.argmax()) if len(logits) else 0
         if options.temperature == 0 or options.top_k == 1:
             if not len(logits) or not math.isfinite(float(logits[best])):
                 probabilities(logits)  # raises, with the reason

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
@@ -253,7 +253,7 @@ class Row:
             return token
         finally:
             self.mask_seconds += time.perf_counter() - started
-        apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
+        mask_rows(logits[None], self.mask, [0], width)
         return self.sampler(logits)
 
     def take(self, token: int, info: TokenInfo | None = None, *, forced: bool = False) -> None:
@@ -316,7 +316,7 @@ class Row:
             counts = np.fromiter(self._counts.values(), np.float32)
             logits[ids] -= job.presence + job.frequency * counts
         started = time.perf_counter()
-        apply_token_bitmask_inplace(logits[None], self.mask, vocab_size=width)
+        mask_rows(logits[None], self.mask, [0], width)
         self.mask_seconds += time.perf_counter() - started
         token = self.sampler(logits)
         started = time.perf_counter()
