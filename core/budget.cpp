@@ -133,17 +133,25 @@ u32 Costs::find(Id state) {
 }
 
 // As Program::shortest: of JSON first of printable ASCII, and by states without the texts of keys, for they are few.
-// Where the shortest is too far to be found so, some completion is looked for in haste.
+// Where the shortest is too far to be found so, some completion is looked for in haste. Each search leaves half of what
+// there is to those after it.
 bool Costs::complete(Id state) {
+  auto half = [](auto all, auto kept) { return all > kept ? kept + (all - kept) / 2 : kept; };
   for (u32 haste : {1u, kHaste}) {
-    reserve_ = haste == 1 ? work_ / 2 : 1;
-    for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-      if (!arena_.has_json() && (plain || forget)) continue;
-      if (complete(state, {plain, forget, haste})) {
-        reserve_ = 1;
-        return true;
-      }
-      if (exhausted()) break;
+    const u32 nodes = arena_.node_count(), free = most_nodes_ > nodes ? most_nodes_ - nodes : 0;
+    const std::size_t work_kept = haste == 1 ? half(work_, std::size_t{1}) : 1;
+    const u32 nodes_kept = haste == 1 ? free / 2 : 0;
+    for (Manner manner :
+         {Manner{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}) {
+      const bool last = !manner.plain && !manner.forgetful;
+      if (!arena_.has_json() && !last) continue;
+      const u32 now = arena_.node_count();
+      work_kept_ = last ? work_kept : half(work_, work_kept);
+      nodes_kept_ = last ? nodes_kept : half(most_nodes_ > now ? most_nodes_ - now : 0, nodes_kept);
+      const bool found = complete(state, manner);
+      work_kept_ = 1;
+      nodes_kept_ = 0;
+      if (found) return true;
     }
   }
   return false;

@@ -56,7 +56,7 @@ class Costs {
   static constexpr u32 kSpecial = 256;
 
   void begin(std::size_t work);
-  bool exhausted() const { return work_ <= reserve_ || arena_.node_count() > most_nodes_; }
+  bool exhausted() const { return work_ <= work_kept_ || arena_.node_count() > most_nodes_ - nodes_kept_; }
 
   u32 known(Id state);
   u32 find(Id state);
@@ -99,7 +99,8 @@ class Costs {
   std::size_t profile_size_ = 0;
   std::size_t work_ = 0;          // states that searches may still visit, and one
   std::size_t steps_ = 0;         // tokens that may still be read where that is not for a mask
-  std::size_t reserve_ = 1;       // of work_
+  std::size_t work_kept_ = 1;     // of work_, for other searches
+  u32 nodes_kept_ = 0;            // of most_nodes_, the same
   u32 begun_at_ = 0, added_ = 0;  // expressions in the arena; that searches added
   u32 most_nodes_ = 0;            // expressions that the arena may come to meanwhile
   int depth_ = 0;

@@ -264,3 +264,16 @@ def test_every_output_is_complete_and_valid(smollm2: gr.Vocabulary) -> None:
         if done == 200:
             break
     assert done == 200
+
+
+def test_many_members_and_one_that_needs_an_escape(smollm2: gr.Vocabulary) -> None:
+    """The search without escapes, which comes first, must leave something to the one with them."""
+    properties = {f"member_{i}": {"type": "integer"} for i in range(25)}
+    properties["size"] = {"type": "string", "pattern": "^[0-9]'[0-9]\"$"}
+    schema = {"properties": properties, "required": list(properties), "additionalProperties": False, "type": "object"}
+    constraint = gr.json_schema(schema)
+    guide = gr.compile(constraint, smollm2, cache=False)
+    least = guide.matcher().least_tokens()
+    assert least is not None and least >= 3 * len(properties)
+    text = walk(guide, least + 2, random.Random(3), gr.allocate_token_bitmask(1, smollm2.size)).decode()
+    assert constraint.matches(text) and set(json.loads(text)) == set(properties)
