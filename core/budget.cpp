@@ -6,7 +6,10 @@
 namespace guiderail {
 namespace {
 constexpr std::size_t kMostStates = 20'000;     // that one search for a short completion visits
-constexpr std::size_t kMostWork = 100'000;      // that all searches for one mask visit
+constexpr std::size_t kFewStates = 2'000;       // the same, tried first where it sufficed of late
+constexpr std::size_t kMostWork = 100'000;      // that all searches for one state visit
+constexpr std::size_t kMaskWork = 40'000;       // that all searches for one mask visit
+constexpr std::size_t kShare = 4'000;           // that one of these visits
 constexpr std::size_t kMostByTokens = 400;      // states whose tokens are looked at, breadth first
 constexpr std::size_t kFewByTokens = 40;        // the same, where there may be many searches
 constexpr std::size_t kMostSteps = 4'000'000;   // tokens read for that, and for one refinement
@@ -133,10 +136,19 @@ u32 Costs::find(Id state) {
 }
 
 // As Program::shortest: of JSON first of printable ASCII, and by states without the texts of keys, for they are few.
-// Where the shortest is too far to be found so, some completion is looked for in haste. Each search leaves half of what
-// there is to those after it.
+// Where the shortest is too far to be found so, some completion is looked for in haste, and in the same manner first
+// the next time. Each search leaves half of what there is to those after it.
 bool Costs::complete(Id state) {
   auto half = [](auto all, auto kept) { return all > kept ? kept + (all - kept) / 2 : kept; };
+  auto search = [&](Manner manner, std::size_t work_kept, u32 nodes_kept) {
+    work_kept_ = work_kept;
+    nodes_kept_ = nodes_kept;
+    const bool found = complete(state, manner);
+    work_kept_ = 1;
+    nodes_kept_ = 0;
+    return found;
+  };
+  if (hasty_ && search(*hasty_, work_ > kFewStates ? work_ - kFewStates : 1, 0)) return true;
   for (u32 haste : {1u, kHaste}) {
     const u32 nodes = arena_.node_count(), free = most_nodes_ > nodes ? most_nodes_ - nodes : 0;
     const std::size_t work_kept = haste == 1 ? half(work_, std::size_t{1}) : 1;
@@ -146,12 +158,11 @@ bool Costs::complete(Id state) {
       const bool last = !manner.plain && !manner.forgetful;
       if (!arena_.has_json() && !last) continue;
       const u32 now = arena_.node_count();
-      work_kept_ = last ? work_kept : half(work_, work_kept);
-      nodes_kept_ = last ? nodes_kept : half(most_nodes_ > now ? most_nodes_ - now : 0, nodes_kept);
-      const bool found = complete(state, manner);
-      work_kept_ = 1;
-      nodes_kept_ = 0;
-      if (found) return true;
+      if (!search(manner, last ? work_kept : half(work_, work_kept),
+                  last ? nodes_kept : half(most_nodes_ > now ? most_nodes_ - now : 0, nodes_kept)))
+        continue;
+      hasty_ = haste == 1 ? std::nullopt : std::optional(manner);
+      return true;
     }
   }
   return false;
@@ -413,7 +424,12 @@ u32 Costs::need(Id next, u32 left) {
   u32 needed = known(next);
   if (needed <= left || exhausted()) return needed;
   if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // surely more
-  if (needed == kInf) needed = find(next);
+  if (needed == kInf) {  // no search takes what those for other tokens need
+    const std::size_t kept = work_ > kShare ? work_ - kShare : 0;
+    work_ -= kept;
+    needed = find(next);
+    work_ += kept;
+  }
   if (needed > left && steps_ > 0 && !exhausted() && looked_at_[next] < left) {
     looked_at_[next] = left;
     if (by_tokens(next, kFewByTokens, left)) needed = known(next);
@@ -427,7 +443,7 @@ std::optional<u32> Costs::worst(Id state) const {
 }
 
 void Costs::restrict(Id state, u32 left, u32* words) {
-  begin(kMostWork);
+  begin(kMaskWork);
   Words within(vocabulary_.words(), 0);
   u32 worst = 0, least = kInf;
   auto allow = [&](u32 token) { within[token >> 5] |= 1u << (token & 31); };

@@ -99,6 +99,7 @@ class Costs {
   std::size_t profile_size_ = 0;
   std::size_t work_ = 0;          // states that searches may still visit, and one
   std::size_t steps_ = 0;         // tokens that may still be read where that is not for a mask
+  std::optional<Manner> hasty_;   // of the last search that came to an end, where that was one in haste
   std::size_t work_kept_ = 1;     // of work_, for other searches
   u32 nodes_kept_ = 0;            // of most_nodes_, the same
   u32 begun_at_ = 0, added_ = 0;  // expressions in the arena; that searches added

@@ -383,7 +383,8 @@ class Arena {
   bool live_escaped(Id e, u32 at, Escapes mode);
   Id members_node(MemberState state);
   MembersDue members_due(const MemberState& state) const;
-  u32 shortest_members(const MemberState& state, const MembersDue& due, bool writing) const;
+  enum class Writing { Nothing, Any, Other };  // a member now, perhaps one that has no name of its own
+  u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing) const;
   Id key_node(KeyState key);
   Id derive_members(Id e, u8 byte);
   Id derive_key(Id e, u8 byte);

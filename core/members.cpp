@@ -162,17 +162,22 @@ Id Arena::members(MemberTable table) {
   table.hash = hash_table(table, draft(Kind::Members).hash, [this](Id e) { return node(e).hash; });
   if (frozen_) table.flags |= kExactStep;  // made of a text met while reading
   u32 value = kInf;
-  for (const auto& list : table.values)
-    for (const Alternative& a : list) value = std::min(value, node(a.value).shortest);
-  for (const OtherKeys& o : table.others) value = std::min(value, node(o.value).shortest);
-  table.least = add_sat(2, add_sat(node(table.colon).shortest, value));
+  table.least = kInf;
+  const u32 colon = add_sat(2, node(table.colon).shortest);
+  for (const OtherKeys& o : table.others) {
+    value = std::min(value, node(o.value).shortest);
+    table.least = std::min(table.least, add_sat(colon, add_sat(node(o.key).shortest, node(o.value).shortest)));
+  }
   for (std::size_t i = 0; i < table.names.size(); ++i) {
     u32 cheapest = kInf;
     for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
     const auto name = static_cast<u32>(
         std::count_if(table.names[i].begin(), table.names[i].end(), [](char c) { return (c & 0xC0) != 0x80; }));
-    table.cost.push_back(add_sat(add_sat(2, name), add_sat(node(table.colon).shortest, cheapest)));
+    table.cost.push_back(add_sat(add_sat(colon, name), cheapest));
+    value = std::min(value, cheapest);
+    table.least = std::min(table.least, table.cost.back());
   }
+  table.bare = add_sat(colon, value);
   MemberState start;
   start.table = static_cast<u32>(json_->tables.size());
   start.gone.assign(table.needed.size(), 0);
@@ -195,21 +200,21 @@ MembersDue Arena::members_due(const MemberState& state) const {
 }
 
 // Characters that complete the object, at least; of the member that is being written, if one is, nothing is counted.
-u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, bool writing) const {
+u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, Writing writing) const {
   const MemberTable& table = json_->tables[state.table];
   u32 more = state.count < table.min ? table.min - state.count : 0;  // than those that are due
   if (state.pending) more = std::max(more, 1u);
   more = more > due.count ? more - due.count : 0;
   u32 count = due.count, characters = due.characters;
-  if (writing && count > 0) {
+  if (writing == Writing::Any && count > 0) {
     --count;
     if (characters != kInf) characters -= due.longest;
-  } else if (writing && more > 0) {
+  } else if (writing != Writing::Nothing && more > 0) {
     --more;
   }
   characters = add_sat(characters, mul_sat(more, table.least));
   count += more;
-  const bool begins = state.count == 0 && !writing && count > 0;
+  const bool begins = state.count == 0 && writing == Writing::Nothing && count > 0;
   return add_sat(characters, mul_sat(node(table.comma).shortest, begins ? count - 1 : count));
 }
 
@@ -372,7 +377,7 @@ Id Arena::members_node(MemberState state) {
   d.hash = hash_step(d.hash, hash_state(state, table.hash, json_->texts));
   d.flags = table.flags;
   if (can_end) d.flags |= kNullable;
-  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), false);
+  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Writing::Nothing);
   d.longest = kInf;
   const u64 key = d.hash.lo;
   d.a = json_->members.id(std::move(state), key);
@@ -436,7 +441,11 @@ Id Arena::key_node(KeyState key) {
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
   std::optional<MembersDue>& due = facts_of(key.members).due;
   if (!due) due = members_due(state);
-  d.shortest = add_sat(table.least - (key.quoted ? 1 : 0), shortest_members(state, *due, true));
+  u32 text = key.lo < key.hi ? 0 : kInf;  // of the key that is still to come, at least
+  for (Id o : key.others)
+    if (text > 0 && o != kEmpty) text = std::min(text, node(o).shortest);
+  d.shortest = add_sat(add_sat(table.bare - (key.quoted ? 1 : 0), text),
+                       shortest_members(state, *due, key.lo < key.hi ? Writing::Any : Writing::Other));
   d.longest = kInf;
   const u64 hash = h.lo;
   d.a = json_->keys.id(std::move(key), hash);

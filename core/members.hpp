@@ -38,7 +38,8 @@ struct MemberTable {
   std::vector<u64> needed;    // bits of `required`
   std::vector<u64> possible;  // bits of the names that are not forbidden
   std::vector<u32> cost;      // by name: characters of the member at least; kInf where it is forbidden
-  u32 least = 0;              // characters of any member: a key in quotes, a colon, the shortest value
+  u32 least = 0;              // characters of any member: a key in quotes, a colon, a value
+  u32 bare = 0;               // the same without the text of the key
   bool dense = false;         // of every kind of other keys
   u32 flags = 0;
   Hash hash;

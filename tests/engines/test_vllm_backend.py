@@ -17,6 +17,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions as K
 
 import guiderail as gr
 from guiderail.integrations import _vllm_patches
+from guiderail.integrations._requests import Asked
 from guiderail.integrations.vllm import GuiderailBackend, asked_of, register, store_of
 
 register()
@@ -68,6 +69,46 @@ def test_the_masks() -> None:
     spelled = {engine.store.vocabulary.token_bytes(int(i)) for i in allowed.nonzero()[0]}
     assert spelled == {b"y", b"ye", b"yes", b"n", b"no"}
     assert bool((masks[[0, 2]] == -1).all())
+
+
+@pytest.mark.parametrize("thought", [0, 5])
+def test_the_end_is_reached_in_time(thought: int) -> None:
+    """The longest way that the masks leave open comes to an end with the last token that the request may have."""
+    engine = backend()
+    most = 12 + thought
+    grammar = engine.compile_asked(
+        Asked("json", '{"type": "array", "items": {"type": "array"}}'), None, most, lambda: thought
+    )
+    masks = engine.allocate_token_bitmask(1)
+    opening, end = TOKENIZER.encode("[")[0], TOKENIZER.eos_token_id
+    for _ in range(most - thought):
+        grammar.fill_bitmask(masks, 0)
+        allowed = gr.bitmask_to_bool(masks.numpy(), SIZE)[0].nonzero()[0].tolist()
+        token = opening if opening in allowed else end if end in allowed else allowed[0]
+        if token == opening:  # a draft that is refused changes nothing
+            assert grammar.accept_tokens("r", [opening])
+            grammar.rollback(1)
+        assert grammar.accept_tokens("r", [token])
+        if grammar.is_terminated():
+            break
+    assert grammar.is_terminated()
+    unbounded = engine.compile_grammar(Kind.JSON, '{"type": "array", "items": {"type": "array"}}')
+    for _ in range(most):
+        unbounded.fill_bitmask(masks, 0)
+        assert gr.bitmask_to_bool(masks.numpy(), SIZE)[0][opening]
+        assert unbounded.accept_tokens("r", [opening])
+
+
+def test_tokens_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = SimpleNamespace(max_tokens=100, num_prompt_tokens=30)
+    for length, most in ((2048, 100), (64, 34)):
+        assert (
+            _vllm_patches._most_tokens(request, SimpleNamespace(model_config=SimpleNamespace(max_model_len=length)))
+            == most
+        )
+    assert _vllm_patches.finishes()
+    monkeypatch.setenv("GUIDERAIL_VLLM_FINISH", "0")
+    assert not _vllm_patches.finishes()
 
 
 def test_drafts_and_rollback() -> None:

@@ -238,3 +238,20 @@ def test_speculation(tmp_path: Path, request: pytest.FixtureRequest) -> None:
         with urllib.request.urlopen(f"{base}/metrics") as answer:
             counts = dict(re.findall(r"^vllm:spec_decode_num_(\w+)_total\{.*?\} (\S+)$", answer.read().decode(), re.M))
         assert float(counts["draft_tokens"]) > float(counts["accepted_tokens"]) > 0
+
+
+def test_texts_are_complete_within_max_tokens(url: str) -> None:
+    """However open the schema, and however little a small model is inclined to come to an end."""
+    essay = {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "sections": {"type": "array", "items": {"type": "string"}}},
+        "required": ["title", "sections"],
+    }
+    for most in (16, 40):
+        for temperature in (0, 1):
+            asked = {"type": "json_schema", "json_schema": {"name": "essay", "schema": essay}}
+            status, answer = chat(url, response_format=asked, max_tokens=most, temperature=temperature, seed=most)
+            assert status == 200, answer
+            text = answer["choices"][0]["message"]["content"]
+            assert jsonschema.Draft202012Validator(essay).is_valid(json.loads(text)), text
+            assert answer["usage"]["completion_tokens"] <= most

@@ -6,7 +6,7 @@
 | ``SamplingParams._validate_structured_outputs`` | compiles what a request asks for; failures are 400 |
 | ``StructuredOutputManager.__init__`` | makes the vocabulary at once, on the manager's executor |
 | ``StructuredOutputManager.grammar_init`` | makes the backend when the first request asks for guiderail |
-| ``StructuredOutputManager._create_grammar`` | hands the options of a request over, not only its text |
+| ``StructuredOutputManager._create_grammar`` | hands over a request's options and limit, not only its text |
 | checks of structural tags when a request is read | left to the above: they ask XGrammar, whatever the backend |
 | offline beam search | makes the backend, too |
 
@@ -29,6 +29,7 @@ __all__ = ["NAME", "apply", "takes_auto"]
 
 NAME = "guiderail"
 _AUTO = "GUIDERAIL_VLLM_AUTO"
+_FINISH = "GUIDERAIL_VLLM_FINISH"
 _done: set[str] = set()  # what was changed in this process
 _configured: set[str] = set()  # holds NAME once an engine of this process has it as its backend
 
@@ -36,6 +37,16 @@ _configured: set[str] = set()  # holds NAME once an engine of this process has i
 def takes_auto() -> bool:
     """Whether guiderail stands for vLLM's default backend, ``"auto"``: ``GUIDERAIL_VLLM_AUTO`` is set to 1."""
     return os.environ.get(_AUTO, "0") not in ("", "0")
+
+
+def finishes() -> bool:
+    """Whether texts are led to their end as their tokens run out: ``GUIDERAIL_VLLM_FINISH`` is not set to 0."""
+    return os.environ.get(_FINISH, "1") not in ("", "0")
+
+
+def _most_tokens(request: Any, config: Any) -> int:
+    """Tokens that a request may write."""
+    return min(int(request.max_tokens), int(config.model_config.max_model_len) - int(request.num_prompt_tokens))
 
 
 def _serves(backend: str | None) -> bool:
@@ -190,7 +201,8 @@ def _create_grammar(original: Callable[..., Any]) -> Callable[..., Any]:
         stops = params.all_stop_token_ids if params is not None else None
         try:
             asked = asked_of(request.structured_output_request.params, compact=self.backend.compact)
-            return self.backend.compile_asked(asked, stops)
+            most = _most_tokens(request, self.vllm_config) if finishes() else None
+            return self.backend.compile_asked(asked, stops, most, lambda: int(request.num_output_tokens))
         except Exception:
             logger.exception("request %s: its constraint cannot be compiled", request.request_id)
             raise

@@ -15,6 +15,9 @@ vLLM looks for plugins:
 
 ``GUIDERAIL_VLLM_AUTO=1`` in the environment makes guiderail what vLLM means by its default, ``"auto"``.
 
+A text is led to its end as the tokens that the request may have (``max_tokens``, the model's length) run out, so that
+it is complete; ``GUIDERAIL_VLLM_FINISH=0`` lets it be cut off.
+
 vLLM has no registry of backends; :mod:`guiderail.integrations._vllm_patches` says what is changed in it instead.
 Reasoning is left to vLLM, which begins to feed and mask a backend where the reasoning ends.
 """
@@ -25,7 +28,7 @@ import logging
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.structured_output.backend_types import (
@@ -35,6 +38,7 @@ from vllm.v1.structured_output.backend_types import (
 )
 
 from guiderail.errors import CompileError
+from guiderail.integrations._finish import Finish
 from guiderail.integrations._requests import Asked, GuideStore
 from guiderail.matcher import Matcher
 
@@ -136,10 +140,16 @@ class GuiderailGrammar(StructuredOutputGrammar):
 
     Args:
         matcher: at the start of the text.
+        most: tokens that the request may have; None: unknown, or the text need not be complete then.
+        spent: says how many tokens the request has, those before the constraint (reasoning) included.
     """
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, most: int | None = None, spent: Callable[[], int] | None = None) -> None:
         self.matcher = matcher
+        self._finish = None if most is None else Finish(matcher, most)
+        self._spent = spent
+        self._before = 0  # tokens before the constraint, known when the first mask is filled
+        self._read = 0  # tokens of the constraint
         vocabulary = matcher.guide.vocabulary
         self._size = vocabulary.size
         special = set(vocabulary.special_tokens.values())
@@ -154,6 +164,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
             if not (0 <= token < self._size and matcher.accept_token(token)):
                 logger.error("request %s: token %d cannot come here", request_id, token)
                 return False
+            self._read += 1
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
@@ -169,9 +180,10 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
         self.matcher.rollback(num_tokens)
+        self._read -= num_tokens
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
-        """Writes which tokens may come.
+        """Writes which tokens may come; near the end of the tokens that the request may have, which lead to its end.
 
         A request may name ordinary tokens that end it. They come where the text may end, and in its midst only where
         nothing else can: vLLM would stop there.
@@ -180,7 +192,13 @@ class GuiderailGrammar(StructuredOutputGrammar):
             bitmask: a CPU tensor, int32, of shape ``(rows, ceil(vocabulary / 32))``.
             batch_index: the row.
         """
-        self.matcher.fill_next_token_bitmask(bitmask, batch_index)
+        if self._finish is None:
+            self.matcher.fill_next_token_bitmask(bitmask, batch_index)
+        else:
+            if self._spent is not None:
+                self._before = max(0, self._spent() - self._read)
+                self._spent = None  # which holds the request, which holds this
+            self._finish.fill(self.matcher, self._before + self._read, bitmask, batch_index)
         if self._texts and not self.matcher.is_accepting():
             row = bitmask[batch_index].numpy()
             before = row.copy()
@@ -196,6 +214,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def reset(self) -> None:
         """Back to the start of the text."""
         self.matcher.reset()
+        self._read = 0
 
     def find_jump_forward_string(self) -> str:
         """The text that must come next; empty where there is a choice."""
@@ -236,10 +255,16 @@ class GuiderailBackend(StructuredOutputBackend):
         compact = self.compact and name in ("json", "json_object")
         return self.compile_asked(Asked(name, grammar_spec, compact), stop_token_ids)
 
-    def compile_asked(self, asked: Asked, stop_token_ids: Collection[int] | None = None) -> GuiderailGrammar:
-        """As :meth:`compile_grammar`, for what :func:`asked_of` returns."""
+    def compile_asked(
+        self,
+        asked: Asked,
+        stop_token_ids: Collection[int] | None = None,
+        most: int | None = None,
+        spent: Callable[[], int] | None = None,
+    ) -> GuiderailGrammar:
+        """As :meth:`compile_grammar`, for what :func:`asked_of` returns; the rest as for the grammar."""
         stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
-        return GuiderailGrammar(self.store.guide(asked).matcher(stops or None))
+        return GuiderailGrammar(self.store.guide(asked).matcher(stops or None), most, spent)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
         """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""

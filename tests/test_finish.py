@@ -1,0 +1,69 @@
+"""Texts in engines that draw by themselves: complete when their tokens are spent."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from guiderail.integrations._finish import Finish
+
+SCHEMAS = sorted((Path(__file__).parent / "data" / "schemas").glob("*.json"))
+
+
+def draw(guide: gr.Guide, limit: int, before: int, rng: random.Random) -> gr.Matcher:
+    """As an engine draws that is loath to end: any token of the mask, until nothing but an end may come or the request
+    has no more.
+
+    Args:
+        before: tokens spent before the constraint began.
+    """
+    matcher = guide.matcher()
+    finish = Finish(matcher, limit)
+    bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
+    ends = matcher.stop_token_ids()
+    for written in range(before, limit):
+        finish.fill(matcher, written, bitmask, 0)
+        allowed = np.flatnonzero(gr.bitmask_to_bool(bitmask, guide.vocabulary.size)[0]).tolist()
+        going = [token for token in allowed if token not in ends]
+        assert matcher.accept_token(rng.choice(going) if going else ends[0])
+        if matcher.is_terminated():
+            break
+    return matcher
+
+
+@pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.stem)
+def test_texts_are_complete(path: Path, smollm2: gr.Vocabulary) -> None:
+    guide = gr.compile(gr.json_schema(json.loads(path.read_text(encoding="utf-8"))), smollm2)
+    least = guide.matcher().least_tokens()
+    assert least is not None
+    rng = random.Random(path.stem)
+    matcher = draw(guide, least + 3 + 7, 7, rng)
+    assert matcher.is_terminated(), "with a token left for the end"
+    if least < 50:
+        exact = draw(guide, least, 0, rng)
+        assert exact.is_terminated() or exact.is_accepting(), "complete, if perhaps without a token for the end"
+
+
+def test_a_limit_that_is_far_forbids_nothing(smollm2: gr.Vocabulary) -> None:
+    matcher = gr.compile(gr.json_schema({"type": "array", "items": {"type": "string"}}), smollm2).matcher()
+    with_limit, without = (gr.allocate_token_bitmask(1, smollm2.size) for _ in range(2))
+    Finish(matcher, 10_000).fill(matcher, 5_000, with_limit, 0)
+    matcher.fill_next_token_bitmask(without, 0)
+    assert (with_limit == without).all()
+
+
+def test_what_cannot_be_finished_goes_on() -> None:
+    vocabulary = gr.Vocabulary([b"a", b"b", b"<end>"], stop_token_ids=[2])
+    for pattern, limit in (("a{9}", 4), ("a*c", 4)):  # too few tokens; no tokens spell an end
+        matcher = gr.compile(gr.regex(pattern), vocabulary).matcher()
+        finish = Finish(matcher, limit)
+        bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+        for written in range(6):
+            finish.fill(matcher, written, bitmask, 0)
+            assert int(bitmask[0, 0]) == 1
+            assert matcher.accept_token(0)
