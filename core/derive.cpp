@@ -24,6 +24,7 @@ constexpr std::size_t kMemoLimit = 1u << 16;  // entries of 16 to 32 bytes
 // exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
+  if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
   const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
   const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
                      (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));

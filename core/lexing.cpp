@@ -182,7 +182,7 @@ u32 Arena::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
 
 // The symbols after which something can still come: not those that only lead to what never comes.
 u32 Arena::first_kept(Id parse) {
-  if (auto it = lex_->kept.find(parse); it != lex_->kept.end()) return it->second;
+  if (const u32* known = lex_->kept.find(parse)) return *known;
   ByteSet set;
   if (!has(parse, kBarren)) {
     const Node& n = node(parse);
@@ -209,7 +209,7 @@ u32 Arena::first_kept(Id parse) {
     }
   }
   const u32 id = first_id(set);
-  lex_->kept.emplace(parse, id);
+  lex_->kept.set(parse, id);
   return id;
 }
 
@@ -227,7 +227,7 @@ u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   const u64 set = lexer.wide() ? u64{parse} << 20 : u64{node(parse).first} << 20 | kept;
   const u64 key = (set << 1 | u64{brackets}) << 8 | lexer_id;
   if (kept < (1u << 20) && lexer_id < 256)
-    if (auto it = lex_->starts.find(key); it != lex_->starts.end()) return it->second;
+    if (const u32* known = lex_->starts.find(key)) return *known;
   const ByteSet symbols = first(parse);
   const u32 count = static_cast<u32>(lexer.terminals.size());
   Bits context((count + 63) / 64), rivals((count + 63) / 64);
@@ -256,7 +256,7 @@ u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   }
   if (brackets) set_bit(context, lexer.indentation->newline);
   const u32 id = lex_start(lexer_id, context, rivals);
-  if (frozen_ && kept < (1u << 20) && lexer_id < 256) lex_->starts.emplace(key, id);
+  if (frozen_ && kept < (1u << 20) && lexer_id < 256) lex_->starts.set(key, id);
   return id;
 }
 
@@ -318,6 +318,7 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
 }
 
 Id Arena::read_text(Id text, u8 byte) {
+  if (!first(text).has(byte)) return kEmpty;
   if (frozen_) return step_slow(text, byte);
   const Id next = derive(text, byte);
   return next != kEmpty && live(next) ? next : kEmpty;
@@ -342,12 +343,12 @@ LexStep Arena::lex_step(u32 id, u8 byte) {
 Id Arena::advance(u32 lexer_id, Id parse, u32 terminal) {
   if (parse == kEmpty) return kEmpty;
   const u64 key = u64{parse} << 16 | terminal;
-  if (auto it = lex_->advances.find(key); it != lex_->advances.end()) return it->second;
+  if (const u32* known = lex_->advances.find(key)) return *known;
   Id out = lex_->lexers[lexer_id].wide()
                ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
                : derive(parse, static_cast<u8>(terminal));
   if (has(out, kBarren)) out = kEmpty;
-  if (frozen_) lex_->advances.emplace(key, out);
+  if (frozen_) lex_->advances.set(key, out);
   return out;
 }
 
@@ -585,7 +586,7 @@ void Arena::scan_symbols(Id e, std::vector<u32>& out) {
 // end of an indentation; then a symbol that tells that more follows.
 Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
   const u64 key = (u64{parse} << 8 | kept) << 16 | lexer_id;
-  if (auto it = lex_->cuts.find(key); it != lex_->cuts.end()) return it->second;
+  if (const u32* known = lex_->cuts.find(key)) return *known;
   const Lexer& lexer = lex_->lexers[lexer_id];
   const bool lines = lexer.indentation && !lexer.wide();
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
@@ -614,7 +615,7 @@ Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
       for (std::size_t i = heads.size(); i-- > 0;) out = concat(heads[i], out);
     }
   }
-  lex_->cuts.emplace(key, out);
+  lex_->cuts.set(key, out);
   return out;
 }
 
@@ -824,7 +825,7 @@ std::unique_ptr<LexParts> LexParts::fresh() const {
 }
 
 std::size_t LexParts::memory() const {
-  return bytes + (advances.size() + cuts.size() + starts.size() + kept.size()) * 40 + layouts.values.size() * 100;
+  return bytes + advances.memory() + cuts.memory() + starts.memory() + kept.memory() + layouts.values.size() * 100;
 }
 
 }  // namespace guiderail

@@ -86,15 +86,14 @@ struct LexParts {
     u8 ends = 0;                 // see Arena::lexeme_ends, Arena::context_holds
     std::vector<LexStep> steps;  // by byte class
   };
-  std::deque<Facts> facts;  // of states
-  std::unordered_map<u64, u32>
-      starts;  // (lexer, what is left of the grammar or its first symbols, in brackets) -> LexState
-  std::unordered_map<u64, Id> advances;  // (rest of the grammar, terminal) -> the rest after it
-  std::unordered_map<Id, u32> kept;      // see Arena::first_kept
-  std::unordered_map<u64, Id> cuts;      // see Arena::cut_grammar
-  std::vector<u32> cut_layouts;          // layouts without columns
-  Id hole = kEmpty;                      // see Arena::hole
-  std::size_t bytes = 0;                 // of states and their steps
+  std::deque<Facts> facts;       // of states
+  FlatMap starts;                // (lexer, what is left of the grammar or its first symbols, in brackets) -> LexState
+  FlatMap advances;              // (rest of the grammar, terminal) -> the rest after it
+  FlatMap kept;                  // see Arena::first_kept
+  FlatMap cuts;                  // see Arena::cut_grammar
+  std::vector<u32> cut_layouts;  // layouts without columns
+  Id hole = kEmpty;              // see Arena::hole
+  std::size_t bytes = 0;         // of states and their steps
   struct Extent {
     u32 states = 0, layouts = 0, symbol_sets = 0;
   } extent;  // see Arena::fresh
