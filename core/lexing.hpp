@@ -39,6 +39,9 @@ struct Lexer {
   bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
 };
 
+constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known
+constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
+
 constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: not known; 1: only what follows could tell
 
 constexpr u32 kNameOnly = 1;   // it is only another name of another one
@@ -86,10 +89,13 @@ struct LexParts {
     u8 ends = 0;                 // see Arena::lexeme_ends, Arena::context_holds
     std::vector<LexStep> steps;  // by byte class
   };
-  std::deque<Facts> facts;       // of states
-  FlatMap starts;                // (lexer, what is left of the grammar or its first symbols, in brackets) -> LexState
-  FlatMap advances;              // (rest of the grammar, terminal) -> the rest after it
-  FlatMap kept;                  // see Arena::first_kept
+  std::deque<Facts> facts;  // of states
+  FlatMap starts;           // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
+  FlatMap wide_starts;      // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap advances;         // (rest of the grammar, terminal) -> the rest after it
+  FlatMap kept;             // see Arena::first_kept
+  FlatMap ahead;            // (part of a grammar, terminal) -> peeks
+  std::vector<Arena::Peek> peeks;
   FlatMap cuts;                  // see Arena::cut_grammar
   std::vector<u32> cut_layouts;  // layouts without columns
   Id hole = kEmpty;              // see Arena::hole

@@ -240,6 +240,15 @@ class MaskBuilder {
   u32 intern_answer(std::vector<u32> of);
   Spot spot(const Arena::Place& place, u32 how);
   Spot near_spot(u32 lexer, const Arena::Place& place);
+  struct Turn {  // what is behind a lexeme
+    Arena::Behind how{};
+    u32 start = 0;
+    bool passed = false;  // the place there is known
+    Arena::Place place{};
+    Spot next{};
+  };
+  u32 turn_at(u32 bundle, const Spot& at);
+  std::pair<Arena::Place, Spot> behind_turn(u32 bundle, Turn& turn, const Spot& at);
   u32 near_answer(u32 bundle, const Spot& at);
   void answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
   u32 exact_answer(u32 bundle, const Spot& at, Id after, u32 near);
@@ -342,10 +351,13 @@ class MaskBuilder {
   std::unordered_map<u64, u32> ends_;                             // (start, after) -> number
   std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
   std::vector<const std::vector<u32>*> answers_{nullptr};
-  std::vector<u8> open_{0};                                     // answers with places of which more must be known
-  std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;  // parse, layout, how -> number
-  FlatMap answers_at_;                                          // bundle, spot -> answer
-  Masks known_masks_;                                           // by lexeme and answers
+  std::vector<u8> open_{0};                                      // answers with places of which more must be known
+  std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;   // parse, layout, how -> number
+  std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;  // lexer, terminal, column -> number
+  std::deque<Turn> turns_;
+  FlatMap turn_ids_;    // ending, spot -> turn
+  FlatMap answers_at_;  // bundle, spot -> answer
+  Masks known_masks_;   // by lexeme and answers
   std::size_t answer_bytes_ = 0;
   std::vector<u32> taken_;  // by answer: the mask it was taken for last
   u32 taking_ = 0;

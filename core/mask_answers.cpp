@@ -25,7 +25,8 @@ void MaskBuilder::bundle(Piece& piece) {
     const u32 next = static_cast<u32>(bundles_.size());
     const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
     if (fresh) {
-      bundles_.push_back({end, {}});
+      const auto ending = endings_of_.try_emplace({end.lexer, end.terminal, end.column}, endings_of_.size());
+      bundles_.push_back({end, static_cast<u32>(ending.first->second), {}});
       piece.bundles.push_back(next);
     }
     bundles_[it->second].groups.push_back(group.get());
@@ -110,23 +111,46 @@ MaskBuilder::Spot MaskBuilder::near_spot(u32 lexer, const Arena::Place& place) {
   return spot(arena_.cut_place(lexer, place, kNear), 0);
 }
 
+// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so.
+u32 MaskBuilder::turn_at(u32 bundle, const Spot& at) {
+  const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
+  if (const u32* known = turn_ids_.find(key)) return *known;
+  Turn turn;
+  turn.how = arena_.peek_end(bundles_[bundle].end, at.place, turn.start);
+  const u32 id = static_cast<u32>(turns_.size());
+  turns_.push_back(turn);
+  turn_ids_.set(key, id);
+  answer_bytes_ += sizeof(Turn) + 16;
+  return id;
+}
+
+std::pair<Arena::Place, MaskBuilder::Spot> MaskBuilder::behind_turn(u32 bundle, Turn& turn, const Spot& at) {
+  if (!turn.passed) {
+    const Arena::LexemeEnd& end = bundles_[bundle].end;
+    turn.place = at.place;
+    arena_.pass_end(end, turn.place);
+    turn.next = near_spot(end.lexer, turn.place);
+    turn.passed = true;
+  }
+  return {turn.place, turn.next};
+}
+
 // What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
 // it.
 u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
   const u64 key = u64{bundle} << 32 | at.number;
   if (const u32* known = answers_at_.find(key)) return *known;
-  const Arena::LexemeEnd& end = bundles_[bundle].end;
-  Arena::Place place = at.place;
-  u32 start = 0, result = kNothing;
-  switch (arena_.behind_end(end, place, start, false)) {
+  const u32 turn = turn_at(bundle, at);
+  u32 result = kNothing;
+  switch (turns_[turn].how) {
     case Arena::Behind::Nothing: break;
     case Arena::Behind::Unknown: result = kNotKnown; break;
     case Arena::Behind::Something: {
-      const Follow& behind = follows_[follow(bundle, start, kEpsilon)];
+      const Follow& behind = follows_[follow(bundle, turns_[turn].start, kEpsilon)];
       std::vector<u32> of{behind.number};
       if (!behind.bundles.empty()) {
         of.reserve(behind.bundles.size() + 1);
-        const Spot next = near_spot(end.lexer, place);
+        const auto [place, next] = behind_turn(bundle, turns_[turn], at);
         for (u32 b : behind.bundles)
           of.push_back(arena_.column_at(bundles_[b].end, place) == Arena::Column::Any ? near_answer(b, next)
                                                                                       : kNotKnown);
@@ -261,6 +285,9 @@ void MaskBuilder::forget_pieces() {
   follow_of_.clear();
   ends_.clear();
   bundles_.clear();
+  endings_of_.clear();
+  turns_.clear();
+  turn_ids_.clear();
   pieces_.clear();
   parts_.clear();
   below_.clear();
