@@ -237,7 +237,7 @@ class MaskBuilder {
   std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
   void bundle(Piece& piece);
   u32 follow(u32 bundle, u32 start, Id after);
-  u32 intern_answer(std::vector<u32> of);
+  u32 intern_answer(std::span<const u32> of);
   Spot spot(const Arena::Place& place, u32 how);
   Spot near_spot(u32 lexer, const Arena::Place& place);
   struct Turn {  // what is behind a lexeme
@@ -247,8 +247,7 @@ class MaskBuilder {
     Arena::Place place{};
     Spot next{};
   };
-  u32 turn_at(u32 bundle, const Spot& at);
-  std::pair<Arena::Place, Spot> behind_turn(u32 bundle, Turn& turn, const Spot& at);
+  Turn& turn_at(u32 bundle, const Spot& at);
   u32 near_answer(u32 bundle, const Spot& at);
   void answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
   u32 exact_answer(u32 bundle, const Spot& at, Id after, u32 near);
@@ -349,8 +348,14 @@ class MaskBuilder {
   FlatMap follow_ids_;                                            // bundle, start -> follow
   std::unordered_map<std::vector<u32>, u32, KeyHash> follow_of_;  // bundle, pieces -> follow
   std::unordered_map<u64, u32> ends_;                             // (start, after) -> number
-  std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
-  std::vector<const std::vector<u32>*> answers_{nullptr};
+  // Answers one behind the other; the first is nothing.
+  std::vector<u32> answer_words_, answer_ends_{0};
+  FlatMap answer_ids_;  // by hash; one that is taken counts up
+  std::span<const u32> answer(u32 id) const {
+    const u32 from = id ? answer_ends_[id - 1] : 0;
+    return {answer_words_.data() + from, answer_ends_[id] - from};
+  }
+  std::vector<u32> pending_;                                     // answers that are being made
   std::vector<u8> open_{0};                                      // answers with places of which more must be known
   std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;   // parse, layout, how -> number
   std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;  // lexer, terminal, column -> number

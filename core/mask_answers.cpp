@@ -84,20 +84,24 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
   return it->second;
 }
 
-u32 MaskBuilder::intern_answer(std::vector<u32> of) {
+// `of`: a follow, and the answers of its bundles.
+u32 MaskBuilder::intern_answer(std::span<const u32> of) {
   u32& alone = follows_[of[0]].alone;
   if (of.size() == 1 && alone != kNothing) return alone;
-  const u32 next = static_cast<u32>(answers_.size());
-  const std::size_t size = of.size();
-  const bool open = std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; });
-  const auto [it, fresh] = answer_ids_.try_emplace(std::move(of), next);
-  if (fresh) {
-    answers_.push_back(&it->first);
-    open_.push_back(open);
-    answer_bytes_ += 80 + size * 4;
-  }
-  if (size == 1) alone = it->second;
-  return it->second;
+  u64 key = of.size();
+  for (u32 x : of) key = mix64(key ^ x);
+  key >>= 1;
+  const u32* known = answer_ids_.find(key);
+  for (; known; known = answer_ids_.find(++key))
+    if (const auto other = answer(*known); std::equal(of.begin(), of.end(), other.begin(), other.end())) return *known;
+  const u32 id = static_cast<u32>(open_.size());
+  answer_ids_.set(key, id);
+  open_.push_back(std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; }));
+  answer_words_.insert(answer_words_.end(), of.begin(), of.end());
+  answer_ends_.push_back(static_cast<u32>(answer_words_.size()));
+  answer_bytes_ += 24 + of.size() * 4;
+  if (of.size() == 1) alone = id;
+  return id;
 }
 
 MaskBuilder::Spot MaskBuilder::spot(const Arena::Place& place, u32 how) {
@@ -112,19 +116,25 @@ MaskBuilder::Spot MaskBuilder::near_spot(u32 lexer, const Arena::Place& place) {
 }
 
 // What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so.
-u32 MaskBuilder::turn_at(u32 bundle, const Spot& at) {
+MaskBuilder::Turn& MaskBuilder::turn_at(u32 bundle, const Spot& at) {
   const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
-  if (const u32* known = turn_ids_.find(key)) return *known;
+  if (const u32* known = turn_ids_.find(key)) return turns_[*known];
   Turn turn;
   turn.how = arena_.peek_end(bundles_[bundle].end, at.place, turn.start);
-  const u32 id = static_cast<u32>(turns_.size());
-  turns_.push_back(turn);
-  turn_ids_.set(key, id);
+  turn_ids_.set(key, static_cast<u32>(turns_.size()));
   answer_bytes_ += sizeof(Turn) + 16;
-  return id;
+  return turns_.emplace_back(turn);
 }
 
-std::pair<Arena::Place, MaskBuilder::Spot> MaskBuilder::behind_turn(u32 bundle, Turn& turn, const Spot& at) {
+// What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
+// it.
+u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
+  Turn& turn = turn_at(bundle, at);
+  if (turn.how != Arena::Behind::Something) return turn.how == Arena::Behind::Nothing ? kNothing : kNotKnown;
+  const Follow& behind = follows_[follow(bundle, turn.start, kEpsilon)];
+  if (behind.bundles.empty()) return intern_answer({&behind.number, 1});
+  const u64 key = u64{bundle} << 32 | at.number;
+  if (const u32* known = answers_at_.find(key)) return *known;
   if (!turn.passed) {
     const Arena::LexemeEnd& end = bundles_[bundle].end;
     turn.place = at.place;
@@ -132,32 +142,15 @@ std::pair<Arena::Place, MaskBuilder::Spot> MaskBuilder::behind_turn(u32 bundle, 
     turn.next = near_spot(end.lexer, turn.place);
     turn.passed = true;
   }
-  return {turn.place, turn.next};
-}
-
-// What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
-// it.
-u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
-  const u64 key = u64{bundle} << 32 | at.number;
-  if (const u32* known = answers_at_.find(key)) return *known;
-  const u32 turn = turn_at(bundle, at);
-  u32 result = kNothing;
-  switch (turns_[turn].how) {
-    case Arena::Behind::Nothing: break;
-    case Arena::Behind::Unknown: result = kNotKnown; break;
-    case Arena::Behind::Something: {
-      const Follow& behind = follows_[follow(bundle, turns_[turn].start, kEpsilon)];
-      std::vector<u32> of{behind.number};
-      if (!behind.bundles.empty()) {
-        of.reserve(behind.bundles.size() + 1);
-        const auto [place, next] = behind_turn(bundle, turns_[turn], at);
-        for (u32 b : behind.bundles)
-          of.push_back(arena_.column_at(bundles_[b].end, place) == Arena::Column::Any ? near_answer(b, next)
-                                                                                      : kNotKnown);
-      }
-      result = intern_answer(std::move(of));
-    }
+  const std::size_t from = pending_.size();
+  pending_.push_back(behind.number);
+  for (u32 b : behind.bundles) {
+    const bool any = arena_.column_at(bundles_[b].end, turn.place) == Arena::Column::Any;
+    const u32 of = any ? near_answer(b, turn.next) : kNotKnown;
+    pending_.push_back(of);
   }
+  const u32 result = intern_answer({pending_.data() + from, pending_.size() - from});
+  pending_.resize(from);
   remember(key, result);
   return result;
 }
@@ -191,14 +184,15 @@ u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
   if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
-      of = *answers_[near];
+      const auto known = answer(near);
+      of.assign(known.begin(), known.end());
     } else {
       const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
       of.push_back(follow(bundle, start, ends ? after : kEpsilon));
       of.resize(follows_[of[0]].bundles.size() + 1, kNotKnown);
     }
     answers(follows_[of[0]].bundles, place, after, of.data() + 1);
-    result = intern_answer(std::move(of));
+    result = intern_answer(of);
   }
   remember(key, result);
   return result;
@@ -211,7 +205,7 @@ void MaskBuilder::remember(u64 key, u32 result) {
 
 // -- putting together --
 void MaskBuilder::begin_taking() {
-  taken_.resize(answers_.size());
+  taken_.resize(open_.size());
   ++taking_;  // pieces and answers are forgotten before it comes round
 }
 
@@ -231,7 +225,7 @@ void MaskBuilder::take(Piece& piece, Sum& to) {
 void MaskBuilder::take(u32 answer, Sum& to) {
   if (answer == kNothing || taken_[answer] == taking_) return;
   taken_[answer] = taking_;
-  const std::vector<u32>& of = *answers_[answer];
+  const std::span<const u32> of = this->answer(answer);
   const Follow& follow = follows_[of[0]];
   for (const Group* group : follow.behind->groups)
     for (int t : group->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
@@ -277,7 +271,8 @@ void MaskBuilder::forget_pieces() {
   known_masks_.clear();
   answers_at_.clear();
   spots_.clear();
-  answers_.assign(1, nullptr);  // kNothing
+  answer_words_.clear();
+  answer_ends_.assign(1, 0);  // kNothing
   open_.assign(1, 0);
   answer_ids_.clear();
   follow_ids_.clear();
@@ -302,6 +297,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   std::vector<Id> others;
   if (!lexed_parts(state, lexed, others)) return nullptr;
   if (piece_bytes_ + answer_bytes_ > kMostLexed) forget_pieces();
+  pending_.clear();
   struct Part {
     Id open, after;
     Arena::Place place;
