@@ -322,9 +322,8 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
   }
 }
 
-const ByteSet& Arena::first(Id e) {
+u32 Arena::find_first(Id e) {
   Node& n = node(e);
-  if (n.first != kUnknown) return firsts_[n.first];
   ByteSet set;
   switch (n.kind) {
     case Kind::Class: set = charsets_[n.a]->first(); break;
@@ -378,8 +377,7 @@ const ByteSet& Arena::first(Id e) {
     case Kind::Fence: set = first(n.b); break;
     default: break;
   }
-  n.first = first_id(set);
-  return firsts_[n.first];
+  return n.first = first_id(set);
 }
 
 u32 Arena::first_id(const ByteSet& set) {

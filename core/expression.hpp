@@ -206,7 +206,11 @@ class Arena {
   Id token_end(Id e);                  // behind the last byte of a token
   Id counts_spent(Id e);               // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
-  const ByteSet& first(Id e);          // a superset of the bytes e can begin with
+  // A superset of the bytes e can begin with.
+  const ByteSet& first(Id e) {
+    const u32 known = node(e).first;
+    return firsts_[known != kUnknown ? known : find_first(e)];
+  }
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);                  // some string matches: exact, or Error("fuel")
   Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
@@ -331,6 +335,8 @@ class Arena {
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
   // The same of one that was cut short and stays where it is: mostly without what is left of the grammar behind.
   Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
+  // A place without the alternatives that do not go on with the lexeme's end: what is behind it is the same.
+  Place reading_end(const LexemeEnd& end, const Place& place);
   void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
@@ -479,6 +485,7 @@ class Arena {
   Id fence_lives(Id e);
   ByteSet lexeme_first(u32 state, u32 terminal);
   u32 first_kept(Id parse);
+  u32 find_first(Id e);
   u32 first_id(const ByteSet& set);
   bool all_ignored(const LexState& state) const;
   bool surely_live(Id e);

@@ -215,6 +215,20 @@ void Arena::peek_past(const Peek& head, Id tail, Peek& to) {
   to.nullable = to.nullable || nullable(tail);
 }
 
+Arena::Place Arena::reading_end(const LexemeEnd& end, const Place& place) {
+  const Lexer& lexer = lex_->lexers[end.lexer];
+  const Node& n = node(place.parse);
+  const bool line = lexer.indentation && end.terminal == lexer.indentation->newline;
+  if (n.kind != Kind::Union || lexer.wide() || lexer.ignored[end.terminal] || line || beyond_cut(place.parse) ||
+      has(place.parse, kUnknownText))
+    return place;
+  std::vector<Id> those;
+  for (u32 i = 0; i < n.b; ++i)
+    if (const Id m = pool_[n.a + i]; first(m).has(static_cast<u8>(end.terminal))) those.push_back(m);
+  if (those.empty() || those.size() == n.b) return place;
+  return {those.size() == 1 ? those[0] : make_list(Kind::Union, those), place.layout};
+}
+
 Arena::Behind Arena::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
   const Lexer& lexer = lex_->lexers[end.lexer];
   const auto& lines = lexer.indentation;

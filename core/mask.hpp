@@ -243,15 +243,14 @@ class MaskBuilder {
   struct Turn {  // what is behind a lexeme
     Arena::Behind how{};
     u32 start = 0;
-    bool passed = false;  // the place there is known
+    bool passed = false;  // `place` is behind it and not in front
     Arena::Place place{};
     Spot next{};
   };
-  Turn& turn_at(u32 bundle, const Spot& at);
+  u32 turn_at(u32 bundle, const Spot& at);
   u32 near_answer(u32 bundle, const Spot& at);
   void answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
   u32 exact_answer(u32 bundle, const Spot& at, Id after, u32 near);
-  void remember(u64 key, u32 result);
   void begin_taking();
   void take(Piece& piece, Sum& to);
   void take(u32 answer, Sum& to);
@@ -360,9 +359,9 @@ class MaskBuilder {
   std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;   // parse, layout, how -> number
   std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;  // lexer, terminal, column -> number
   std::deque<Turn> turns_;
-  FlatMap turn_ids_;    // ending, spot -> turn
-  FlatMap answers_at_;  // bundle, spot -> answer
-  Masks known_masks_;   // by lexeme and answers
+  FlatMap turn_ids_;                      // ending, spot -> turn
+  FlatMap near_answers_, exact_answers_;  // bundle, turn or spot -> answer
+  Masks known_masks_;                     // by lexeme and answers
   std::size_t answer_bytes_ = 0;
   std::vector<u32> taken_;  // by answer: the mask it was taken for last
   u32 taking_ = 0;

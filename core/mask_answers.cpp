@@ -115,29 +115,39 @@ MaskBuilder::Spot MaskBuilder::near_spot(u32 lexer, const Arena::Place& place) {
   return spot(arena_.cut_place(lexer, place, kNear), 0);
 }
 
-// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so.
-MaskBuilder::Turn& MaskBuilder::turn_at(u32 bundle, const Spot& at) {
+// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
+// and for all places that can read it in the same ways.
+u32 MaskBuilder::turn_at(u32 bundle, const Spot& at) {
   const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
-  if (const u32* known = turn_ids_.find(key)) return turns_[*known];
-  Turn turn;
-  turn.how = arena_.peek_end(bundles_[bundle].end, at.place, turn.start);
-  turn_ids_.set(key, static_cast<u32>(turns_.size()));
-  answer_bytes_ += sizeof(Turn) + 16;
-  return turns_.emplace_back(turn);
+  if (const u32* known = turn_ids_.find(key)) return *known;
+  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  u32 id = static_cast<u32>(turns_.size());
+  answer_bytes_ += 16;
+  if (const Arena::Place reading = arena_.reading_end(end, at.place); reading.parse != at.place.parse) {
+    id = turn_at(bundle, spot(reading, 0));
+  } else {
+    Turn turn;
+    turn.place = reading;
+    turn.how = arena_.peek_end(end, reading, turn.start);
+    turns_.push_back(turn);
+    answer_bytes_ += sizeof(Turn);
+  }
+  turn_ids_.set(key, id);
+  return id;
 }
 
 // What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
 // it.
 u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
-  Turn& turn = turn_at(bundle, at);
+  const u32 turn_id = turn_at(bundle, at);
+  Turn& turn = turns_[turn_id];
   if (turn.how != Arena::Behind::Something) return turn.how == Arena::Behind::Nothing ? kNothing : kNotKnown;
   const Follow& behind = follows_[follow(bundle, turn.start, kEpsilon)];
   if (behind.bundles.empty()) return intern_answer({&behind.number, 1});
-  const u64 key = u64{bundle} << 32 | at.number;
-  if (const u32* known = answers_at_.find(key)) return *known;
+  const u64 key = u64{bundle} << 32 | turn_id;
+  if (const u32* known = near_answers_.find(key)) return *known;
   if (!turn.passed) {
     const Arena::LexemeEnd& end = bundles_[bundle].end;
-    turn.place = at.place;
     arena_.pass_end(end, turn.place);
     turn.next = near_spot(end.lexer, turn.place);
     turn.passed = true;
@@ -151,7 +161,8 @@ u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
   }
   const u32 result = intern_answer({pending_.data() + from, pending_.size() - from});
   pending_.resize(from);
-  remember(key, result);
+  near_answers_.set(key, result);
+  answer_bytes_ += 16;
   return result;
 }
 
@@ -177,7 +188,7 @@ void MaskBuilder::answers(const std::vector<u32>& bundles, const Arena::Place& p
 
 u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
   const u64 key = u64{bundle} << 32 | at.number;
-  if (const u32* known = answers_at_.find(key)) return *known;
+  if (const u32* known = exact_answers_.find(key)) return *known;
   const Arena::LexemeEnd& end = bundles_[bundle].end;
   Arena::Place place = at.place;
   u32 start = 0, result = kNothing;
@@ -194,13 +205,9 @@ u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
     answers(follows_[of[0]].bundles, place, after, of.data() + 1);
     result = intern_answer(of);
   }
-  remember(key, result);
-  return result;
-}
-
-void MaskBuilder::remember(u64 key, u32 result) {
-  answers_at_.set(key, result);
+  exact_answers_.set(key, result);
   answer_bytes_ += 16;
+  return result;
 }
 
 // -- putting together --
@@ -269,7 +276,8 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
 
 void MaskBuilder::forget_pieces() {
   known_masks_.clear();
-  answers_at_.clear();
+  near_answers_.clear();
+  exact_answers_.clear();
   spots_.clear();
   answer_words_.clear();
   answer_ends_.assign(1, 0);  // kNothing
