@@ -240,7 +240,7 @@ class MaskBuilder {
   u32 intern_answer(std::span<const u32> of);
   Spot spot(const Arena::Place& place, u32 how);
   Spot near_spot(u32 lexer, const Arena::Place& place);
-  struct Turn {  // what is behind a lexeme
+  struct Turn {  // from the end of a lexeme on, at a place that was cut short
     Arena::Behind how{};
     u32 start = 0;
     bool passed = false;  // `place` is behind it and not in front

@@ -2,6 +2,7 @@
 //
 //   bundle   groups of a piece whose lexemes end as the same terminal
 //   follow   bundle and what may begin behind it -> the pieces that its tokens go on with, and the bundles of those
+//   turn     end of a lexeme and place in the grammar -> what may begin behind it, and on demand the place there
 //   answer   bundle and place in the grammar -> a follow, and the answers of its bundles behind the terminal
 //
 // Answers are interned, and the grammar has a say in a mask only by the answers that the bundles of its lexeme get: all
