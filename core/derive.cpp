@@ -24,6 +24,7 @@ constexpr std::size_t kMemoLimit = 1u << 16;  // entries of 16 to 32 bytes
 // exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
+  if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
   const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
   const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
                      (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
@@ -321,9 +322,8 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
   }
 }
 
-const ByteSet& Arena::first(Id e) {
+u32 Arena::find_first(Id e) {
   Node& n = node(e);
-  if (n.first != kUnknown) return firsts_[n.first];
   ByteSet set;
   switch (n.kind) {
     case Kind::Class: set = charsets_[n.a]->first(); break;
@@ -377,8 +377,7 @@ const ByteSet& Arena::first(Id e) {
     case Kind::Fence: set = first(n.b); break;
     default: break;
   }
-  n.first = first_id(set);
-  return firsts_[n.first];
+  return n.first = first_id(set);
 }
 
 u32 Arena::first_id(const ByteSet& set) {

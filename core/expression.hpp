@@ -206,7 +206,11 @@ class Arena {
   Id token_end(Id e);                  // behind the last byte of a token
   Id counts_spent(Id e);               // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
-  const ByteSet& first(Id e);          // a superset of the bytes e can begin with
+  // A superset of the bytes e can begin with.
+  const ByteSet& first(Id e) {
+    const u32 known = node(e).first;
+    return firsts_[known != kUnknown ? known : find_first(e)];
+  }
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);                  // some string matches: exact, or Error("fuel")
   Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
@@ -329,6 +333,11 @@ class Arena {
   bool fence_allows(Id fence, u8 byte);
   // Moves a place behind a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
+  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar behind.
+  Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
+  // A place without the alternatives that do not go on with the lexeme's end: what is behind it is the same.
+  Place reading_end(const LexemeEnd& end, const Place& place);
+  void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
   // Which columns may the line have that begins behind a lexeme? Any: it begins none, or within brackets.
@@ -437,7 +446,18 @@ class Arena {
   Id cut_scan(Id e);
   u32 lex_state(LexState state);
   u32 lex_start(u32 lexer, const std::vector<u64>& context, const std::vector<u64>& rivals);
+  template <class LeadsOn>
+  u32 lex_start_in(u32 lexer, std::vector<u64> context, bool brackets, LeadsOn leads_on);
+  u32 lex_start_by(u32 lexer, u32 symbols, u32 kept, bool brackets);
   u32 lex_start_of(u32 lexer, Id parse, bool brackets);
+  struct Peek {           // behind a terminal
+    ByteSet first, kept;  // as of what is left of the grammar there
+    bool live = false;    // something can still come, or the end
+    bool nullable = false;
+  };
+  friend struct LexParts;
+  bool peek(Id parse, u8 symbol, Peek& to);
+  void peek_past(const Peek& head, Id tail, Peek& to);
   template <class Read>
   LexStep lex_step_by(u32 state, Read read);
   LexStep lex_step(u32 state, u8 byte);
@@ -466,6 +486,7 @@ class Arena {
   Id fence_lives(Id e);
   ByteSet lexeme_first(u32 state, u32 terminal);
   u32 first_kept(Id parse);
+  u32 find_first(Id e);
   u32 first_id(const ByteSet& set);
   bool all_ignored(const LexState& state) const;
   bool surely_live(Id e);

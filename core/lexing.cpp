@@ -49,9 +49,6 @@ u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) 
   return wide | (lines.strict_tabs ? narrow << 16 : 0);
 }
 
-constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known
-constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
-
 }  // namespace
 
 // -- construction --
@@ -182,7 +179,7 @@ u32 Arena::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
 
 // The symbols after which something can still come: not those that only lead to what never comes.
 u32 Arena::first_kept(Id parse) {
-  if (auto it = lex_->kept.find(parse); it != lex_->kept.end()) return it->second;
+  if (const u32* known = lex_->kept.find(parse)) return *known;
   ByteSet set;
   if (!has(parse, kBarren)) {
     const Node& n = node(parse);
@@ -209,7 +206,7 @@ u32 Arena::first_kept(Id parse) {
     }
   }
   const u32 id = first_id(set);
-  lex_->kept.emplace(parse, id);
+  lex_->kept.set(parse, id);
   return id;
 }
 
@@ -219,18 +216,51 @@ bool Arena::all_ignored(const LexState& state) const {
                      [&](const LexState::Entry& e) { return lexer.ignored[e.key >> 2] != 0; });
 }
 
+// Between lexemes, where terminals of the grammar compete with all that compete anywhere. A trap does not lead on
+// where only never() may follow.
+template <class LeadsOn>
+u32 Arena::lex_start_in(u32 lexer_id, Bits context, bool brackets, LeadsOn leads_on) {
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  const u32 count = static_cast<u32>(lexer.terminals.size());
+  Bits rivals((count + 63) / 64);
+  for (u32 t : lexer.traps)
+    if (bit(context, t) && !leads_on(t)) set_bit(rivals, t);
+  for (u32 t = 0; t < count; ++t)
+    if (lexer.ignored[t]) set_bit(context, t);
+  for (u32 t = 0; t < count; ++t) {  // guards stand before what they guard, ignored terminals too
+    const u32 of = lexer.terminals[t].guard_of;
+    if (of == kNone || !bit(context, of) || bit(context, t)) continue;
+    set_bit(context, t);
+    set_bit(rivals, t);
+  }
+  if (brackets) set_bit(context, lexer.indentation->newline);
+  return lex_start(lexer_id, context, rivals);
+}
+
+// Where the grammar begins with these symbols; `kept`: those after which something can still come.
+u32 Arena::lex_start_by(u32 lexer_id, u32 symbols, u32 kept, bool brackets) {
+  const u64 key = (u64{symbols} << 20 | kept) << 9 | u64{brackets} << 8 | lexer_id;
+  const bool known = kept < (1u << 20) && lexer_id < 256;
+  if (const u32* start = known ? lex_->starts.find(key) : nullptr) return *start;
+  const u32 count = static_cast<u32>(lex_->lexers[lexer_id].terminals.size());
+  Bits context((count + 63) / 64);
+  for (u32 t = 0; t < count; ++t)
+    if (firsts_[symbols].has(static_cast<u8>(t))) set_bit(context, t);
+  const u32 id = lex_start_in(lexer_id, std::move(context), brackets,
+                              [&](u32 t) { return firsts_[kept].has(static_cast<u8>(t)); });
+  if (known) lex_->starts.set(key, id);
+  return id;
+}
+
 u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   const Lexer& lexer = lex_->lexers[lexer_id];
-  if (node(parse).first == kUnknown) first(parse);
-  const bool by_advance = lexer.wide() || !frozen_;
-  const u32 kept = lexer.traps.empty() || by_advance ? 0 : first_kept(parse) + 1;
-  const u64 set = lexer.wide() ? u64{parse} << 20 : u64{node(parse).first} << 20 | kept;
-  const u64 key = (set << 1 | u64{brackets}) << 8 | lexer_id;
-  if (kept < (1u << 20) && lexer_id < 256)
-    if (auto it = lex_->starts.find(key); it != lex_->starts.end()) return it->second;
   const ByteSet symbols = first(parse);
+  if (frozen_ && !lexer.wide())
+    return lex_start_by(lexer_id, node(parse).first, lexer.traps.empty() ? 0 : first_kept(parse), brackets);
+  const u64 key = u64{parse} << 17 | u64{brackets} << 16 | lexer_id;
+  if (const u32* start = lex_->wide_starts.find(key)) return *start;
   const u32 count = static_cast<u32>(lexer.terminals.size());
-  Bits context((count + 63) / 64), rivals((count + 63) / 64);
+  Bits context((count + 63) / 64);
   for (unsigned s = 0; s < 256; ++s) {
     if (!symbols.has(static_cast<u8>(s)) || s == kNever) continue;
     if (!lexer.wide()) {
@@ -241,22 +271,9 @@ u32 Arena::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
     for (unsigned t = 0; t < 256; ++t)
       if (low.has(static_cast<u8>(t))) set_bit(context, s << 8 | t);
   }
-  for (u32 t : lexer.traps) {
-    const bool leads_on =
-        by_advance ? advance(lexer_id, parse, t) != kEmpty : firsts_[kept - 1].has(static_cast<u8>(t));
-    if (bit(context, t) && !leads_on) set_bit(rivals, t);
-  }
-  for (u32 t = 0; t < count; ++t)
-    if (lexer.ignored[t]) set_bit(context, t);
-  for (u32 t = 0; t < count; ++t) {  // guards stand before what they guard, ignored terminals too
-    const u32 of = lexer.terminals[t].guard_of;
-    if (of == kNone || !bit(context, of) || bit(context, t)) continue;
-    set_bit(context, t);
-    set_bit(rivals, t);
-  }
-  if (brackets) set_bit(context, lexer.indentation->newline);
-  const u32 id = lex_start(lexer_id, context, rivals);
-  if (frozen_ && kept < (1u << 20) && lexer_id < 256) lex_->starts.emplace(key, id);
+  const u32 id = lex_start_in(lexer_id, std::move(context), brackets,
+                              [&](u32 t) { return advance(lexer_id, parse, t) != kEmpty; });
+  if (frozen_) lex_->wide_starts.set(key, id);
   return id;
 }
 
@@ -318,6 +335,7 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
 }
 
 Id Arena::read_text(Id text, u8 byte) {
+  if (!first(text).has(byte)) return kEmpty;
   if (frozen_) return step_slow(text, byte);
   const Id next = derive(text, byte);
   return next != kEmpty && live(next) ? next : kEmpty;
@@ -342,12 +360,12 @@ LexStep Arena::lex_step(u32 id, u8 byte) {
 Id Arena::advance(u32 lexer_id, Id parse, u32 terminal) {
   if (parse == kEmpty) return kEmpty;
   const u64 key = u64{parse} << 16 | terminal;
-  if (auto it = lex_->advances.find(key); it != lex_->advances.end()) return it->second;
+  if (const u32* known = lex_->advances.find(key)) return *known;
   Id out = lex_->lexers[lexer_id].wide()
                ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
                : derive(parse, static_cast<u8>(terminal));
   if (has(out, kBarren)) out = kEmpty;
-  if (frozen_) lex_->advances.emplace(key, out);
+  if (frozen_) lex_->advances.set(key, out);
   return out;
 }
 
@@ -581,59 +599,6 @@ void Arena::scan_symbols(Id e, std::vector<u32>& out) {
     first_symbols(behind, out);
 }
 
-// What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
-// end of an indentation; then a symbol that tells that more follows.
-Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
-  const u64 key = (u64{parse} << 8 | kept) << 16 | lexer_id;
-  if (auto it = lex_->cuts.find(key); it != lex_->cuts.end()) return it->second;
-  const Lexer& lexer = lex_->lexers[lexer_id];
-  const bool lines = lexer.indentation && !lexer.wide();
-  const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
-  Id out = parse;
-  if (node(parse).kind == Kind::Union) {
-    std::vector<Id> members(operands(parse).begin(), operands(parse).end());
-    for (Id& m : members) m = cut_grammar(lexer_id, m, kept);
-    out = unite(std::move(members));
-  } else {
-    std::vector<Id> heads;
-    u32 read = 0;
-    Id cur = parse;
-    for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
-      const Id head = node(cur).a;
-      const bool textless = node(head).kind == Kind::Terminal && node(head).b;
-      heads.push_back(head);
-      if (head == newline || (textless && lines))
-        read = kept;
-      else if (!nullable(head) && !textless)
-        ++read;
-    }
-    if (read == kept) {
-      ByteSet cut;
-      cut.add(kCut);
-      out = symbols_of(cut, true);
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(heads[i], out);
-    }
-  }
-  lex_->cuts.emplace(key, out);
-  return out;
-}
-
-// A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
-// a line, without the indentation.
-Id Arena::cut_scan(Id e) {
-  constexpr u32 kKept = 2;
-  const Node& n = node(e);
-  const LexState& state = lex_->states.values[n.a];
-  u32 layout = n.min;
-  if (lex_->lexers[state.lexer].indentation) {
-    Layout at = lex_->layouts.values[layout];
-    if (lex_->facts[n.a].lines && at.brackets == 0) return e;
-    at.columns = {kAnyColumn};
-    layout = layout_id(std::move(at));
-  }
-  return scan(n.a, cut_grammar(state.lexer, n.b, state.start ? kKept : kKept + 1), layout, n.max);
-}
-
 Id Arena::scan_without_names(Id e, Id& texts) {
   const Node& n = node(e);
   LexState plain = lex_->states.values[n.a];
@@ -680,122 +645,6 @@ ByteSet Arena::first_scan(Id e) {
   return set;
 }
 
-// -- open lexemes --
-// A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Their derivatives go on with the
-// lexeme; where it may end, kLexemeMayEnd says so. Where only the grammar could tell whether the lexeme can come to an
-// end, they are unknown().
-Id Arena::hole() {
-  if (lex_->hole == kEmpty) {
-    ByteSet cut;
-    cut.add(kCut);
-    lex_->hole = symbols_of(cut, true);
-  }
-  return lex_->hole;
-}
-
-bool Arena::is_open(Id e) const {
-  const Node& n = node(e);
-  return n.kind == Kind::Scan && n.b == lex_->hole;
-}
-
-Id Arena::open_scan(u32 state, u32 column) {
-  const LexParts::Facts& facts = lex_->facts[state];
-  Draft d = draft(Kind::Scan);
-  d.a = state;
-  d.b = hole();
-  d.max = facts.lines ? column : 0;
-  d.flags = kHasRef | kSearch | (lex_->states.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
-  d.longest = kInf;
-  d.hash = hash_step(hash_step(hash_step(hash_step(d.hash, salt_), facts.hash), node(d.b).hash), d.max);
-  return intern(d);
-}
-
-bool Arena::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
-  lexeme.fence = kEmpty;
-  if (node(e).kind == Kind::Fence) {
-    lexeme.fence = node(e).a;
-    e = node(e).b;
-  }
-  const Node& n = node(e);
-  if (n.kind != Kind::Scan) return false;
-  lexeme.lexer = lex_->states.values[n.a].lexer;
-  lexeme.state = n.a;
-  lexeme.column = n.max;
-  place = {n.b, n.min};
-  return true;
-}
-
-Arena::Place Arena::cut_place(u32 lexer, const Place& place, u32 kept) {
-  Place out{cut_grammar(lexer, place.parse, kept), place.layout};
-  if (lex_->lexers[lexer].indentation) {
-    auto& cut = lex_->cut_layouts;
-    if (cut.size() <= place.layout) cut.resize(lex_->layouts.values.size(), kNone);
-    if (cut[place.layout] == kNone) {
-      Layout at = lex_->layouts.values[place.layout];
-      at.columns = {kAnyColumn};
-      const u32 id = layout_id(std::move(at));
-      cut[place.layout] = id;
-    }
-    out.layout = cut[place.layout];
-  }
-  return out;
-}
-
-Arena::Column Arena::column_at(const LexemeEnd& end, const Place& place) {
-  const auto& lines = lex_->lexers[end.lexer].indentation;
-  if (!lines || lines->newline != end.terminal) return Column::Any;
-  const Layout& at = lex_->layouts.values[place.layout];
-  if (at.brackets > 0) return Column::Any;
-  const u32 column = end.column & 0xFFFF;
-  if ((end.column & kBehindBlanks) || column == 0) return Column::This;
-  for (std::size_t i = at.columns.size(); i-- > 0 && (at.columns[i] & 0xFFFF) >= column;)
-    if ((at.columns[i] & 0xFFFF) == column) return Column::This;
-  const u32 now = at.columns.empty() ? 0 : at.columns.back();
-  if (now != kAnyColumn && column <= (now & 0xFFFF)) return Column::None;
-  const Id line = advance(end.lexer, place.parse, lines->newline);
-  if (line == kEmpty) return Column::None;
-  return now == kAnyColumn || beyond_cut(line) || advance(end.lexer, line, lines->indent) != kEmpty ? Column::This
-                                                                                                    : Column::None;
-}
-
-Id Arena::open_lexeme(const Lexeme& lexeme) { return fence(lexeme.fence, open_scan(lexeme.state, lexeme.column)); }
-
-Arena::LexemeEnd Arena::lexeme_end(Id open) {
-  Id before = kEmpty;
-  if (node(open).kind == Kind::Fence) {
-    before = node(open).a;
-    open = node(open).b;
-  }
-  const LexState& state = lex_->states.values[node(open).a];
-  LexemeEnd end{state.lexer, state.emitted, node(open).max, state.fence, state.entries.empty()};
-  if (before != kEmpty) end.fence = end.fence == kEmpty ? before : unite(before, end.fence);
-  return end;
-}
-
-bool Arena::fence_allows(Id fence, u8 byte) {
-  if (fence == kEmpty) return true;
-  const Id more = read_text(fence, byte);
-  return more == kEmpty || !nullable(more);
-}
-
-Arena::Behind Arena::behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
-  u32 column = end.column;
-  if (const auto& lines = lex_->lexers[end.lexer].indentation; lines && lines->newline == end.terminal) {
-    const Layout& at = lex_->layouts.values[place.layout];
-    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return Behind::Unknown;
-    column = equivalent_column(end.lexer, place.parse, at, column);
-  }
-  if (!behind_lexeme(end.lexer, end.terminal, column, place))
-    return place.parse != kEmpty && has(place.parse, kUnknownText) ? Behind::Unknown : Behind::Nothing;
-  if (beyond_cut(place.parse)) return Behind::Unknown;
-  start = lex_start_of(end.lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
-  if (lex_->states.values[start].entries.empty())
-    return parse_ends(end.lexer, place.parse, place.layout) ? Behind::Something : Behind::Nothing;
-  if (context_holds(start)) return Behind::Something;
-  if (!exact) return Behind::Unknown;
-  return live(scan(start, place.parse, place.layout, 0)) ? Behind::Something : Behind::Nothing;
-}
-
 // -- LexParts --
 void LexParts::note_extent() {
   extent.states = static_cast<u32>(states.values.size());
@@ -824,7 +673,8 @@ std::unique_ptr<LexParts> LexParts::fresh() const {
 }
 
 std::size_t LexParts::memory() const {
-  return bytes + (advances.size() + cuts.size() + starts.size() + kept.size()) * 40 + layouts.values.size() * 100;
+  return bytes + advances.memory() + cuts.memory() + starts.memory() + wide_starts.memory() + kept.memory() +
+         ahead.memory() + peeks.capacity() * sizeof(Arena::Peek) + layouts.values.size() * 100;
 }
 
 }  // namespace guiderail

@@ -39,6 +39,9 @@ struct Lexer {
   bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
 };
 
+constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known
+constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
+
 constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: not known; 1: only what follows could tell
 
 constexpr u32 kNameOnly = 1;   // it is only another name of another one
@@ -87,14 +90,16 @@ struct LexParts {
     std::vector<LexStep> steps;  // by byte class
   };
   std::deque<Facts> facts;  // of states
-  std::unordered_map<u64, u32>
-      starts;  // (lexer, what is left of the grammar or its first symbols, in brackets) -> LexState
-  std::unordered_map<u64, Id> advances;  // (rest of the grammar, terminal) -> the rest after it
-  std::unordered_map<Id, u32> kept;      // see Arena::first_kept
-  std::unordered_map<u64, Id> cuts;      // see Arena::cut_grammar
-  std::vector<u32> cut_layouts;          // layouts without columns
-  Id hole = kEmpty;                      // see Arena::hole
-  std::size_t bytes = 0;                 // of states and their steps
+  FlatMap starts;           // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
+  FlatMap wide_starts;      // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap advances;         // (rest of the grammar, terminal) -> the rest after it
+  FlatMap kept;             // see Arena::first_kept
+  FlatMap ahead;            // (part of a grammar, terminal) -> peeks
+  std::vector<Arena::Peek> peeks;
+  FlatMap cuts;                  // see Arena::cut_grammar
+  std::vector<u32> cut_layouts;  // layouts without columns
+  Id hole = kEmpty;              // see Arena::hole
+  std::size_t bytes = 0;         // of states and their steps
   struct Extent {
     u32 states = 0, layouts = 0, symbol_sets = 0;
   } extent;  // see Arena::fresh

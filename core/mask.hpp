@@ -237,13 +237,20 @@ class MaskBuilder {
   std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
   void bundle(Piece& piece);
   u32 follow(u32 bundle, u32 start, Id after);
-  u32 intern_answer(std::vector<u32> of);
+  u32 intern_answer(std::span<const u32> of);
   Spot spot(const Arena::Place& place, u32 how);
   Spot near_spot(u32 lexer, const Arena::Place& place);
+  struct Turn {  // from the end of a lexeme on, at a place that was cut short
+    Arena::Behind how{};
+    u32 start = 0;
+    bool passed = false;  // `place` is behind it and not in front
+    Arena::Place place{};
+    Spot next{};
+  };
+  u32 turn_at(u32 bundle, const Spot& at);
   u32 near_answer(u32 bundle, const Spot& at);
   void answers(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
   u32 exact_answer(u32 bundle, const Spot& at, Id after, u32 near);
-  void remember(u64 key, u32 result);
   void begin_taking();
   void take(Piece& piece, Sum& to);
   void take(u32 answer, Sum& to);
@@ -340,12 +347,21 @@ class MaskBuilder {
   FlatMap follow_ids_;                                            // bundle, start -> follow
   std::unordered_map<std::vector<u32>, u32, KeyHash> follow_of_;  // bundle, pieces -> follow
   std::unordered_map<u64, u32> ends_;                             // (start, after) -> number
-  std::unordered_map<std::vector<u32>, u32, KeyHash> answer_ids_;
-  std::vector<const std::vector<u32>*> answers_{nullptr};
-  std::vector<u8> open_{0};                                     // answers with places of which more must be known
-  std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;  // parse, layout, how -> number
-  FlatMap answers_at_;                                          // bundle, spot -> answer
-  Masks known_masks_;                                           // by lexeme and answers
+  // Answers one behind the other; the first is nothing.
+  std::vector<u32> answer_words_, answer_ends_{0};
+  FlatMap answer_ids_;  // by hash; one that is taken counts up
+  std::span<const u32> answer(u32 id) const {
+    const u32 from = id ? answer_ends_[id - 1] : 0;
+    return {answer_words_.data() + from, answer_ends_[id] - from};
+  }
+  std::vector<u32> pending_;                                     // answers that are being made
+  std::vector<u8> open_{0};                                      // answers with places of which more must be known
+  std::unordered_map<std::array<u32, 3>, u32, KeyHash> spots_;   // parse, layout, how -> number
+  std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;  // lexer, terminal, column -> number
+  std::deque<Turn> turns_;
+  FlatMap turn_ids_;                      // ending, spot -> turn
+  FlatMap near_answers_, exact_answers_;  // bundle, turn or spot -> answer
+  Masks known_masks_;                     // by lexeme and answers
   std::size_t answer_bytes_ = 0;
   std::vector<u32> taken_;  // by answer: the mask it was taken for last
   u32 taking_ = 0;

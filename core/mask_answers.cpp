@@ -2,6 +2,7 @@
 //
 //   bundle   groups of a piece whose lexemes end as the same terminal
 //   follow   bundle and what may begin behind it -> the pieces that its tokens go on with, and the bundles of those
+//   turn     end of a lexeme and place in the grammar -> what may begin behind it, and on demand the place there
 //   answer   bundle and place in the grammar -> a follow, and the answers of its bundles behind the terminal
 //
 // Answers are interned, and the grammar has a say in a mask only by the answers that the bundles of its lexeme get: all
@@ -25,7 +26,8 @@ void MaskBuilder::bundle(Piece& piece) {
     const u32 next = static_cast<u32>(bundles_.size());
     const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
     if (fresh) {
-      bundles_.push_back({end, {}});
+      const auto ending = endings_of_.try_emplace({end.lexer, end.terminal, end.column}, endings_of_.size());
+      bundles_.push_back({end, static_cast<u32>(ending.first->second), {}});
       piece.bundles.push_back(next);
     }
     bundles_[it->second].groups.push_back(group.get());
@@ -83,20 +85,24 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
   return it->second;
 }
 
-u32 MaskBuilder::intern_answer(std::vector<u32> of) {
+// `of`: a follow, and the answers of its bundles.
+u32 MaskBuilder::intern_answer(std::span<const u32> of) {
   u32& alone = follows_[of[0]].alone;
   if (of.size() == 1 && alone != kNothing) return alone;
-  const u32 next = static_cast<u32>(answers_.size());
-  const std::size_t size = of.size();
-  const bool open = std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; });
-  const auto [it, fresh] = answer_ids_.try_emplace(std::move(of), next);
-  if (fresh) {
-    answers_.push_back(&it->first);
-    open_.push_back(open);
-    answer_bytes_ += 80 + size * 4;
-  }
-  if (size == 1) alone = it->second;
-  return it->second;
+  u64 key = of.size();
+  for (u32 x : of) key = mix64(key ^ x);
+  key >>= 1;
+  const u32* known = answer_ids_.find(key);
+  for (; known; known = answer_ids_.find(++key))
+    if (const auto other = answer(*known); std::equal(of.begin(), of.end(), other.begin(), other.end())) return *known;
+  const u32 id = static_cast<u32>(open_.size());
+  answer_ids_.set(key, id);
+  open_.push_back(std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; }));
+  answer_words_.insert(answer_words_.end(), of.begin(), of.end());
+  answer_ends_.push_back(static_cast<u32>(answer_words_.size()));
+  answer_bytes_ += 24 + of.size() * 4;
+  if (of.size() == 1) alone = id;
+  return id;
 }
 
 MaskBuilder::Spot MaskBuilder::spot(const Arena::Place& place, u32 how) {
@@ -110,31 +116,54 @@ MaskBuilder::Spot MaskBuilder::near_spot(u32 lexer, const Arena::Place& place) {
   return spot(arena_.cut_place(lexer, place, kNear), 0);
 }
 
+// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
+// and for all places that can read it in the same ways.
+u32 MaskBuilder::turn_at(u32 bundle, const Spot& at) {
+  const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
+  if (const u32* known = turn_ids_.find(key)) return *known;
+  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  u32 id = static_cast<u32>(turns_.size());
+  answer_bytes_ += 16;
+  if (const Arena::Place reading = arena_.reading_end(end, at.place); reading.parse != at.place.parse) {
+    id = turn_at(bundle, spot(reading, 0));
+  } else {
+    Turn turn;
+    turn.place = reading;
+    turn.how = arena_.peek_end(end, reading, turn.start);
+    turns_.push_back(turn);
+    answer_bytes_ += sizeof(Turn);
+  }
+  turn_ids_.set(key, id);
+  return id;
+}
+
 // What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an answer with kNotKnown in
 // it.
 u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
-  const u64 key = u64{bundle} << 32 | at.number;
-  if (const u32* known = answers_at_.find(key)) return *known;
-  const Arena::LexemeEnd& end = bundles_[bundle].end;
-  Arena::Place place = at.place;
-  u32 start = 0, result = kNothing;
-  switch (arena_.behind_end(end, place, start, false)) {
-    case Arena::Behind::Nothing: break;
-    case Arena::Behind::Unknown: result = kNotKnown; break;
-    case Arena::Behind::Something: {
-      const Follow& behind = follows_[follow(bundle, start, kEpsilon)];
-      std::vector<u32> of{behind.number};
-      if (!behind.bundles.empty()) {
-        of.reserve(behind.bundles.size() + 1);
-        const Spot next = near_spot(end.lexer, place);
-        for (u32 b : behind.bundles)
-          of.push_back(arena_.column_at(bundles_[b].end, place) == Arena::Column::Any ? near_answer(b, next)
-                                                                                      : kNotKnown);
-      }
-      result = intern_answer(std::move(of));
-    }
+  const u32 turn_id = turn_at(bundle, at);
+  Turn& turn = turns_[turn_id];
+  if (turn.how != Arena::Behind::Something) return turn.how == Arena::Behind::Nothing ? kNothing : kNotKnown;
+  const Follow& behind = follows_[follow(bundle, turn.start, kEpsilon)];
+  if (behind.bundles.empty()) return intern_answer({&behind.number, 1});
+  const u64 key = u64{bundle} << 32 | turn_id;
+  if (const u32* known = near_answers_.find(key)) return *known;
+  if (!turn.passed) {
+    const Arena::LexemeEnd& end = bundles_[bundle].end;
+    arena_.pass_end(end, turn.place);
+    turn.next = near_spot(end.lexer, turn.place);
+    turn.passed = true;
   }
-  remember(key, result);
+  const std::size_t from = pending_.size();
+  pending_.push_back(behind.number);
+  for (u32 b : behind.bundles) {
+    const bool any = arena_.column_at(bundles_[b].end, turn.place) == Arena::Column::Any;
+    const u32 of = any ? near_answer(b, turn.next) : kNotKnown;
+    pending_.push_back(of);
+  }
+  const u32 result = intern_answer({pending_.data() + from, pending_.size() - from});
+  pending_.resize(from);
+  near_answers_.set(key, result);
+  answer_bytes_ += 16;
   return result;
 }
 
@@ -160,34 +189,31 @@ void MaskBuilder::answers(const std::vector<u32>& bundles, const Arena::Place& p
 
 u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
   const u64 key = u64{bundle} << 32 | at.number;
-  if (const u32* known = answers_at_.find(key)) return *known;
+  if (const u32* known = exact_answers_.find(key)) return *known;
   const Arena::LexemeEnd& end = bundles_[bundle].end;
   Arena::Place place = at.place;
   u32 start = 0, result = kNothing;
   if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
-      of = *answers_[near];
+      const auto known = answer(near);
+      of.assign(known.begin(), known.end());
     } else {
       const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
       of.push_back(follow(bundle, start, ends ? after : kEpsilon));
       of.resize(follows_[of[0]].bundles.size() + 1, kNotKnown);
     }
     answers(follows_[of[0]].bundles, place, after, of.data() + 1);
-    result = intern_answer(std::move(of));
+    result = intern_answer(of);
   }
-  remember(key, result);
-  return result;
-}
-
-void MaskBuilder::remember(u64 key, u32 result) {
-  answers_at_.set(key, result);
+  exact_answers_.set(key, result);
   answer_bytes_ += 16;
+  return result;
 }
 
 // -- putting together --
 void MaskBuilder::begin_taking() {
-  taken_.resize(answers_.size());
+  taken_.resize(open_.size());
   ++taking_;  // pieces and answers are forgotten before it comes round
 }
 
@@ -207,7 +233,7 @@ void MaskBuilder::take(Piece& piece, Sum& to) {
 void MaskBuilder::take(u32 answer, Sum& to) {
   if (answer == kNothing || taken_[answer] == taking_) return;
   taken_[answer] = taking_;
-  const std::vector<u32>& of = *answers_[answer];
+  const std::span<const u32> of = this->answer(answer);
   const Follow& follow = follows_[of[0]];
   for (const Group* group : follow.behind->groups)
     for (int t : group->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
@@ -251,9 +277,11 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
 
 void MaskBuilder::forget_pieces() {
   known_masks_.clear();
-  answers_at_.clear();
+  near_answers_.clear();
+  exact_answers_.clear();
   spots_.clear();
-  answers_.assign(1, nullptr);  // kNothing
+  answer_words_.clear();
+  answer_ends_.assign(1, 0);  // kNothing
   open_.assign(1, 0);
   answer_ids_.clear();
   follow_ids_.clear();
@@ -261,6 +289,9 @@ void MaskBuilder::forget_pieces() {
   follow_of_.clear();
   ends_.clear();
   bundles_.clear();
+  endings_of_.clear();
+  turns_.clear();
+  turn_ids_.clear();
   pieces_.clear();
   parts_.clear();
   below_.clear();
@@ -275,6 +306,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   std::vector<Id> others;
   if (!lexed_parts(state, lexed, others)) return nullptr;
   if (piece_bytes_ + answer_bytes_ > kMostLexed) forget_pieces();
+  pending_.clear();
   struct Part {
     Id open, after;
     Arena::Place place;

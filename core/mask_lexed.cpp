@@ -279,8 +279,14 @@ void MaskBuilder::note_endings(Piece& piece) {
           m->group.whole.push_back(t);
       });
     if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= Vocabulary::kHeavy) {
-      m->group.heavy.push_back(ending.node);
-      continue;
+      std::size_t below = 0;
+      for_children(at, [&](u8 byte, Source child) {
+        if (allowed(*m, byte)) below += trie_.nodes[child.node].end - child.node;
+      });
+      if (below >= Vocabulary::kHeavy) {
+        m->group.heavy.push_back(ending.node);
+        continue;
+      }
     }
     for_children(at, [&](u8 byte, Source child) {
       if (allowed(*m, byte)) m->begins[{byte, without}].push_back(child);

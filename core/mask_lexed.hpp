@@ -31,6 +31,7 @@ struct MaskBuilder::Group {
 // Groups of one piece whose lexemes end as the same terminal.
 struct MaskBuilder::Bundle {
   Arena::LexemeEnd end;  // its fence is that of the first
+  u32 ending;            // number of how it ends
   std::vector<Group*> groups;
 };
 
