@@ -104,15 +104,20 @@ bool MaskBuilder::differential(Id e, Id b) {
   return true;
 }
 
-// Strings in progress, each by the text that is left and what follows it, with the same escapes.
+// Strings in progress, each by the text that is left and what follows it, with the same escapes. What goes on with
+// nothing but a quote is one of which no text is left.
 bool MaskBuilder::strings_of(Id e, Strings& out) const {
+  auto only_quote = [&](Id x) { return arena_.first(x).has('"') && arena_.first(x).count() == 1; };
   auto take = [&](Id one) {
+    if (only_quote(one)) {
+      out.texts.push_back(kEpsilon);
+      out.tails.push_back(one);
+      return true;
+    }
     if (arena_.node(one).kind != Kind::Concat) return false;
     const Id head = arena_.node(one).a, tail = arena_.node(one).b;
     const Node& h = arena_.node(head);
-    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !arena_.first(tail).has('"') ||
-        arena_.first(tail).count() != 1)
-      return false;
+    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !only_quote(tail)) return false;
     out.texts.push_back(h.a);
     out.tails.push_back(tail);
     return true;
@@ -168,6 +173,8 @@ bool MaskBuilder::differential_string(Id e) {
   Strings strings;
   if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings)) return false;
   const std::size_t count = strings.texts.size();
+  if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
+    return false;  // no text leads back to itself
   auto after = [&](const std::vector<Id>& texts, u8 byte) {
     std::vector<Id> next = texts;
     for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
@@ -176,7 +183,10 @@ bool MaskBuilder::differential_string(Id e) {
   std::vector<Id> base;  // where most letters lead
   int votes = 0;
   u8 sample = 0;
-  for (u8 byte = 'A'; byte <= 'z'; ++byte) {  // the only one that could be most of them (Boyer & Moore 1991)
+  const bool uniform =
+      std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
+  for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z');
+       ++byte) {  // the only one that could be most of them (Boyer & Moore 1991)
     if (!is_raw(byte)) continue;
     std::vector<Id> next = after(strings.texts, byte);
     if (votes == 0) {
@@ -196,7 +206,11 @@ bool MaskBuilder::differential_string(Id e) {
     u32 budget = kMostPairsInAll;
     strings.texts.resize(kMostStrings);
     base.resize(kMostStrings);
-    if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found)) found.assign(1, {0, false});
+    const u32 quote = vocabulary_.child(0, '"');
+    if (uniform && quote != kNoFan)  // every character leads to the base
+      found.push_back({quote, true});
+    else if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found))
+      found.assign(1, {0, false});
     if (arena_.cap_hit()) {
       text_differences_.erase(key);
       return false;
