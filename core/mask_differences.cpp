@@ -185,8 +185,8 @@ bool MaskBuilder::differential_string(Id e) {
   u8 sample = 0;
   const bool uniform =
       std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
-  for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z');
-       ++byte) {  // the only one that could be most of them (Boyer & Moore 1991)
+  // the only one that could be most of them (Boyer & Moore 1991)
+  for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z'); ++byte) {
     if (!is_raw(byte)) continue;
     std::vector<Id> next = after(strings.texts, byte);
     if (votes == 0) {
