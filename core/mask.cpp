@@ -757,10 +757,11 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
 
 // The children of `node` that begin outside the class.
 void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
-  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
-    if (mask.is_alive(c)) continue;
-    if (Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
-  }
+  trie_.each_child(node, [&](u32 c, u8 byte) {
+    if (mask.is_alive(c)) return true;
+    if (Id next = step(e, byte); next != kEmpty) enter(next, c);
+    return true;
+  });
 }
 
 // The tokens that leave the class inside a character; `state(n)`: after n characters of it.

@@ -84,6 +84,7 @@ class MaskBuilder {
   template <class Make>
   std::shared_ptr<const HeadMask> head_mask(const Hash& key, bool portable, Id loop, Make make);
   bool head_part(Id part) const;
+  bool ends_value(Id part) const;
   bool classify(Id head, Id loop, u32 most, HeadMask& out);
   bool any_string(Id e, std::optional<Escapes>& mode) const;
   bool endless_string(Id e, Escapes& mode);

@@ -56,16 +56,7 @@ bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Dif
     }
     return trie_.nodes[at].end == at + 1 || differences(mine, other, at, budget, out);
   };
-  const TrieNode& n = trie_.nodes[node];
-  if (n.fan != kNoFan) {
-    const Fan fan = trie_.fans[n.fan];
-    for (u32 i = fan.offset; i < fan.offset + fan.count; ++i)
-      if (!child(trie_.fan_nodes[i], trie_.fan_bytes[i])) return false;
-    return true;
-  }
-  for (u32 c = node + 1; c < n.end; c = trie_.nodes[c].end)
-    if (!child(c, trie_.nodes[c].byte)) return false;
-  return true;
+  return trie_.each_child(node, child);
 }
 
 // The mask of e from that of b; nothing is drawn yet.
@@ -76,10 +67,9 @@ bool MaskBuilder::differential(Id e, Id b) {
   u32 left = kMostPairsInAll;
   arena_.ensure_row(e);
   arena_.ensure_row(b);
-  for (u32 c = 1; c < trie_.nodes[0].end; c = trie_.nodes[c].end) {
-    const u8 byte = trie_.nodes[c].byte;
+  const bool like = trie_.each_child(0, [&](u32 c, u8 byte) {
     const Id mine = step(e, byte), other = step(b, byte);
-    if (mine == other) continue;
+    if (mine == other) return true;
     const std::size_t before = found.size();
     u32 budget = std::min(kMostPairs, left);
     const u32 given = budget;
@@ -87,13 +77,15 @@ bool MaskBuilder::differential(Id e, Id b) {
         mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText);
     if (!apart && differences(mine, other, c, budget, found)) {
       left -= given - budget;
-      continue;
+      return true;
     }
     left -= given - budget;
     found.resize(before);
     if (trie_.nodes[c].end - c >= kMostPairs && mine != kEmpty && ++anew > kMostAnew) return false;
     found.push_back({c, mine, other != kEmpty});
-  }
+    return true;
+  });
+  if (!like) return false;
   const auto entry = entry_of(b);
   if (arena_.cap_hit()) return false;
   copy(*entry);
@@ -133,8 +125,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
 // differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
 bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                                    std::vector<TextDifference>& out) {
-  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
-    const u8 byte = trie_.nodes[c].byte;
+  return trie_.each_child(node, [&](u32 c, u8 byte) {
     if (budget == 0) return false;
     --budget;
     if (!is_raw(byte)) {
@@ -142,7 +133,7 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
       for (std::size_t i = 0; i < count && same; ++i)
         same = (mine[i] != kEmpty && arena_.nullable(mine[i])) == (other[i] != kEmpty && arena_.nullable(other[i]));
       if (!same && (byte == '"' || byte == '\\')) out.push_back({c, true});
-      continue;
+      return true;
     }
     std::array<Id, 2 * kMostStrings> next;
     bool same = true, dead = true;
@@ -153,19 +144,18 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
       same = same && next[i] == its;
       dead = dead && next[i] == kEmpty;
     }
-    if (same) continue;
+    if (same) return true;
     if (dead) {
       out.push_back({c, false});
-      continue;
+      return true;
     }
     const bool alone = std::all_of(&next[kMostStrings], &next[kMostStrings] + count, [](Id t) { return t == kEmpty; });
     if (alone) {
       out.push_back({c, true});
-      continue;
+      return true;
     }
-    if (!text_differences(next.data(), &next[kMostStrings], count, c, budget, out)) return false;
-  }
-  return true;
+    return text_differences(next.data(), &next[kMostStrings], count, c, budget, out);
+  });
 }
 
 // A string whose text most characters lead into one that they lead back to.

@@ -150,11 +150,11 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
     if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
   }
   if (!leave_all(*of, ways)) return false;
-  for (u32 c = 1; c < trie_.nodes[0].end; c = trie_.nodes[c].end) {
-    if (inside.has(trie_.nodes[c].byte)) continue;
-    if (const Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
-  }
-  return true;
+  return trie_.each_child(0, [&](u32 c, u8 byte) {
+    if (inside.has(byte)) return true;
+    if (const Id next = step(e, byte); next != kEmpty) enter(next, c);
+    return true;
+  });
 }
 
 }  // namespace guiderail

@@ -329,20 +329,41 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
       continue;
     }
     const u32 id = static_cast<u32>(out.nodes.size());
-    const u32 first = static_cast<u32>(out.tokens.size());
-    std::map<u8, std::vector<From>, std::greater<>> children;
-    for (auto [n, top] : item.from) {
-      if (trie.nodes[n].token >= 0) {
-        out.tokens.push_back(trie.nodes[n].token);
-        if (origin) origin->push_back(top);
+    auto write = [&](u32 n, u32 top) {
+      if (trie.nodes[n].token < 0) return;
+      out.tokens.push_back(trie.nodes[n].token);
+      if (origin) origin->push_back(top);
+    };
+    if (item.from.size() == 1) {  // as it is in the trie
+      const auto [root, top] = item.from[0];
+      for (u32 n = root; n < trie.nodes[root].end; ++n) {
+        const u32 before = static_cast<u32>(out.tokens.size());
+        write(n, top);
+        const u16 depth = static_cast<u16>(item.depth + trie.depths[n] - trie.depths[root]);
+        out.nodes.push_back(
+            {id + trie.nodes[n].end - root, before, static_cast<u32>(out.tokens.size()), depth, trie.nodes[n].byte});
+        out.deepest = std::max(out.deepest, depth);
       }
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end)
-        children[trie.nodes[c].byte].push_back({c, top});
+      continue;
+    }
+    const u32 first = static_cast<u32>(out.tokens.size());
+    std::vector<From> children;
+    for (auto [n, top] : item.from) {
+      write(n, top);
+      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) children.push_back({c, top});
     }
     out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
     out.deepest = std::max(out.deepest, item.depth);
     stack.push_back({{}, 0, 0, id});
-    for (auto& [b, from] : children) stack.push_back({std::move(from), b, static_cast<u16>(item.depth + 1)});
+    auto byte_of = [&](const From& from) { return trie.nodes[from.node].byte; };
+    std::stable_sort(children.begin(), children.end(),
+                     [&](const From& a, const From& b) { return byte_of(a) > byte_of(b); });
+    for (auto from = children.begin(); from != children.end();) {
+      const u8 its = byte_of(*from);
+      const auto to = std::find_if(from, children.end(), [&](const From& f) { return byte_of(f) != its; });
+      stack.push_back({{from, to}, its, static_cast<u16>(item.depth + 1)});
+      from = to;
+    }
   }
   return out;
 }
@@ -383,7 +404,12 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
 void Vocabulary::evict() {
   while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
     Cached& last = recent_.back();
+    if (last.head && head_bytes_ <= kHeadShare) {  // asked for seldom where masks are known, and worth many of them
+      recent_.splice(recent_.begin(), recent_, std::prev(recent_.end()));
+      continue;
+    }
     cache_bytes_ -= last.bytes;
+    if (last.head) head_bytes_ -= last.bytes;
     if (last.classes)
       classes_.erase(last.class_key);
     else if (last.mask)
@@ -472,6 +498,7 @@ void Vocabulary::cache_head(const Hash& key, std::shared_ptr<const HeadMask> hea
   entry.key = key;
   entry.bytes = entry.head->memory() + 128;
   cache_bytes_ += entry.bytes;
+  head_bytes_ += entry.bytes;
   recent_.push_front(std::move(entry));
   heads_[key] = recent_.begin();
   evict();
@@ -484,7 +511,7 @@ void Vocabulary::clear_cache() {
   masks_.clear();
   heads_.clear();
   asked_.clear();
-  cache_bytes_ = 0;
+  cache_bytes_ = head_bytes_ = 0;
 }
 
 std::size_t Vocabulary::cache_memory() const {
