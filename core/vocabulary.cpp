@@ -217,12 +217,19 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
     for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
     out->dense = dense;
   }
-  // Exits: boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+  find_exits(*out, boundary);
+  return out;
+}
+
+// Boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+void Vocabulary::find_exits(ClassMask& out, const std::vector<u32>& boundary) const {
+  const auto& nodes = trie_.nodes;
+  const u32 root = out.root, end = nodes[root].end;
   std::vector<u64> seen((end - root + 63) / 64, 0);
   std::vector<u32> exits;
   for (u32 n : boundary) {
     u32 p = trie_.parents[n];
-    if (p != root && !nodes[p].whole) out->splits.push_back(n);
+    if (p != root && !nodes[p].whole) out.splits.push_back(n);
     if (p != root && nodes[p].whole) exits.push_back(n);
     for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
       seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);
@@ -230,12 +237,11 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
       if (above != root && nodes[above].whole) exits.push_back(p);
     }
   }
-  for (u32 n : exits) ++out->exit_at[nodes[n].byte + 1];
-  for (unsigned b = 0; b < 256; ++b) out->exit_at[b + 1] += out->exit_at[b];
-  out->exits.resize(exits.size());
-  auto at = out->exit_at;
-  for (u32 n : exits) out->exits[at[nodes[n].byte]++] = n;
-  return out;
+  for (u32 n : exits) ++out.exit_at[nodes[n].byte + 1];
+  for (unsigned b = 0; b < 256; ++b) out.exit_at[b + 1] += out.exit_at[b];
+  out.exits.resize(exits.size());
+  auto at = out.exit_at;
+  for (u32 n : exits) out.exits[at[nodes[n].byte]++] = n;
 }
 
 std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32 root) {
@@ -247,7 +253,8 @@ std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32
       return it->second->classes;
     }
   }
-  auto fresh = scan_class(chars, root);
+  auto fresh = cut_class(chars, root);
+  if (!fresh) fresh = scan_class(chars, root);
   std::lock_guard lock(mutex_);
   if (auto it = classes_.find(key); it != classes_.end()) return it->second->classes;  // another thread was first
   Cached entry;
@@ -329,41 +336,20 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
       continue;
     }
     const u32 id = static_cast<u32>(out.nodes.size());
-    auto write = [&](u32 n, u32 top) {
-      if (trie.nodes[n].token < 0) return;
-      out.tokens.push_back(trie.nodes[n].token);
-      if (origin) origin->push_back(top);
-    };
-    if (item.from.size() == 1) {  // as it is in the trie
-      const auto [root, top] = item.from[0];
-      for (u32 n = root; n < trie.nodes[root].end; ++n) {
-        const u32 before = static_cast<u32>(out.tokens.size());
-        write(n, top);
-        const u16 depth = static_cast<u16>(item.depth + trie.depths[n] - trie.depths[root]);
-        out.nodes.push_back(
-            {id + trie.nodes[n].end - root, before, static_cast<u32>(out.tokens.size()), depth, trie.nodes[n].byte});
-        out.deepest = std::max(out.deepest, depth);
-      }
-      continue;
-    }
     const u32 first = static_cast<u32>(out.tokens.size());
-    std::vector<From> children;
+    std::map<u8, std::vector<From>, std::greater<>> children;
     for (auto [n, top] : item.from) {
-      write(n, top);
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) children.push_back({c, top});
+      if (trie.nodes[n].token >= 0) {
+        out.tokens.push_back(trie.nodes[n].token);
+        if (origin) origin->push_back(top);
+      }
+      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end)
+        children[trie.nodes[c].byte].push_back({c, top});
     }
     out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
     out.deepest = std::max(out.deepest, item.depth);
     stack.push_back({{}, 0, 0, id});
-    auto byte_of = [&](const From& from) { return trie.nodes[from.node].byte; };
-    std::stable_sort(children.begin(), children.end(),
-                     [&](const From& a, const From& b) { return byte_of(a) > byte_of(b); });
-    for (auto from = children.begin(); from != children.end();) {
-      const u8 its = byte_of(*from);
-      const auto to = std::find_if(from, children.end(), [&](const From& f) { return byte_of(f) != its; });
-      stack.push_back({{from, to}, its, static_cast<u16>(item.depth + 1)});
-      from = to;
-    }
+    for (auto& [b, from] : children) stack.push_back({std::move(from), b, static_cast<u16>(item.depth + 1)});
   }
   return out;
 }

@@ -194,6 +194,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   void evict();  // under the mutex
   StringCounts& string_counts(Escapes mode);
   std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
+  std::shared_ptr<ClassMask> cut_class(const CharSet::Ptr& chars, u32 root) const;
+  void find_exits(ClassMask& out, const std::vector<u32>& boundary) const;
 
   std::string data_;
   PagedVector<u32> offsets_;
