@@ -161,6 +161,7 @@ void MaskBuilder::visit(Id e, u32 node) {
 }
 
 void MaskBuilder::enter(Id e, u32 node) {
+  if (arena_.cap_hit()) return;  // nothing that is found counts
   const TrieNode& n = trie_.nodes[node];
   if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
   if (postponed(e, node) || may_end(e, node, nullptr)) return;
