@@ -98,6 +98,7 @@ class MaskBuilder {
   bool all_uniform(Id e) const;
   bool uniform(Id e, u32 node);
   bool takes_any(Id text, int depth);
+  bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
   bool absorbing(Id e, u32 node);
   bool free_loop(Id e, std::vector<Loop>& loops);
@@ -366,6 +367,7 @@ class MaskBuilder {
   // By table and name: behind the quote, before it, before a blank and it.
   std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
+  std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
   std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
   std::size_t forms_bytes_ = 0;  // of what the maps below and above hold
