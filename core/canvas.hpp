@@ -41,8 +41,9 @@ class Canvas {
   }
   void clear(int token) {
     if (!sheet_) return;
-    const u32 word = static_cast<u32>(token) >> 5;
-    sheet_->words[word] &= ~(1u << (token & 31));
+    const u32 word = static_cast<u32>(token) >> 5, bit = 1u << (token & 31);
+    if (!(sheet_->words[word] & bit)) return;
+    sheet_->words[word] &= ~bit;
     mark(word);
   }
   void put(u32 word, u32 value) {

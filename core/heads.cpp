@@ -9,7 +9,8 @@ namespace guiderail {
 namespace {
 constexpr u32 kMostParts = 8;                // of a head
 constexpr u32 kOften = 32;                   // asked for so often, any head is worth a walk over the whole trie
-constexpr u32 kSmallWalk = 8192;             // trie nodes; up to here one that was asked for twice is
+constexpr int kFewFirst = 40;                // bytes that it begins with; with more of them the walk is not small
+constexpr u32 kSmallWalk = 4096;             // trie nodes; up to here one that was asked for twice is
 constexpr std::size_t kMostRest = 1u << 15;  // trie nodes behind the ends of a head
 constexpr std::size_t kDense = 64;           // tokens: from here on a bitset
 constexpr std::size_t kMostOwn = 4096;       // heads of one arena
@@ -73,37 +74,31 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
 // Fills `out`; false if that takes more than `most` trie nodes or the head is not of a kind that it can be done for.
 // `loop`: the head is a string of any text and goes up to and with the quote that closes this state; or kEmpty.
 bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
-  const u32 end = trie_.nodes[0].end;
-  std::vector<Id> states(vocabulary_.longest() + 2);
   std::vector<u32> ends;
   std::size_t behind = 0;
-  states[0] = head;
-  arena_.ensure_row(head);
-  out.nullable = loop == kEmpty && arena_.nullable(head);
   u32 visited = 0;
-  for (u32 n = 1; n < end;) {
-    const TrieNode& t = trie_.nodes[n];
-    const Id before = states[trie_.depths[n] - 1u];
-    const bool closes = loop != kEmpty && before == loop && t.byte == '"';
-    const Id next = closes ? kEpsilon : step(before, t.byte);
-    if (next == kEmpty) {
-      n = t.end;
-      continue;
-    }
-    if (++visited > most || arena_.has(next, kUnknownText)) return false;
-    if (t.token >= 0) out.tokens.push_back(t.token);
-    if ((closes || (loop == kEmpty && arena_.nullable(next))) && t.end > n + 1) {
-      behind += t.end - n;
-      if (behind > kMostRest) return false;
-      ends.push_back(n);
-    }
-    if (next == kEpsilon) {
-      n = t.end;
-      continue;
-    }
-    states[trie_.depths[n]] = next;
-    if (t.end > n + 1) arena_.ensure_row(next);
-    ++n;
+  out.nullable = loop == kEmpty && arena_.nullable(head);
+  std::vector<std::pair<u32, Id>> stack{{0, head}};
+  while (!stack.empty()) {
+    const auto [node, before] = stack.back();
+    stack.pop_back();
+    arena_.ensure_row(before);
+    const bool done = trie_.each_child(node, [&](u32 n, u8 byte) {
+      const bool closes = before == loop && byte == '"';
+      const Id next = closes ? kEpsilon : step(before, byte);
+      if (next == kEmpty) return true;
+      if (++visited > most || arena_.has(next, kUnknownText)) return false;
+      const TrieNode& t = trie_.nodes[n];
+      if (t.token >= 0) out.tokens.push_back(t.token);
+      if (t.end == n + 1) return true;
+      if (closes || (loop == kEmpty && arena_.nullable(next))) {
+        behind += t.end - n;
+        ends.push_back(n);
+      }
+      if (next != kEpsilon) stack.push_back({n, next});
+      return behind <= kMostRest;
+    });
+    if (!done) return false;
   }
   out.rest = merge_exits(trie_, std::move(ends), 0);
   if (out.tokens.size() >= kDense) {
@@ -145,9 +140,12 @@ std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const Hash& key, bool por
     if (own.mask) return own.mask;
     asked = ++own.asked;
   }
-  if (asked != 2 && asked % kOften != 0) return nullptr;
+  const bool often = asked % kOften == 0;
+  if (asked != 2 && !often) return nullptr;
+  const Id head = make();
+  if (!often && arena_.first(head).count() > kFewFirst) return nullptr;
   auto made = std::make_shared<HeadMask>();
-  if (!classify(make(), loop, asked == 2 ? kSmallWalk : kUnknown, *made) || arena_.cap_hit()) return nullptr;
+  if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
   if (portable)
     vocabulary_.cache_head(key, made);
   else
@@ -171,6 +169,13 @@ bool MaskBuilder::head_part(Id part) const {
   }
 }
 
+// Does it begin with what stands behind a value of JSON, and nothing else? Heads end there: so they are few.
+bool MaskBuilder::ends_value(Id part) const {
+  ByteSet first = arena_.first(part);
+  for (char c : {',', ']', '}'}) first.words[c >> 6] &= ~(u64{1} << (c & 63));
+  return !first.any();
+}
+
 // The mask of the whole vocabulary from that of the state's head.
 bool MaskBuilder::headed(Id e) {
   if (arena_.has(e, kUnknownText)) return false;
@@ -188,7 +193,7 @@ bool MaskBuilder::headed(Id e) {
     Hash key{1, 1};
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostParts;) {
       const Id part = arena_.node(tail).a;
-      if (!head_part(part)) break;
+      if (!head_part(part) || (!parts.empty() && ends_value(part))) break;
       parts.push_back(part);
       const auto hash = arena_.portable_hash(part);
       key = hash_step(key, hash ? *hash : arena_.node(part).hash);

@@ -161,6 +161,7 @@ void MaskBuilder::visit(Id e, u32 node) {
 }
 
 void MaskBuilder::enter(Id e, u32 node) {
+  if (arena_.cap_hit()) return;  // nothing that is found counts
   const TrieNode& n = trie_.nodes[node];
   if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
   if (postponed(e, node) || may_end(e, node, nullptr)) return;
@@ -210,36 +211,53 @@ void MaskBuilder::walk(Id e, u32 node) {
   }
 }
 
-// The hot loop: a subtree without class masks, states on a stack by depth.
+// The hot loop: a subtree without class masks, states on a stack by depth. The children of a wide node lie far apart:
+// those that nothing leads to are not looked at.
 void MaskBuilder::scan(Id e, u32 node) {
   const TrieNode* nodes = trie_.nodes.data();
   const u16* depths = trie_.depths.data();
   const auto& classes = arena_.byte_classes();
+  touched_ = true;
+  auto step_from = [&](Id before, const u32* row, u8 byte) {
+    const Id next = row ? row[classes[byte]] : kUnknown;
+    return next != kUnknown ? next : arena_.step_slow(before, byte);
+  };
+  // Is anything below n to be read from `next`, the state after it?
+  auto reach = [&](Id next, u32 n) {
+    if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) return false;
+    if (nodes[n].token >= 0) set(nodes[n].token);
+    return nodes[n].end != n + 1 && next != kEpsilon;
+  };
+  if (nodes[node].fan != kNoFan) {
+    const u32* row = arena_.ensure_row(e);
+    trie_.each_child(node, [&](u32 n, u8 byte) {
+      if (const Id next = step_from(e, row, byte); reach(next, n)) scan(forget(next), n);
+      return true;
+    });
+    return;
+  }
   const u32 end = nodes[node].end;
   states_[depths[node]] = e;
   rows_[depths[node]] = arena_.ensure_row(e);
   for (u32 n = node + 1; n < end;) {
     const TrieNode& t = nodes[n];
     const u32 depth = depths[n];
-    const u32* from = rows_[depth - 1];
-    Id next = from ? from[classes[t.byte]] : kUnknown;
-    if (next == kUnknown) next = arena_.step_slow(states_[depth - 1], t.byte);
-    if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) {
-      n = t.end;
-      continue;
-    }
-    if (t.token >= 0) set(t.token);
-    if (t.end == n + 1 || next == kEpsilon) {
+    Id next = step_from(states_[depth - 1], rows_[depth - 1], t.byte);
+    if (!reach(next, n)) {
       n = t.end;
       continue;
     }
     next = forget(next);
+    if (t.fan != kNoFan) {
+      scan(next, n);
+      n = t.end;
+      continue;
+    }
     states_[depth] = next;
     const u32* row = arena_.node(next).row.load(std::memory_order_relaxed);
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;
   }
-  touched_ = true;
 }
 
 // -- structural: C{m,M} t --
@@ -757,10 +775,11 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
 
 // The children of `node` that begin outside the class.
 void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
-  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
-    if (mask.is_alive(c)) continue;
-    if (Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
-  }
+  trie_.each_child(node, [&](u32 c, u8 byte) {
+    if (mask.is_alive(c)) return true;
+    if (Id next = step(e, byte); next != kEmpty) enter(next, c);
+    return true;
+  });
 }
 
 // The tokens that leave the class inside a character; `state(n)`: after n characters of it.

@@ -84,6 +84,7 @@ class MaskBuilder {
   template <class Make>
   std::shared_ptr<const HeadMask> head_mask(const Hash& key, bool portable, Id loop, Make make);
   bool head_part(Id part) const;
+  bool ends_value(Id part) const;
   bool classify(Id head, Id loop, u32 most, HeadMask& out);
   bool any_string(Id e, std::optional<Escapes>& mode) const;
   bool endless_string(Id e, Escapes& mode);
@@ -97,6 +98,7 @@ class MaskBuilder {
   bool all_uniform(Id e) const;
   bool uniform(Id e, u32 node);
   bool takes_any(Id text, int depth);
+  bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
   bool absorbing(Id e, u32 node);
   bool free_loop(Id e, std::vector<Loop>& loops);
@@ -381,6 +383,7 @@ class MaskBuilder {
   // By table and name: behind the quote, before it, before a blank and it.
   std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
+  std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
   std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
   std::size_t forms_bytes_ = 0;  // of what the maps below and above hold

@@ -56,16 +56,7 @@ bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Dif
     }
     return trie_.nodes[at].end == at + 1 || differences(mine, other, at, budget, out);
   };
-  const TrieNode& n = trie_.nodes[node];
-  if (n.fan != kNoFan) {
-    const Fan fan = trie_.fans[n.fan];
-    for (u32 i = fan.offset; i < fan.offset + fan.count; ++i)
-      if (!child(trie_.fan_nodes[i], trie_.fan_bytes[i])) return false;
-    return true;
-  }
-  for (u32 c = node + 1; c < n.end; c = trie_.nodes[c].end)
-    if (!child(c, trie_.nodes[c].byte)) return false;
-  return true;
+  return trie_.each_child(node, child);
 }
 
 // The mask of e from that of b; nothing is drawn yet.
@@ -76,10 +67,9 @@ bool MaskBuilder::differential(Id e, Id b) {
   u32 left = kMostPairsInAll;
   arena_.ensure_row(e);
   arena_.ensure_row(b);
-  for (u32 c = 1; c < trie_.nodes[0].end; c = trie_.nodes[c].end) {
-    const u8 byte = trie_.nodes[c].byte;
+  const bool like = trie_.each_child(0, [&](u32 c, u8 byte) {
     const Id mine = step(e, byte), other = step(b, byte);
-    if (mine == other) continue;
+    if (mine == other) return true;
     const std::size_t before = found.size();
     u32 budget = std::min(kMostPairs, left);
     const u32 given = budget;
@@ -87,13 +77,15 @@ bool MaskBuilder::differential(Id e, Id b) {
         mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText);
     if (!apart && differences(mine, other, c, budget, found)) {
       left -= given - budget;
-      continue;
+      return true;
     }
     left -= given - budget;
     found.resize(before);
     if (trie_.nodes[c].end - c >= kMostPairs && mine != kEmpty && ++anew > kMostAnew) return false;
     found.push_back({c, mine, other != kEmpty});
-  }
+    return true;
+  });
+  if (!like) return false;
   const auto entry = entry_of(b);
   if (arena_.cap_hit()) return false;
   copy(*entry);
@@ -104,15 +96,20 @@ bool MaskBuilder::differential(Id e, Id b) {
   return true;
 }
 
-// Strings in progress, each by the text that is left and what follows it, with the same escapes.
+// Strings in progress, each by the text that is left and what follows it, with the same escapes. What goes on with
+// nothing but a quote is one of which no text is left.
 bool MaskBuilder::strings_of(Id e, Strings& out) const {
+  auto only_quote = [&](Id x) { return arena_.first(x).has('"') && arena_.first(x).count() == 1; };
   auto take = [&](Id one) {
+    if (only_quote(one)) {
+      out.texts.push_back(kEpsilon);
+      out.tails.push_back(one);
+      return true;
+    }
     if (arena_.node(one).kind != Kind::Concat) return false;
     const Id head = arena_.node(one).a, tail = arena_.node(one).b;
     const Node& h = arena_.node(head);
-    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !arena_.first(tail).has('"') ||
-        arena_.first(tail).count() != 1)
-      return false;
+    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !only_quote(tail)) return false;
     out.texts.push_back(h.a);
     out.tails.push_back(tail);
     return true;
@@ -128,8 +125,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
 // differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
 bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                                    std::vector<TextDifference>& out) {
-  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
-    const u8 byte = trie_.nodes[c].byte;
+  return trie_.each_child(node, [&](u32 c, u8 byte) {
     if (budget == 0) return false;
     --budget;
     if (!is_raw(byte)) {
@@ -137,7 +133,7 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
       for (std::size_t i = 0; i < count && same; ++i)
         same = (mine[i] != kEmpty && arena_.nullable(mine[i])) == (other[i] != kEmpty && arena_.nullable(other[i]));
       if (!same && (byte == '"' || byte == '\\')) out.push_back({c, true});
-      continue;
+      return true;
     }
     std::array<Id, 2 * kMostStrings> next;
     bool same = true, dead = true;
@@ -148,19 +144,18 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
       same = same && next[i] == its;
       dead = dead && next[i] == kEmpty;
     }
-    if (same) continue;
+    if (same) return true;
     if (dead) {
       out.push_back({c, false});
-      continue;
+      return true;
     }
     const bool alone = std::all_of(&next[kMostStrings], &next[kMostStrings] + count, [](Id t) { return t == kEmpty; });
     if (alone) {
       out.push_back({c, true});
-      continue;
+      return true;
     }
-    if (!text_differences(next.data(), &next[kMostStrings], count, c, budget, out)) return false;
-  }
-  return true;
+    return text_differences(next.data(), &next[kMostStrings], count, c, budget, out);
+  });
 }
 
 // A string whose text most characters lead into one that they lead back to.
@@ -168,6 +163,8 @@ bool MaskBuilder::differential_string(Id e) {
   Strings strings;
   if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings)) return false;
   const std::size_t count = strings.texts.size();
+  if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
+    return false;  // no text leads back to itself
   auto after = [&](const std::vector<Id>& texts, u8 byte) {
     std::vector<Id> next = texts;
     for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
@@ -176,7 +173,10 @@ bool MaskBuilder::differential_string(Id e) {
   std::vector<Id> base;  // where most letters lead
   int votes = 0;
   u8 sample = 0;
-  for (u8 byte = 'A'; byte <= 'z'; ++byte) {  // the only one that could be most of them (Boyer & Moore 1991)
+  const bool uniform =
+      std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
+  // the only one that could be most of them (Boyer & Moore 1991)
+  for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z'); ++byte) {
     if (!is_raw(byte)) continue;
     std::vector<Id> next = after(strings.texts, byte);
     if (votes == 0) {
@@ -196,7 +196,11 @@ bool MaskBuilder::differential_string(Id e) {
     u32 budget = kMostPairsInAll;
     strings.texts.resize(kMostStrings);
     base.resize(kMostStrings);
-    if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found)) found.assign(1, {0, false});
+    const u32 quote = vocabulary_.child(0, '"');
+    if (uniform && quote != kNoFan)  // every character leads to the base
+      found.push_back({quote, true});
+    else if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found))
+      found.assign(1, {0, false});
     if (arena_.cap_hit()) {
       text_differences_.erase(key);
       return false;

@@ -7,6 +7,7 @@
 namespace guiderail {
 namespace {
 constexpr int kMostNesting = 8;
+constexpr std::size_t kMostTexts = 24;  // that a text leads to, and places inside of characters
 }  // namespace
 
 // A text that whatever is read can still become one of: any* x, or all but finitely many.
@@ -36,6 +37,36 @@ bool MaskBuilder::takes_any(Id text, int depth) {
   }
 }
 
+// Does every character lead to texts that every character may follow? (Of [a-z]* [^a-z] .*, what is read can always be
+// gone on with, though it takes another character.)
+bool MaskBuilder::never_dies(Id text) {
+  ByteSet first = CharSet::any()->first();
+  first &= arena_.first(text);
+  if (first.count() != CharSet::any()->first().count() ||
+      arena_.has(text, kHasLook | kHasGreedy | kBigRepeat | kBigGroup))
+    return false;
+  if (auto it = never_dies_.find(text); it != never_dies_.end()) return it->second;
+  const auto& any = CharSet::any()->automaton();
+  const bool hit_before = arena_.cap_hit();
+  std::vector<std::pair<Id, u16>> seen{{text, CharSet::kStart}};  // and where in a character
+  bool all = true;
+  for (std::size_t i = 0; i < seen.size() && all; ++i) {
+    const auto [state, at] = seen[i];
+    for (unsigned b = 0; b < 256 && all; ++b) {
+      const u16 to = any[at][b];
+      if (to == CharSet::kDead) continue;
+      const Id next = arena_.step_text(state, static_cast<u8>(b));
+      const std::pair<Id, u16> pair{next, to == CharSet::kDone ? CharSet::kStart : to};
+      if (next != kEmpty && std::find(seen.begin(), seen.end(), pair) == seen.end()) seen.push_back(pair);
+      all = next != kEmpty && !arena_.has(next, kUnknownText) && seen.size() <= kMostTexts;
+    }
+  }
+  if (!hit_before) arena_.clear_cap_hit();  // then it is "no", which is never wrong
+  never_dies_[text] = all;
+  forms_bytes_ += 48;
+  return all;
+}
+
 // Nothing but strings and keys in progress (else false); `all`: some of them may go on with any character.
 bool MaskBuilder::reads_any(Id e, bool& all) {
   const Node& n = arena_.node(e);
@@ -50,12 +81,12 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
     }
     case Kind::Escaped:
       if (n.b != kBetween) return false;
-      all = all || takes_any(n.a, 0);
+      all = all || takes_any(n.a, 0) || never_dies(n.a);
       return true;
     case Kind::Key: {
       std::vector<Id> others;
       if (!arena_.key_in_progress(e, others)) return false;
-      for (Id o : others) all = all || (o != kEmpty && takes_any(o, 0));
+      for (Id o : others) all = all || (o != kEmpty && (takes_any(o, 0) || never_dies(o)));
       return true;
     }
     default: return false;
@@ -150,11 +181,11 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
     if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
   }
   if (!leave_all(*of, ways)) return false;
-  for (u32 c = 1; c < trie_.nodes[0].end; c = trie_.nodes[c].end) {
-    if (inside.has(trie_.nodes[c].byte)) continue;
-    if (const Id next = step(e, trie_.nodes[c].byte); next != kEmpty) enter(next, c);
-  }
-  return true;
+  return trie_.each_child(0, [&](u32 c, u8 byte) {
+    if (inside.has(byte)) return true;
+    if (const Id next = step(e, byte); next != kEmpty) enter(next, c);
+    return true;
+  });
 }
 
 }  // namespace guiderail

@@ -402,6 +402,10 @@ const MaskEntry* Guide::form_mask(Program& program, Id canonical) const {
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
 std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const {
   Arena& arena = *program.arena_;
+  struct Clear {  // of what a walk that was given up leaves
+    ~Clear() { arena.clear_cap_hit(); }
+    Arena& arena;
+  } clear{arena};
   for (u32 most : {4u, 16u}) {
     const Id capped = arena.cap_groups(state, most);
     if (capped == state) break;

@@ -65,6 +65,12 @@ void Spelling::take(const Users& users, Words& from) const {
   for (u32 t : users.few) from[t >> 5] &= ~(1u << (t & 31));
 }
 
+void Spelling::add_users(u8 c, Words& to) const {
+  const Users& users = users_[c];
+  for (std::size_t i = 0; i < users.dense.size(); ++i) to[i] |= users.dense[i];
+  for (u32 t : users.few) to[t >> 5] |= 1u << (t & 31);
+}
+
 bool Spelling::letters_of(const CharSet& chars, Letters& out) {
   static const CharSet::Ptr beyond_ascii = CharSet::make({{0x80, 0x10FFFF}});
   const bool all = chars.covers(*beyond_ascii);

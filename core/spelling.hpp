@@ -47,6 +47,10 @@ class Spelling {
   // False: not a class of the kind.
   static bool letters_of(const CharSet& chars, Letters& out);
   bool many_exits(u8 byte) const { return exits_[byte].size() > kManyExits; }
+  // Nodes behind a whole character, by the byte that leads to them, in order.
+  const std::vector<u32>& nodes_at(u8 byte) const { return exits_[byte]; }
+  // Adds the tokens in which a character of ASCII occurs.
+  void add_users(u8 c, Words& to) const;
   bool no_exits(u8 byte) const { return exits_[byte].empty(); }
   std::shared_ptr<const SpelledExits> exits(u8 byte, const Trie& trie);
   // The class with the tokens that leave it by this byte and end there.

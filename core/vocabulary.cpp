@@ -217,12 +217,19 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
     for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
     out->dense = dense;
   }
-  // Exits: boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+  find_exits(*out, boundary);
+  return out;
+}
+
+// Boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+void Vocabulary::find_exits(ClassMask& out, const std::vector<u32>& boundary) const {
+  const auto& nodes = trie_.nodes;
+  const u32 root = out.root, end = nodes[root].end;
   std::vector<u64> seen((end - root + 63) / 64, 0);
   std::vector<u32> exits;
   for (u32 n : boundary) {
     u32 p = trie_.parents[n];
-    if (p != root && !nodes[p].whole) out->splits.push_back(n);
+    if (p != root && !nodes[p].whole) out.splits.push_back(n);
     if (p != root && nodes[p].whole) exits.push_back(n);
     for (; p != root && !((seen[(p - root) >> 6] >> ((p - root) & 63)) & 1); p = trie_.parents[p]) {
       seen[(p - root) >> 6] |= u64{1} << ((p - root) & 63);
@@ -230,12 +237,11 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
       if (above != root && nodes[above].whole) exits.push_back(p);
     }
   }
-  for (u32 n : exits) ++out->exit_at[nodes[n].byte + 1];
-  for (unsigned b = 0; b < 256; ++b) out->exit_at[b + 1] += out->exit_at[b];
-  out->exits.resize(exits.size());
-  auto at = out->exit_at;
-  for (u32 n : exits) out->exits[at[nodes[n].byte]++] = n;
-  return out;
+  for (u32 n : exits) ++out.exit_at[nodes[n].byte + 1];
+  for (unsigned b = 0; b < 256; ++b) out.exit_at[b + 1] += out.exit_at[b];
+  out.exits.resize(exits.size());
+  auto at = out.exit_at;
+  for (u32 n : exits) out.exits[at[nodes[n].byte]++] = n;
 }
 
 std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32 root) {
@@ -247,7 +253,8 @@ std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32
       return it->second->classes;
     }
   }
-  auto fresh = scan_class(chars, root);
+  auto fresh = cut_class(chars, root);
+  if (!fresh) fresh = scan_class(chars, root);
   std::lock_guard lock(mutex_);
   if (auto it = classes_.find(key); it != classes_.end()) return it->second->classes;  // another thread was first
   Cached entry;
@@ -383,7 +390,12 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
 void Vocabulary::evict() {
   while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
     Cached& last = recent_.back();
+    if (last.head && head_bytes_ <= kHeadShare) {  // asked for seldom where masks are known, and worth many of them
+      recent_.splice(recent_.begin(), recent_, std::prev(recent_.end()));
+      continue;
+    }
     cache_bytes_ -= last.bytes;
+    if (last.head) head_bytes_ -= last.bytes;
     if (last.classes)
       classes_.erase(last.class_key);
     else if (last.mask)
@@ -472,6 +484,7 @@ void Vocabulary::cache_head(const Hash& key, std::shared_ptr<const HeadMask> hea
   entry.key = key;
   entry.bytes = entry.head->memory() + 128;
   cache_bytes_ += entry.bytes;
+  head_bytes_ += entry.bytes;
   recent_.push_front(std::move(entry));
   heads_[key] = recent_.begin();
   evict();
@@ -484,7 +497,7 @@ void Vocabulary::clear_cache() {
   masks_.clear();
   heads_.clear();
   asked_.clear();
-  cache_bytes_ = 0;
+  cache_bytes_ = head_bytes_ = 0;
 }
 
 std::size_t Vocabulary::cache_memory() const {

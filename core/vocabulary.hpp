@@ -45,6 +45,21 @@ struct Trie {
   std::vector<Fan> fans;
   std::vector<u8> fan_bytes;
   PagedVector<u32> fan_nodes;
+
+  // f(child, byte) until it says no; of a wide node without a look at the children themselves.
+  template <class F>
+  bool each_child(u32 node, F f) const {
+    const TrieNode& n = nodes[node];
+    if (n.fan == kNoFan) {
+      for (u32 c = node + 1; c < n.end; c = nodes[c].end)
+        if (!f(c, nodes[c].byte)) return false;
+      return true;
+    }
+    const Fan fan = fans[n.fan];
+    for (u32 i = fan.offset; i < fan.offset + fan.count; ++i)
+      if (!f(fan_nodes[i], fan_bytes[i])) return false;
+    return true;
+  }
 };
 
 // What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
@@ -179,6 +194,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   void evict();  // under the mutex
   StringCounts& string_counts(Escapes mode);
   std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
+  std::shared_ptr<ClassMask> cut_class(const CharSet::Ptr& chars, u32 root) const;
+  void find_exits(ClassMask& out, const std::vector<u32>& boundary) const;
 
   std::string data_;
   PagedVector<u32> offsets_;
@@ -191,7 +208,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   ByteSet before_quote_;
   Spelling spelling_;
 
-  static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks and masks together
+  static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks, masks and heads together
+  static constexpr std::size_t kHeadShare = 16u << 20;   // of heads that stay
   mutable std::mutex mutex_;
   static constexpr std::size_t kMostCanvases = 16;
   std::vector<std::unique_ptr<Canvas>> canvases_;  // that nobody uses
@@ -223,7 +241,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   };
   static constexpr std::size_t kAsked = 1u << 15;
   PagedVector<Asked> asked_;
-  std::size_t cache_bytes_ = 0;
+  std::size_t cache_bytes_ = 0, head_bytes_ = 0;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 
