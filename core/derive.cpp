@@ -55,7 +55,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       return lo < n.b / 2 && (edges[2 * lo] & 0xFF) <= byte ? edges[2 * lo + 1] : kEmpty;
     }
     case Kind::Concat: {
-      std::vector<Id> parts;
+      Ids parts;
       Id only = kEmpty;  // the common case has one part and needs no list
       auto add = [&](Id d) {
         if (d == kEmpty) return;
@@ -79,13 +79,13 @@ Id Arena::derive_fresh(Id e, u8 byte) {
         cur = nullable(head) ? tail : kEmpty;
       }
       if (cur != kEmpty) add(derive(cur, byte));
-      return parts.empty() ? only : unite(std::move(parts));
+      return parts.empty() ? only : unite(parts);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end()), parts;
+      Ids members(operands(e)), parts;
       for (Id m : members)
         if (Id d = derive(m, byte); d != kEmpty) parts.push_back(d);
-      return parts.size() == 1 ? parts[0] : unite(std::move(parts));
+      return parts.size() == 1 ? parts[0] : unite(parts);
     }
     case Kind::Repeat: {
       if (n.max == 0) return kEmpty;  // a cap
@@ -93,10 +93,10 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members)
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
-      return intersect(std::move(members), has(e, kHasRef));
+      return intersect(members, has(e, kHasRef));
     }
     case Kind::Not: return negate(derive(n.a, byte));
     case Kind::Escaped: return derive_escaped(e, byte);
@@ -132,7 +132,7 @@ Id Arena::shift(Id e, u8 byte) {
     case Kind::Behind: return behind(derive(n.a, byte), n.b);
     case Kind::Ahead: return ahead(shift(n.a, byte), n.b);
     case Kind::Concat: {
-      std::vector<Id> heads;
+      Ids heads;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
       Id out = shift(cur, byte);
@@ -141,9 +141,9 @@ Id Arena::shift(Id e, u8 byte) {
     }
     case Kind::Union:
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = shift(m, byte);
-      return n.kind == Kind::Union ? unite(std::move(members)) : intersect(std::move(members));
+      return n.kind == Kind::Union ? unite(members) : intersect(members);
     }
     case Kind::Not: return negate(shift(n.a, byte));
     case Kind::Repeat: return repeat(shift(n.a, byte), n.min, n.max);
@@ -170,9 +170,9 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
   switch (n.kind) {
     case Kind::Union:
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = derive_in_scope(m, byte, depth + 1);
-      return n.kind == Kind::Union ? unite(std::move(members)) : intersect(std::move(members));
+      return n.kind == Kind::Union ? unite(members) : intersect(members);
     }
     case Kind::Not: return negate(derive_in_scope(n.a, byte, depth + 1));
     case Kind::Repeat: return derive_in_scope(raw_concat(e, kEpsilon), byte, depth + 1);
@@ -192,12 +192,12 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
       Id rest = derive_in_scope(tail, byte, depth + 1);
       if (rest == kEmpty) return kEmpty;
       Id seen = derive_in_scope(concat(h.a, any_text_), byte, depth + 1);
-      return intersect({h.b ? negate(seen) : seen, rest});
+      return intersect(h.b ? negate(seen) : seen, rest);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(head).begin(), operands(head).end());
+      Ids members(operands(head));
       for (Id& m : members) m = derive_in_scope(concat(m, tail), byte, depth + 1);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: {
       Id more = concat(repeat_less(head), tail);
@@ -219,7 +219,7 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       return std::binary_search(list.begin(), list.end(), symbol) ? kEpsilon : kEmpty;
     }
     case Kind::Concat: {
-      std::vector<Id> parts;
+      Ids parts;
       Id cur = e;
       while (node(cur).kind == Kind::Concat) {
         const Id head = node(cur).a, tail = node(cur).b;
@@ -227,12 +227,12 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
         cur = nullable(head) ? tail : kEmpty;
       }
       if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
-      return unite(std::move(parts));
+      return unite(parts);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = derive_symbol(m, symbol);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: {
       Id d = derive_symbol(n.a, symbol);
@@ -252,7 +252,7 @@ Id Arena::token_end(Id e) {
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.a, n.min, false);
     case Kind::Concat: {
-      std::vector<Id> heads;
+      Ids heads;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && has(cur, kCounting); cur = node(cur).b) heads.push_back(node(cur).a);
       Id out = token_end(cur);
@@ -260,9 +260,9 @@ Id Arena::token_end(Id e) {
       return out;
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = token_end(m);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
       if (n.max == 1 && !n.b) return repeat(token_end(n.a), n.min, n.max);
@@ -282,9 +282,9 @@ Id Arena::counts_spent(Id e) {
       return concat(counts_spent(n.a), tail);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = counts_spent(m);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.a), n.min, n.max) : e;
     default: return e;
@@ -307,7 +307,7 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
         e = n.b;
         continue;
       case Kind::Union: {
-        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        Ids members(operands(e));
         for (Id m : members) first_symbols(m, out);
         return;
       }
@@ -349,13 +349,13 @@ const ByteSet& Arena::first(Id e) {
       break;
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id m : members) set |= first(m);
       break;
     }
     case Kind::And: {
       set = ByteSet::all();
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id m : members) set &= first(m);
       break;
     }

@@ -41,10 +41,12 @@
 #include "escape.hpp"
 #include "flat_map.hpp"
 #include "pages.hpp"
+#include "short_vector.hpp"
 
 namespace guiderail {
 
 using Id = u32;
+using Ids = ShortVector<Id, 12>;
 constexpr Id kEmpty = 0, kEpsilon = 1;
 constexpr Id kUnknown = 0xFFFFFFFF;
 
@@ -165,9 +167,10 @@ class Arena {
   Id bytes(const ByteSet& set);
   Id concat(Id head, Id tail);
   Id concat_all(std::span<const Id> parts);
-  Id unite(std::vector<Id> parts);
-  Id unite(Id a, Id b) { return unite(std::vector<Id>{a, b}); }
-  Id intersect(std::vector<Id> parts, bool allow_rules = false);
+  Id unite(std::span<const Id> parts);
+  Id unite(Id a, Id b) { return unite(std::array{a, b}); }
+  Id intersect(std::span<const Id> parts, bool allow_rules = false);
+  Id intersect(Id a, Id b) { return intersect(std::array{a, b}); }
   Id negate(Id e);           // over all byte strings
   Id complement_text(Id e);  // over all UTF-8 texts
   Id repeat(Id e, u32 min, u32 max);
@@ -231,7 +234,7 @@ class Arena {
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
   // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
-  bool key_in_progress(Id e, std::vector<Id>& others) const;
+  bool key_in_progress(Id e, Ids& others) const;
   u32 endless_class(Id text) const;  // C, if the text is C{m,}; else kUnknown
   bool free_item(Id e) const;        // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
@@ -364,7 +367,7 @@ class Arena {
   void fill_table(std::size_t size);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
-  Id make_list(Kind kind, const std::vector<Id>& sorted);
+  Id make_list(Kind kind, std::span<const Id> sorted);
   Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
@@ -373,9 +376,9 @@ class Arena {
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
-  bool factor(std::vector<Id>& parts);
+  bool factor(Ids& parts);
   Id narrow(Id e, u32 set);
-  bool join_escaped(std::vector<Id>& parts);
+  bool join_escaped(Ids& parts);
   Id look(Kind kind, Id e, bool negative);
   Id counted_at(Id e, u32 most, bool begun);
   Id escaped_at(Id e, u32 at, Escapes mode);
@@ -427,7 +430,7 @@ class Arena {
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);
   bool any_key_text(Id text) const;
-  void absorb_members(std::vector<Id>& sorted, Kind inner) const;
+  void absorb_members(Ids& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);
   Id symbols_of(const ByteSet& set, bool textless);

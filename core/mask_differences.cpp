@@ -120,7 +120,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
   if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).a).kind == Kind::Union) e = arena_.node(e).a;
   if (arena_.node(e).kind != Kind::Union) return take(e);
   if (arena_.operands(e).size() > kMostStrings) return false;
-  for (Id m : std::vector<Id>(arena_.operands(e).begin(), arena_.operands(e).end()))
+  for (Id m : Ids(arena_.operands(e)))
     if (!take(m)) return false;
   return true;
 }
@@ -168,17 +168,17 @@ bool MaskBuilder::differential_string(Id e) {
   Strings strings;
   if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings)) return false;
   const std::size_t count = strings.texts.size();
-  auto after = [&](const std::vector<Id>& texts, u8 byte) {
-    std::vector<Id> next = texts;
+  auto after = [&](const Ids& texts, u8 byte) {
+    Ids next = texts;
     for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
     return next;
   };
-  std::vector<Id> base;  // where most letters lead
+  Ids base;  // where most letters lead
   int votes = 0;
   u8 sample = 0;
   for (u8 byte = 'A'; byte <= 'z'; ++byte) {  // the only one that could be most of them (Boyer & Moore 1991)
     if (!is_raw(byte)) continue;
-    std::vector<Id> next = after(strings.texts, byte);
+    Ids next = after(strings.texts, byte);
     if (votes == 0) {
       base = std::move(next);
       sample = byte;
@@ -194,8 +194,8 @@ bool MaskBuilder::differential_string(Id e) {
   std::vector<TextDifference>& found = known->second;
   if (fresh) {
     u32 budget = kMostPairsInAll;
-    strings.texts.resize(kMostStrings);
-    base.resize(kMostStrings);
+    strings.texts.resize(kMostStrings, kEmpty);
+    base.resize(kMostStrings, kEmpty);
     if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found)) found.assign(1, {0, false});
     if (arena_.cap_hit()) {
       text_differences_.erase(key);

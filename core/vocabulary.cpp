@@ -1,7 +1,6 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
-#include <functional>
 
 namespace guiderail {
 
@@ -9,7 +8,7 @@ namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr std::size_t kManyMasks = 1u << 17;
-constexpr u32 kWideNode = 12;  // children from which on a node has a table of them
+constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
 
 std::size_t ClassMask::memory() const {
@@ -308,41 +307,59 @@ u32 Vocabulary::child(u32 node, u8 byte) const {
 
 ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
-  struct From {
+  struct From {  // a node of the trie, the exit that it is below, and the byte that leads to it
     u32 node, top;
-  };
-  struct Item {  // a node to be written: the trie nodes that it merges
-    std::vector<From> from;
     u8 byte;
-    u16 depth;
-    u32 close = kNoFan;  // instead: the end of this node is here
   };
-  std::vector<Item> stack;
-  std::vector<From> tops;
-  for (u32 n : nodes) tops.push_back({n, n});
-  stack.push_back({std::move(tops), byte, 0});
-  while (!stack.empty()) {
-    Item item = std::move(stack.back());
-    stack.pop_back();
-    if (item.close != kNoFan) {
-      out.nodes[item.close].end = static_cast<u32>(out.nodes.size());
-      continue;
-    }
+  std::vector<From> from;  // of all nodes that are open: those of the deepest one lie last
+  struct Open {            // a node that was written: its children are from[at .. end)
+    u32 id;
+    std::size_t begin, at, end;
+  };
+  std::vector<Open> open;
+  std::vector<From> unsorted;
+  auto sort_by_byte = [&](std::size_t begin) {
+    const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
+    auto before = [](const From& a, const From& b) { return a.byte != b.byte ? a.byte < b.byte : a.node < b.node; };
+    if (from.size() - begin < 256) return std::sort(first, from.end(), before);
+    std::array<std::size_t, 257> at{};
+    for (auto it = first; it != from.end(); ++it) ++at[it->byte + 1u];
+    for (std::size_t b = 0; b < 256; ++b) at[b + 1] += at[b];
+    unsorted.assign(first, from.end());
+    for (const From& f : unsorted) first[static_cast<std::ptrdiff_t>(at[f.byte]++)] = f;
+  };
+  auto write = [&](std::size_t begin, std::size_t end, u8 by) {  // the node that merges from[begin .. end)
     const u32 id = static_cast<u32>(out.nodes.size());
     const u32 first = static_cast<u32>(out.tokens.size());
-    std::map<u8, std::vector<From>, std::greater<>> children;
-    for (auto [n, top] : item.from) {
+    const std::size_t below = from.size();
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto [n, top, b] = from[i];
       if (trie.nodes[n].token >= 0) {
         out.tokens.push_back(trie.nodes[n].token);
         if (origin) origin->push_back(top);
       }
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end)
-        children[trie.nodes[c].byte].push_back({c, top});
+      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) from.push_back({c, top, trie.nodes[c].byte});
     }
-    out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
-    out.deepest = std::max(out.deepest, item.depth);
-    stack.push_back({{}, 0, 0, id});
-    for (auto& [b, from] : children) stack.push_back({std::move(from), b, static_cast<u16>(item.depth + 1)});
+    const u16 depth = static_cast<u16>(open.size());
+    out.nodes.push_back({id + 1, first, static_cast<u32>(out.tokens.size()), depth, by});
+    out.deepest = std::max(out.deepest, depth);
+    if (end - begin > 1) sort_by_byte(below);
+    if (from.size() > below) open.push_back({id, below, below, from.size()});
+  };
+  for (u32 n : nodes) from.push_back({n, n, byte});
+  write(0, nodes.size(), byte);
+  while (!open.empty()) {
+    Open& last = open.back();
+    if (last.at == last.end) {
+      out.nodes[last.id].end = static_cast<u32>(out.nodes.size());
+      from.resize(last.begin);
+      open.pop_back();
+      continue;
+    }
+    const std::size_t begin = last.at;
+    const u8 by = from[begin].byte;
+    while (last.at < last.end && from[last.at].byte == by) ++last.at;
+    write(begin, last.at, by);
   }
   return out;
 }
