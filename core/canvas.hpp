@@ -8,11 +8,12 @@
 #include <memory>
 #include <vector>
 
+#include "pages.hpp"
 #include "support.hpp"
 
 namespace guiderail {
 
-using Words = std::vector<u32>;
+using Words = PagedVector<u32>;
 
 template <class F>
 void for_each_bit(const Words& words, F f) {

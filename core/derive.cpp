@@ -400,10 +400,9 @@ u32* Arena::ensure_row(Id e) {
   if (u32* row = n.row.load(std::memory_order_relaxed)) return row;
   if (has(e, kExactStep)) return nullptr;
   if (row_used_ + class_count_ > row_cap_) {
-    const bool begins = row_blocks_.empty();
-    const std::size_t count = begins ? kFirstRows : kMoreRows;  // a row has 256 entries at most
+    const std::size_t count = row_blocks_.empty() ? kFirstRows : kMoreRows;  // a row has 256 entries at most
     row_blocks_.reserve(row_blocks_.size() + 1);
-    row_blocks_.push_back(static_cast<u32*>(begins ? ::operator new(count * sizeof(u32)) : row_pool().take()));
+    row_blocks_.push_back(static_cast<u32*>(take_pages(count * sizeof(u32))));
     row_cap_ = count;
     row_bytes_ += row_cap_ * sizeof(u32);
     row_used_ = 0;

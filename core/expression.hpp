@@ -361,8 +361,7 @@ class Arena {
   };
 
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
-  static PagePool& node_chunks();
-  static PagePool& row_pool();
+  static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
   Id intern(Draft& draft);
   void fill_table(std::size_t size);
   Draft draft(Kind kind) const;
@@ -502,9 +501,9 @@ class Arena {
     u32 tag = 0;  // of its hash, so that other nodes of the chain need not be looked at
     Id next = kEmpty;
   };
-  std::vector<Id> table_;    // heads of chains, a power of two
-  std::vector<Link> links_;  // by node
-  std::vector<u32> pool_;    // operand lists; read lock-free by nobody
+  PagedVector<Id> table_;    // heads of chains, a power of two
+  PagedVector<Link> links_;  // by node
+  PagedVector<u32> pool_;    // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::vector<ByteSet> byte_sets_;
@@ -513,7 +512,7 @@ class Arena {
   FlatMap first_ids_;  // by hash; one that is taken counts up
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
-  std::vector<u32*> row_blocks_;  // the first is small, the others come from a pool
+  std::vector<u32*> row_blocks_;  // the first is small
   std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
   std::unordered_map<Id, u32> slack_memo_;
   std::array<u8, 256> classes_{};

@@ -198,7 +198,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
   Arena& to = *copy;
   for (Id id = 0; id < extent_.nodes; ++id) {
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
-      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(node_chunks().take()));
+      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
     const Node& from = node(id);
     Node& n = *new (&to.node(id)) Node;  // memos and the chains of the table start anew
     n.kind = from.kind;

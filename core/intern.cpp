@@ -14,20 +14,10 @@ Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) +
 
 }  // namespace
 
-PagePool& Arena::node_chunks() {  // lives on: what is static elsewhere may give back late
-  static PagePool& pool = *new PagePool(sizeof(Node) << kChunkBits);
-  return pool;
-}
-
-PagePool& Arena::row_pool() {
-  static PagePool& pool = *new PagePool(kMoreRows * sizeof(u32));
-  return pool;
-}
-
 Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_salt.fetch_add(1)) {
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
-  chunks_[0].store(static_cast<Node*>(node_chunks().take()));
+  chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
   new (&node(kEmpty)) Node;
   new (&node(kEpsilon)) Node;
   Node& none = node(kEmpty);
@@ -44,13 +34,9 @@ Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_
 
 Arena::~Arena() {
   static_assert(std::is_trivially_destructible_v<Node>);
-  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) node_chunks().give(chunks_[i].load());
-  for (std::size_t i = 0; i < row_blocks_.size(); ++i) {
-    if (i == 0)
-      ::operator delete(row_blocks_[i]);
-    else
-      row_pool().give(row_blocks_[i]);
-  }
+  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
+  for (std::size_t i = 0; i < row_blocks_.size(); ++i)
+    give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(u32));
 }
 
 std::size_t Arena::memory() const {
@@ -101,7 +87,7 @@ Id Arena::intern(Draft& d) {
   if ((count_ & kChunkMask) == 0) {
     auto& slot = chunks_[count_ >> kChunkBits];
     if (!slot.load(std::memory_order_relaxed))
-      slot.store(static_cast<Node*>(node_chunks().take()), std::memory_order_release);
+      slot.store(static_cast<Node*>(take_pages(kChunkBytes)), std::memory_order_release);
   }
   const Id id = count_;
   Node& n = *new (&node(id)) Node;

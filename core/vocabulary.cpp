@@ -8,6 +8,7 @@ namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr std::size_t kManyMasks = 1u << 17;
+constexpr std::size_t kFirstPages = 4u << 20;  // bytes, of what the first masks and arenas take
 constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
 
@@ -60,6 +61,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
   spelling_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) spelling_.exits(static_cast<u8>(c), trie_);
   string_counts(Escapes::Canonical);
+  reserve_pages(kFirstPages);
   masks_.reserve(kManyMasks);  // or else some mask waits until all the others have moved
 }
 
@@ -187,8 +189,8 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   out->alive[0] |= 1;
   std::vector<u16> state(longest_ + 2);
   state[0] = CharSet::kStart;
-  std::vector<std::pair<u32, int>> found;  // characters, token
-  std::vector<u32> boundary;               // nodes at which the path leaves the set
+  PagedVector<std::pair<u32, int>> found;  // characters, token
+  PagedVector<u32> boundary;               // nodes at which the path leaves the set
   for (u32 n = root + 1; n < end;) {
     const TrieNode& node = nodes[n];
     const u32 depth = trie_.depths[n] - base_depth;
@@ -217,8 +219,8 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
     out->dense = dense;
   }
   // Exits: boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
-  std::vector<u64> seen((end - root + 63) / 64, 0);
-  std::vector<u32> exits;
+  PagedVector<u64> seen((end - root + 63) / 64, 0);
+  PagedVector<u32> exits;
   for (u32 n : boundary) {
     u32 p = trie_.parents[n];
     if (p != root && !nodes[p].whole) out->splits.push_back(n);
@@ -311,13 +313,13 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     u32 node, top;
     u8 byte;
   };
-  std::vector<From> from;  // of all nodes that are open: those of the deepest one lie last
+  PagedVector<From> from;  // of all nodes that are open: those of the deepest one lie last
   struct Open {            // a node that was written: its children are from[at .. end)
     u32 id;
     std::size_t begin, at, end;
   };
   std::vector<Open> open;
-  std::vector<From> unsorted;
+  PagedVector<From> unsorted;
   auto sort_by_byte = [&](std::size_t begin) {
     const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
     auto before = [](const From& a, const From& b) { return a.byte != b.byte ? a.byte < b.byte : a.node < b.node; };

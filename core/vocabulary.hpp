@@ -42,8 +42,8 @@ struct Trie {
   PagedVector<TrieNode> nodes;
   PagedVector<u32> parents;
   PagedVector<u16> depths;
-  std::vector<Fan> fans;
-  std::vector<u8> fan_bytes;
+  PagedVector<Fan> fans;
+  PagedVector<u8> fan_bytes;
   PagedVector<u32> fan_nodes;
 };
 
@@ -56,8 +56,8 @@ struct ExitTrie {
     u16 depth;
     u8 byte;
   };
-  std::vector<Node> nodes;
-  std::vector<int> tokens;
+  PagedVector<Node> nodes;
+  PagedVector<int> tokens;
   std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
   u16 deepest = 0;
 };
@@ -72,7 +72,7 @@ struct ClassMask {
   CharSet::Ptr chars;
   u32 root = 0;
   u32 most = 0;                                              // characters of the longest such token
-  std::vector<int> tokens;                                   // by number of characters, an unfinished one counted
+  PagedVector<int> tokens;                                   // by number of characters, an unfinished one counted
   std::vector<u32> upto;                                     // upto[n]: how many of them have at most n
   std::shared_ptr<const Words> dense;                        // all of them as a bitset; null where there are few
   std::map<u32, std::shared_ptr<const Words>> bounded;       // the same for at most n characters, made on demand
@@ -80,9 +80,9 @@ struct ClassMask {
   PagedVector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
   // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
   // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
-  std::vector<u32> exits;
+  PagedVector<u32> exits;
   std::array<u32, 257> exit_at{};
-  std::vector<u32> splits;  // nodes that leave the set inside a character
+  PagedVector<u32> splits;  // nodes that leave the set inside a character
 
   bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
   std::size_t memory() const;
