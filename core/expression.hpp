@@ -360,10 +360,15 @@ class Arena {
     bool has_list = false;
   };
 
+  struct Slot {      // of the intern table
+    Id id = kEmpty;  // free
+    u32 tag = 0;     // of its hash, so that other nodes need not be looked at
+  };
+
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
   static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
   Id intern(Draft& draft);
-  void fill_table(std::size_t size);
+  static void place(PagedVector<Slot>& table, Slot slot);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
   Id make_list(Kind kind, std::span<const Id> sorted);
@@ -497,12 +502,7 @@ class Arena {
   std::unique_ptr<std::atomic<Node*>[]> chunks_;
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
-  struct Link {   // of a node in the intern table
-    u32 tag = 0;  // of its hash, so that other nodes of the chain need not be looked at
-    Id next = kEmpty;
-  };
-  PagedVector<Id> table_;    // heads of chains, a power of two
-  PagedVector<Link> links_;  // by node
+  PagedVector<Slot> table_;  // a power of two; half of it stays free
   PagedVector<u32> pool_;    // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;

@@ -14,7 +14,7 @@ Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) +
 
 }  // namespace
 
-Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_salt.fetch_add(1)) {
+Arena::Arena(Limits limits) : limits_(limits), table_(1024), salt_(next_salt.fetch_add(1)) {
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
   chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
@@ -41,7 +41,7 @@ Arena::~Arena() {
 
 std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + links_.capacity() * sizeof(Link) +
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Slot) +
          pool_.capacity() * 4 + row_bytes_ + chunk_limit_ * sizeof(void*) +
          (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) + byte_set_ids_.size() * 48 +
          first_ids_.memory() + slack_memo_.size() * 24 +
@@ -71,8 +71,10 @@ Id Arena::intern(Draft& d) {
                 "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
   const std::size_t mask = table_.size() - 1;
   const u32 tag = static_cast<u32>(d.hash.lo);
-  for (Id id = table_[tag & mask]; id != kEmpty; id = links_[id].next) {
-    if (links_[id].tag != tag) continue;
+  std::size_t at = tag & mask;
+  for (; table_[at].id != kEmpty; at = (at + 1) & mask) {
+    if (table_[at].tag != tag) continue;
+    const Id id = table_[at].id;
     const Node& n = node(id);
     if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
     if (d.has_list) {
@@ -107,23 +109,22 @@ Id Arena::intern(Draft& d) {
   n.shortest = d.shortest;
   n.longest = d.longest;
   n.hash = d.hash;
-  Id& head = table_[tag & mask];
-  links_.resize(id);
-  links_.push_back({tag, head});
-  head = id;
+  table_[at] = {id, tag};
   ++count_;
-  if (count_ > table_.size()) fill_table(table_.size() * 4);
+  if (2 * std::size_t{count_} > table_.size()) {
+    PagedVector<Slot> larger(table_.size() * 2);
+    for (const Slot& slot : table_)
+      if (slot.id != kEmpty) place(larger, slot);
+    table_ = std::move(larger);
+  }
   return id;
 }
 
-void Arena::fill_table(std::size_t size) {
-  table_.assign(size, kEmpty);
-  const std::size_t mask = table_.size() - 1;
-  for (Id id = 2; id < count_; ++id) {
-    Id& head = table_[links_[id].tag & mask];
-    links_[id].next = head;
-    head = id;
-  }
+void Arena::place(PagedVector<Slot>& table, Slot slot) {
+  const std::size_t mask = table.size() - 1;
+  std::size_t at = slot.tag & mask;
+  while (table[at].id != kEmpty) at = (at + 1) & mask;
+  table[at] = slot;
 }
 
 // -- leaves --
