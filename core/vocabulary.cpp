@@ -57,12 +57,12 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
   for (u32 n = 1; n < trie_.nodes.size(); ++n)
     if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
+  cache_ = Recent<Cached>(kManyMasks);  // or else some mask waits while the table grows
   warm_common();
   spelling_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) spelling_.exits(static_cast<u8>(c), trie_);
   string_counts(Escapes::Canonical);
   reserve_pages(kFirstPages);
-  masks_.reserve(kManyMasks);  // or else some mask waits until all the others have moved
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
@@ -240,25 +240,16 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
 }
 
 std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32 root) {
-  const ClassKey key{chars.get(), root};
+  const Hash key = class_key(chars.get(), root);
   {
     std::lock_guard lock(mutex_);
-    if (auto it = classes_.find(key); it != classes_.end()) {
-      recent_.splice(recent_.begin(), recent_, it->second);
-      return it->second->classes;
-    }
+    if (const Cached* known = cache_.find(key)) return known->classes;
   }
   auto fresh = scan_class(chars, root);
   std::lock_guard lock(mutex_);
-  if (auto it = classes_.find(key); it != classes_.end()) return it->second->classes;  // another thread was first
-  Cached entry;
-  entry.classes = fresh;
-  entry.class_key = key;
-  entry.bytes = fresh->memory();
-  cache_bytes_ += entry.bytes;
-  recent_.push_front(std::move(entry));
-  classes_[key] = recent_.begin();
-  evict();
+  if (const Cached* known = cache_.find(key)) return known->classes;  // another thread was first
+  cache_.add(key, {fresh, nullptr, nullptr}, fresh->memory());
+  cache_.forget(kCacheLimit);
   return fresh;
 }
 
@@ -285,10 +276,7 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
       for (u32 i = 0; i < count; ++i) (*made)[mask.tokens[i] >> 5] |= 1u << (mask.tokens[i] & 31);
     }
     slot = made;
-    if (auto it = classes_.find({mask.chars.get(), mask.root}); it != classes_.end()) {
-      it->second->bytes += made->size() * 4;
-      cache_bytes_ += made->size() * 4;
-    }
+    cache_.note_growth(class_key(mask.chars.get(), mask.root), made->size() * 4);
   }
   return slot;
 }
@@ -369,7 +357,7 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
 std::shared_ptr<const SpelledClass> Vocabulary::spelled_class(const CharSet::Ptr& chars) {
   {
     std::lock_guard lock(mutex_);
-    if (classes_.contains({chars.get(), 0})) return nullptr;
+    if (cache_.has(class_key(chars.get(), 0))) return nullptr;
   }
   return spelling_.spelled_class(chars);
 }
@@ -390,27 +378,15 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
   std::lock_guard lock(mutex_);
   auto [it, fresh] = mask.exit_tries.try_emplace(byte, out);
   if (fresh)
-    if (auto known = classes_.find({mask.chars.get(), mask.root}); known != classes_.end()) {
-      const std::size_t bytes = out->nodes.size() * 16 + out->tokens.size() * 4 + (out->dense ? words() * 4 : 0);
-      known->second->bytes += bytes;
-      cache_bytes_ += bytes;
-    }
+    cache_.note_growth(class_key(mask.chars.get(), mask.root),
+                       out->nodes.size() * 16 + out->tokens.size() * 4 + (out->dense ? words() * 4 : 0));
   return it->second;
 }
 
 // -- cache --
-void Vocabulary::evict() {
-  while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
-    Cached& last = recent_.back();
-    cache_bytes_ -= last.bytes;
-    if (last.classes)
-      classes_.erase(last.class_key);
-    else if (last.mask)
-      masks_.erase(last.key);
-    else
-      heads_.erase(last.key);
-    recent_.pop_back();
-  }
+Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
+  const u64 at = mix64(reinterpret_cast<std::uintptr_t>(chars));
+  return {mix64(at ^ root), at};
 }
 
 std::unique_ptr<Canvas> Vocabulary::take_canvas() {
@@ -451,31 +427,21 @@ const std::vector<StringCounts::Count>& Vocabulary::leaving_strings(Escapes mode
 
 std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
   std::lock_guard lock(mutex_);
-  auto it = masks_.find(key);
-  if (it == masks_.end()) return nullptr;
-  recent_.splice(recent_.begin(), recent_, it->second);
-  return it->second->mask;
+  const Cached* known = cache_.find(key);
+  return known ? known->mask : nullptr;
 }
 
 void Vocabulary::cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> mask) {
   std::lock_guard lock(mutex_);
-  if (masks_.contains(key)) return;
-  Cached entry;
-  entry.mask = std::move(mask);
-  entry.key = key;
-  entry.bytes = entry.mask->memory() + 128;
-  cache_bytes_ += entry.bytes;
-  recent_.push_front(std::move(entry));
-  masks_[key] = recent_.begin();
-  evict();
+  if (cache_.has(key)) return;
+  const std::size_t bytes = mask->memory() + 128;
+  cache_.add(key, {nullptr, std::move(mask), nullptr}, bytes);
+  cache_.forget(kCacheLimit);
 }
 
 std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& asked) {
   std::lock_guard lock(mutex_);
-  if (auto it = heads_.find(key); it != heads_.end()) {
-    recent_.splice(recent_.begin(), recent_, it->second);
-    return it->second->head;
-  }
+  if (const Cached* known = cache_.find(head_key(key))) return known->head;
   if (asked_.empty()) asked_.resize(kAsked);
   Asked& at = asked_[key.lo % kAsked];
   if (at.head != key.hi) at = {key.hi, 0};
@@ -485,30 +451,21 @@ std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& as
 
 void Vocabulary::cache_head(const Hash& key, std::shared_ptr<const HeadMask> head) {
   std::lock_guard lock(mutex_);
-  if (heads_.contains(key)) return;
-  Cached entry;
-  entry.head = std::move(head);
-  entry.key = key;
-  entry.bytes = entry.head->memory() + 128;
-  cache_bytes_ += entry.bytes;
-  recent_.push_front(std::move(entry));
-  heads_[key] = recent_.begin();
-  evict();
+  if (cache_.has(head_key(key))) return;
+  const std::size_t bytes = head->memory() + 128;
+  cache_.add(head_key(key), {nullptr, nullptr, std::move(head)}, bytes);
+  cache_.forget(kCacheLimit);
 }
 
 void Vocabulary::clear_cache() {
   std::lock_guard lock(mutex_);
-  recent_.clear();
-  classes_.clear();
-  masks_.clear();
-  heads_.clear();
+  cache_.clear();
   asked_.clear();
-  cache_bytes_ = 0;
 }
 
 std::size_t Vocabulary::cache_memory() const {
   std::lock_guard lock(mutex_);
-  return cache_bytes_ + asked_.capacity() * sizeof(Asked);
+  return cache_.bytes() + asked_.capacity() * sizeof(Asked);
 }
 
 std::size_t Vocabulary::string_memory() const {

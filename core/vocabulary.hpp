@@ -8,7 +8,6 @@
 // 128 k tokens make some 275 k nodes of 16 bytes.
 #pragma once
 
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "canvas.hpp"
 #include "charset.hpp"
 #include "pages.hpp"
+#include "recent.hpp"
 #include "spelling.hpp"
 #include "string_counts.hpp"
 
@@ -176,7 +176,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  private:
   void build_trie();
   void warm_common();
-  void evict();  // under the mutex
   StringCounts& string_counts(Escapes mode);
   std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
 
@@ -195,35 +194,20 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   mutable std::mutex mutex_;
   static constexpr std::size_t kMostCanvases = 16;
   std::vector<std::unique_ptr<Canvas>> canvases_;  // that nobody uses
-  struct ClassKey {
-    const CharSet* chars;
-    u32 root;
-    bool operator==(const ClassKey&) const = default;
-  };
-  struct ClassKeyHash {
-    std::size_t operator()(const ClassKey& k) const {
-      return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(k.chars) * 31 + k.root));
-    }
-  };
-  struct Cached {
-    std::shared_ptr<ClassMask> classes;  // one of the three
+  struct Cached {                                  // one of the three
+    std::shared_ptr<ClassMask> classes;
     std::shared_ptr<const MaskEntry> mask;
     std::shared_ptr<const HeadMask> head;
-    ClassKey class_key{};
-    Hash key;  // of a mask or head
-    std::size_t bytes = 0;
   };
-  std::list<Cached> recent_;  // most recently used first
-  std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
-  std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
-  std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> heads_;
+  static Hash class_key(const CharSet* chars, u32 root);
+  static Hash head_key(const Hash& key) { return {~key.lo, key.hi}; }  // no mask's
+  Recent<Cached> cache_;
   struct Asked {  // for a head; who comes to the same place begins anew
     u64 head = 0;
     u32 times = 0;
   };
   static constexpr std::size_t kAsked = 1u << 15;
   PagedVector<Asked> asked_;
-  std::size_t cache_bytes_ = 0;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 
