@@ -18,7 +18,7 @@ constexpr std::size_t kSmall = 4096, kLarge = 2u << 20;  // pages
 std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 #ifdef __linux__
-char* map(std::size_t size) {
+char* map(std::size_t size, bool large) {
   const std::size_t all = size + kLarge;  // some of it lies before a large page begins
   void* got = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) throw std::bad_alloc();
@@ -26,12 +26,12 @@ char* map(std::size_t size) {
   char* at = reinterpret_cast<char*>(rounded(reinterpret_cast<std::size_t>(from), kLarge));
   if (at != from) munmap(from, static_cast<std::size_t>(at - from));
   if (char* end = at + size; end != from + all) munmap(end, static_cast<std::size_t>(from + all - end));
-  madvise(at, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  if (large) madvise(at, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
   return at;
 }
 void unmap(char* at, std::size_t size) { munmap(at, size); }
 #else
-char* map(std::size_t size) { return static_cast<char*>(::operator new(size, std::align_val_t{kSmall})); }
+char* map(std::size_t size, bool) { return static_cast<char*>(::operator new(size, std::align_val_t{kSmall})); }
 void unmap(char* at, std::size_t) { ::operator delete(at, std::align_val_t{kSmall}); }
 #endif
 
@@ -43,7 +43,8 @@ class Regions {
     const std::size_t kind = kind_of(bytes);
     std::lock_guard lock(mutex_);
     if (!free_[kind]) {
-      if (left(current_) < size_of(kind)) grow(size_of(kind));
+      // Nobody waits here for a large page of which little is used: see reserve().
+      if (left(current_) < size_of(kind)) grow(size_of(kind), size_of(kind) >= kLarge);
       cut(kind);
     }
     Block* block = free_[kind];
@@ -77,7 +78,7 @@ class Regions {
   void reserve(std::size_t bytes) {
     std::lock_guard lock(mutex_);
     if (left(current_) >= bytes) return;
-    grow(bytes);
+    grow(bytes, true);
     volatile char* at = current_->first;
     for (std::size_t i = 0; i < current_->second.size; i += kSmall) at[i] = 0;
   }
@@ -113,14 +114,14 @@ class Regions {
     region.used += size_of(kind);
   }
   // A region with room for so many bytes; what is left of the one before becomes blocks.
-  void grow(std::size_t bytes) {
+  void grow(std::size_t bytes, bool large) {
     while (left(current_) >= kSmall) {
       std::size_t kind = kind_of(left(current_));
       if (size_of(kind) > left(current_)) --kind;
       cut(kind);
     }
     const std::size_t size = rounded(bytes, kLarge);
-    current_ = regions_.emplace(map(size), Region{size, 0, 0}).first;
+    current_ = regions_.emplace(map(size, large), Region{size, 0, 0}).first;
     idle_ += size;
   }
 

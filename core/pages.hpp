@@ -13,8 +13,8 @@ namespace guiderail {
 // Of any size, at the beginning of a page of 4 KB. From many threads at once.
 void* take_pages(std::size_t bytes);
 void give_pages(void* at, std::size_t bytes) noexcept;
-// Makes room for so many bytes, where there is less: who touches a large page first waits until all of it is cleared,
-// and that should not be a mask.
+// Makes room for so many bytes in large pages, where there is less. Who touches one first waits until all of it is
+// cleared: that should not be a mask, so what was not reserved lies in small pages, unless it is large itself.
 void reserve_pages(std::size_t bytes);
 
 template <class T>

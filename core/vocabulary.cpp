@@ -8,6 +8,7 @@ namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr std::size_t kManyMasks = 1u << 17;
+constexpr std::size_t kTokenBytes = 64;        // what a token takes of smaller arrays, about
 constexpr std::size_t kFirstPages = 4u << 20;  // bytes, of what the first masks and arenas take
 constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
@@ -51,6 +52,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
       longest_ = std::max(longest_, static_cast<u32>(text.size()));
     }
   }
+  reserve_pages(kTokenBytes * text_tokens_);
   build_trie();
   roots_.fill(kNoFan);
   for (u32 c = 1; c < trie_.nodes.size(); c = trie_.nodes[c].end) roots_[trie_.nodes[c].byte] = c;
