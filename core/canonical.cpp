@@ -22,7 +22,7 @@ u32 Arena::slack(Id e) {
     }
     case Kind::Union: {
       s = 0;
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id m : members) s = std::max(s, slack(m));
       break;
     }
@@ -44,16 +44,16 @@ Id Arena::without_texts(Id e) {
       return concat(head, without_texts(tail));
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = without_texts(m);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Distinct: return distinct_node(without_texts(n.a), n.b);
     case Kind::Item: return item_at(without_texts(n.a), kSomeText, n.min);
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = without_texts(m);
-      return intersect(std::move(members), true);
+      return intersect(members, true);
     }
     case Kind::Key: return key_without_text(e);
     default: return e;
@@ -84,14 +84,14 @@ Id Arena::without_values(Id e, std::unordered_map<Id, Id>& known) {
     }
     case Kind::Union:
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       bool changed = false;
       for (Id& m : members) {
         const Id plain = without_values(m, known);
         changed = changed || plain != m;
         m = plain;
       }
-      if (changed) out = n.kind == Kind::Union ? unite(std::move(members)) : intersect(std::move(members), true);
+      if (changed) out = n.kind == Kind::Union ? unite(members) : intersect(members, true);
       break;
     }
     case Kind::Distinct: out = distinct_node(without_values(n.a, known), without_seen(n.b)); break;
@@ -126,7 +126,7 @@ Id Arena::canonical(Id e, u32 horizon) {
       break;
     }
     case Kind::Concat: {  // down the stack to the first part that is known or plain
-      std::vector<Id> parts;
+      Ids parts;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).canonical == kUnknown;
            cur = node(cur).b)
@@ -140,9 +140,9 @@ Id Arena::canonical(Id e, u32 horizon) {
     }
     case Kind::Union: {
       if (has(e, kHasScan)) break;  // see mask_answers.cpp: each place is asked by itself
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = canonical(m, horizon);
-      out = unite(std::move(members));
+      out = unite(members);
       break;
     }
     case Kind::Scan: out = cut_scan(e); break;
@@ -194,7 +194,7 @@ Id Arena::cap_groups(Id e, u32 most) {
       break;
     }
     case Kind::Concat: {
-      std::vector<Id> heads;
+      Ids heads;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && has(cur, kBigGroup); cur = node(cur).b) heads.push_back(node(cur).a);
       out = has(cur, kBigGroup) ? cap_groups(cur, most) : cur;
@@ -202,9 +202,9 @@ Id Arena::cap_groups(Id e, u32 most) {
       break;
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = cap_groups(m, most);
-      out = unite(std::move(members));
+      out = unite(members);
       break;
     }
     case Kind::Escaped: out = escaped_at(cap_groups(n.a, most), n.b, static_cast<Escapes>(n.min)); break;

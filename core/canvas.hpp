@@ -8,11 +8,12 @@
 #include <memory>
 #include <vector>
 
+#include "pages.hpp"
 #include "support.hpp"
 
 namespace guiderail {
 
-using Words = std::vector<u32>;
+using Words = PagedVector<u32>;
 
 template <class F>
 void for_each_bit(const Words& words, F f) {
@@ -70,9 +71,16 @@ class Canvas {
   void differences(Diff& out) const {
     out.clear();
     each_dirty([&](std::size_t from, std::size_t to) {
-      const u32 *mine = sheet_->words.data(), *base = sheet_->base ? sheet_->base->data() : nullptr;
-      for (std::size_t k = from; k < to; ++k)
-        if (mine[k] != (base ? base[k] : 0)) out.push_back({static_cast<u32>(k), mine[k]});
+      static_assert(kBlock <= 32);
+      constexpr u32 kNothing[kBlock] = {};
+      const u32* mine = sheet_->words.data() + from;
+      const u32* base = sheet_->base ? sheet_->base->data() + from : kNothing;
+      u32 differ = 0;  // first which words, without a branch for each
+      for (std::size_t k = 0; k < to - from; ++k) differ |= u32{mine[k] != base[k]} << k;
+      for (; differ; differ &= differ - 1) {
+        const u32 k = static_cast<u32>(std::countr_zero(differ));
+        out.push_back({static_cast<u32>(from) + k, mine[k]});
+      }
     });
   }
   const Words* words() const { return sheet_ ? &sheet_->words : nullptr; }

@@ -35,16 +35,16 @@ void clear_range(PagedVector<u64>& bits, u32 from, u32 to) {
 }  // namespace
 
 // Null: there is no larger class at hand that differs little.
-std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 root) const {
+std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 root) {
   const auto& nodes = trie_.nodes;
   const u32 end = nodes[root].end;
   if (spelling_.empty() || end - root < kWorthCutting || !nodes[root].whole || chars->ranges().empty()) return nullptr;
   std::shared_ptr<const ClassMask> base;
   for (const CharSet::Ptr& larger : {raw_characters(), CharSet::any()}) {
     std::lock_guard lock(mutex_);
-    const auto it = classes_.find({larger.get(), root});
-    if (it == classes_.end() || !larger->covers(*chars)) continue;
-    base = it->second->classes;
+    const Cached* known = larger->covers(*chars) ? cache_.find(class_key(larger.get(), root)) : nullptr;
+    if (!known) continue;
+    base = known->classes;
     break;
   }
   if (!base || !base->dense) return nullptr;
@@ -65,7 +65,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
   out->chars = chars;
   out->root = root;
   out->alive = base->alive;
-  std::vector<u32> boundary;
+  PagedVector<u32> boundary;
   const auto& automaton = chars->automaton();
   auto leave = [&](u32 n) {
     boundary.push_back(n);

@@ -105,15 +105,15 @@ Id Arena::concat(Id head, Id tail) {
   if (head == kEpsilon) return tail;
   if (tail == kEpsilon) return head;
   if (node(head).kind == Kind::Union && has(head, kHasGreedy)) {  // each alternative guards its own way out
-    std::vector<Id> members(operands(head).begin(), operands(head).end());
+    Ids members(operands(head));
     for (Id& m : members) m = concat(m, tail);
-    return unite(std::move(members));
+    return unite(members);
   }
   if (node(head).kind != Kind::Concat) {
     Id merged;
     return merge_repeat(head, tail, merged) || merge_any(head, tail, merged) ? merged : raw_concat(head, tail);
   }
-  std::vector<Id> heads;
+  Ids heads;
   Id h = head;
   for (; node(h).kind == Kind::Concat; h = node(h).b) heads.push_back(node(h).a);
   tail = concat(h, tail);
@@ -183,7 +183,7 @@ Id Arena::repeat_less(Id e) {
   return n.b ? capped_repeat(n.a, min, max) : repeat(n.a, min, max);
 }
 
-Id Arena::make_list(Kind kind, const std::vector<Id>& sorted) {
+Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
   Draft d = draft(kind);
   Hash sum;
   bool all_null = true, any_null = false, all_barren = kind == Kind::Union;
@@ -215,7 +215,7 @@ Id Arena::make_list(Kind kind, const std::vector<Id>& sorted) {
 }
 
 // Factors common heads, then common tails, out of a union's members. Returns whether anything changed.
-bool Arena::factor(std::vector<Id>& parts) {
+bool Arena::factor(Ids& parts) {
   bool changed = false;
   for (int side = 0; side < 2; ++side) {
     if (parts.size() < 2) break;
@@ -224,29 +224,29 @@ bool Arena::factor(std::vector<Id>& parts) {
       if (n.kind != Kind::Concat) return e;
       return side == 0 ? n.a : n.b;
     };
-    std::vector<std::pair<Id, Id>> keyed;
-    keyed.reserve(parts.size());
-    for (Id e : parts) keyed.push_back({key(e), e});
+    ShortVector<u64, 12> keyed;  // key, part
+    for (Id e : parts) keyed.push_back(u64{key(e)} << 32 | e);
     std::sort(keyed.begin(), keyed.end());
-    std::vector<Id> next;
+    Ids next;
     bool grouped = false;
     for (std::size_t i = 0; i < keyed.size();) {
+      const Id common = static_cast<Id>(keyed[i] >> 32);
       std::size_t j = i + 1;
-      while (j < keyed.size() && keyed[j].first == keyed[i].first) ++j;
+      while (j < keyed.size() && keyed[j] >> 32 == common) ++j;
       bool apart = j - i == 1;
-      for (std::size_t k = i; side == 1 && k < j && !apart; ++k) apart = has(keyed[k].second, kHasGreedy);
+      for (std::size_t k = i; side == 1 && k < j && !apart; ++k) apart = has(static_cast<Id>(keyed[k]), kHasGreedy);
       if (apart) {
-        for (std::size_t k = i; k < j; ++k) next.push_back(keyed[k].second);
+        for (std::size_t k = i; k < j; ++k) next.push_back(static_cast<Id>(keyed[k]));
       } else {
         grouped = true;
-        std::vector<Id> others;
+        Ids others;
         for (std::size_t k = i; k < j; ++k) {
-          const Node& n = node(keyed[k].second);
+          const Node& n = node(static_cast<Id>(keyed[k]));
           bool bare = n.kind != Kind::Concat;
           others.push_back(bare ? kEpsilon : (side == 0 ? n.b : n.a));
         }
-        Id other = unite(std::move(others));
-        next.push_back(side == 0 ? concat(keyed[i].first, other) : concat(other, keyed[i].first));
+        const Id other = unite(others);
+        next.push_back(side == 0 ? concat(common, other) : concat(other, common));
       }
       i = j;
     }
@@ -259,44 +259,46 @@ bool Arena::factor(std::vector<Id>& parts) {
 }
 
 // x | (x & y) = x, and x & (x | y) = x.
-void Arena::absorb_members(std::vector<Id>& sorted, Kind inner) const {
+void Arena::absorb_members(Ids& sorted, Kind inner) const {
   if (sorted.size() < 2) return;
-  std::vector<Id> kept;
+  Ids needless;
   for (Id e : sorted) {
-    bool needless = false;
-    if (node(e).kind == inner)
-      for (Id m : operands(e)) needless = needless || std::binary_search(sorted.begin(), sorted.end(), m);
-    if (!needless) kept.push_back(e);
+    if (node(e).kind != inner) continue;
+    for (Id m : operands(e))
+      if (std::binary_search(sorted.begin(), sorted.end(), m)) {
+        needless.push_back(e);
+        break;
+      }
   }
-  if (kept.size() < sorted.size()) sorted = std::move(kept);
+  if (!needless.empty()) sorted.erase_if([&](Id e) { return std::binary_search(needless.begin(), needless.end(), e); });
 }
 
 // Spellings of X | spellings of Y = spellings of (X | Y).
-bool Arena::join_escaped(std::vector<Id>& parts) {
+bool Arena::join_escaped(Ids& parts) {
   bool joined = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Node& n = node(parts[i]);
     if (n.kind != Kind::Escaped) continue;
-    std::vector<Id> inner{n.a};
+    Ids inner{n.a};
     const u32 at = n.b, mode = n.min;
     for (std::size_t k = parts.size(); --k > i;) {
       const Node& o = node(parts[k]);
       if (o.kind != Kind::Escaped || o.b != at || o.min != mode) continue;
       inner.push_back(o.a);
-      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(k));
+      parts.erase(k);
     }
     if (inner.size() == 1) continue;
-    parts[i] = escaped_at(unite(std::move(inner)), at, static_cast<Escapes>(mode));
+    parts[i] = escaped_at(unite(inner), at, static_cast<Escapes>(mode));
     joined = true;
   }
   return joined;
 }
 
-Id Arena::unite(std::vector<Id> input) {
-  work_ += input.size();
+Id Arena::unite(std::span<const Id> list) {
+  work_ += list.size();
   // Flatten; X{0,1} contributes X and the empty string.
   bool epsilon = false;
-  std::vector<Id> parts;
+  Ids input(list), parts;
   while (!input.empty()) {
     Id e = input.back();
     input.pop_back();
@@ -305,8 +307,7 @@ Id Arena::unite(std::vector<Id> input) {
     if (e == kEpsilon) {
       epsilon = true;
     } else if (n.kind == Kind::Union) {
-      auto list = operands(e);
-      input.insert(input.end(), list.begin(), list.end());
+      input.append(operands(e));
     } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b && !has(e, kHasLook)) {
       epsilon = true;
       input.push_back(n.a);
@@ -315,8 +316,7 @@ Id Arena::unite(std::vector<Id> input) {
     }
   }
   for (int round = 0; round < 4; ++round) {
-    std::sort(parts.begin(), parts.end());
-    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    parts.sort_unique();
     if (parts.size() < 2) break;
     if (std::find(parts.begin(), parts.end(), any_text_) != parts.end()) {
       bool text_only = true;
@@ -345,7 +345,7 @@ Id Arena::unite(std::vector<Id> input) {
     }
     bool changed = join_escaped(parts);
     if (classes > 1 || byte_sets > 1 || symbol_sets > 1) {
-      std::erase_if(parts, [&](Id e) {
+      parts.erase_if([&](Id e) {
         Kind k = node(e).kind;
         return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1) ||
                (k == Kind::Terminal && symbol_sets > 1);
@@ -363,22 +363,26 @@ Id Arena::unite(std::vector<Id> input) {
         most = std::max(most, n.min);
       }
     if (!counted.empty())
-      std::erase_if(parts, [&](Id e) {
+      parts.erase_if([&](Id e) {
         const Node& n = node(e);
         return n.kind == Kind::Counted && n.min < counted[{n.a, n.b}];
       });
     // X{a,b} | X{c,d} and X | X{m,n}
-    std::map<Id, std::vector<std::pair<u32, u32>>> counts;
-    for (Id e : parts) {
-      const Node& n = node(e);
-      if (n.kind == Kind::Repeat && !n.b && !has(e, kHasLook)) counts[n.a].push_back({n.min, n.max});
-    }
-    for (auto& [body, ranges] : counts) {
-      bool bare = std::binary_search(parts.begin(), parts.end(), body) ||
-                  std::find(parts.begin(), parts.end(), body) != parts.end();
+    auto plain_repeat = [&](Id e) { return node(e).kind == Kind::Repeat && !node(e).b && !has(e, kHasLook); };
+    Ids bodies;
+    for (Id e : parts)
+      if (plain_repeat(e)) bodies.push_back(node(e).a);
+    std::sort(bodies.begin(), bodies.end());
+    for (std::size_t i = 0, j = 0; i < bodies.size(); i = j) {
+      const Id body = bodies[i];
+      while (j < bodies.size() && bodies[j] == body) ++j;
+      const bool bare = std::find(parts.begin(), parts.end(), body) != parts.end();
+      if (j - i + bare + epsilon < 2) continue;
+      std::vector<std::pair<u32, u32>> ranges;
       if (bare) ranges.push_back({1, 1});
       if (epsilon) ranges.push_back({0, 0});
-      if (ranges.size() < 2) continue;
+      for (Id e : parts)
+        if (plain_repeat(e) && node(e).a == body) ranges.push_back({node(e).min, node(e).max});
       std::sort(ranges.begin(), ranges.end());
       std::vector<std::pair<u32, u32>> joined;
       for (auto r : ranges) {
@@ -388,22 +392,20 @@ Id Arena::unite(std::vector<Id> input) {
           joined.push_back(r);
       }
       if (joined.size() == ranges.size()) continue;
-      const Id item = body;
-      std::erase_if(parts, [&](Id e) {
-        return (bare && e == item) || (node(e).kind == Kind::Repeat && node(e).a == item && !node(e).b);
+      parts.erase_if([&](Id e) {
+        return (bare && e == body) || (node(e).kind == Kind::Repeat && node(e).a == body && !node(e).b);
       });
       for (auto [lo, hi] : joined)
-        if (hi > 0) parts.push_back(repeat(item, lo, hi));
+        if (hi > 0) parts.push_back(repeat(body, lo, hi));
       changed = true;
     }
     if (factor(parts)) {
-      std::vector<Id> flat;
+      Ids flat;
       for (Id e : parts) {
         if (e == kEpsilon) {
           epsilon = true;
         } else if (node(e).kind == Kind::Union) {
-          auto list = operands(e);
-          flat.insert(flat.end(), list.begin(), list.end());
+          flat.append(operands(e));
         } else {
           flat.push_back(e);
         }
@@ -413,8 +415,7 @@ Id Arena::unite(std::vector<Id> input) {
     }
     if (!changed) break;
   }
-  std::sort(parts.begin(), parts.end());
-  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  parts.sort_unique();
   absorb_members(parts, Kind::And);
   if (parts.empty()) return epsilon ? kEpsilon : kEmpty;
   Id e = parts.size() == 1 ? parts[0] : make_list(Kind::Union, parts);
@@ -450,15 +451,15 @@ Id Arena::narrow(Id e, u32 set) {
   if (auto it = narrow_memo_.find(key); it != narrow_memo_.end()) return it->second;
   Id out = e;
   if (n.kind == Kind::Concat) {
-    std::vector<Id> heads;
+    Ids heads;
     Id cur = e;
     for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
     out = narrow(cur, set);
     for (std::size_t i = heads.size(); i-- > 0;) out = concat(narrow(heads[i], set), out);
   } else if (n.kind == Kind::Union) {
-    std::vector<Id> members(operands(e).begin(), operands(e).end());
+    Ids members(operands(e));
     for (Id& m : members) m = narrow(m, set);
-    out = unite(std::move(members));
+    out = unite(members);
   } else if (!n.b) {
     out = repeat(narrow(n.a, set), n.min, n.max);
   }
@@ -467,17 +468,16 @@ Id Arena::narrow(Id e, u32 set) {
   return out;
 }
 
-Id Arena::intersect(std::vector<Id> input, bool allow_rules) {
-  work_ += input.size();
-  std::vector<Id> parts;
+Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
+  work_ += list.size();
+  Ids input(list), parts;
   while (!input.empty()) {
     Id e = input.back();
     input.pop_back();
     const Node& n = node(e);
     if (e == kEmpty) return kEmpty;
     if (n.kind == Kind::And) {
-      auto list = operands(e);
-      input.insert(input.end(), list.begin(), list.end());
+      input.append(operands(e));
     } else if (!(n.kind == Kind::Not && n.a == kEmpty)) {
       parts.push_back(e);
     }
@@ -488,15 +488,14 @@ Id Arena::intersect(std::vector<Id> input, bool allow_rules) {
       throw Error("not-regular",
                   "intersection and complement work on regular constraints without recursive rules and special "
                   "tokens; move the recursive part out of the & or ~");
-  std::sort(parts.begin(), parts.end());
-  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  parts.sort_unique();
   // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
   CharSet::Ptr chars;
   u32 lo = 0, hi = kInf;
-  std::vector<Id> rest = std::move(parts);
+  Ids rest = std::move(parts);
   for (bool narrowed = true; narrowed;) {
     narrowed = false;
-    std::vector<Id> others;
+    Ids others;
     for (Id e : rest) {
       u32 set = 0, min = 0, max = 0;
       if (!char_repeat(e, set, min, max)) {
@@ -526,8 +525,7 @@ Id Arena::intersect(std::vector<Id> input, bool allow_rules) {
     // any text & X = X: every other positive operand is UTF-8 already
     if (joined != any_text_ || !positive || has_raw_bytes()) rest.push_back(joined);
   }
-  std::sort(rest.begin(), rest.end());
-  rest.erase(std::unique(rest.begin(), rest.end()), rest.end());
+  rest.sort_unique();
   absorb_members(rest, Kind::Union);
   u32 shortest = 0, longest = kInf;
   bool epsilon = false, all_nullable = true;
@@ -562,7 +560,7 @@ Id Arena::negate(Id e) {
   return intern(d);
 }
 
-Id Arena::complement_text(Id e) { return intersect({negate(e), any_text_}); }
+Id Arena::complement_text(Id e) { return intersect(negate(e), any_text_); }
 
 Id Arena::look(Kind kind, Id e, bool negative) {
   Draft d = draft(kind);

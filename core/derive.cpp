@@ -56,7 +56,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       return lo < n.b / 2 && (edges[2 * lo] & 0xFF) <= byte ? edges[2 * lo + 1] : kEmpty;
     }
     case Kind::Concat: {
-      std::vector<Id> parts;
+      Ids parts;
       Id only = kEmpty;  // the common case has one part and needs no list
       auto add = [&](Id d) {
         if (d == kEmpty) return;
@@ -80,13 +80,13 @@ Id Arena::derive_fresh(Id e, u8 byte) {
         cur = nullable(head) ? tail : kEmpty;
       }
       if (cur != kEmpty) add(derive(cur, byte));
-      return parts.empty() ? only : unite(std::move(parts));
+      return parts.empty() ? only : unite(parts);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end()), parts;
+      Ids members(operands(e)), parts;
       for (Id m : members)
         if (Id d = derive(m, byte); d != kEmpty) parts.push_back(d);
-      return parts.size() == 1 ? parts[0] : unite(std::move(parts));
+      return parts.size() == 1 ? parts[0] : unite(parts);
     }
     case Kind::Repeat: {
       if (n.max == 0) return kEmpty;  // a cap
@@ -94,10 +94,10 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members)
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
-      return intersect(std::move(members), has(e, kHasRef));
+      return intersect(members, has(e, kHasRef));
     }
     case Kind::Not: return negate(derive(n.a, byte));
     case Kind::Escaped: return derive_escaped(e, byte);
@@ -133,7 +133,7 @@ Id Arena::shift(Id e, u8 byte) {
     case Kind::Behind: return behind(derive(n.a, byte), n.b);
     case Kind::Ahead: return ahead(shift(n.a, byte), n.b);
     case Kind::Concat: {
-      std::vector<Id> heads;
+      Ids heads;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
       Id out = shift(cur, byte);
@@ -142,9 +142,9 @@ Id Arena::shift(Id e, u8 byte) {
     }
     case Kind::Union:
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = shift(m, byte);
-      return n.kind == Kind::Union ? unite(std::move(members)) : intersect(std::move(members));
+      return n.kind == Kind::Union ? unite(members) : intersect(members);
     }
     case Kind::Not: return negate(shift(n.a, byte));
     case Kind::Repeat: return repeat(shift(n.a, byte), n.min, n.max);
@@ -171,9 +171,9 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
   switch (n.kind) {
     case Kind::Union:
     case Kind::And: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = derive_in_scope(m, byte, depth + 1);
-      return n.kind == Kind::Union ? unite(std::move(members)) : intersect(std::move(members));
+      return n.kind == Kind::Union ? unite(members) : intersect(members);
     }
     case Kind::Not: return negate(derive_in_scope(n.a, byte, depth + 1));
     case Kind::Repeat: return derive_in_scope(raw_concat(e, kEpsilon), byte, depth + 1);
@@ -193,12 +193,12 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
       Id rest = derive_in_scope(tail, byte, depth + 1);
       if (rest == kEmpty) return kEmpty;
       Id seen = derive_in_scope(concat(h.a, any_text_), byte, depth + 1);
-      return intersect({h.b ? negate(seen) : seen, rest});
+      return intersect(h.b ? negate(seen) : seen, rest);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(head).begin(), operands(head).end());
+      Ids members(operands(head));
       for (Id& m : members) m = derive_in_scope(concat(m, tail), byte, depth + 1);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: {
       Id more = concat(repeat_less(head), tail);
@@ -220,7 +220,7 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       return std::binary_search(list.begin(), list.end(), symbol) ? kEpsilon : kEmpty;
     }
     case Kind::Concat: {
-      std::vector<Id> parts;
+      Ids parts;
       Id cur = e;
       while (node(cur).kind == Kind::Concat) {
         const Id head = node(cur).a, tail = node(cur).b;
@@ -228,12 +228,12 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
         cur = nullable(head) ? tail : kEmpty;
       }
       if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
-      return unite(std::move(parts));
+      return unite(parts);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = derive_symbol(m, symbol);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: {
       Id d = derive_symbol(n.a, symbol);
@@ -253,7 +253,7 @@ Id Arena::token_end(Id e) {
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.a, n.min, false);
     case Kind::Concat: {
-      std::vector<Id> heads;
+      Ids heads;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && has(cur, kCounting); cur = node(cur).b) heads.push_back(node(cur).a);
       Id out = token_end(cur);
@@ -261,9 +261,9 @@ Id Arena::token_end(Id e) {
       return out;
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = token_end(m);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
       if (n.max == 1 && !n.b) return repeat(token_end(n.a), n.min, n.max);
@@ -283,9 +283,9 @@ Id Arena::counts_spent(Id e) {
       return concat(counts_spent(n.a), tail);
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id& m : members) m = counts_spent(m);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.a), n.min, n.max) : e;
     default: return e;
@@ -308,7 +308,7 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
         e = n.b;
         continue;
       case Kind::Union: {
-        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        Ids members(operands(e));
         for (Id m : members) first_symbols(m, out);
         return;
       }
@@ -349,13 +349,13 @@ u32 Arena::find_first(Id e) {
       break;
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id m : members) set |= first(m);
       break;
     }
     case Kind::And: {
       set = ByteSet::all();
-      std::vector<Id> members(operands(e).begin(), operands(e).end());
+      Ids members(operands(e));
       for (Id m : members) set &= first(m);
       break;
     }
@@ -399,10 +399,9 @@ u32* Arena::ensure_row(Id e) {
   if (u32* row = n.row.load(std::memory_order_relaxed)) return row;
   if (has(e, kExactStep)) return nullptr;
   if (row_used_ + class_count_ > row_cap_) {
-    const bool begins = row_blocks_.empty();
-    const std::size_t count = begins ? kFirstRows : kMoreRows;  // a row has 256 entries at most
+    const std::size_t count = row_blocks_.empty() ? kFirstRows : kMoreRows;  // a row has 256 entries at most
     row_blocks_.reserve(row_blocks_.size() + 1);
-    row_blocks_.push_back(static_cast<u32*>(begins ? ::operator new(count * sizeof(u32)) : row_pool().take()));
+    row_blocks_.push_back(static_cast<u32*>(take_pages(count * sizeof(u32))));
     row_cap_ = count;
     row_bytes_ += row_cap_ * sizeof(u32);
     row_used_ = 0;

@@ -170,9 +170,9 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
   Id first = body, rest = kEpsilon;
   switch (n.kind) {
     case Kind::Union: {
-      std::vector<Id> members(operands(body).begin(), operands(body).end());
+      Ids members(operands(body));
       for (Id& m : members) m = derive_distinct(m, seen, byte);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Ref: return derive_distinct(rules_[n.a].body, seen, byte);
     case Kind::Concat:
@@ -208,9 +208,9 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
       return out;
     }
     case Kind::Union: {
-      std::vector<Id> members(operands(first).begin(), operands(first).end());
+      Ids members(operands(first));
       for (Id& m : members) m = derive_distinct(concat(m, rest), seen, byte);
-      return unite(std::move(members));
+      return unite(members);
     }
     case Kind::Repeat: {
       const Id more = concat(repeat_less(first), rest);
@@ -232,7 +232,7 @@ Id Arena::other_than(Id e, u32 seen) {
     for (u32 text : state.texts) equal.push_back(equal_values(text));
     json_->others[seen] = negate(unite(std::move(equal)));
   }
-  return intersect({e, json_->others[seen]}, true);
+  return intersect(std::array{e, json_->others[seen]}, true);
 }
 
 // -- all spellings of one value --

@@ -233,7 +233,7 @@ bool Arena::live_escaped(Id e, EscapeAt at, Escapes mode) {
   both &= middle;
   if (both.count() == all) return false;
   const Id begin = concat(char_class(escape_range(at, mode)), any_text_);
-  return live(intersect({e, begin}));
+  return live(intersect(e, begin));
 }
 
 }  // namespace guiderail

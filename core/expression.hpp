@@ -41,10 +41,12 @@
 #include "escape.hpp"
 #include "flat_map.hpp"
 #include "pages.hpp"
+#include "short_vector.hpp"
 
 namespace guiderail {
 
 using Id = u32;
+using Ids = ShortVector<Id, 12>;
 constexpr Id kEmpty = 0, kEpsilon = 1;
 constexpr Id kUnknown = 0xFFFFFFFF;
 
@@ -165,9 +167,10 @@ class Arena {
   Id bytes(const ByteSet& set);
   Id concat(Id head, Id tail);
   Id concat_all(std::span<const Id> parts);
-  Id unite(std::vector<Id> parts);
-  Id unite(Id a, Id b) { return unite(std::vector<Id>{a, b}); }
-  Id intersect(std::vector<Id> parts, bool allow_rules = false);
+  Id unite(std::span<const Id> parts);
+  Id unite(Id a, Id b) { return unite(std::array{a, b}); }
+  Id intersect(std::span<const Id> parts, bool allow_rules = false);
+  Id intersect(Id a, Id b) { return intersect(std::array{a, b}); }
   Id negate(Id e);           // over all byte strings
   Id complement_text(Id e);  // over all UTF-8 texts
   Id repeat(Id e, u32 min, u32 max);
@@ -235,7 +238,7 @@ class Arena {
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
   // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
-  bool key_in_progress(Id e, std::vector<Id>& others) const;
+  bool key_in_progress(Id e, Ids& others) const;
   u32 endless_class(Id text) const;  // C, if the text is C{m,}; else kUnknown
   bool free_item(Id e) const;        // the same of an item of a Distinct
   // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
@@ -366,14 +369,18 @@ class Arena {
     bool has_list = false;
   };
 
+  struct Slot {      // of the intern table
+    Id id = kEmpty;  // free
+    u32 tag = 0;     // of its hash, so that other nodes need not be looked at
+  };
+
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
-  static PagePool& node_chunks();
-  static PagePool& row_pool();
+  static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
   Id intern(Draft& draft);
-  void fill_table(std::size_t size);
+  static void place(PagedVector<Slot>& table, Slot slot);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
-  Id make_list(Kind kind, const std::vector<Id>& sorted);
+  Id make_list(Kind kind, std::span<const Id> sorted);
   Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
@@ -382,9 +389,9 @@ class Arena {
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
-  bool factor(std::vector<Id>& parts);
+  bool factor(Ids& parts);
   Id narrow(Id e, u32 set);
-  bool join_escaped(std::vector<Id>& parts);
+  bool join_escaped(Ids& parts);
   Id look(Kind kind, Id e, bool negative);
   Id counted_at(Id e, u32 most, bool begun);
   Id escaped_at(Id e, u32 at, Escapes mode);
@@ -437,7 +444,7 @@ class Arena {
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);
   bool any_key_text(Id text) const;
-  void absorb_members(std::vector<Id>& sorted, Kind inner) const;
+  void absorb_members(Ids& sorted, Kind inner) const;
   const Lexer& lexer_at(u32 lexer) const;
   void note_literal(std::string_view text);
   Id symbols_of(const ByteSet& set, bool textless);
@@ -517,13 +524,8 @@ class Arena {
   std::unique_ptr<std::atomic<Node*>[]> chunks_;
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
-  struct Link {   // of a node in the intern table
-    u32 tag = 0;  // of its hash, so that other nodes of the chain need not be looked at
-    Id next = kEmpty;
-  };
-  std::vector<Id> table_;    // heads of chains, a power of two
-  std::vector<Link> links_;  // by node
-  std::vector<u32> pool_;    // operand lists; read lock-free by nobody
+  PagedVector<Slot> table_;  // a power of two; half of it stays free
+  PagedVector<u32> pool_;    // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::vector<ByteSet> byte_sets_;
@@ -532,7 +534,7 @@ class Arena {
   FlatMap first_ids_;  // by hash; one that is taken counts up
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
-  std::vector<u32*> row_blocks_;  // the first is small, the others come from a pool
+  std::vector<u32*> row_blocks_;  // the first is small
   std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
   std::unordered_map<Id, u32> slack_memo_;
   std::array<u8, 256> classes_{};

@@ -1,8 +1,7 @@
 // Integers by integers, in one array without links: for memos that are asked at every byte.
 #pragma once
 
-#include <vector>
-
+#include "pages.hpp"
 #include "support.hpp"
 
 namespace guiderail {
@@ -49,8 +48,8 @@ class FlatMap {
     *this = std::move(larger);
   }
 
-  std::vector<u64> keys_;
-  std::vector<u32> values_;
+  PagedVector<u64> keys_;
+  PagedVector<u32> values_;
   std::size_t size_ = 0;
 };
 

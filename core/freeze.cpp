@@ -198,9 +198,9 @@ std::shared_ptr<Arena> Arena::fresh() const {
   Arena& to = *copy;
   for (Id id = 0; id < extent_.nodes; ++id) {
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
-      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(node_chunks().take()));
+      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
     const Node& from = node(id);
-    Node& n = *new (&to.node(id)) Node;  // memos and the chains of the table start anew
+    Node& n = *new (&to.node(id)) Node;  // memos start anew
     n.kind = from.kind;
     n.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
     n.depth = from.depth;
@@ -213,10 +213,8 @@ std::shared_ptr<Arena> Arena::fresh() const {
     n.hash = from.hash;
   }
   to.count_ = extent_.nodes;
-  to.links_.assign(links_.begin(), links_.begin() + extent_.nodes);
-  std::size_t size = to.table_.size();
-  while (size < to.count_) size *= 4;
-  to.fill_table(size);
+  to.table_.assign(std::max<std::size_t>(to.table_.size(), std::bit_ceil(2 * std::size_t{to.count_})), {});
+  for (Id id = 2; id < to.count_; ++id) place(to.table_, {id, static_cast<u32>(node(id).hash.lo)});
   to.pool_.assign(pool_.begin(), pool_.begin() + extent_.pool);
   to.charsets_.assign(charsets_.begin(), charsets_.begin() + frozen_sets_);
   to.charset_ids_.clear();

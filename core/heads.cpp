@@ -188,7 +188,7 @@ bool MaskBuilder::headed(Id e) {
     if (tail == kEmpty || arena_.has(tail, kUnknownText)) return false;
     head = head_mask(string_head(way, mode), true, loop, [&] { return e; });
   } else {
-    std::vector<Id> parts;
+    Ids parts;
     bool portable = true, ended = false;
     Hash key{1, 1};
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostParts;) {

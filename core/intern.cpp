@@ -14,20 +14,10 @@ Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) +
 
 }  // namespace
 
-PagePool& Arena::node_chunks() {  // lives on: what is static elsewhere may give back late
-  static PagePool& pool = *new PagePool(sizeof(Node) << kChunkBits);
-  return pool;
-}
-
-PagePool& Arena::row_pool() {
-  static PagePool& pool = *new PagePool(kMoreRows * sizeof(u32));
-  return pool;
-}
-
-Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_salt.fetch_add(1)) {
+Arena::Arena(Limits limits) : limits_(limits), table_(1024), salt_(next_salt.fetch_add(1)) {
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
-  chunks_[0].store(static_cast<Node*>(node_chunks().take()));
+  chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
   new (&node(kEmpty)) Node;
   new (&node(kEpsilon)) Node;
   Node& none = node(kEmpty);
@@ -44,21 +34,16 @@ Arena::Arena(Limits limits) : limits_(limits), table_(1024, kEmpty), salt_(next_
 
 Arena::~Arena() {
   static_assert(std::is_trivially_destructible_v<Node>);
-  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) node_chunks().give(chunks_[i].load());
-  for (std::size_t i = 0; i < row_blocks_.size(); ++i) {
-    if (i == 0)
-      ::operator delete(row_blocks_[i]);
-    else
-      row_pool().give(row_blocks_[i]);
-  }
+  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
+  for (std::size_t i = 0; i < row_blocks_.size(); ++i)
+    give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(u32));
 }
 
 std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Id) + links_.capacity() * sizeof(Link) +
-         pool_.capacity() * 4 + row_bytes_ + chunk_limit_ * sizeof(void*) +
-         (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) + byte_set_ids_.size() * 48 +
-         first_ids_.memory() + slack_memo_.size() * 24 +
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Slot) + pool_.capacity() * 4 +
+         row_bytes_ + chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
+         byte_set_ids_.size() * 48 + first_ids_.memory() + slack_memo_.size() * 24 +
          (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
          exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() + key_memo_.memory() +
          (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
@@ -85,8 +70,10 @@ Id Arena::intern(Draft& d) {
                 "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
   const std::size_t mask = table_.size() - 1;
   const u32 tag = static_cast<u32>(d.hash.lo);
-  for (Id id = table_[tag & mask]; id != kEmpty; id = links_[id].next) {
-    if (links_[id].tag != tag) continue;
+  std::size_t at = tag & mask;
+  for (; table_[at].id != kEmpty; at = (at + 1) & mask) {
+    if (table_[at].tag != tag) continue;
+    const Id id = table_[at].id;
     const Node& n = node(id);
     if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
     if (d.has_list) {
@@ -101,7 +88,7 @@ Id Arena::intern(Draft& d) {
   if ((count_ & kChunkMask) == 0) {
     auto& slot = chunks_[count_ >> kChunkBits];
     if (!slot.load(std::memory_order_relaxed))
-      slot.store(static_cast<Node*>(node_chunks().take()), std::memory_order_release);
+      slot.store(static_cast<Node*>(take_pages(kChunkBytes)), std::memory_order_release);
   }
   const Id id = count_;
   Node& n = *new (&node(id)) Node;
@@ -121,23 +108,22 @@ Id Arena::intern(Draft& d) {
   n.shortest = d.shortest;
   n.longest = d.longest;
   n.hash = d.hash;
-  Id& head = table_[tag & mask];
-  links_.resize(id);
-  links_.push_back({tag, head});
-  head = id;
+  table_[at] = {id, tag};
   ++count_;
-  if (count_ > table_.size()) fill_table(table_.size() * 4);
+  if (2 * std::size_t{count_} > table_.size()) {
+    PagedVector<Slot> larger(table_.size() * 2);
+    for (const Slot& slot : table_)
+      if (slot.id != kEmpty) place(larger, slot);
+    table_ = std::move(larger);
+  }
   return id;
 }
 
-void Arena::fill_table(std::size_t size) {
-  table_.assign(size, kEmpty);
-  const std::size_t mask = table_.size() - 1;
-  for (Id id = 2; id < count_; ++id) {
-    Id& head = table_[links_[id].tag & mask];
-    links_[id].next = head;
-    head = id;
-  }
+void Arena::place(PagedVector<Slot>& table, Slot slot) {
+  const std::size_t mask = table.size() - 1;
+  std::size_t at = slot.tag & mask;
+  while (table[at].id != kEmpty) at = (at + 1) & mask;
+  table[at] = slot;
 }
 
 // -- leaves --

@@ -31,7 +31,7 @@ bool Arena::live(Id e) {
         e = n.b;
         continue;
       case Kind::Union: {
-        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        Ids members(operands(e));
         for (Id m : members)
           if (live(m)) return true;
         return false;
@@ -105,7 +105,7 @@ Arena::Reach Arena::reach(Id start) {
 // R & C{m,n}: what R & C* can reach tells most of it, and is the same for all counts.
 std::optional<bool> Arena::live_by_length(Id e) {
   if (node(e).kind != Kind::And || has(e, kHasLook)) return std::nullopt;
-  std::vector<Id> members(operands(e).begin(), operands(e).end());
+  Ids members(operands(e));
   u32 min = 0, max = kInf;
   for (Id& m : members) {
     const Node& n = node(m);
@@ -116,7 +116,7 @@ std::optional<bool> Arena::live_by_length(Id e) {
     break;
   }
   if (min == 0 && max == kInf) return std::nullopt;
-  const Id free = intersect(std::move(members));
+  const Id free = intersect(members);
   if (free == kEmpty) return false;
   const Reach r = has(free, kSearch) ? reach(free) : Reach{node(free).shortest, false};
   if (r.shortest == kInf) return std::nullopt;

@@ -296,8 +296,8 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
 }
 
 // Takes e apart into loops over a class and the rest. False: not worth it.
-bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
-  std::vector<Id> work{e};
+bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
+  Ids work{e};
   int budget = 64;
   ByteSet escape;
   escape.add('\\');
@@ -339,7 +339,7 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest) {
     const Node& h = arena_.node(head);
     switch (h.kind) {
       case Kind::Union: {
-        std::vector<Id> members(arena_.operands(head).begin(), arena_.operands(head).end());
+        Ids members(arena_.operands(head));
         for (Id m : members) work.push_back(join(m, inner));
         break;
       }
@@ -501,7 +501,7 @@ bool MaskBuilder::uniform(Id e, u32 node) {
 
 bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<Loop> loops;
-  std::vector<Id> rest;
+  Ids rest;
   if (!free_loop(e, loops)) {
     if (uniform(e, node) || absorbing(e, node)) return true;
     if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
@@ -511,7 +511,7 @@ bool MaskBuilder::structural(Id e, u32 node) {
     const Shared shared(*this);
     if (run_spelled(loops[0])) {
       if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
-      return run_rest(std::move(rest), node);
+      return run_rest(rest, node);
     }
   }
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
@@ -535,11 +535,11 @@ bool MaskBuilder::structural(Id e, u32 node) {
     run_loop(loop, *mask, node);
     if (loop.min == 0 && loop.tail != kEpsilon) rest.push_back(loop.tail);
   }
-  return run_rest(std::move(rest), node);
+  return run_rest(rest, node);
 }
 
-bool MaskBuilder::run_rest(std::vector<Id> rest, u32 node) {
-  const Id other = arena_.unite(std::move(rest));
+bool MaskBuilder::run_rest(std::span<const Id> rest, u32 node) {
+  const Id other = arena_.unite(rest);
   if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
     if (!semantic(other, node)) walk(other, node);
   }
@@ -811,7 +811,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
   const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
   if (in_string) head = arena_.node(head).a;
   if (arena_.node(head).kind != Kind::And) return false;
-  std::vector<Id> members(arena_.operands(head).begin(), arena_.operands(head).end());
+  Ids members(arena_.operands(head));
   bool found = false;
   for (Id& m : members) {
     const Node& n = arena_.node(m);
@@ -821,7 +821,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
     }
   }
   if (!found) return false;
-  const Id open = arena_.intersect(std::move(members));
+  const Id open = arena_.intersect(members);
   if (!arena_.live(open)) return false;
   const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);

@@ -102,7 +102,7 @@ class MaskBuilder {
   bool reads_any(Id e, bool& all);
   bool absorbing(Id e, u32 node);
   bool free_loop(Id e, std::vector<Loop>& loops);
-  bool split(Id e, std::vector<Loop>& loops, std::vector<Id>& rest);
+  bool split(Id e, std::vector<Loop>& loops, Ids& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
@@ -139,7 +139,7 @@ class MaskBuilder {
   bool differential(Id e, Id b);
   static constexpr std::size_t kMostStrings = 6;
   struct Strings {
-    std::vector<Id> texts, tails;
+    Ids texts, tails;
   };
   struct TextDifference {
     u32 node;
@@ -184,7 +184,7 @@ class MaskBuilder {
   bool leave_all(const SpelledClass& of, const Ways& ways);
   bool semantic_spelled(const SelfLoop& loop, Id e);
   bool run_spelled(const Loop& loop);
-  bool run_rest(std::vector<Id> rest, u32 node);
+  bool run_rest(std::span<const Id> rest, u32 node);
   bool goes_on(const Loop& loop, const ClassMask& mask);
   bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);

@@ -117,7 +117,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
   if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).a).kind == Kind::Union) e = arena_.node(e).a;
   if (arena_.node(e).kind != Kind::Union) return take(e);
   if (arena_.operands(e).size() > kMostStrings) return false;
-  for (Id m : std::vector<Id>(arena_.operands(e).begin(), arena_.operands(e).end()))
+  for (Id m : Ids(arena_.operands(e)))
     if (!take(m)) return false;
   return true;
 }
@@ -165,12 +165,12 @@ bool MaskBuilder::differential_string(Id e) {
   const std::size_t count = strings.texts.size();
   if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
     return false;  // no text leads back to itself
-  auto after = [&](const std::vector<Id>& texts, u8 byte) {
-    std::vector<Id> next = texts;
+  auto after = [&](const Ids& texts, u8 byte) {
+    Ids next = texts;
     for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
     return next;
   };
-  std::vector<Id> base;  // where most letters lead
+  Ids base;  // where most letters lead
   int votes = 0;
   u8 sample = 0;
   const bool uniform =
@@ -178,7 +178,7 @@ bool MaskBuilder::differential_string(Id e) {
   // the only one that could be most of them (Boyer & Moore 1991)
   for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z'); ++byte) {
     if (!is_raw(byte)) continue;
-    std::vector<Id> next = after(strings.texts, byte);
+    Ids next = after(strings.texts, byte);
     if (votes == 0) {
       base = std::move(next);
       sample = byte;
@@ -194,8 +194,8 @@ bool MaskBuilder::differential_string(Id e) {
   std::vector<TextDifference>& found = known->second;
   if (fresh) {
     u32 budget = kMostPairsInAll;
-    strings.texts.resize(kMostStrings);
-    base.resize(kMostStrings);
+    strings.texts.resize(kMostStrings, kEmpty);
+    base.resize(kMostStrings, kEmpty);
     const u32 quote = vocabulary_.child(0, '"');
     if (uniform && quote != kNoFan)  // every character leads to the base
       found.push_back({quote, true});

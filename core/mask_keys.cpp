@@ -113,9 +113,9 @@ Id MaskBuilder::shared_form(Id state) {
   const Id e = arena_.canonical(state, horizon);
   if (arena_.node(e).kind == Kind::Union) {
     if (const u32* known = shared_forms_.find(e)) return *known;
-    std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+    Ids members(arena_.operands(e));
     for (Id& m : members) m = shared_form(m);
-    const Id out = arena_.unite(std::move(members));
+    const Id out = arena_.unite(members);
     shared_forms_.set(e, out);
     return out;
   }
@@ -333,10 +333,10 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
       return true;
     }
     case Kind::Union: {
-      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      Ids members(arena_.operands(e));
       for (Id& m : members)
         if (!without_names(m, m, rests)) return false;
-      free = arena_.unite(std::move(members));
+      free = arena_.unite(members);
       return true;
     }
     case Kind::Key: free = e; return arena_.free_key(e) != kUnknown || arena_.key_without_names(e, free, rests);

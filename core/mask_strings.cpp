@@ -21,7 +21,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
     }
     case Kind::Concat: return takes_any(n.a, depth + 1) && arena_.live(text);
     case Kind::Union: {
-      std::vector<Id> members(arena_.operands(text).begin(), arena_.operands(text).end());
+      Ids members(arena_.operands(text));
       return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });
     }
     case Kind::And: {
@@ -76,7 +76,7 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
       return reads_any(head, all) && leaves_by_quote(head, tail);
     }
     case Kind::Union: {
-      std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      Ids members(arena_.operands(e));
       return std::all_of(members.begin(), members.end(), [&](Id m) { return reads_any(m, all); });
     }
     case Kind::Escaped:
@@ -84,7 +84,7 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
       all = all || takes_any(n.a, 0) || never_dies(n.a);
       return true;
     case Kind::Key: {
-      std::vector<Id> others;
+      Ids others;
       if (!arena_.key_in_progress(e, others)) return false;
       for (Id o : others) all = all || (o != kEmpty && (takes_any(o, 0) || never_dies(o)));
       return true;

@@ -8,7 +8,8 @@ namespace guiderail {
 namespace {
 constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
 constexpr std::size_t kMostKeyTokens = 1u << 16;
-constexpr u32 kHaste = 32;  // how much more than what was read counts what is missing, in haste
+constexpr std::size_t kFirstPages = 1u << 20;  // bytes, of what its first texts will take
+constexpr u32 kHaste = 32;                     // how much more than what was read counts what is missing, in haste
 }  // namespace
 
 // -- Program --
@@ -36,6 +37,7 @@ std::shared_ptr<Program> Program::fresh() {
 void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
   vocabulary_ = std::move(vocabulary);
   builder_ = std::make_unique<MaskBuilder>(*arena_, *vocabulary_);
+  reserve_pages(kFirstPages);
 }
 
 void Program::keep(std::shared_ptr<const MaskEntry> mask) {

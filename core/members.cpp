@@ -400,7 +400,7 @@ Id Arena::derive_members(Id e, u8 byte) {
 Id Arena::key_node(KeyState key) {
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
-  if (!others_allowed_at(key.members)) key.others.assign(key.others.size(), kEmpty);
+  if (!others_allowed_at(key.members)) std::fill(key.others.begin(), key.others.end(), kEmpty);
   bool live_now = false;
   for (u32 k = key.lo; k < key.hi && !live_now; ++k) {
     const u32 field = table.order[k];
@@ -426,7 +426,7 @@ Id Arena::key_node(KeyState key) {
       };
       for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
       for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(json_->texts.whole(state.seen[k]));
-      if (!taken.empty()) rest = intersect({rest, negate(choice(std::move(taken)))});
+      if (!taken.empty()) rest = intersect(rest, negate(choice(std::move(taken))));
     }
     live_now = live_escaped(rest, key.at, table.escapes);
   }
@@ -557,7 +557,7 @@ ByteSet Arena::first_member(Id e) {
 Id Arena::close_key(const KeyState& key) {
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
-  std::vector<Id> ways;
+  Ids ways;
   auto follow = [&](Id value, MemberState next) {
     if (feasible(next)) ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
   };
@@ -565,7 +565,7 @@ Id Arena::close_key(const KeyState& key) {
     const u32 field = table.order[key.lo];
     if (allowed_at(key.members, field))
       for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
-    return unite(std::move(ways));
+    return unite(ways);
   }
   if (key.seen_lo < key.seen_hi && json_->texts.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
   if (!others_allowed_at(key.members)) return kEmpty;
@@ -575,7 +575,7 @@ Id Arena::close_key(const KeyState& key) {
     if (state.some) return unknown();
     follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
   }
-  return unite(std::move(ways));
+  return unite(ways);
 }
 
 u32 Arena::endless_class(Id text) const {
@@ -603,10 +603,10 @@ Escapes Arena::key_escapes(Id key) const {
   return json_->tables[json_->members.values[json_->keys.values[node(key).a].members].table].escapes;
 }
 
-bool Arena::key_in_progress(Id e, std::vector<Id>& others) const {
+bool Arena::key_in_progress(Id e, Ids& others) const {
   const KeyState& key = json_->keys.values[node(e).a];
   if (!key.quoted || key.at != kBetween || key.remembers()) return false;
-  others = key.others;
+  others = Ids(key.others);
   return true;
 }
 

@@ -70,7 +70,7 @@ struct KeyState {
   u32 lo = 0, hi = 0;            // names with that prefix: a range of MemberTable::order
   u32 seen_lo = 0, seen_hi = 0;  // other keys written with that prefix: a range of MemberState::seen
   u32 text = 0;                  // id of the decoded text so far; kSomeText
-  std::vector<Id> others;        // what is left of each kind of other keys
+  ShortVector<Id, 2> others;     // what is left of each kind of other keys
   bool remembers() const { return text != 0 && text != kSomeText; }
   bool operator==(const KeyState&) const = default;
 };

@@ -1,6 +1,7 @@
-// Memory in large pages (transparent huge pages, where the system has them) for what is read at random all the time
-// and stays: the trie of a vocabulary is some megabytes, more than the processor's translation buffers reach with pages
-// of 4 KB. Elsewhere it is ordinary memory.
+// Memory in large pages (transparent huge pages, where the system has them) for what is read at random all the time:
+// the trie of a vocabulary, masks, the nodes of arenas and the tables that find them are some megabytes, more than the
+// processor's translation buffers reach with pages of 4 KB. What is given back is kept for whoever comes next, so that
+// nobody waits for the system to clear it again. Elsewhere it is ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +10,17 @@
 
 namespace guiderail {
 
-// Of any size; many small ones share large pages. From many threads at once.
+// Of any size, at the beginning of a page of 4 KB. From many threads at once.
 void* take_pages(std::size_t bytes);
 void give_pages(void* at, std::size_t bytes) noexcept;
+// Makes room for so many bytes in large pages, where there is less. Who touches one first waits until all of it is
+// cleared: that should not be a mask, so what was not reserved lies in small pages, unless it is large itself.
+void reserve_pages(std::size_t bytes);
 
 template <class T>
 struct PageAllocator {
   using value_type = T;
-  static constexpr std::size_t kFrom = 64 << 10;  // bytes; less comes from the heap
+  static constexpr std::size_t kFrom = 4096;  // bytes; less comes from the heap
   PageAllocator() = default;
   template <class U>
   PageAllocator(const PageAllocator<U>&) {}
@@ -36,18 +40,5 @@ struct PageAllocator {
 
 template <class T>
 using PagedVector = std::vector<T, PageAllocator<T>>;
-
-// Blocks of one size on the heap, of which some stay for whoever comes next. Not in large pages: arenas come and go,
-// and whoever touches a large page first waits until all of it is cleared.
-class PagePool {
- public:
-  explicit PagePool(std::size_t bytes) : bytes_(bytes) {}
-  void* take();
-  void give(void* at) noexcept;
-
- private:
-  std::size_t bytes_;
-  std::vector<void*> free_;
-};
 
 }  // namespace guiderail

@@ -88,7 +88,9 @@ inline u64 mix64(u64 x) {
 inline Hash hash_step(Hash h, u64 value) {
   return {mix64(h.lo ^ value) + 0x9e3779b97f4a7c15ULL, mix64((h.hi + value) * 0xc2b2ae3d27d4eb4fULL) ^ h.lo};
 }
-inline Hash hash_step(Hash h, Hash value) { return hash_step(hash_step(h, value.lo), value.hi); }
+inline Hash hash_step(Hash h, Hash value) {  // each lane by its own
+  return {mix64(h.lo ^ value.lo) + 0x9e3779b97f4a7c15ULL, mix64((h.hi + value.hi) * 0xc2b2ae3d27d4eb4fULL) ^ h.lo};
+}
 
 struct HashHasher {
   std::size_t operator()(const Hash& h) const { return static_cast<std::size_t>(h.lo ^ (h.hi << 1)); }

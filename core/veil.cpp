@@ -115,14 +115,14 @@ Id Arena::veiled_part(Id e) {
     const Id body = veiled_stack(n.a, kWholeStack);
     if (body != n.a) out = repeat(body, n.min, n.max);
   } else {
-    std::vector<Id> members(operands(e).begin(), operands(e).end());
+    Ids members(operands(e));
     bool changed = false;
     for (Id& m : members) {
       const Id one = veiled_stack(m, kWholeStack);
       changed = changed || one != m;
       m = one;
     }
-    if (changed) out = unite(std::move(members));
+    if (changed) out = unite(members);
   }
   veil_memo_.set(key, out);
   return out;
@@ -206,13 +206,13 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
       facts_of(id).after.push_back(concat(quote_, behind));
     }
   }
-  std::vector<Id> ways;
+  Ids ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)
     if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty) {
       const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
       ways.push_back(concat(escaped_at(text, kBetween, key.table->escapes), facts_of(id).after[r]));
     }
-  Id text = unite(std::move(ways));
+  Id text = unite(ways);
   if (!k.quoted) text = concat(quote_, text);
   if (keep) key_memo_.set(memo, text);
   return text;
@@ -221,7 +221,7 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
 // May what begins the rest of a name be gone on with as another key?
 KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
   if (key.any) return KeyAlong::Endless;
-  std::vector<Id> texts = key.key->others;
+  Ids texts(key.key->others);
   for (std::size_t i = 0;; ++i) {
     auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
     if (std::none_of(texts.begin(), texts.end(), goes_on)) {

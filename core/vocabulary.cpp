@@ -1,7 +1,6 @@
 #include "vocabulary.hpp"
 
 #include <algorithm>
-#include <functional>
 
 namespace guiderail {
 
@@ -9,7 +8,9 @@ namespace {
 constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
 constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
 constexpr std::size_t kManyMasks = 1u << 17;
-constexpr u32 kWideNode = 12;  // children from which on a node has a table of them
+constexpr std::size_t kTokenBytes = 64;        // what a token takes of smaller arrays, about
+constexpr std::size_t kFirstPages = 4u << 20;  // bytes, of what the first masks and arenas take
+constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
 
 std::size_t ClassMask::memory() const {
@@ -51,17 +52,19 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
       longest_ = std::max(longest_, static_cast<u32>(text.size()));
     }
   }
+  reserve_pages(kTokenBytes * text_tokens_);
   build_trie();
   roots_.fill(kNoFan);
   for (u32 c = 1; c < trie_.nodes.size(); c = trie_.nodes[c].end) roots_[trie_.nodes[c].byte] = c;
   for (u32 n = 1; n < trie_.nodes.size(); ++n)
     if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
+  cache_ = Recent<Cached>(kManyMasks);  // or else some mask waits while the table grows
   warm_common();
   spelling_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) spelling_.exits(static_cast<u8>(c), trie_);
   string_counts(Escapes::Canonical);
-  masks_.reserve(kManyMasks);  // or else some mask waits until all the others have moved
+  reserve_pages(kFirstPages);
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
@@ -188,8 +191,8 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   out->alive[0] |= 1;
   std::vector<u16> state(longest_ + 2);
   state[0] = CharSet::kStart;
-  std::vector<std::pair<u32, int>> found;  // characters, token
-  std::vector<u32> boundary;               // nodes at which the path leaves the set
+  PagedVector<std::pair<u32, int>> found;  // characters, token
+  PagedVector<u32> boundary;               // nodes at which the path leaves the set
   for (u32 n = root + 1; n < end;) {
     const TrieNode& node = nodes[n];
     const u32 depth = trie_.depths[n] - base_depth;
@@ -222,11 +225,11 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
 }
 
 // Boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
-void Vocabulary::find_exits(ClassMask& out, const std::vector<u32>& boundary) const {
+void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) const {
   const auto& nodes = trie_.nodes;
   const u32 root = out.root, end = nodes[root].end;
-  std::vector<u64> seen((end - root + 63) / 64, 0);
-  std::vector<u32> exits;
+  PagedVector<u64> seen((end - root + 63) / 64, 0);
+  PagedVector<u32> exits;
   for (u32 n : boundary) {
     u32 p = trie_.parents[n];
     if (p != root && !nodes[p].whole) out.splits.push_back(n);
@@ -245,26 +248,17 @@ void Vocabulary::find_exits(ClassMask& out, const std::vector<u32>& boundary) co
 }
 
 std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32 root) {
-  const ClassKey key{chars.get(), root};
+  const Hash key = class_key(chars.get(), root);
   {
     std::lock_guard lock(mutex_);
-    if (auto it = classes_.find(key); it != classes_.end()) {
-      recent_.splice(recent_.begin(), recent_, it->second);
-      return it->second->classes;
-    }
+    if (const Cached* known = cache_.find(key)) return known->classes;
   }
   auto fresh = cut_class(chars, root);
   if (!fresh) fresh = scan_class(chars, root);
   std::lock_guard lock(mutex_);
-  if (auto it = classes_.find(key); it != classes_.end()) return it->second->classes;  // another thread was first
-  Cached entry;
-  entry.classes = fresh;
-  entry.class_key = key;
-  entry.bytes = fresh->memory();
-  cache_bytes_ += entry.bytes;
-  recent_.push_front(std::move(entry));
-  classes_[key] = recent_.begin();
-  evict();
+  if (const Cached* known = cache_.find(key)) return known->classes;  // another thread was first
+  cache_.add(key, {fresh, nullptr}, fresh->memory());
+  cache_.forget(kCacheLimit);
   return fresh;
 }
 
@@ -291,10 +285,7 @@ std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
       for (u32 i = 0; i < count; ++i) (*made)[mask.tokens[i] >> 5] |= 1u << (mask.tokens[i] & 31);
     }
     slot = made;
-    if (auto it = classes_.find({mask.chars.get(), mask.root}); it != classes_.end()) {
-      it->second->bytes += made->size() * 4;
-      cache_bytes_ += made->size() * 4;
-    }
+    cache_.note_growth(class_key(mask.chars.get(), mask.root), made->size() * 4);
   }
   return slot;
 }
@@ -315,41 +306,59 @@ u32 Vocabulary::child(u32 node, u8 byte) const {
 
 ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
-  struct From {
+  struct From {  // a node of the trie, the exit that it is below, and the byte that leads to it
     u32 node, top;
-  };
-  struct Item {  // a node to be written: the trie nodes that it merges
-    std::vector<From> from;
     u8 byte;
-    u16 depth;
-    u32 close = kNoFan;  // instead: the end of this node is here
   };
-  std::vector<Item> stack;
-  std::vector<From> tops;
-  for (u32 n : nodes) tops.push_back({n, n});
-  stack.push_back({std::move(tops), byte, 0});
-  while (!stack.empty()) {
-    Item item = std::move(stack.back());
-    stack.pop_back();
-    if (item.close != kNoFan) {
-      out.nodes[item.close].end = static_cast<u32>(out.nodes.size());
-      continue;
-    }
+  PagedVector<From> from;  // of all nodes that are open: those of the deepest one lie last
+  struct Open {            // a node that was written: its children are from[at .. end)
+    u32 id;
+    std::size_t begin, at, end;
+  };
+  std::vector<Open> open;
+  PagedVector<From> unsorted;
+  auto sort_by_byte = [&](std::size_t begin) {
+    const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
+    auto before = [](const From& a, const From& b) { return a.byte != b.byte ? a.byte < b.byte : a.node < b.node; };
+    if (from.size() - begin < 256) return std::sort(first, from.end(), before);
+    std::array<std::size_t, 257> at{};
+    for (auto it = first; it != from.end(); ++it) ++at[it->byte + 1u];
+    for (std::size_t b = 0; b < 256; ++b) at[b + 1] += at[b];
+    unsorted.assign(first, from.end());
+    for (const From& f : unsorted) first[static_cast<std::ptrdiff_t>(at[f.byte]++)] = f;
+  };
+  auto write = [&](std::size_t begin, std::size_t end, u8 by) {  // the node that merges from[begin .. end)
     const u32 id = static_cast<u32>(out.nodes.size());
     const u32 first = static_cast<u32>(out.tokens.size());
-    std::map<u8, std::vector<From>, std::greater<>> children;
-    for (auto [n, top] : item.from) {
+    const std::size_t below = from.size();
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto [n, top, b] = from[i];
       if (trie.nodes[n].token >= 0) {
         out.tokens.push_back(trie.nodes[n].token);
         if (origin) origin->push_back(top);
       }
-      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end)
-        children[trie.nodes[c].byte].push_back({c, top});
+      for (u32 c = n + 1; c < trie.nodes[n].end; c = trie.nodes[c].end) from.push_back({c, top, trie.nodes[c].byte});
     }
-    out.nodes.push_back({0, first, static_cast<u32>(out.tokens.size()), item.depth, item.byte});
-    out.deepest = std::max(out.deepest, item.depth);
-    stack.push_back({{}, 0, 0, id});
-    for (auto& [b, from] : children) stack.push_back({std::move(from), b, static_cast<u16>(item.depth + 1)});
+    const u16 depth = static_cast<u16>(open.size());
+    out.nodes.push_back({id + 1, first, static_cast<u32>(out.tokens.size()), depth, by});
+    out.deepest = std::max(out.deepest, depth);
+    if (end - begin > 1) sort_by_byte(below);
+    if (from.size() > below) open.push_back({id, below, below, from.size()});
+  };
+  for (u32 n : nodes) from.push_back({n, n, byte});
+  write(0, nodes.size(), byte);
+  while (!open.empty()) {
+    Open& last = open.back();
+    if (last.at == last.end) {
+      out.nodes[last.id].end = static_cast<u32>(out.nodes.size());
+      from.resize(last.begin);
+      open.pop_back();
+      continue;
+    }
+    const std::size_t begin = last.at;
+    const u8 by = from[begin].byte;
+    while (last.at < last.end && from[last.at].byte == by) ++last.at;
+    write(begin, last.at, by);
   }
   return out;
 }
@@ -357,7 +366,7 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
 std::shared_ptr<const SpelledClass> Vocabulary::spelled_class(const CharSet::Ptr& chars) {
   {
     std::lock_guard lock(mutex_);
-    if (classes_.contains({chars.get(), 0})) return nullptr;
+    if (cache_.has(class_key(chars.get(), 0))) return nullptr;
   }
   return spelling_.spelled_class(chars);
 }
@@ -378,32 +387,15 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
   std::lock_guard lock(mutex_);
   auto [it, fresh] = mask.exit_tries.try_emplace(byte, out);
   if (fresh)
-    if (auto known = classes_.find({mask.chars.get(), mask.root}); known != classes_.end()) {
-      const std::size_t bytes = out->nodes.size() * 16 + out->tokens.size() * 4 + (out->dense ? words() * 4 : 0);
-      known->second->bytes += bytes;
-      cache_bytes_ += bytes;
-    }
+    cache_.note_growth(class_key(mask.chars.get(), mask.root),
+                       out->nodes.size() * 16 + out->tokens.size() * 4 + (out->dense ? words() * 4 : 0));
   return it->second;
 }
 
 // -- cache --
-void Vocabulary::evict() {
-  while (cache_bytes_ > kCacheLimit && recent_.size() > 1) {
-    Cached& last = recent_.back();
-    if (last.head && head_bytes_ <= kHeadShare) {  // asked for seldom where masks are known, and worth many of them
-      recent_.splice(recent_.begin(), recent_, std::prev(recent_.end()));
-      continue;
-    }
-    cache_bytes_ -= last.bytes;
-    if (last.head) head_bytes_ -= last.bytes;
-    if (last.classes)
-      classes_.erase(last.class_key);
-    else if (last.mask)
-      masks_.erase(last.key);
-    else
-      heads_.erase(last.key);
-    recent_.pop_back();
-  }
+Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
+  const u64 at = mix64(reinterpret_cast<std::uintptr_t>(chars));
+  return {mix64(at ^ root), at};
 }
 
 std::unique_ptr<Canvas> Vocabulary::take_canvas() {
@@ -444,31 +436,21 @@ const std::vector<StringCounts::Count>& Vocabulary::leaving_strings(Escapes mode
 
 std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
   std::lock_guard lock(mutex_);
-  auto it = masks_.find(key);
-  if (it == masks_.end()) return nullptr;
-  recent_.splice(recent_.begin(), recent_, it->second);
-  return it->second->mask;
+  const Cached* known = cache_.find(key);
+  return known ? known->mask : nullptr;
 }
 
 void Vocabulary::cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> mask) {
   std::lock_guard lock(mutex_);
-  if (masks_.contains(key)) return;
-  Cached entry;
-  entry.mask = std::move(mask);
-  entry.key = key;
-  entry.bytes = entry.mask->memory() + 128;
-  cache_bytes_ += entry.bytes;
-  recent_.push_front(std::move(entry));
-  masks_[key] = recent_.begin();
-  evict();
+  if (cache_.has(key)) return;
+  const std::size_t bytes = mask->memory() + 128;
+  cache_.add(key, {nullptr, std::move(mask)}, bytes);
+  cache_.forget(kCacheLimit);
 }
 
 std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& asked) {
   std::lock_guard lock(mutex_);
-  if (auto it = heads_.find(key); it != heads_.end()) {
-    recent_.splice(recent_.begin(), recent_, it->second);
-    return it->second->head;
-  }
+  if (const auto* known = heads_.find(key)) return *known;
   if (asked_.empty()) asked_.resize(kAsked);
   Asked& at = asked_[key.lo % kAsked];
   if (at.head != key.hi) at = {key.hi, 0};
@@ -478,31 +460,22 @@ std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& as
 
 void Vocabulary::cache_head(const Hash& key, std::shared_ptr<const HeadMask> head) {
   std::lock_guard lock(mutex_);
-  if (heads_.contains(key)) return;
-  Cached entry;
-  entry.head = std::move(head);
-  entry.key = key;
-  entry.bytes = entry.head->memory() + 128;
-  cache_bytes_ += entry.bytes;
-  head_bytes_ += entry.bytes;
-  recent_.push_front(std::move(entry));
-  heads_[key] = recent_.begin();
-  evict();
+  if (heads_.has(key)) return;
+  const std::size_t bytes = head->memory() + 128;
+  heads_.add(key, std::move(head), bytes);
+  heads_.forget(kHeadLimit);
 }
 
 void Vocabulary::clear_cache() {
   std::lock_guard lock(mutex_);
-  recent_.clear();
-  classes_.clear();
-  masks_.clear();
+  cache_.clear();
   heads_.clear();
   asked_.clear();
-  cache_bytes_ = head_bytes_ = 0;
 }
 
 std::size_t Vocabulary::cache_memory() const {
   std::lock_guard lock(mutex_);
-  return cache_bytes_ + asked_.capacity() * sizeof(Asked);
+  return cache_.bytes() + heads_.bytes() + asked_.capacity() * sizeof(Asked);
 }
 
 std::size_t Vocabulary::string_memory() const {

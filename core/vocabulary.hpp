@@ -8,7 +8,6 @@
 // 128 k tokens make some 275 k nodes of 16 bytes.
 #pragma once
 
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "canvas.hpp"
 #include "charset.hpp"
 #include "pages.hpp"
+#include "recent.hpp"
 #include "spelling.hpp"
 #include "string_counts.hpp"
 
@@ -42,8 +42,8 @@ struct Trie {
   PagedVector<TrieNode> nodes;
   PagedVector<u32> parents;
   PagedVector<u16> depths;
-  std::vector<Fan> fans;
-  std::vector<u8> fan_bytes;
+  PagedVector<Fan> fans;
+  PagedVector<u8> fan_bytes;
   PagedVector<u32> fan_nodes;
 
   // f(child, byte) until it says no; of a wide node without a look at the children themselves.
@@ -71,8 +71,8 @@ struct ExitTrie {
     u16 depth;
     u8 byte;
   };
-  std::vector<Node> nodes;
-  std::vector<int> tokens;
+  PagedVector<Node> nodes;
+  PagedVector<int> tokens;
   std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
   u16 deepest = 0;
 };
@@ -87,7 +87,7 @@ struct ClassMask {
   CharSet::Ptr chars;
   u32 root = 0;
   u32 most = 0;                                              // characters of the longest such token
-  std::vector<int> tokens;                                   // by number of characters, an unfinished one counted
+  PagedVector<int> tokens;                                   // by number of characters, an unfinished one counted
   std::vector<u32> upto;                                     // upto[n]: how many of them have at most n
   std::shared_ptr<const Words> dense;                        // all of them as a bitset; null where there are few
   std::map<u32, std::shared_ptr<const Words>> bounded;       // the same for at most n characters, made on demand
@@ -95,9 +95,9 @@ struct ClassMask {
   PagedVector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
   // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
   // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
-  std::vector<u32> exits;
+  PagedVector<u32> exits;
   std::array<u32, 257> exit_at{};
-  std::vector<u32> splits;  // nodes that leave the set inside a character
+  PagedVector<u32> splits;  // nodes that leave the set inside a character
 
   bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
   std::size_t memory() const;
@@ -191,11 +191,10 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  private:
   void build_trie();
   void warm_common();
-  void evict();  // under the mutex
   StringCounts& string_counts(Escapes mode);
   std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
-  std::shared_ptr<ClassMask> cut_class(const CharSet::Ptr& chars, u32 root) const;
-  void find_exits(ClassMask& out, const std::vector<u32>& boundary) const;
+  std::shared_ptr<ClassMask> cut_class(const CharSet::Ptr& chars, u32 root);
+  void find_exits(ClassMask& out, const PagedVector<u32>& boundary) const;
 
   std::string data_;
   PagedVector<u32> offsets_;
@@ -208,40 +207,24 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   ByteSet before_quote_;
   Spelling spelling_;
 
-  static constexpr std::size_t kCacheLimit = 96u << 20;  // bytes of class masks, masks and heads together
-  static constexpr std::size_t kHeadShare = 16u << 20;   // of heads that stay
+  static constexpr std::size_t kCacheLimit = 80u << 20;  // bytes of class masks and masks together
+  static constexpr std::size_t kHeadLimit = 16u << 20;   // of heads: asked for seldom, and worth many masks
   mutable std::mutex mutex_;
   static constexpr std::size_t kMostCanvases = 16;
   std::vector<std::unique_ptr<Canvas>> canvases_;  // that nobody uses
-  struct ClassKey {
-    const CharSet* chars;
-    u32 root;
-    bool operator==(const ClassKey&) const = default;
-  };
-  struct ClassKeyHash {
-    std::size_t operator()(const ClassKey& k) const {
-      return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(k.chars) * 31 + k.root));
-    }
-  };
-  struct Cached {
-    std::shared_ptr<ClassMask> classes;  // one of the three
+  struct Cached {                                  // one of the two
+    std::shared_ptr<ClassMask> classes;
     std::shared_ptr<const MaskEntry> mask;
-    std::shared_ptr<const HeadMask> head;
-    ClassKey class_key{};
-    Hash key;  // of a mask or head
-    std::size_t bytes = 0;
   };
-  std::list<Cached> recent_;  // most recently used first
-  std::unordered_map<ClassKey, std::list<Cached>::iterator, ClassKeyHash> classes_;
-  std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> masks_;
-  std::unordered_map<Hash, std::list<Cached>::iterator, HashHasher> heads_;
+  static Hash class_key(const CharSet* chars, u32 root);
+  Recent<Cached> cache_;
+  Recent<std::shared_ptr<const HeadMask>> heads_;
   struct Asked {  // for a head; who comes to the same place begins anew
     u64 head = 0;
     u32 times = 0;
   };
   static constexpr std::size_t kAsked = 1u << 15;
   PagedVector<Asked> asked_;
-  std::size_t cache_bytes_ = 0, head_bytes_ = 0;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };
 
