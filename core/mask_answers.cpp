@@ -193,7 +193,9 @@ u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
   const Arena::LexemeEnd& end = bundles_[bundle].end;
   Arena::Place place = at.place;
   u32 start = 0, result = kNothing;
-  if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
+  if (const Arena::Place reading = arena_.reading_end(end, place); reading.parse != place.parse) {
+    result = exact_answer(bundle, spot(reading, after << 1 | 1), after, near);
+  } else if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
       const auto known = answer(near);
