@@ -338,7 +338,8 @@ class Arena {
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
   // The same of one that was cut short and stays where it is: mostly without what is left of the grammar behind.
   Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
-  // A place without the alternatives that do not go on with the lexeme's end: what is behind it is the same.
+  // A place without the alternatives that do not go on with the lexeme's end, nor what may be left out in front of
+  // those that do: what is behind it is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
   void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.

@@ -217,16 +217,20 @@ void Arena::peek_past(const Peek& head, Id tail, Peek& to) {
 
 Arena::Place Arena::reading_end(const LexemeEnd& end, const Place& place) {
   const Lexer& lexer = lex_->lexers[end.lexer];
-  const Node& n = node(place.parse);
   const bool line = lexer.indentation && end.terminal == lexer.indentation->newline;
-  if (n.kind != Kind::Union || lexer.wide() || lexer.ignored[end.terminal] || line || beyond_cut(place.parse) ||
-      has(place.parse, kUnknownText))
+  if (lexer.wide() || lexer.ignored[end.terminal] || line || beyond_cut(place.parse) || has(place.parse, kUnknownText))
     return place;
-  std::vector<Id> those;
-  for (u32 i = 0; i < n.b; ++i)
-    if (const Id m = pool_[n.a + i]; first(m).has(static_cast<u8>(end.terminal))) those.push_back(m);
-  if (those.empty() || those.size() == n.b) return place;
-  return {those.size() == 1 ? those[0] : make_list(Kind::Union, those), place.layout};
+  const u8 symbol = static_cast<u8>(end.terminal);
+  Id parse = place.parse;
+  while (node(parse).kind == Kind::Concat && nullable(node(parse).a) && !first(node(parse).a).has(symbol))
+    parse = node(parse).b;
+  if (const Node& n = node(parse); n.kind == Kind::Union) {
+    std::vector<Id> those;
+    for (u32 i = 0; i < n.b; ++i)
+      if (const Id m = pool_[n.a + i]; first(m).has(symbol)) those.push_back(m);
+    if (!those.empty() && those.size() < n.b) parse = those.size() == 1 ? those[0] : make_list(Kind::Union, those);
+  }
+  return {parse, place.layout};
 }
 
 Arena::Behind Arena::peek_end(const LexemeEnd& end, const Place& place, u32& start) {

@@ -16,7 +16,8 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kMostLexed = 64u << 20;  // bytes of pieces and answers; then all are forgotten
 constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
-constexpr u32 kNear = 2;  // parts of the grammar that are asked first
+constexpr u32 kNear = 2;               // parts of the grammar that are asked first
+constexpr std::size_t kFewWords = 32;  // of a piece: up to here they are kept with what leads to it
 }  // namespace
 
 void MaskBuilder::bundle(Piece& piece) {
@@ -27,10 +28,16 @@ void MaskBuilder::bundle(Piece& piece) {
     const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
     if (fresh) {
       const auto ending = endings_of_.try_emplace({end.lexer, end.terminal, end.column}, endings_of_.size());
-      bundles_.push_back({end, static_cast<u32>(ending.first->second), {}});
+      bundles_.push_back({end, static_cast<u32>(ending.first->second), {}, {}});
       piece.bundles.push_back(next);
     }
-    bundles_[it->second].groups.push_back(group.get());
+    Bundle& to = bundles_[it->second];
+    to.groups.push_back(group.get());
+    if (to.whole.empty())
+      to.whole = std::move(group->whole);
+    else
+      to.whole.insert(to.whole.end(), group->whole.begin(), group->whole.end());
+    group->whole = {};
     piece_bytes_ += fresh ? sizeof(Bundle) + 24 : 8;
   }
 }
@@ -43,7 +50,7 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
     key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(u64{start} << 32 | after, next).first->second;
   }
   if (const u32* known = follow_ids_.find(key)) return *known;
-  Follow made{{}, {}, &bundles_[bundle], 0, kNothing};
+  Follow made{{}, {}, {}, &bundles_[bundle], 0, kNothing};
   auto go_on = [&](Group& group, Id state) {
     for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));
     if (group.begins.empty()) return;
@@ -75,10 +82,17 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
       made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
     std::sort(made.bundles.begin(), made.bundles.end());
     made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
+    std::erase_if(made.pieces, [&](const auto& piece) {
+      if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewWords) return false;
+      made.words.insert(made.words.end(), piece->words.begin(), piece->words.end());
+      return true;
+    });
     made.pieces.shrink_to_fit();
+    made.words.shrink_to_fit();
     made.bundles.shrink_to_fit();
     made.number = next;
-    answer_bytes_ += sizeof(Follow) + 64 + made.pieces.size() * 16 + made.bundles.size() * 4 + size * 4;
+    answer_bytes_ +=
+        sizeof(Follow) + 64 + made.pieces.size() * 16 + made.words.size() * 8 + made.bundles.size() * 4 + size * 4;
     follows_.push_back(std::move(made));
   }
   follow_ids_.set(key, it->second);
@@ -193,7 +207,9 @@ u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
   const Arena::LexemeEnd& end = bundles_[bundle].end;
   Arena::Place place = at.place;
   u32 start = 0, result = kNothing;
-  if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
+  if (const Arena::Place reading = arena_.reading_end(end, place); reading.parse != place.parse) {
+    result = exact_answer(bundle, spot(reading, after << 1 | 1), after, near);
+  } else if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
       const auto known = answer(near);
@@ -235,8 +251,8 @@ void MaskBuilder::take(u32 answer, Sum& to) {
   taken_[answer] = taking_;
   const std::span<const u32> of = this->answer(answer);
   const Follow& follow = follows_[of[0]];
-  for (const Group* group : follow.behind->groups)
-    for (int t : group->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (int t : follow.behind->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (auto [word, bits] : follow.words) to.words[word] |= bits;
   for (const auto& piece : follow.pieces) take(*piece, to);
   for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
 }

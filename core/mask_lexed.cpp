@@ -227,16 +227,18 @@ void MaskBuilder::note_endings(Piece& piece) {
   if (endings_.empty() && class_endings_.empty()) return;
   // Tokens that never leave their class need not be left out behind it.
   std::vector<std::vector<const Words*>> inside(withouts_.size());
+  std::vector<char> all(withouts_.size());  // some ending is of no class
   for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
-  for (const Ending& ending : endings_) inside[ending.without].push_back(nullptr);
+  for (const Ending& ending : endings_) all[ending.without] = 1;
   for (std::size_t i = 0; i < withouts_.size(); ++i) {
     auto& w = withouts_[i];
     if (!w) continue;
-    std::erase_if(*w, [&](int t) {
-      return std::all_of(inside[i].begin(), inside[i].end(),
-                         [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
-    });
-    std::sort(w->begin(), w->end());
+    if (!all[i])
+      std::erase_if(*w, [&](int t) {
+        return std::all_of(inside[i].begin(), inside[i].end(),
+                           [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
+      });
+    if (!std::is_sorted(w->begin(), w->end())) std::sort(w->begin(), w->end());
     w->erase(std::unique(w->begin(), w->end()), w->end());
     w->shrink_to_fit();
     if (w->empty()) w = nullptr;
@@ -346,7 +348,6 @@ void MaskBuilder::note_endings(Piece& piece) {
         b.tokens += strand.node == kInTrie ? strand.rest->tokens.size() : trie_.nodes[strand.node].end - strand.node;
       piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand) + 160;
     }
-    std::sort(group.whole.begin(), group.whole.end());
     piece_bytes_ += sizeof(Group) + group.whole.size() * 4;
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
     piece.own.push_back(std::make_unique<Group>(std::move(group)));

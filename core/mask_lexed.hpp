@@ -23,7 +23,7 @@ struct MaskBuilder::Begin {
 
 struct MaskBuilder::Group {
   Arena::LexemeEnd end;
-  std::vector<int> whole;  // tokens that end with it
+  std::vector<int> whole;  // tokens that end with it, until its bundle has them
   std::vector<Begin> begins;
   std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
 };
@@ -33,6 +33,7 @@ struct MaskBuilder::Bundle {
   Arena::LexemeEnd end;  // its fence is that of the first
   u32 ending;            // number of how it ends
   std::vector<Group*> groups;
+  std::vector<int> whole;  // tokens that end with them
 };
 
 struct MaskBuilder::Piece {
@@ -51,7 +52,8 @@ struct MaskBuilder::Piece {
 // What the tokens of a bundle go on with, where certain lexemes may begin.
 struct MaskBuilder::Follow {
   std::vector<std::shared_ptr<Piece>> pieces;
-  std::vector<u32> bundles;  // of these
+  std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
+  std::vector<u32> bundles;                // of all
   const Bundle* behind;
   u32 number;
   u32 alone;  // its answer where it has no bundles
