@@ -36,10 +36,12 @@ class Masks:
     """Fills the masks of a step, before the model computes or meanwhile: whichever has held up the loop less.
 
     Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler where all cores are
-    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed. Only the time depends on it.
+    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed, where masks are worth a thread at
+    all: it also disturbs the model, which nothing here can time. Only the time depends on it.
     """
 
     RETRY = 64  # steps after which the other way gets a turn
+    WORTH = 50e-6  # seconds that the masks of a step take at least, for a thread to be woken
 
     def __init__(self, bitmask: NDArray[np.int32]) -> None:
         self.bitmask = bitmask
@@ -84,7 +86,7 @@ class Masks:
         self.steps += 1
         if self.meanwhile is None:
             return True  # the first pass reads the prompt, and the first masks take longest
-        if self.before is None:
+        if self.before is None or self.before < self.WORTH:
             return False
         return (self.meanwhile < self.before) != (self.steps % self.RETRY == 0)
 
