@@ -106,9 +106,9 @@ def test_tokens_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
             _vllm_patches._most_tokens(request, SimpleNamespace(model_config=SimpleNamespace(max_model_len=length)))
             == most
         )
-    assert _vllm_patches.finishes()
-    monkeypatch.setenv("GUIDERAIL_VLLM_FINISH", "0")
-    assert not _vllm_patches.finishes()
+    for value, finishes in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv("GUIDERAIL_VLLM_FINISH", value)
+        assert _vllm_patches.finishes() == finishes
 
 
 def test_drafts_and_rollback() -> None:

@@ -85,7 +85,12 @@ def start(folder: Path, config: pytest.Config, *more: str) -> Iterator[str]:
         "--served-model-name", "smol", "--port", port, "--max-model-len", 2048, "--max-num-seqs", 16,
         "--enforce-eager", *more,
     ]  # fmt: skip
-    settings = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1"}
+    settings = {
+        "GUIDERAIL_VLLM_FINISH": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "2",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
     with server(command, folder / "log", settings, port) as base:
         yield base
 

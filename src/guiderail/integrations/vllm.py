@@ -15,8 +15,8 @@ vLLM looks for plugins:
 
 ``GUIDERAIL_VLLM_AUTO=1`` in the environment makes guiderail what vLLM means by its default, ``"auto"``.
 
-A text is led to its end as the tokens that the request may have (``max_tokens``, the model's length) run out, so that
-it is complete; ``GUIDERAIL_VLLM_FINISH=0`` lets it be cut off.
+``GUIDERAIL_VLLM_FINISH=1``: a text is led to its end as the tokens that its request may have (``max_tokens``, the
+model's length) run out, so that it is complete and not cut off. It costs time.
 
 vLLM has no registry of backends; :mod:`guiderail.integrations._vllm_patches` says what is changed in it instead.
 Reasoning is left to vLLM, which begins to feed and mask a backend where the reasoning ends.
