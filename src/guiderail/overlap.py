@@ -36,8 +36,8 @@ class Masks:
     """Fills the masks of a step, before the model computes or meanwhile: whichever has held up the loop less.
 
     Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler where all cores are
-    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed, where masks are worth a thread at
-    all: it also disturbs the model, which nothing here can time. Only the time depends on it.
+    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed, where masks are worth a thread
+    at all: it also disturbs the model, which nothing here can time. Only the time depends on it.
     """
 
     RETRY = 64  # steps after which the other way gets a turn
