@@ -113,7 +113,8 @@ class Matcher(_core.Matcher):
         forced = self.find_jump_forward_string()
         if encode is None or not forced:
             return []
-        if self._may_grow(forced.encode()):  # no need to ask the tokenizer, unless it is the last
+        wanted = forced.encode()
+        if self._may_grow(wanted):  # no need to ask the tokenizer, unless it is the last
             after = self.fork()
             if not after.accept_string(forced) or not after.is_complete():
                 return []
@@ -124,7 +125,7 @@ class Matcher(_core.Matcher):
         bytes_of = vocabulary.core.token_bytes
         try:
             tokens = list(encode(text + forced))
-            left = len(forced.encode())
+            left = len(wanted)
             start = len(tokens)
             while left > 0 and start > 0:
                 start -= 1
@@ -135,7 +136,7 @@ class Matcher(_core.Matcher):
             return []
         new = tokens[start:]
         spelled = [bytes_of(token) for token in new]
-        if b"".join(spelled) != forced.encode():
+        if b"".join(spelled) != wanted:
             return []
         after = self.fork()
         for token in new:

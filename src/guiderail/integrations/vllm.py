@@ -147,9 +147,8 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def __init__(self, matcher: Matcher, most: int | None = None, spent: Callable[[], int] | None = None) -> None:
         self.matcher = matcher
         self._finish = None if most is None else Finish(matcher, most)
-        self._spent = spent
+        self._spent = None if most is None else spent
         self._before = 0  # tokens before the constraint, known when the first mask is filled
-        self._read = 0  # tokens of the constraint
         vocabulary = matcher.guide.vocabulary
         self._size = vocabulary.size
         special = set(vocabulary.special_tokens.values())
@@ -164,7 +163,6 @@ class GuiderailGrammar(StructuredOutputGrammar):
             if not (0 <= token < self._size and matcher.accept_token(token)):
                 logger.error("request %s: token %d cannot come here", request_id, token)
                 return False
-            self._read += 1
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
@@ -180,7 +178,6 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
         self.matcher.rollback(num_tokens)
-        self._read -= num_tokens
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Writes which tokens may come; near the end of the tokens that the request may have, which lead to its end.
@@ -195,10 +192,11 @@ class GuiderailGrammar(StructuredOutputGrammar):
         if self._finish is None:
             self.matcher.fill_next_token_bitmask(bitmask, batch_index)
         else:
+            read = len(self.matcher.history())
             if self._spent is not None:
-                self._before = max(0, self._spent() - self._read)
+                self._before = max(0, self._spent() - read)
                 self._spent = None  # which holds the request, which holds this
-            self._finish.fill(self.matcher, self._before + self._read, bitmask, batch_index)
+            self._finish.fill(self.matcher, self._before + read, bitmask, batch_index)
         if self._texts and not self.matcher.is_accepting():
             row = bitmask[batch_index].numpy()
             before = row.copy()
@@ -214,7 +212,6 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def reset(self) -> None:
         """Back to the start of the text."""
         self.matcher.reset()
-        self._read = 0
 
     def find_jump_forward_string(self) -> str:
         """The text that must come next; empty where there is a choice."""
