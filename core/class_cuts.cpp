@@ -11,17 +11,6 @@ namespace {
 constexpr u32 kWorthCutting = 1500;   // trie nodes
 constexpr std::size_t kFewShare = 8;  // of the trie's nodes, a part of which may begin what is cut
 
-u8 lead_of(u32 c) {
-  return static_cast<u8>(c < 0x80 ? c : c < 0x800 ? 0xC0 | c >> 6 : c < 0x10000 ? 0xE0 | c >> 12 : 0xF0 | c >> 18);
-}
-
-// The bytes that begin a character of `all` that is not in `some`.
-ByteSet leads_without(const CharSet& all, const CharSet& some) {
-  ByteSet out;
-  const auto lacks = CharSet::intersect(all, *CharSet::invert(some));
-  for (auto [from, to] : lacks->ranges()) out.add_range(lead_of(from), lead_of(to));
-  return out;
-}
 void clear_range(PagedVector<u64>& bits, u32 from, u32 to) {
   const u64 first = ~u64{0} << (from & 63), last = (u64{1} << (to & 63)) - 1;
   if (from >> 6 == to >> 6) {
@@ -48,7 +37,8 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     break;
   }
   if (!base || !base->dense) return nullptr;
-  const ByteSet leads = leads_without(*base->chars, *chars);
+  // Bytes that begin a character which the larger class has, and this one lacks.
+  const ByteSet leads = CharSet::intersect(*base->chars, *CharSet::invert(*chars))->first();
   Words cut(words(), 0);                       // tokens
   std::vector<std::span<const u32>> suspects;  // nodes that such a byte leads to
   std::size_t count = 0;
