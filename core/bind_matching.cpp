@@ -247,6 +247,7 @@ void bind_matching(nb::module_& m) {
              return nb::make_tuple(to_numpy(std::move(t.indptr)), to_numpy(std::move(t.token)),
                                    to_numpy(std::move(t.next)), to_numpy(std::move(t.accepting)));
            })
+      .def("prepare", &Guide::prepare, nb::call_guard<nb::gil_scoped_release>())
       .def("memory_size_bytes", &Guide::memory);
 
   nb::class_<Matcher>(m, "Matcher")

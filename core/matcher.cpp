@@ -155,6 +155,13 @@ std::string Program::forced(Id state, std::size_t limit) {
 
 // A* with the characters that are known to be missing. Of JSON: of printable ASCII and without escapes if there is one,
 // for then the states are few. Where the shortest is too far to be found so, some completion is looked for in haste.
+std::string Program::likely(Id state, std::size_t limit) {
+  Lock lock(*this);
+  std::string out;
+  arena_->likely_text(state, limit, out);
+  return out;
+}
+
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   if (start == kEmpty) return false;
   Lock lock(*this);
@@ -268,6 +275,24 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     budget_.bytes = std::max(max_memory, 2 * arena.memory());
     budget_.nodes = nodes + (std::max(arena.limits().max_nodes, nodes) - nodes) / 2;
     program_->budget_ = budget_;
+  }
+}
+
+void Guide::prepare(u32 masks) const {
+  constexpr std::size_t kBytesOfMask = 32;  // of the text, at most
+  const std::shared_ptr<Program> program = this->program();
+  if (!program->arena().has_json()) return;  // a text of few tokens, or one of which nothing is known
+  const std::string text = program->likely(root_, kBytesOfMask * masks);
+  std::string_view rest = text;
+  try {
+    for (Id state = root_; masks > 0 && !rest.empty(); --masks) {
+      mask(*program, state);
+      const int token = vocabulary_->longest_token(rest);
+      if (token < 0 || (state = advance(*program, state, static_cast<u32>(token))) == kEmpty) return;
+      rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
+    }
+  } catch (const Error&) {
+    // A limit, met by a text that was only guessed: it is for who comes to that state.
   }
 }
 

@@ -39,6 +39,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<u32> next_symbols(Id state);
   std::string forced(Id state, std::size_t limit);
   bool shortest(Id state, std::size_t limit, std::string& out);  // a completion, a shortest one if it is near
+  std::string likely(Id state, std::size_t limit);               // how a completion may begin: a guess (see likely.cpp)
   std::string dump(Id state);
   bool accepting(Id state) const { return arena_->nullable(state); }
   const MaskEntry* known_mask(Id state) const { return arena_->node(state).mask.load(std::memory_order_acquire); }
@@ -108,6 +109,8 @@ class Guide : public std::enable_shared_from_this<Guide> {
   bool outgrown() const { return program()->outgrown(); }
   Vocabulary& vocabulary() const { return *vocabulary_; }
   Id root() const { return root_; }  // of every program
+  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text comes to them.
+  void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.
   bool fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const;

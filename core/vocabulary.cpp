@@ -304,6 +304,16 @@ u32 Vocabulary::child(u32 node, u8 byte) const {
   return kNoFan;
 }
 
+int Vocabulary::longest_token(std::string_view text) const {
+  int found = -1;
+  u32 node = 0;
+  for (char c : text) {
+    if ((node = child(node, static_cast<u8>(c))) == kNoFan) break;
+    if (trie_.nodes[node].token >= 0) found = trie_.nodes[node].token;
+  }
+  return found;
+}
+
 ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin) {
   ExitTrie out;
   struct From {  // a node of the trie, the exit that it is below, and the byte that leads to it

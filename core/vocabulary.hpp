@@ -172,7 +172,8 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   // Does some token go on with a quote behind this byte?
   bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
-  u32 child(u32 node, u8 byte) const;  // kNoFan: none
+  u32 child(u32 node, u8 byte) const;              // kNoFan: none
+  int longest_token(std::string_view text) const;  // that the text begins with; -1: none
 
   // A canvas of this vocabulary's size, to be given back.
   std::unique_ptr<Canvas> take_canvas();
