@@ -21,6 +21,7 @@ VOCABULARY = plain([bytes([b]) for b in range(128)] + [w.encode() for w in WORDS
 TREE = {
     "$defs": {
         "node": {
+            "type": "object",
             "properties": {
                 "name": {"type": "string"},
                 "children": {"type": "array", "items": {"$ref": "#/$defs/node"}},
@@ -30,7 +31,6 @@ TREE = {
         }
     },
     "$ref": "#/$defs/node",
-    "type": "object",
 }
 CASES: list[tuple[Any, str]] = [  # a schema, and how a likely text begins
     ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}, '{"a": 0, "b": ""}'),
