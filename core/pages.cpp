@@ -9,6 +9,9 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace guiderail {
 namespace {
@@ -142,5 +145,11 @@ Regions& regions() {  // lives on: what is static elsewhere may give back late
 void* take_pages(std::size_t bytes) { return regions().take(bytes); }
 void give_pages(void* at, std::size_t bytes) noexcept { regions().give(at, bytes); }
 void reserve_pages(std::size_t bytes) { regions().reserve(bytes); }
+
+void trim_heap() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
 
 }  // namespace guiderail

@@ -16,6 +16,8 @@ void give_pages(void* at, std::size_t bytes) noexcept;
 // Makes room for so many bytes in large pages, where there is less. Who touches one first waits until all of it is
 // cleared: that should not be a mask, so what was not reserved lies in small pages, unless it is large itself.
 void reserve_pages(std::size_t bytes);
+// Lets the heap of the process give what is free in it back to the system, where it can (glibc). Some milliseconds.
+void trim_heap();
 
 template <class T>
 struct PageAllocator {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import platform
 import re
 import socket
 import threading
@@ -194,6 +195,21 @@ def test_memory_comes_back():
             storm(start)
         assert rss() - before < 24 << 20
         assert len(service.compiler._cache) <= 4
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other heaps give back when they like")
+def test_what_is_free_in_the_heap_goes_back_when_the_server_rests():
+    with listening(ToyModel()) as (base, _):
+        pieces = [bytes(3000) for _ in range(50_000)]  # each allocated by itself, smaller than what is mapped alone
+        kept = pieces[::50]
+        before = rss()
+        del pieces
+        gc.collect()
+        assert before - rss() < 50 << 20
+        answers(base)
+        wait_for(lambda: before - rss() > 100 << 20)
+        assert len(kept) == 1000
+        answers(base)
 
 
 def test_errors_in_the_middle_of_a_stream_are_events():

@@ -115,6 +115,7 @@ class Program:
     def node_count(self) -> int: ...
     def memory_size_bytes(self) -> int: ...
 
+def trim_heap() -> None: ...  # what is free in the heap goes back to the system; some milliseconds
 def apply_bitmask(
     logits: NDArray[Any],  # (columns,) or (rows, columns), numbers of 2, 4 or 8 bytes; changed
     bitmask: NDArray[np.int32],

@@ -6,7 +6,8 @@ So a text that arrives while others are written waits for one step, not for thei
 runs together. Where a session can clear a row (``clear_row(row)``), a text that waits takes the row of one that has
 ended.
 
-Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``.
+Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``; when
+there has been nothing to do for a second, what is free goes back to the system.
 
 Masks are filled while the model computes, where that pays (see :mod:`guiderail.overlap`). One that takes long must not
 hold up the others: a text whose masks were slow has its masks made by a helper thread, and sits out the steps until
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
+from guiderail._core import trim_heap
 from guiderail.bitmask import allocate_token_bitmask
 from guiderail.errors import LimitError, ModelError
 from guiderail.models import Model
@@ -35,6 +37,7 @@ from guiderail.server.rows import Job, Row, fill_mask, prepare
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
 _SLOW_SECONDS = 0.02  # a mask beyond this is the last that others wait for
+_REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
 _log = logging.getLogger("guiderail.server")
 
 
@@ -136,11 +139,9 @@ class Engine:
     # -- the thread --------------------------------------------------------------------------------------------
     def _run(self) -> None:
         while True:
-            with self._wake:
-                while not (self._stopping or self._queue or self._teams):
-                    self._wake.wait()
-                if self._stopping:
-                    break
+            self._await_work()
+            if self._stopping:
+                break
             try:
                 for team in self._teams:
                     self._leave(team)
@@ -164,6 +165,18 @@ class Engine:
         for row in rest:
             row.fail(gone)
         self._measure()
+
+    def _await_work(self) -> None:
+        def some() -> bool:
+            return bool(self._stopping or self._queue or self._teams)
+
+        with self._wake:
+            if self._wake.wait_for(some, _REST_SECONDS):
+                return
+        # What many threads took and gave back lies scattered, and an allocator returns little of it by itself.
+        trim_heap()
+        with self._wake:
+            self._wake.wait_for(some)
 
     def _measure(self) -> None:
         self.metrics.waiting.set(len(self._queue))
