@@ -290,6 +290,7 @@ void bind_expressions(nb::module_& m) {
              return to_bytes(out);
            })
       .def("likely", [](Program& p, Id s, std::size_t limit) { return to_bytes(p.likely(check_state(p, s), limit)); })
+      .def_prop_ro("serial", &Program::serial)
       .def("symbols", [](Program& p) { return p.arena().symbols(); })
       .def("dump", [](Program& p, Id s) { return p.dump(check_state(p, s)); })
       .def("node_count", [](Program& p) { return p.arena().node_count(); })

@@ -55,6 +55,17 @@ void bind_vocabulary(nb::module_& m) {
                                                    std::to_string(v.token_count() - 1));
              return to_bytes(v.bytes(static_cast<u32>(token)));
            })
+      .def("spells",
+           [](const Vocabulary& v, const std::vector<std::int64_t>& tokens, nb::bytes text) {
+             std::string_view rest = view(text);
+             for (std::int64_t token : tokens) {
+               if (token < 0 || token >= v.token_count() || !v.is_text(static_cast<u32>(token))) return false;
+               const std::string_view bytes = v.bytes(static_cast<u32>(token));
+               if (!rest.starts_with(bytes)) return false;
+               rest.remove_prefix(bytes.size());
+             }
+             return rest.empty();
+           })
       .def("find", [](const Vocabulary& v, nb::bytes text) { return v.find(view(text)); })
       .def("tokens_with_prefix",
            [](const Vocabulary& v, nb::bytes prefix, std::size_t limit) { return v.with_prefix(view(prefix), limit); })

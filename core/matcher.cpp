@@ -155,6 +155,11 @@ std::string Program::forced(Id state, std::size_t limit) {
 
 // A* with the characters that are known to be missing. Of JSON: of printable ASCII and without escapes if there is one,
 // for then the states are few. Where the shortest is too far to be found so, some completion is looked for in haste.
+u64 Program::next_serial() {
+  static std::atomic<u64> last{0};
+  return ++last;
+}
+
 std::string Program::likely(Id state, std::size_t limit) {
   Lock lock(*this);
   std::string out;

@@ -30,6 +30,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
+  u64 serial() const { return serial_; }  // no other program of the process has it
   Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
@@ -71,9 +72,11 @@ class Program : public std::enable_shared_from_this<Program> {
   void serve(std::shared_ptr<Vocabulary> vocabulary);  // under the mutex
   void keep(std::shared_ptr<const MaskEntry> mask);
   void note_size();
+  static u64 next_serial();
 
   std::shared_ptr<Arena> arena_;
   Id root_;
+  const u64 serial_ = next_serial();
   // The vocabulary whose masks hang on the nodes; one program serves one vocabulary.
   std::shared_ptr<Vocabulary> vocabulary_;
   std::unique_ptr<MaskBuilder> builder_;

@@ -27,6 +27,7 @@ PREPARE = 8
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""
 
 _MOST_PREPARED = 4096
+_CONTINUATIONS = 1024  # states of which example_continuations keeps what it found
 _CACHED_GUIDES = 128
 _CACHED_BYTES = 256 << 20  # of all cached guides together, as Guide.memory_size_bytes counts
 _CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
@@ -48,7 +49,7 @@ class Guide:
     in the middle of a text keep what they have, and the last of them frees it.
     """
 
-    __slots__ = ("__weakref__", "_limits", "constraint", "core", "vocabulary")
+    __slots__ = ("__weakref__", "_continuations", "_limits", "constraint", "core", "vocabulary")
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Guide:
             named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         special = vocabulary.special_tokens
         known = {name: special[name] for name in named if isinstance(name, str) and name in special}
+        self._continuations: dict[tuple[int, int, int], list[str]] = {}
         self.core = _core.Guide(program, vocabulary.core, known, max_memory)
         if prepare:
             self.core.prepare(prepare)
@@ -126,6 +128,10 @@ class Guide:
             program: that of the matcher; by default that of a matcher made now.
         """
         program = self._program if program is None else program
+        key = (program.serial, state, limit)
+        known = self._continuations.get(key)
+        if known is not None:
+            return list(known)
         found: list[str] = []
         for byte in program.first_bytes(state):
             after = program.derivative(state, bytes([byte]))
@@ -134,7 +140,11 @@ class Guide:
             if text:
                 found.append(text)
         step = max(1, len(found) // limit)
-        return found[::step][:limit]
+        found = found[::step][:limit]
+        if len(self._continuations) >= _CONTINUATIONS:
+            self._continuations.clear()
+        self._continuations[key] = found
+        return list(found)
 
     def memory_size_bytes(self) -> int:
         """Bytes held by this guide: expressions, transitions and masks (not the vocabulary and what it caches).

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Matcher", "fill_next_token_bitmasks"]
 
 _FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
-_SPELLED_ANEW = 16  # tokens before forced text that are spelled once more with it
+_SPELLED_ANEW = 8  # tokens before forced text that are spelled once more with it
 _MET_AGAIN = 4  # of which the last must be met again
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 

@@ -307,14 +307,15 @@ class Vocabulary:
             return []
         target = text.encode("utf-8", "surrogatepass")
         ids = [int(token) for token in self._encode(text)]
-        if self._spells(ids, target):
+        spells = self.core.spells
+        if spells(ids, target):
             return ids
         ids = [int(token) for token in self._encode(_ANCHOR + text)]
         missing = len(target)
         for start in range(len(ids) - 1, 0, -1):
             missing -= len(self.token_bytes(ids[start]))
             if missing <= 0:
-                if missing == 0 and self._spells(ids[start:], target):
+                if missing == 0 and spells(ids[start:], target):
                     return ids[start:]
                 break
         shown = text if len(text) <= 40 else text[:39] + "…"
@@ -322,9 +323,6 @@ class Vocabulary:
             f"the tokenizer does not spell {shown!r} exactly: it changes it or reads a special token in it",
             code="not-encodable",
         )
-
-    def _spells(self, ids: Sequence[int], target: bytes) -> bool:
-        return all(self.is_text(i) for i in ids) and b"".join(self.token_bytes(i) for i in ids) == target
 
     def decode(self, tokens: Iterable[int], *, skip_special_tokens: bool = True) -> str:
         """The text of ``tokens`` as a continuation; bytes that are no UTF-8 become U+FFFD.
