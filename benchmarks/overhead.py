@@ -96,9 +96,11 @@ class Watching:
         self.length = length
 
         class Noted:
-            def feed(self, rows: Sequence[Sequence[int]]) -> Any:
+            answers_some = getattr(session, "answers_some", False)
+
+            def feed(self, rows: Sequence[Sequence[int]], *asked: Any) -> Any:
                 watching.fed.append([list(row) for row in rows])
-                return session.feed(rows)
+                return session.feed(rows, *asked)
 
             def close(self) -> None:
                 session.close()

@@ -137,6 +137,42 @@ def test_what_is_forced_needs_no_model():
     assert got.text == "€€" and got.forced_tokens == 6 and model.feeds == []
 
 
+@pytest.mark.parametrize("room", [1, 3, 5, 100])
+@pytest.mark.parametrize("some", [True, False])
+def test_forced_text_is_fed_in_portions_that_fit(room, some):
+    class Some(ToySession):
+        answers_some = True
+
+        def feed(self, rows, asked):
+            for i in asked:
+                assert rows[i]
+            logits = super().feed(rows)
+            logits[[i for i in range(self.batch) if i not in asked]] = np.nan  # nobody may look at these
+            return logits
+
+    class Portioned(Toy):
+        pass_tokens = room
+
+        def new_session(self, batch, length):
+            self.open += 1
+            return (Some if some else ToySession)(self, batch, length)
+
+    prompts = ["x", "yes", "zebra"]
+    constraint = regex("(€€€€(a|b)){2}|ab(hello){3} *")
+    plain, model = Toy(), Portioned()
+    expected, got = (generations(one, prompts, constraint, max_tokens=40) for one in (plain, model))
+    assert [one.tokens for one in got] == [one.tokens for one in expected]
+    assert any(one.forced_tokens > 4 for one in got)
+    first, *others = model.feeds
+    assert [len(row) for row in first] == [len(prompt) + 1 for prompt in prompts]
+    assert all(sum(map(len, feed)) <= max(room, sum(map(bool, feed))) for feed in others)
+    for row in range(3):
+        read = [[token for feed in one.feeds for token in feed[row]] for one in (plain, model)]
+        assert read[0] == read[1]
+    assert (len(model.feeds) > len(plain.feeds)) == (room < 100)
+    assert model.open == 0
+
+
 def test_an_encoder_spells_forced_text_its_own_way():
     vocabulary = gr.Vocabulary(
         TOKENS, special_tokens={"<end>": STOP}, stop_token_ids=[STOP], size=len(TOKENS),

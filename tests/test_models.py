@@ -70,6 +70,18 @@ def test_feeding_one_by_one_equals_feeding_at_once(embedded):
 
 
 @needs_demo
+def test_rows_that_are_not_asked_read_all_the_same(embedded):
+    prompt = embedded.encode("one two three four", chat=False)
+    with embedded.new_session(2, 64) as session, embedded.new_session(1, 64) as alone:
+        first = session.feed([prompt, prompt], [1])[1].copy()
+        np.testing.assert_allclose(first, alone.feed([prompt])[0], atol=0.05)
+        session.feed([prompt[:2], prompt[:2]], [])
+        again = session.feed([prompt[2:], []], [0])[0]
+        assert alone.feed([prompt[:2]], []).shape == (1, embedded.logits_size)
+        np.testing.assert_allclose(again, alone.feed([prompt[2:]])[0], atol=0.05)
+
+
+@needs_demo
 def test_a_row_that_was_cleared_is_as_good_as_new(embedded):
     first, second, third = (
         embedded.encode(text, chat=False) for text in ("The capital of France is", "2, 4, 6,", "Hi")

@@ -22,6 +22,7 @@ from guiderail.errors import LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.models import Model
+from guiderail.models.base import feed_rows
 from guiderail.overlap import Masks, may_be_forced
 from guiderail.sampling import Sampler, Sampling
 from guiderail.targets import TEXT, Reading
@@ -139,6 +140,7 @@ class _Row:
     decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
     finish: FinishReason | None = None
     matched: bool = False
+    began: bool = False  # the model has read the prompt
     finishing: bool = False  # only what leaves enough tokens to finish may be written
     has_symbols: bool = field(init=False)  # the constraint names special tokens
 
@@ -266,6 +268,9 @@ class Batch:
         self.session = model.new_session(len(self.rows), length)
         self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(self.rows), self.vocabulary.size)
         self.masks = Masks(self.bitmask)
+        self.pass_tokens: int | None = getattr(model, "pass_tokens", None)
+        self.behind: set[int] = set()  # rows of which the model has not read all that was written
+        self.unfilled: set[int] = set()  # rows that wait for the model and have no mask yet
         self.seconds = self.constraint_seconds = 0.0
 
     def steps(self) -> Iterator[tuple[int, str]]:
@@ -278,21 +283,27 @@ class Batch:
 
     def _step(self, active: list[int]) -> Iterator[tuple[int, str]]:
         started = time.perf_counter()
-        pieces, unfilled = self._forced(active)
+        pieces, unfilled = self._forced([i for i in active if i not in self.behind])
+        self.unfilled.update(unfilled)
         spent = time.perf_counter() - started
         self.seconds += spent
         self.constraint_seconds += spent
         yield from pieces
-        asked = [i for i in active if self.rows[i].finish is None]
-        if not asked:
+        rows = self.rows
+        portions = self._portions([i for i in active if rows[i].finish is None])
+        if not portions:
             return
         started = time.perf_counter()
-        rows = self.rows
+        self.behind = {i for i, portion in portions.items() if len(portion) < len(rows[i].pending)}
+        asked = [i for i in portions if i not in self.behind]
+        unfilled = [i for i in asked if i in self.unfilled]
+        self.unfilled.difference_update(unfilled)
         self.masks.begin([rows[i].matcher for i in unfilled], unfilled)
         try:
-            logits = self.session.feed([row.pending if row.finish is None else [] for row in rows])
-            for i in asked:
-                rows[i].pending = []
+            logits = feed_rows(self.session, [portions.get(i, []) for i in range(len(rows))], asked)
+            for i, portion in portions.items():
+                rows[i].pending = rows[i].pending[len(portion) :]
+                rows[i].began = True
         finally:  # an error of a mask comes first, as it would if the mask had been filled before
             self.constraint_seconds += self.masks.finish()
         mark = time.perf_counter()
@@ -308,6 +319,23 @@ class Batch:
             pieces.append((i, rows[i].take(token, self.vocabulary)))
         self.seconds += time.perf_counter() - started
         yield from pieces
+
+    def _portions(self, waiting: list[int]) -> dict[int, list[int]]:
+        """What the rows are fed: a prompt at once; of what was forced a token, and more where a pass has room.
+
+        Where a model computes as long for two tokens as twice for one, forced text gains nothing by being read at once,
+        and a pass of a few tokens more may take longer than its share; see ``pass_tokens`` of :class:`Model`.
+        """
+        room = None if self.pass_tokens is None else max(0, self.pass_tokens - len(waiting))
+        portions = {}
+        for i in waiting:
+            row = self.rows[i]
+            count = len(row.pending)
+            if room is not None and row.began:
+                count = min(count, 1 + room)
+                room -= count - 1
+            portions[i] = row.pending[:count]
+        return portions
 
     def _forced(self, active: list[int]) -> tuple[list[tuple[int, str]], list[int]]:
         """Writes what must come next.

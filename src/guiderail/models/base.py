@@ -7,7 +7,7 @@ is a page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,13 +18,17 @@ from guiderail.errors import ModelError
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Logits", "Model", "Session", "context_full"]
+__all__ = ["Logits", "Model", "Session", "context_full", "feed_rows"]
 
 Logits = NDArray[np.float32]
 
 
 class Session(Protocol):
-    """The key-value cache of some rows of text. Not thread-safe; close it when done."""
+    """The key-value cache of some rows of text. Not thread-safe; close it when done.
+
+    One with a true ``answers_some`` is told by ``feed(rows, asked)`` of which rows the logits are wanted, and need not
+    compute the others.
+    """
 
     @property
     def batch(self) -> int:
@@ -51,7 +55,11 @@ class Session(Protocol):
 
 
 class Model(Protocol):
-    """A language model behind the smallest useful interface."""
+    """A language model behind the smallest useful interface.
+
+    A model may have ``pass_tokens``, an int: up to so many tokens, a forward pass takes less than it would take for
+    each by itself. Forced text is then fed in portions that fit; without it, all at once.
+    """
 
     @property
     def name(self) -> str:
@@ -91,6 +99,13 @@ class Model(Protocol):
 
     def close(self) -> None:
         """Frees the model, and with it its sessions."""
+
+
+def feed_rows(session: Session, rows: Sequence[Sequence[int]], asked: Collection[int]) -> Logits:
+    """``session.feed`` where only the logits of some rows are wanted; those of others may be anything."""
+    if getattr(session, "answers_some", False):
+        return session.feed(rows, asked)  # type: ignore[call-arg]
+    return session.feed(rows)
 
 
 def context_full(name: str, wanted: int, room: int) -> ModelError:

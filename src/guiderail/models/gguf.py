@@ -7,7 +7,7 @@ import importlib.util
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,10 @@ class GGUFModel:
     @property
     def name(self) -> str:
         return self._meta("general.name") or self.path.stem
+
+    @property
+    def pass_tokens(self) -> int:
+        return 16  # on a CPU, 17 tokens take 24 % longer than 16, and 1 takes a ninth of them
 
     @property
     def max_batch(self) -> int | None:
@@ -224,7 +228,9 @@ class GGUFSession:
         self._used = [0] * batch
         self._rows: Logits | None = None if batch == 1 else np.zeros((batch, model.logits_size), np.float32)
 
-    def feed(self, rows: Sequence[Sequence[int]]) -> Logits:
+    answers_some = True
+
+    def feed(self, rows: Sequence[Sequence[int]], asked: Collection[int] | None = None) -> Logits:
         if not self._finalizer.alive:
             raise ModelError("the session was closed", code="closed")
         if len(rows) != self.batch:
@@ -236,7 +242,8 @@ class GGUFSession:
             for i, token in enumerate(tokens):
                 if not 0 <= token < self._model.logits_size:
                     raise ModelError(f"the token id {token} is not one of {self._model.name}", code="bad-token")
-                items.append((token, self._used[row] + i, row, i == len(tokens) - 1))
+                wanted = i == len(tokens) - 1 and (asked is None or row in asked)
+                items.append((token, self._used[row] + i, row, wanted))
         if not items:
             raise ModelError("nothing to compute: every row of the call is empty", code="bad-batch")
         result: Logits | None = self._rows
@@ -244,8 +251,7 @@ class GGUFSession:
             result = self._decode(items[start : start + self._capacity])
         for row, tokens in enumerate(rows):
             self._used[row] += len(tokens)
-        assert result is not None
-        return result
+        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # nobody asked
 
     def _decode(self, items: list[tuple[int, int, int, bool]]) -> Logits | None:
         batch = self._tokens

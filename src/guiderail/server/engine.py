@@ -28,7 +28,7 @@ from guiderail._core import trim_heap
 from guiderail.bitmask import allocate_token_bitmask
 from guiderail.errors import LimitError, ModelError
 from guiderail.models import Model
-from guiderail.models.base import Session
+from guiderail.models.base import Session, feed_rows
 from guiderail.overlap import Masks
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
@@ -294,7 +294,7 @@ class Engine:
         self._begin_masks(team, unfilled)
         started = time.perf_counter()
         try:
-            logits = team.session.feed(feed)
+            logits = feed_rows(team.session, feed, [i for i, _ in wanted])
         except Exception as error:
             failed = error
         self.metrics.model_seconds.inc(time.perf_counter() - started)
