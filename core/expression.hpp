@@ -207,8 +207,12 @@ class Arena {
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
   Id derive_symbol(Id e, u32 symbol);  // by a token that is a symbol (index into symbols())
   Id token_end(Id e);                  // behind the last byte of a token
-  // Appends a guess at how a match begins, in bytes (see likely.cpp).
-  bool likely_text(Id e, std::size_t limit, std::string& out, int depth = 0);
+  struct Likely {                      // a guess at how a match begins (see likely.cpp)
+    std::size_t limit;                 // bytes; the last part may go beyond
+    std::size_t work;                  // expressions that may still be looked at
+    std::string text{};
+  };
+  bool likely_text(Id e, Likely& to, int depth = 0);
   Id counts_spent(Id e);        // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);  // memoised; kEmpty if nothing can follow
   // A superset of the bytes e can begin with.

@@ -21,10 +21,11 @@ bool of_number(const ByteSet& first) {
 }
 }  // namespace
 
-// Appends to `out` up to about `limit` bytes. It is a guess, made in one pass over the structure, which no search
-// backs: who reads it stops where it cannot go on. False: what comes next is not known, or there is enough.
-bool Arena::likely_text(Id e, std::size_t limit, std::string& out, int depth) {
-  if (out.size() >= limit || depth > kMostDepth) return false;
+// Appends to `to.text`. It is a guess, made in one pass over the structure, which no search backs: who reads it stops
+// where it cannot go on. False: what comes next is not known, or there is enough.
+bool Arena::likely_text(Id e, Likely& to, int depth) {
+  if (to.text.size() >= to.limit || to.work == 0 || depth > kMostDepth) return false;
+  --to.work;
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Epsilon:
@@ -33,41 +34,41 @@ bool Arena::likely_text(Id e, std::size_t limit, std::string& out, int depth) {
     case Kind::Class:
     case Kind::Bytes: {
       const u8 c = plain_of(first(e));
-      if (c) out.push_back(static_cast<char>(c));
+      if (c) to.text.push_back(static_cast<char>(c));
       return c != 0;
     }
-    case Kind::Switch: {
-      const u32 range = pool_[n.a];
-      out.push_back(static_cast<char>(range & 0xFF));
-      return likely_text(pool_[n.a + 1], limit, out, depth);
-    }
+    case Kind::Switch:
+      for (; node(e).kind == Kind::Switch && to.text.size() < to.limit; e = pool_[node(e).a + 1])
+        to.text.push_back(static_cast<char>(pool_[node(e).a] & 0xFF));
+      return likely_text(e, to, depth);
     case Kind::Concat:
       for (; node(e).kind == Kind::Concat; e = node(e).b)
-        if (!likely_text(node(e).a, limit, out, depth)) return false;
-      return likely_text(e, limit, out, depth);
+        if (!likely_text(node(e).a, to, depth)) return false;
+      return likely_text(e, to, depth);
     case Kind::Union:
     case Kind::And: {
       Id some = kEmpty;
       for (Id part : operands(e))
         if (some == kEmpty && part != kEpsilon) some = part;
-      return likely_text(some, limit, out, depth + 1);
+      return likely_text(some, to, depth + 1);
     }
     case Kind::Repeat: {  // what may be left out is written, but in numbers; lists are not gone on with
       const u32 count = n.max == 1 && !of_number(first(n.a)) ? 1 : n.min;
       for (u32 i = 0; i < count; ++i)
-        if (!likely_text(n.a, limit, out, depth + 1)) return false;
+        if (!likely_text(n.a, to, depth + 1)) return false;
       return true;
     }
-    case Kind::Ref: return likely_text(rules_[n.a].body, limit, out, depth + 1);
+    case Kind::Ref: return likely_text(rules_[n.a].body, to, depth + 1);
     case Kind::Greedy:
     case Kind::Scope:
     case Kind::Counted:
     case Kind::Distinct:
-    case Kind::Item: return likely_text(n.a, limit, out, depth + 1);
+    case Kind::Item: return likely_text(n.a, to, depth + 1);
     case Kind::Escaped: {
-      std::string text;
-      const bool whole = likely_text(n.a, limit - out.size(), text, depth + 1);
-      out += canonical_spelling(text);
+      Likely inner{to.limit - to.text.size(), to.work};
+      const bool whole = likely_text(n.a, inner, depth + 1);
+      to.text += canonical_spelling(inner.text);
+      to.work = inner.work;
       return whole;
     }
     case Kind::Members: {
@@ -75,10 +76,9 @@ bool Arena::likely_text(Id e, std::size_t limit, std::string& out, int depth) {
       bool more = false;
       for (u32 i = 0; i < table.names.size(); ++i) {
         if (!allowed_at(n.a, i)) continue;
-        if (std::exchange(more, true) && !likely_text(table.comma, limit, out, depth)) return false;
-        out += '"' + canonical_spelling(table.names[i]) + '"';
-        if (!likely_text(table.colon, limit, out, depth) ||
-            !likely_text(table.values[i].front().value, limit, out, depth + 1))
+        if (std::exchange(more, true) && !likely_text(table.comma, to, depth)) return false;
+        to.text += '"' + canonical_spelling(table.names[i]) + '"';
+        if (!likely_text(table.colon, to, depth) || !likely_text(table.values[i].front().value, to, depth + 1))
           return false;
       }
       return more || nullable(e);

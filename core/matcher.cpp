@@ -162,9 +162,10 @@ u64 Program::next_serial() {
 
 std::string Program::likely(Id state, std::size_t limit) {
   Lock lock(*this);
-  std::string out;
-  arena_->likely_text(state, limit, out);
-  return out;
+  constexpr std::size_t kWork = 64;  // expressions a byte
+  Arena::Likely likely{limit, limit * kWork};
+  arena_->likely_text(state, likely);
+  return likely.text;
 }
 
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {

@@ -30,7 +30,7 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
-  u64 serial() const { return serial_; }  // no other program of the process has it
+  u64 serial() const { return serial_; }                               // no other program of the process has it
   Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena

@@ -62,6 +62,14 @@ def test_likely_text_of_what_is_recursive_ends() -> None:
     assert likely(gr.json_schema(TREE), 0) == ""
 
 
+def test_likely_text_is_made_in_bounded_time_and_depth() -> None:
+    text = likely(gr.json_schema({"const": "a" * 300_000}), 200_000)
+    assert text.startswith('"aaaa') and 200_000 <= len(text) <= 300_002
+    rules = ["root ::= r0", *(f"r{i} ::= r{i + 1} r{i + 1}" for i in range(50)), 'r50 ::= "x"*']
+    assert likely(gr.grammar("\n".join(rules), syntax="gbnf") + gr.json_schema({}), 100) == ""
+    assert likely(gr.json_schema({"type": "object"}) + gr.regex("(a*b*){2000000000}c"), 100).startswith("{}")
+
+
 def test_likely_text_may_be_wrong_and_ends_where_nothing_is_known() -> None:
     assert likely(gr.regex("[0-9]{4}-[a-f]?x*") & gr.regex(".*")).startswith("0000-")
     assert likely(gr.regex("ab") + ~gr.literal("c") + gr.literal("d")).startswith("ab")
