@@ -321,21 +321,14 @@ class Batch:
         yield from pieces
 
     def _portions(self, waiting: list[int]) -> dict[int, list[int]]:
-        """What the rows are fed: a prompt at once; of what was forced a token, and more where a pass has room.
+        """What the rows are fed: a prompt at once; of what was forced a token, and more where a pass has room for all.
 
         Where a model computes as long for two tokens as twice for one, forced text gains nothing by being read at once,
-        and a pass of a few tokens more may take longer than its share; see ``pass_tokens`` of :class:`Model`.
+        and a pass of a few tokens more may take longer than its share: where rows are padded to the longest, much
+        longer. See ``pass_tokens`` of :class:`Model`.
         """
-        room = None if self.pass_tokens is None else max(0, self.pass_tokens - len(waiting))
-        portions = {}
-        for i in waiting:
-            row = self.rows[i]
-            count = len(row.pending)
-            if room is not None and row.began:
-                count = min(count, 1 + room)
-                room -= count - 1
-            portions[i] = row.pending[:count]
-        return portions
+        most = None if self.pass_tokens is None else max(1, self.pass_tokens // max(1, len(waiting)))
+        return {i: self.rows[i].pending[: most if self.rows[i].began else None] for i in waiting}
 
     def _forced(self, active: list[int]) -> tuple[list[tuple[int, str]], list[int]]:
         """Writes what must come next.

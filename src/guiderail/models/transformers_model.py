@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -60,6 +61,10 @@ class TransformersModel:
         self._closed = False
 
     @property
+    def pass_tokens(self) -> int:
+        return 16 if getattr(self.model.device, "type", "cpu") == "cpu" else 64  # rows are padded to the longest
+
+    @property
     def name(self) -> str:
         return getattr(self.model.config, "_name_or_path", "") or type(self.model).__name__
 
@@ -112,6 +117,8 @@ class TransformersSession:
         self._mask = np.zeros((batch, 0), np.int64)
         self._used = np.zeros(batch, np.int64)
         self._rows: Logits = np.zeros((batch, model.logits_size), np.float32)
+        known = inspect.signature(model.model.forward).parameters
+        self._only_last = {"logits_to_keep": 1} if "logits_to_keep" in known else {}  # older models compute all of them
 
     def feed(self, rows: Sequence[Sequence[int]]) -> Logits:
         import torch
@@ -148,6 +155,7 @@ class TransformersSession:
                 position_ids=torch.from_numpy(positions).to(device),
                 past_key_values=self._cache,
                 use_cache=True,
+                **self._only_last,
             )
             last = output.logits[:, -1, :].float().cpu().numpy()
         self._cache, self._mask = output.past_key_values, full
