@@ -23,7 +23,7 @@ __all__ = ["Guide", "clear_cache", "compile"]
 MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
 
-PREPARE = 8
+PREPARE = 12
 """Default of ``prepare``: masks made while compiling, where texts are JSON."""
 
 _MOST_PREPARED = 4096
