@@ -13,7 +13,7 @@ constexpr std::size_t kShare = 4'000;           // that one of these visits
 constexpr std::size_t kMostByTokens = 400;      // states whose tokens are looked at, breadth first
 constexpr std::size_t kFewByTokens = 40;        // the same, where there may be many searches
 constexpr std::size_t kMostSteps = 4'000'000;   // tokens read for that, and for one refinement
-constexpr std::size_t kFewSteps = 20'000;       // the same, for one mask
+constexpr std::size_t kFewSteps = 1'000;        // the same, for one mask
 constexpr std::size_t kFewLost = 1'000;         // tokens that are read again with texts, for one mask
 constexpr u32 kNodesShare = 16;                 // of the arena's limit, what searches may add to it in all
 constexpr u32 kFewNodes = 1'000;                // that any call may add
@@ -63,7 +63,7 @@ void Costs::each_token(Id state, F f, Many many, Open open) {
       continue;
     }
     states[depth] = next;
-    if (node.token >= 0) f(static_cast<u32>(node.token), arena_.token_end(next));
+    if (node.token >= 0 && !f(static_cast<u32>(node.token), arena_.token_end(next))) return;
     if (node.end > n + 1) arena_.ensure_row(next);
     ++n;
   }
@@ -82,7 +82,7 @@ void Costs::each_token(Id state, F f, Many many, Open open) {
     std::sort(tokens.begin(), tokens.end());
     tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
     for (u32 token : tokens)
-      if (const Id next = read_special(state, token); next != kEmpty) f(token, forget(next));
+      if (const Id next = read_special(state, token); next != kEmpty && !f(token, forget(next))) return;
   }
 }
 
@@ -308,9 +308,11 @@ bool Costs::by_tokens(Id from, std::size_t most, u32 deepest) {
       work_ -= std::min<std::size_t>(work_ - 1, 100);
       auto visit = [&](u32, Id next) {
         if (steps_ > 0) --steps_;
-        if (end != kEmpty || !before.try_emplace(next, state).second) return;
-        if (arena_.nullable(next)) end = next;
-        next_level.push_back(next);
+        if (end == kEmpty && before.try_emplace(next, state).second) {
+          if (arena_.nullable(next)) end = next;
+          next_level.push_back(next);
+        }
+        return end == kEmpty && steps_ > 0;
       };
       each_token(state, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
       if (end != kEmpty) break;
@@ -403,7 +405,11 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
   const bool forgotten = !arena_.has(plain, kUnknownText);
   std::vector<u32> open;
   each_token(
-      forgotten ? plain : state, [&](u32 token, Id next) { note(token, next, forgotten); },
+      forgotten ? plain : state,
+      [&](u32 token, Id next) {
+        note(token, next, forgotten);
+        return true;
+      },
       [&](const Words& tokens, Id next) {
         for_each_bit(tokens, [&](u32 token) { note(token, next, forgotten, true); });
       },

@@ -73,8 +73,8 @@ class Costs {
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
   Id read(Id state, u32 token);
-  // Calls f(token, next) for the tokens of a state, special ones included, many(tokens, next) for sets of them, and
-  // open(node) for the subtrees of which a state without texts does not tell.
+  // Calls f(token, next) for the tokens of a state, special ones included, until it is false, many(tokens, next) for
+  // sets of them, and open(node) for the subtrees of which a state without texts does not tell.
   template <class F, class Many, class Open>
   void each_token(Id state, F f, Many many, Open open);
   void lower(Id state, u32 tokens) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -524,6 +525,25 @@ def test_forced_tokens_after_a_long_text(name: str, request: pytest.FixtureReque
         ending = whole[len(usual) :]
         assert matcher.accept_token(ending[0])
         assert matcher.forced_tokens() == ending[1:]
+
+
+def test_nothing_is_forced_where_the_tokenizer_would_read_a_special_token() -> None:
+    """A continuation that it does not spell as text leaves open how the forced text before it is spelled."""
+    tokens = [b"\n", *(bytes([code]) for code in range(32, 127)), b"</s>", b"<|end|>"]
+    ids = {token: i for i, token in enumerate(tokens)}
+    calls: list[str] = []
+
+    def encode(text: str) -> list[int]:
+        calls.append(text)
+        parts = re.split(r"(<\|end\|>)", text)
+        return [ids[unit.encode()] for part in parts for unit in ([part] if part == "<|end|>" else part)]
+
+    special = {"<|end|>": ids[b"<|end|>"]}
+    vocabulary = gr.Vocabulary(tokens, special_tokens=special, stop_token_ids=ids[b"</s>"], encode=encode)
+    guide = gr.compile(gr.regex(r"ab<\|(end\|>|x)"), vocabulary, cache=False)
+    assert guide.matcher().forced_tokens() == [] and "ab<|end|>" in calls
+    guide = gr.compile(gr.regex(r"ab<\|(enD\|>|x)"), vocabulary, cache=False)
+    assert guide.matcher().forced_tokens() == [ids[b"a"], ids[b"b"], ids[b"<"], ids[b"|"]]
 
 
 def test_repr_says_where_it_stands() -> None:

@@ -129,6 +129,27 @@ def test_encode_without_an_encoder() -> None:
     assert caught.value.code == "no-encoder" and not small().can_encode
 
 
+def test_spellings_are_remembered() -> None:
+    calls: list[str] = []
+
+    def encode(text: str) -> list[int]:
+        calls.append(text)
+        return [0] * len(text)
+
+    v = Vocabulary([b"a", b"</s>"], stop_token_ids=1, encode=encode)
+    first = v.encode("aa")
+    first.append(7)  # the list is the caller's own
+    assert v.encode("aa") == [0, 0] and calls == ["aa"]
+    long = "a" * 300
+    assert v.encode(long) == v.encode(long) == [0] * 300 and calls == ["aa", long, long]
+    for n in range(5_000):
+        assert len(v.encode("a" * (n % 200))) == n % 200
+    with pytest.raises(VocabularyError):
+        v.encode("b")
+    with pytest.raises(VocabularyError):  # what cannot be spelled is not remembered
+        v.encode("b")
+
+
 def test_decode() -> None:
     assert small().decode([0, 1, 4, 2, 3, 5]) == "abab\ufffd"
     assert small().decode([0, 5], skip_special_tokens=False) == "a</s>"

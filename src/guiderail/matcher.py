@@ -15,6 +15,7 @@ __all__ = ["Matcher", "fill_next_token_bitmasks"]
 _FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
 _SPELLED_ANEW = 8  # tokens before forced text that are spelled once more with it
 _MET_AGAIN = 4  # of which the last must be met again
+_PROBED = 4  # tokens at the end of forced text that are spelled with what may follow it
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 
 
@@ -109,9 +110,8 @@ class Matcher(_core.Matcher):
         model saves its forward passes without moving it off the spelling it was trained on.
         """
         vocabulary = self.guide.vocabulary
-        encode = vocabulary.encode
-        forced = self.find_jump_forward_string()
-        if encode is None or not forced:
+        forced = self.find_jump_forward_string() if vocabulary.can_encode else ""
+        if not forced:
             return []
         wanted = forced.encode()
         if self._may_grow(wanted):  # no need to ask the tokenizer, unless it is the last
@@ -123,28 +123,29 @@ class Matcher(_core.Matcher):
             return []
         text, known = before
         bytes_of = vocabulary.core.token_bytes
-        try:
-            tokens = list(encode(text + forced))
-            left = len(wanted)
-            start = len(tokens)
-            while left > 0 and start > 0:
-                start -= 1
-                left -= len(bytes_of(tokens[start]))
-        except (UnicodeDecodeError, ValueError):
-            return []
+        tokens = self._spell(text + forced)
+        left = len(wanted)
+        start = len(tokens)
+        while left > 0 and start > 0:
+            start -= 1
+            left -= len(bytes_of(tokens[start]))
         if left != 0 or tokens[max(0, start - len(known)) : start] != known:
             return []
         new = tokens[start:]
-        spelled = [bytes_of(token) for token in new]
-        if b"".join(spelled) != wanted:
+        if b"".join(map(bytes_of, new)) != wanted:
             return []
         after = self.fork()
         for token in new:
             if after.is_terminated() or not after.accept_token(token):
                 return []
-        if not after.is_complete():
-            new = self._stable(encode, text + forced, start, new, spelled, after)
-        return new
+        return new if after.is_complete() else self._stable(tokens, start, after)
+
+    def _spell(self, text: str) -> list[int]:
+        """As the tokenizer spells it; empty if it cannot."""
+        try:
+            return self.guide.vocabulary.encode(text)
+        except ValueError:  # a VocabularyError, or what a tokenizer raises itself
+            return []
 
     def _spelled_before(self) -> tuple[str, list[int]] | None:
         """The end of the text so far, and the tokens at its end that its spelling must come to again; None where text
@@ -167,25 +168,33 @@ class Matcher(_core.Matcher):
             return None
         return text, window if begin == 0 else window[-_MET_AGAIN:]
 
-    def _stable(
-        self, encode: Any, text: str, skip: int, new: list[int], spelled: list[bytes], after: Matcher
-    ) -> list[int]:
-        """The first of ``new`` that no continuation can change, as far as the tokenizer shows it."""
-        keep = len(new)
+    def _stable(self, tokens: list[int], start: int, after: Matcher) -> list[int]:
+        """The first of ``tokens[start:]`` that no continuation can change, as far as the tokenizer shows it."""
+        bytes_of = self.guide.vocabulary.core.token_bytes
+        keep = len(tokens)
         tail = b""
-        for i in range(len(new) - 1, 0, -1):
-            tail = spelled[i] + tail
+        for i in range(len(tokens) - 1, start, -1):
+            tail = bytes_of(tokens[i]) + tail
             if self._may_grow(tail):
                 keep = i
+        short = max(0, len(tokens) - _PROBED)
+        while short > 0 and bytes_of(tokens[short])[:1] in _INSIDE_CHARACTER:
+            short -= 1
         for probe in self.guide.example_continuations(after.state, program=after.program):
-            if keep == 0:
-                break
-            again = list(encode(text + probe))[skip:]
-            same = 0
-            while same < min(keep, len(again)) and again[same] == new[same]:
-                same += 1
-            keep = same
-        return new[:keep]
+            for begin in dict.fromkeys((short, 0)):  # all of them only where the first of a few is not met again
+                text = b"".join(map(bytes_of, tokens[begin:])).decode()
+                again = self._spell(text + probe)
+                same = begin
+                for one, other in zip(tokens[begin:], again, strict=False):
+                    if one != other:
+                        break
+                    same += 1
+                if same > begin:
+                    break
+            keep = min(keep, same)
+            if keep <= start:
+                return []
+        return tokens[start:keep]
 
     def _may_grow(self, text: bytes) -> bool:
         """Whether a token begins with this text and goes on, and so could swallow it."""
