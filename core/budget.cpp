@@ -51,20 +51,22 @@ void Costs::each_token(Id state, F f, Many many, Open open) {
     const u32 depth = trie_.depths[n];
     const Id before = states[depth - 1];
     Id next = arena_.known_step(before, arena_.byte_class(node.byte));
-    if (next == kUnknown) next = arena_.step_slow(before, node.byte);
-    if (next != kEmpty) next = forget(next);
-    if (next == kEmpty) {
-      n = node.end;
-      continue;
-    }
-    if (arena_.has(next, kUnknownText)) {
-      open(n);
-      n = node.end;
-      continue;
+    if (next != before) {  // else, in the midst of a string, all that follows is known of it
+      if (next == kUnknown) next = arena_.step_slow(before, node.byte);
+      if (next != kEmpty) next = forget(next);
+      if (next == kEmpty) {
+        n = node.end;
+        continue;
+      }
+      if (arena_.has(next, kUnknownText)) {
+        open(n);
+        n = node.end;
+        continue;
+      }
+      if (node.end > n + 1) arena_.ensure_row(next);
     }
     states[depth] = next;
     if (node.token >= 0 && !f(static_cast<u32>(node.token), arena_.token_end(next))) return;
-    if (node.end > n + 1) arena_.ensure_row(next);
     ++n;
   }
   if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
@@ -117,7 +119,9 @@ Id Costs::leave(Id state) {
 
 u32 Costs::of(Id state) {
   begin(2 * kMostStates);
-  return find(state);
+  const u32 needed = find(state);
+  if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // all that may be done for it was
+  return needed;
 }
 
 u32 Costs::find(Id state) {

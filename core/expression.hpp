@@ -406,8 +406,9 @@ class Arena {
   bool live_escaped(Id e, u32 at, Escapes mode);
   Id members_node(MemberState state);
   MembersDue members_due(const MemberState& state) const;
-  enum class Writing { Nothing, Any, Other };  // a member now, perhaps one that has no name of its own
-  u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing) const;
+  enum class Writing { Nothing, Due, Other };  // a member now: one that must come, or another
+  u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const;
+  bool perhaps_due(const KeyState& key) const;
   Id key_node(KeyState key);
   Id derive_members(Id e, u8 byte);
   Id derive_key(Id e, u8 byte);

@@ -15,7 +15,12 @@ namespace {
 
 constexpr std::size_t kMostObligations = 10;
 constexpr std::size_t kLongestKey = 64;  // bytes, where keys are counted
-constexpr u32 kOther = kInf - 1;         // in the place of a name: some other key
+constexpr u32 kFewNames = 64;
+constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
+
+u32 count_characters(std::string_view text) {
+  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
 
 u64 hash_bits(const Bits& bits) {
   Hash h;
@@ -171,9 +176,7 @@ Id Arena::members(MemberTable table) {
   for (std::size_t i = 0; i < table.names.size(); ++i) {
     u32 cheapest = kInf;
     for (const Alternative& a : table.values[i]) cheapest = std::min(cheapest, node(a.value).shortest);
-    const auto name = static_cast<u32>(
-        std::count_if(table.names[i].begin(), table.names[i].end(), [](char c) { return (c & 0xC0) != 0x80; }));
-    table.cost.push_back(add_sat(add_sat(colon, name), cheapest));
+    table.cost.push_back(add_sat(add_sat(colon, count_characters(table.names[i])), cheapest));
     value = std::min(value, cheapest);
     table.least = std::min(table.least, table.cost.back());
   }
@@ -194,21 +197,21 @@ MembersDue Arena::members_due(const MemberState& state) const {
       const u32 cost = table.cost[w * 64 + static_cast<u32>(std::countr_zero(left))];
       ++due.count;
       due.characters = add_sat(due.characters, cost);
-      due.longest = std::max(due.longest, cost);
     }
   return due;
 }
 
-// Characters that complete the object, at least; of the member that is being written, if one is, nothing is counted.
-u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, Writing writing) const {
+// Characters that complete the object, at least. Of the member that is being written, if one is, nothing is counted;
+// but of one that is due, all but the characters `written`.
+u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const {
   const MemberTable& table = json_->tables[state.table];
   u32 more = state.count < table.min ? table.min - state.count : 0;  // than those that are due
   if (state.pending) more = std::max(more, 1u);
   more = more > due.count ? more - due.count : 0;
   u32 count = due.count, characters = due.characters;
-  if (writing == Writing::Any && count > 0) {
+  if (writing == Writing::Due) {
     --count;
-    if (characters != kInf) characters -= due.longest;
+    if (characters != kInf) characters -= written;
   } else if (writing != Writing::Nothing && more > 0) {
     --more;
   }
@@ -377,7 +380,7 @@ Id Arena::members_node(MemberState state) {
   d.hash = hash_step(d.hash, hash_state(state, table.hash, json_->texts));
   d.flags = table.flags;
   if (can_end) d.flags |= kNullable;
-  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Writing::Nothing);
+  d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Writing::Nothing, 0);
   d.longest = kInf;
   const u64 key = d.hash.lo;
   d.a = json_->members.id(std::move(state), key);
@@ -395,6 +398,18 @@ Id Arena::derive_members(Id e, u8 byte) {
   const Id start = key_start(id);
   if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
+}
+
+// Whether a name that must come goes on from the key; perhaps, where many do.
+bool Arena::perhaps_due(const KeyState& key) const {
+  const MemberState& state = json_->members.values[key.members];
+  const MemberTable& table = json_->tables[state.table];
+  if (key.hi - key.lo > kFewNames) return true;
+  for (u32 k = key.lo; k < key.hi; ++k) {
+    const u32 field = table.order[k];
+    if ((table.needed[field >> 6] & ~state.gone[field >> 6]) >> (field & 63) & 1) return true;
+  }
+  return false;
 }
 
 Id Arena::key_node(KeyState key) {
@@ -444,8 +459,13 @@ Id Arena::key_node(KeyState key) {
   u32 text = key.lo < key.hi ? 0 : kInf;  // of the key that is still to come, at least
   for (Id o : key.others)
     if (text > 0 && o != kEmpty) text = std::min(text, node(o).shortest);
-  d.shortest = add_sat(add_sat(table.bare - (key.quoted ? 1 : 0), text),
-                       shortest_members(state, *due, key.lo < key.hi ? Writing::Any : Writing::Other));
+  const u32 quote = key.quoted ? 1 : 0;
+  d.shortest = add_sat(add_sat(table.bare - quote, text), shortest_members(state, *due, Writing::Other, 0));
+  if (due->count > 0 && perhaps_due(key)) {
+    const std::string_view prefix = std::string_view(table.names[table.order[key.lo]]).substr(0, key.depth);
+    const u32 written = quote + count_characters(prefix);
+    d.shortest = std::min(d.shortest, shortest_members(state, *due, Writing::Due, written));
+  }
   d.longest = kInf;
   const u64 hash = h.lo;
   d.a = json_->keys.id(std::move(key), hash);

@@ -153,9 +153,8 @@ class Texts {
   std::unordered_map<u32, std::string> whole_;
 };
 
-struct MembersDue {  // of a MemberState: members that must come, the characters of these at least, of the longest of
-                     // them
-  u32 count = 0, characters = 0, longest = 0;
+struct MembersDue {  // of a MemberState: members that must come, the characters of these at least
+  u32 count = 0, characters = 0;
 };
 
 struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes

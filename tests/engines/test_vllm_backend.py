@@ -109,6 +109,8 @@ def test_tokens_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
     for value, finishes in (("", False), ("0", False), ("1", True)):
         monkeypatch.setenv("GUIDERAIL_VLLM_FINISH", value)
         assert _vllm_patches.finishes() == finishes
+    monkeypatch.delenv("GUIDERAIL_VLLM_FINISH")
+    assert _vllm_patches.finishes()
 
 
 def test_drafts_and_rollback() -> None:

@@ -86,7 +86,6 @@ def start(folder: Path, config: pytest.Config, *more: str) -> Iterator[str]:
         "--enforce-eager", *more,
     ]  # fmt: skip
     settings = {
-        "GUIDERAIL_VLLM_FINISH": "1",
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_KVCACHE_SPACE": "2",
         "VLLM_NO_USAGE_STATS": "1",

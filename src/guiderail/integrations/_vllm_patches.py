@@ -40,8 +40,8 @@ def takes_auto() -> bool:
 
 
 def finishes() -> bool:
-    """Whether texts are led to their end as their tokens run out: ``GUIDERAIL_VLLM_FINISH`` is set to 1."""
-    return os.environ.get(_FINISH, "0") not in ("", "0")
+    """Whether texts are complete within the tokens of their requests: unless ``GUIDERAIL_VLLM_FINISH`` is set to 0."""
+    return os.environ.get(_FINISH, "1") not in ("", "0")
 
 
 def _most_tokens(request: Any, config: Any) -> int:

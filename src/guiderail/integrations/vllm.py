@@ -15,8 +15,8 @@ vLLM looks for plugins:
 
 ``GUIDERAIL_VLLM_AUTO=1`` in the environment makes guiderail what vLLM means by its default, ``"auto"``.
 
-``GUIDERAIL_VLLM_FINISH=1``: a text is led to its end as the tokens that its request may have (``max_tokens``, the
-model's length) run out, so that it is complete and not cut off. It costs time.
+A text is complete within the tokens that its request may have (``max_tokens``, the model's length), where they suffice
+for any: it is led to its end, and not cut off. With ``GUIDERAIL_VLLM_FINISH=0`` it is cut off.
 
 vLLM has no registry of backends; :mod:`guiderail.integrations._vllm_patches` says what is changed in it instead.
 Reasoning is left to vLLM, which begins to feed and mask a backend where the reasoning ends.
