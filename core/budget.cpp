@@ -8,8 +8,8 @@ namespace {
 constexpr std::size_t kMostStates = 20'000;     // that one search for a short completion visits
 constexpr std::size_t kFewStates = 2'000;       // the same, tried first where it sufficed of late
 constexpr std::size_t kMostWork = 100'000;      // that all searches for one state visit
-constexpr std::size_t kMaskWork = 40'000;       // that all searches for one mask visit
-constexpr std::size_t kShare = 4'000;           // that one of these visits
+constexpr std::size_t kMaskWork = 12'000;       // that all searches for one mask visit
+constexpr std::size_t kShare = 2'000;           // that one of these visits
 constexpr std::size_t kMostByTokens = 400;      // states whose tokens are looked at, breadth first
 constexpr std::size_t kFewByTokens = 40;        // the same, where there may be many searches
 constexpr std::size_t kMostSteps = 4'000'000;   // tokens read for that, and for one refinement
@@ -23,9 +23,14 @@ constexpr int kMostRounds = 4;
 constexpr int kMostDepth = 16;  // of searches for parts of parts
 }  // namespace
 
-Costs::Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens,
+Costs::Costs(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
              const std::vector<std::shared_ptr<const Words>>& sets)
-    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()), specials_(tokens), sets_(sets) {
+    : arena_(arena),
+      vocabulary_(vocabulary),
+      trie_(vocabulary.trie()),
+      below_(vocabulary.bytes_below()),
+      specials_(tokens),
+      sets_(sets) {
   for (u32 s = 0; s < specials_.size(); ++s)
     if (!sets_[s]) symbols_of_[specials_[s]].push_back(s);
   for (auto [one, other] : vocabulary.twins()) twins_[one].push_back(other);
@@ -42,16 +47,41 @@ Id Costs::read_special(Id state, u32 token) {
   return next != kEmpty && arena_.live(next) ? next : kEmpty;
 }
 
-template <class F, class Many, class Open>
-void Costs::each_token(Id state, F f, Many many, Open open) {
+ByteSet Costs::staying(Id state) {
+  ByteSet out;
+  if (arena_.has(state, kExactStep)) return out;
+  std::array<Id, 256> steps;  // by class
+  steps.fill(kUnknown);
+  for (unsigned b = 0; b < 256; ++b) {
+    const auto byte = static_cast<u8>(b);
+    Id& next = steps[arena_.byte_class(byte)];
+    if (next == kUnknown) next = arena_.step_slow(state, byte);
+    if (next == state) out.add(byte);
+  }
+  return out;
+}
+
+template <class F, class Whole, class Many, class Open>
+void Costs::each_token(Id state, F f, Whole whole, Many many, Open open) {
   std::vector<Id> states(vocabulary_.longest() + 2);
+  std::unordered_map<Id, ByteSet> stay;
   states[0] = state;
   for (u32 n = 1; n < trie_.nodes[0].end;) {
     const TrieNode& node = trie_.nodes[n];
     const u32 depth = trie_.depths[n];
     const Id before = states[depth - 1];
     Id next = arena_.known_step(before, arena_.byte_class(node.byte));
-    if (next != before) {  // else, in the midst of a string, all that follows is known of it
+    if (next == before) {  // in the midst of a string: all that follows is known of it
+      if (const ByteSet* below = below_.of(n)) {
+        auto [it, fresh] = stay.try_emplace(before);
+        if (fresh) it->second = staying(before);
+        if (it->second.contains(*below)) {
+          if (!whole(n, arena_.token_end(before))) return;
+          n = node.end;
+          continue;
+        }
+      }
+    } else {
       if (next == kUnknown) next = arena_.step_slow(before, node.byte);
       if (next != kEmpty) next = forget(next);
       if (next == kEmpty) {
@@ -86,6 +116,26 @@ void Costs::each_token(Id state, F f, Many many, Open open) {
     for (u32 token : tokens)
       if (const Id next = read_special(state, token); next != kEmpty && !f(token, forget(next))) return;
   }
+}
+
+std::size_t Costs::Branch::size() const {
+  std::size_t out = tokens.size();
+  for (auto [first, end] : spans) out += end - first;
+  return out;
+}
+
+template <class F>
+void Costs::each_of(const Branch& branch, F f) const {
+  std::for_each(branch.tokens.begin(), branch.tokens.end(), f);
+  for (auto [first, end] : branch.spans)
+    for (u32 n = first; n < end; ++n) {
+      const int token = trie_.nodes[n].token;
+      if (token < 0) continue;
+      f(static_cast<u32>(token));
+      if (twins_.empty()) continue;
+      if (auto it = twins_.find(static_cast<u32>(token)); it != twins_.end())
+        std::for_each(it->second.begin(), it->second.end(), f);
+    }
 }
 
 // -- completions --
@@ -318,7 +368,7 @@ bool Costs::by_tokens(Id from, std::size_t most, u32 deepest) {
         }
         return end == kEmpty && steps_ > 0;
       };
-      each_token(state, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
+      each_token(state, visit, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
       if (end != kEmpty) break;
     }
     level.swap(next_level);
@@ -390,8 +440,7 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
   std::unordered_map<Id, std::size_t> places;
   Id last = kEmpty;
   std::size_t place = 0;
-  auto note = [&](u32 token, Id next, bool plain, bool unit = false) {
-    if (steps_ > 0) --steps_;
+  auto branch = [&](Id next, bool plain) -> Branch& {
     if (next != last || found[place].plain != plain) {
       auto [it, fresh] = places.try_emplace(next, found.size());
       if (fresh) found.push_back({next, plain, {}});
@@ -399,7 +448,11 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
       last = next;
       found[place].plain = found[place].plain && plain;
     }
-    std::vector<u32>& tokens = found[place].tokens;
+    return found[place];
+  };
+  auto note = [&](u32 token, Id next, bool plain, bool unit = false) {
+    if (steps_ > 0) --steps_;
+    std::vector<u32>& tokens = branch(next, plain).tokens;
     tokens.push_back(token);
     if (twins_.empty() || unit) return;
     if (auto it = twins_.find(token); it != twins_.end())
@@ -414,6 +467,10 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
         note(token, next, forgotten);
         return true;
       },
+      [&](u32 node, Id next) {
+        branch(next, forgotten).spans.push_back({node, trie_.nodes[node].end});
+        return true;
+      },
       [&](const Words& tokens, Id next) {
         for_each_bit(tokens, [&](u32 token) { note(token, next, forgotten, true); });
       },
@@ -425,7 +482,7 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
       if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
         note(static_cast<u32>(token), next, false);
     }
-  for (const Branch& branch : found) profile_size_ += branch.tokens.capacity() + 12;
+  for (const Branch& branch : found) profile_size_ += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
   return profiles_[state] = std::move(found);
 }
 
@@ -454,9 +511,10 @@ std::optional<u32> Costs::worst(Id state) const {
 
 void Costs::restrict(Id state, u32 left, u32* words) {
   begin(kMaskWork);
-  Words within(vocabulary_.words(), 0);
+  Words refused(vocabulary_.words(), 0);
   u32 worst = 0, least = kInf;
-  auto allow = [&](u32 token) { within[token >> 5] |= 1u << (token & 31); };
+  auto refuse = [&](u32 token) { refused[token >> 5] |= 1u << (token & 31); };
+  auto allow = [&](u32 token) { refused[token >> 5] &= ~(1u << (token & 31)); };
   auto count = [&](u32 needed) {
     worst = std::max(worst, needed);
     least = std::min(least, needed);
@@ -465,16 +523,22 @@ void Costs::restrict(Id state, u32 left, u32* words) {
   std::vector<u32> lost, far;  // without texts there is no end, or none that is near enough
   const std::vector<Branch>& branches = profile(state);
   steps_ = kFewSteps;  // where there are many tokens, one more or less is no matter
-  for (const Branch& branch : branches) steps_ -= std::min(steps_, branch.tokens.size());
+  for (const Branch& branch : branches) steps_ -= std::min(steps_, branch.size());
+  std::vector<const Branch*> allowed;
   for (const Branch& branch : branches) {
     const u32 needed = need(branch.next, left);
     if (count(needed)) {
-      std::for_each(branch.tokens.begin(), branch.tokens.end(), allow);
-    } else if (branch.plain && arena_.has_json()) {
+      allowed.push_back(&branch);
+      continue;
+    }
+    each_of(branch, refuse);
+    if (branch.plain && arena_.has_json()) {
       std::vector<u32>& tokens = needed == kInf && known_.contains(branch.next) ? lost : far;
-      tokens.insert(tokens.end(), branch.tokens.begin(), branch.tokens.end());
+      each_of(branch, [&](u32 token) { tokens.push_back(token); });
     }
   }
+  if (worst > left && !specials_.empty())  // else no token leads to two states, as text and as a unit
+    for (const Branch* branch : allowed) each_of(*branch, allow);
   // With the texts there may be one, and where one was promised there is.
   auto reread = [&](const std::vector<u32>& tokens, bool thorough) {
     for (u32 token : tokens) {
@@ -486,7 +550,7 @@ void Costs::restrict(Id state, u32 left, u32* words) {
   reread(far, false);
   if (least != kInf) lower(state, least + 1);
   worst_[state] = worst;
-  for (u32 w = 0; w < within.size(); ++w) words[w] &= within[w];
+  for (u32 w = 0; w < refused.size(); ++w) words[w] &= ~refused[w];
 }
 
 std::size_t Costs::memory() const {

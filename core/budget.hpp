@@ -25,7 +25,7 @@ namespace guiderail {
 class Costs {
  public:
   // `tokens`: the token of each symbol of the arena; where `sets` is not null, the first of these.
-  Costs(Arena& arena, const Vocabulary& vocabulary, const std::vector<u32>& tokens,
+  Costs(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
         const std::vector<std::shared_ptr<const Words>>& sets);
 
   // All need the arena's mutex.
@@ -47,6 +47,8 @@ class Costs {
     Id next;
     bool plain;  // next is without the texts that the state knows
     std::vector<u32> tokens;
+    std::vector<std::pair<u32, u32>> spans = {};  // of nodes of the trie: all tokens there
+    std::size_t size() const;                     // tokens, at most
   };
   struct Manner {    // of a search
     bool plain;      // printable ASCII only
@@ -73,10 +75,15 @@ class Costs {
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
   Id read(Id state, u32 token);
-  // Calls f(token, next) for the tokens of a state, special ones included, until it is false, many(tokens, next) for
-  // sets of them, and open(node) for the subtrees of which a state without texts does not tell.
-  template <class F, class Many, class Open>
-  void each_token(Id state, F f, Many many, Open open);
+  // Calls f(token, next) for the tokens of a state, special ones included, until it is false; whole(node, next) where
+  // all below a node stays in a state; many(tokens, next) for sets of special ones; and open(node) for the subtrees of
+  // which a state without texts does not tell.
+  template <class F, class Whole, class Many, class Open>
+  void each_token(Id state, F f, Whole whole, Many many, Open open);
+  // Calls f(token) for the tokens of a branch.
+  template <class F>
+  void each_of(const Branch& branch, F f) const;
+  ByteSet staying(Id state);  // the bytes after which the state is the same
   void lower(Id state, u32 tokens) {
     Entry& entry = known_[state];
     entry.tokens = std::min(entry.tokens, tokens);
@@ -85,6 +92,7 @@ class Costs {
   Arena& arena_;
   const Vocabulary& vocabulary_;
   const Trie& trie_;
+  const BytesBelow& below_;
   std::vector<u32> specials_;                             // tokens, by symbol
   std::vector<std::shared_ptr<const Words>> sets_;        // the same of sets, else null
   std::unordered_map<u32, std::vector<u32>> symbols_of_;  // by token

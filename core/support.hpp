@@ -44,6 +44,9 @@ struct ByteSet {
   void add_range(unsigned lo, unsigned hi) {  // inclusive
     for (unsigned b = lo; b <= hi; ++b) add(static_cast<u8>(b));
   }
+  bool contains(const ByteSet& o) const {
+    return !((o.words[0] & ~words[0]) | (o.words[1] & ~words[1]) | (o.words[2] & ~words[2]) | (o.words[3] & ~words[3]));
+  }
   bool any() const { return (words[0] | words[1] | words[2] | words[3]) != 0; }
   int count() const {
     return std::popcount(words[0]) + std::popcount(words[1]) + std::popcount(words[2]) + std::popcount(words[3]);

@@ -428,6 +428,26 @@ void Vocabulary::give_back(std::unique_ptr<Canvas> canvas) {
 }
 
 // Under the mutex.
+BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
+  constexpr u32 kWorthKnowing = 16;
+  std::vector<ByteSet> all(trie.nodes.size());
+  for (u32 n = static_cast<u32>(all.size()); n-- > 1;) {
+    all[trie.parents[n]] |= all[n];
+    all[trie.parents[n]].add(trie.nodes[n].byte);
+  }
+  for (u32 n = 0; n < all.size(); ++n)
+    if (trie.nodes[n].end - n > kWorthKnowing) {
+      places_[n] = static_cast<u32>(sets_.size());
+      sets_.push_back(all[n]);
+    }
+}
+
+const BytesBelow& Vocabulary::bytes_below() {
+  std::lock_guard lock(mutex_);
+  if (!bytes_below_) bytes_below_ = std::make_unique<const BytesBelow>(trie_);
+  return *bytes_below_;
+}
+
 StringCounts& Vocabulary::string_counts(Escapes mode) {
   auto& made = string_counts_[static_cast<std::size_t>(mode)];
   if (!made) made = std::make_unique<StringCounts>(trie_, words(), longest_, mode);
@@ -492,6 +512,7 @@ std::size_t Vocabulary::string_memory() const {
   std::lock_guard lock(mutex_);
   std::size_t bytes = 0;
   for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
+  if (bytes_below_) bytes += bytes_below_->memory();
   return bytes;
 }
 

@@ -62,6 +62,19 @@ struct Trie {
   }
 };
 
+// The bytes on the edges below each node that has enough below it for that to be worth knowing.
+class BytesBelow {
+ public:
+  explicit BytesBelow(const Trie& trie);
+  // Null: there are few nodes below.
+  const ByteSet* of(u32 node) const { return places_[node] == kNoFan ? nullptr : &sets_[places_[node]]; }
+  std::size_t memory() const { return places_.capacity() * 4 + sets_.capacity() * sizeof(ByteSet); }
+
+ private:
+  std::vector<u32> places_;
+  std::vector<ByteSet> sets_;
+};
+
 // What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
 // class and leave it by that byte. Preorder, node 0 is the byte itself.
 struct ExitTrie {
@@ -170,6 +183,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   // The tokens inside a string of at most so many characters (null: none), and those that leave it.
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
+  const BytesBelow& bytes_below();  // made when it is first asked for
   // Does some token go on with a quote behind this byte?
   bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
@@ -207,6 +221,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::array<u32, 256> roots_{};  // children of the root
   ByteSet before_quote_;
   Spelling spelling_;
+  std::unique_ptr<const BytesBelow> bytes_below_;
 
   static constexpr std::size_t kCacheLimit = 80u << 20;  // bytes of class masks and masks together
   static constexpr std::size_t kHeadLimit = 16u << 20;   // of heads: asked for seldom, and worth many masks

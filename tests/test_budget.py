@@ -277,3 +277,67 @@ def test_many_members_and_one_that_needs_an_escape(smollm2: gr.Vocabulary) -> No
     assert least is not None and least >= 3 * len(properties)
     text = walk(guide, least + 2, random.Random(3), gr.allocate_token_bitmask(1, smollm2.size)).decode()
     assert constraint.matches(text) and set(json.loads(text)) == set(properties)
+
+
+def test_masks_in_strings_are_those_of_single_tokens(smollm2: gr.Vocabulary) -> None:
+    """What lies below a node of the trie is judged at once where all of it stays in a string."""
+    texts = [
+        (gr.regex('"[^"]*" and more'), '"ab'),
+        (gr.regex(r"(?s:.*)the end"), "in "),
+        (gr.json_schema({"properties": {"a": {"type": "string"}}, "required": ["b"]}), '{"a": "x '),
+        (gr.json_schema({"type": "array", "items": {"type": "string", "maxLength": 9}}), '["abc'),
+        (gr.text_until("</x>") + gr.regex("[0-9]{3}"), "ab<"),
+    ]
+    for constraint, begun in texts:
+        matcher = gr.compile(constraint, smollm2, cache=False).matcher()
+        assert matcher.accept_string(begun)
+        least = matcher.least_tokens()
+        assert least is not None
+        plain_mask = mask_of(matcher)
+        bitmask = gr.allocate_token_bitmask(1, smollm2.size)
+        for budget in range(least, least + 4):
+            matcher.fill_next_token_bitmask(bitmask, 0, budget)
+            allowed = bits_of(bitmask)[: smollm2.size].astype(bool)
+            for token in np.flatnonzero(plain_mask).tolist():
+                if token in smollm2.stop_token_ids:
+                    continue
+                within = matcher.accept_within(token, budget)
+                assert within == allowed[token], (begun, budget, smollm2.token_bytes(token))
+                matcher.rollback(within)
+            assert not allowed[~plain_mask[: smollm2.size].astype(bool)].any()
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_least_of_objects_with_required_names(others: bool) -> None:
+    """With bytes as tokens the least number is the length of the shortest text, whichever names begin alike."""
+    names = ["created", "cost", "cost_in_credits", "crew", "é", "émile", "url", "vehicle_class", "length", "films"]
+    optional = ["edited", "cr", "x"] if not others else []
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "integer"} for name in names + optional},
+        "required": names,
+        "additionalProperties": others,
+    }
+    guide = gr.compile(gr.json_schema(schema), byte_vocabulary(), cache=False)
+    missing = {name: len(f'"{name}":0,'.encode()) for name in names}
+    rest = sum(missing.values())  # with the brace that closes, instead of the last comma
+    begun = {
+        "": 1 + rest,
+        "{": rest,
+        '{"': rest - 1,
+        '{"c': rest - 2,
+        '{"cost': rest - 5,
+        '{"cost"': rest - 6,
+        '{"cost_': rest - 6,
+        '{"é': rest - 3,
+        '{"url":12': rest - missing["url"] + 1,
+        '{"url":12,"crew": 7, "f': rest - missing["url"] - missing["crew"] - 2,
+    }
+    if others:
+        begun |= {'{"q': 4 + rest, '{"costs': 4 + rest, '{"q":"': 2 + rest, '{"q":1,"l': rest - 2}
+    else:
+        begun |= {'{"e': len('dited":0,') + rest, '{"cr': rest - 3}
+    for text, least in begun.items():
+        matcher = guide.matcher()
+        assert matcher.accept_string(text), text
+        assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == least, text
