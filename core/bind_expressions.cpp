@@ -289,6 +289,7 @@ void bind_expressions(nb::module_& m) {
              if (!p.shortest(check_state(p, s), limit, out)) return std::nullopt;
              return to_bytes(out);
            })
+      .def("least_bytes", [](Program& p, Id s) { return p.arena().node(check_state(p, s)).shortest; })
       .def("likely", [](Program& p, Id s, std::size_t limit) { return to_bytes(p.likely(check_state(p, s), limit)); })
       .def_prop_ro("serial", &Program::serial)
       .def("symbols", [](Program& p) { return p.arena().symbols(); })

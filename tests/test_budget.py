@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import guiderail as gr
 from core_support import bits_of, byte_vocabulary, mask_of, plain
@@ -341,3 +343,52 @@ def test_least_of_objects_with_required_names(others: bool) -> None:
         matcher = guide.matcher()
         assert matcher.accept_string(text), text
         assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == least, text
+
+
+NAMES = ["a", "ab", "abc", "b", "ba", "cost", "cost_x", "é", "éa", "", "0", "x"]
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> dict[str, Any]:
+    """Schemas of objects whose names begin alike, with all that asks for members or forbids some."""
+    names = st.sampled_from(NAMES)
+    values = st.sampled_from([{"type": "integer"}, {"const": "x"}, {"type": "string", "minLength": 2}, {}])
+    schema: dict[str, Any] = {"type": "object", "properties": draw(st.dictionaries(names, values, max_size=6))}
+    more: dict[str, st.SearchStrategy[Any]] = {
+        "required": st.lists(names, unique=True, max_size=4),
+        "additionalProperties": st.sampled_from([False, {"type": "boolean"}]),
+        "minProperties": st.integers(1, 5),
+        "maxProperties": st.integers(4, 7),
+        "dependentRequired": st.dictionaries(names, st.lists(names, unique=True, max_size=2), max_size=1),
+        "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$", "^c.*x$"]), values, max_size=1),
+        "propertyNames": st.just({"maxLength": 4}),
+        "anyOf": st.lists(st.builds(lambda n: {"required": n}, st.lists(names, unique=True, max_size=2)), min_size=2),
+    }
+    for key in draw(st.sets(st.sampled_from(sorted(more)), max_size=4)):
+        schema[key] = draw(more[key])
+    return schema
+
+
+BYTES = byte_vocabulary()
+VALUES = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([0, True, "x", "xx"]), max_size=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(objects(), st.lists(VALUES, min_size=1, max_size=30))
+def test_what_is_missing_is_never_estimated_too_high(schema: dict[str, Any], values: list[dict[str, Any]]) -> None:
+    """Searches, and what cannot be finished, rest on a lower bound: no text may be shorter."""
+    try:
+        guide = gr.compile(gr.json_schema(schema), BYTES)
+    except gr.GuiderailError:
+        return  # nothing satisfies it
+    for value in values:
+        data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        matcher = guide.matcher()
+        bounds = [matcher.program.least_bytes(matcher.state)]
+        for byte in data:
+            if not matcher.accept_token(byte):
+                break
+            bounds.append(matcher.program.least_bytes(matcher.state))
+        else:
+            if matcher.is_accepting():
+                assert all(bound <= len(data) - i for i, bound in enumerate(bounds)), (value, bounds)
