@@ -67,3 +67,17 @@ def test_what_cannot_be_finished_goes_on() -> None:
             finish.fill(matcher, written, bitmask, 0)
             assert int(bitmask[0, 0]) == 1
             assert matcher.accept_token(0)
+
+
+def test_a_search_that_meets_a_limit_stops_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = gr.Vocabulary([b"a", b"b", b"<end>"], stop_token_ids=[2])
+    matcher = gr.compile(gr.regex("a{9}"), vocabulary).matcher()
+
+    def search(_: gr.Matcher, thorough: bool = True) -> int | None:
+        raise gr.LimitError("more than 10 expressions", code="nodes")
+
+    monkeypatch.setattr(gr.Matcher, "least_tokens", search)
+    finish = Finish(matcher, 20)
+    bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
+    finish.fill(matcher, 0, bitmask, 0)
+    assert int(bitmask[0, 0]) == 1

@@ -31,7 +31,7 @@ class Finish:
     __slots__ = ("_most", "_near", "_thorough", "_unknown")
 
     def __init__(self, matcher: Matcher, most: int) -> None:
-        needed = matcher.least_tokens(thorough=False)
+        needed = _needed(matcher)
         self._most = most
         self._near = _FAR if needed is None else _FAR + 4 * needed
         self._thorough = True  # a thorough search for an end may be made; one, for it takes long
@@ -60,7 +60,7 @@ class Finish:
         """Budgets to try: with a token for the end, or else the text alone."""
         if self._unknown == _UNKNOWN:
             return ()
-        needed = matcher.least_tokens(thorough=False)
+        needed = _needed(matcher)
         if needed is None:
             self._unknown += 1
             return ()
@@ -72,3 +72,11 @@ class Finish:
             self._thorough = False
             return (left - 1, left)
         return ()
+
+
+def _needed(matcher: Matcher) -> int | None:
+    """How many tokens complete the text; None also where the search meets a limit, which must not stop an engine."""
+    try:
+        return matcher.least_tokens(thorough=False)
+    except LimitError:
+        return None
