@@ -302,7 +302,16 @@ void bind_matching(nb::module_& m) {
       .def("is_complete", &Matcher::complete)
       .def("is_terminated", &Matcher::terminated)
       .def("stop_token_ids", &Matcher::stops)
-      .def("history", &Matcher::history);
+      .def_prop_ro("step_count", &Matcher::step_count)
+      .def(
+          "history",
+          [](const Matcher& m, std::optional<std::int64_t> last) {
+            if (last && *last < 0)
+              throw Error("matcher-history",
+                          "history takes a number of steps, 0 or more, not " + std::to_string(*last));
+            return m.history(last ? static_cast<std::size_t>(*last) : m.step_count());
+          },
+          nb::arg("last") = nb::none());
 
   nb::class_<Filling>(m, "Filling")
       .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&, unsigned>(),

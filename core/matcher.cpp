@@ -755,8 +755,7 @@ void Matcher::rollback(std::int64_t count) {
     throw Error("matcher-rollback", "cannot roll back " + std::to_string(count) +
                                         " steps: " + std::to_string(steps_.size()) + " were accepted");
   if (count == 0) return;
-  state_ = steps_[steps_.size() - static_cast<std::size_t>(count)].before;
-  steps_.resize(steps_.size() - static_cast<std::size_t>(count));
+  state_ = steps_.drop(static_cast<std::size_t>(count));
   terminated_ = false;
 }
 
@@ -773,13 +772,6 @@ bool Matcher::complete() {
   if (terminated_) return true;
   if (!program_->accepting(state_)) return false;
   return !program_->next_bytes(state_).any() && program_->next_symbols(state_).empty();
-}
-
-std::vector<std::int64_t> Matcher::history() const {
-  std::vector<std::int64_t> out;
-  out.reserve(steps_.size());
-  for (const Step& s : steps_) out.push_back(s.token);
-  return out;
 }
 
 }  // namespace guiderail

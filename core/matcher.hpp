@@ -12,6 +12,7 @@
 
 #include "budget.hpp"
 #include "expression.hpp"
+#include "history.hpp"
 #include "mask.hpp"
 #include "vocabulary.hpp"
 
@@ -179,13 +180,11 @@ class Matcher {
   // What state() is an id of: the same from a start to the next reset, and in all forks.
   const std::shared_ptr<Program>& program() const { return program_; }
   const std::vector<u32>& stops() const { return stops_; }
-  std::vector<std::int64_t> history() const;
+  std::size_t step_count() const { return steps_.size(); }
+  // The tokens of the last steps, -1 for a string; of all where there are fewer.
+  std::vector<std::int64_t> history(std::size_t last) const { return steps_.last(last); }
 
  private:
-  struct Step {
-    Id before;
-    std::int32_t token;  // -1: a string
-  };
   void check_running(const char* what) const;
 
   std::shared_ptr<Guide> guide_;
@@ -193,7 +192,7 @@ class Matcher {
   std::vector<u32> stops_;
   Id state_;
   bool terminated_ = false;
-  std::vector<Step> steps_;
+  History steps_;
 };
 
 // Runs job(0..count-1) on native threads (0: as many as there are cores) and waits; the first exception is rethrown.

@@ -43,6 +43,7 @@ CORE_CODES = {
     "matcher-budget": gr.MatcherError,
     "matcher-draft": gr.MatcherError,
     "matcher-none": gr.MatcherError,
+    "matcher-history": gr.MatcherError,
     "matcher-rollback": gr.MatcherError,
     "matcher-terminated": gr.MatcherError,
     "matcher-token": gr.MatcherError,

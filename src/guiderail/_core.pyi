@@ -194,7 +194,8 @@ class Matcher:
     def is_complete(self) -> bool: ...  # accepting, and nothing but a stop token can follow
     def is_terminated(self) -> bool: ...
     def stop_token_ids(self) -> list[int]: ...
-    def history(self) -> list[int]: ...  # accepted tokens; a string accepted as one step is -1
+    step_count: int  # tokens and strings accepted so far
+    def history(self, last: int | None = None) -> list[int]: ...  # accepted tokens; a string accepted as one step is -1
 
 class Filling:
     """Masks that native threads fill meanwhile. The matchers and the rows belong to it until wait() returns."""

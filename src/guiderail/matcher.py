@@ -57,8 +57,9 @@ class Matcher(_core.Matcher):
         Back to the start, and onto a fresh program if the guide needs one.
     ``is_accepting()``, ``is_complete()``, ``is_terminated()``
         The text may stop here; it must (nothing but a stop token can follow); a stop token was accepted.
-    ``history()``
-        The accepted tokens, -1 for a string.
+    ``step_count``, ``history(last=None)``
+        How many steps were accepted, and their tokens, -1 for a string: all of them, or the last so many. Forks share
+        what they have in common, so a fork costs the same however long the text is.
     ``state``, ``program``
         The state is a number of the program, which stays the same from a start to the next ``reset()`` and is shared
         with forks. States of two programs of one guide have nothing to do with each other (see :class:`Guide`).
@@ -73,7 +74,7 @@ class Matcher(_core.Matcher):
         self.guide = guide
 
     def fork(self) -> Matcher:
-        """An independent copy in the same state, history included; costs about a microsecond."""
+        """An independent copy in the same state; costs about a microsecond, however long the text is."""
         twin = Matcher.__new__(Matcher)
         _core.Matcher.__init__(twin, self)
         twin.guide = self.guide
@@ -154,11 +155,16 @@ class Matcher(_core.Matcher):
         A tokenizer that comes to the same tokens for some while comes to those of the whole text from there on; so
         that the cost of a step does not grow with the text.
         """
-        history = self.history()
-        begin = max(0, len(history) - _SPELLED_ANEW)
         bytes_of = self.guide.vocabulary.core.token_bytes
-        while begin > 0 and history[begin] >= 0 and bytes_of(history[begin])[:1] in _INSIDE_CHARACTER:
-            begin -= 1  # the text begins with a character
+        looked = 2 * _SPELLED_ANEW
+        while True:
+            history = self.history(looked)
+            begin = max(0, len(history) - _SPELLED_ANEW)
+            while begin > 0 and history[begin] >= 0 and bytes_of(history[begin])[:1] in _INSIDE_CHARACTER:
+                begin -= 1  # the text begins with a character
+            if begin > 0 or len(history) == self.step_count:
+                break
+            looked *= 2
         window = history[begin:]
         if -1 in window:
             return None
@@ -203,7 +209,7 @@ class Matcher(_core.Matcher):
 
     def __repr__(self) -> str:
         ending = "terminated" if self.is_terminated() else "accepting" if self.is_accepting() else "open"
-        return f"<Matcher after {len(self.history())} tokens, {ending}>"
+        return f"<Matcher after {self.step_count} tokens, {ending}>"
 
 
 def fill_next_token_bitmasks(

@@ -141,9 +141,7 @@ class GuiderailGrammar(BaseGrammarObject):
             return
         self.current_token = token
         if not (0 <= token < self.guide.vocabulary.size and self.matcher.accept_token(token)):
-            raise ValueError(
-                f"token {token} cannot come after {self.matcher.history()[-20:]} under {self.asked!r:.200}"
-            )
+            raise ValueError(f"token {token} cannot come after {self.matcher.history(20)} under {self.asked!r:.200}")
 
     def rollback(self, k: int) -> None:
         """Undoes the last ``k`` tokens read."""

@@ -192,7 +192,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         if self._finish is None:
             self.matcher.fill_next_token_bitmask(bitmask, batch_index)
         else:
-            read = len(self.matcher.history())
+            read = self.matcher.step_count
             if self._spent is not None:
                 self._before = max(0, self._spent() - read)
                 self._spent = None  # which holds the request, which holds this

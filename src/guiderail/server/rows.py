@@ -229,7 +229,7 @@ class Row:
                 return False
         except LimitError as error:
             self._give_up(error)
-        self.matcher.rollback(len(self.matcher.history()) - len(self.tokens))
+        self.matcher.rollback(self.matcher.step_count - len(self.tokens))
         return True
 
     def _give_up(self, error: LimitError) -> None:
