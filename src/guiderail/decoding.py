@@ -181,17 +181,19 @@ class _Row:
         return True
 
     def draw(self, logits: NDArray[np.float32], vocab_size: int) -> int:
-        """The next token.
+        """The next token, drawn from what leaves enough tokens to finish.
 
-        To draw from what the mask allows and, where that leaves too little to finish, again from what leaves enough,
-        is to draw from what leaves enough: and the mask of that is needed only where it bites.
+        To draw from what the mask allows and, where that leaves too little, again from what leaves enough, is to draw
+        from what leaves enough: the mask of that is needed only where it bites. Where tokens are cut off by top-k or
+        top-p this does not hold, and that mask is made first.
 
         Args:
             logits: masked, shape ``(logits_size,)``; changed.
         """
-        token = self.sampler(logits)
-        if self.fits(token):
-            return token
+        if not (self.finishing and self.sampler.sampling.cuts):
+            token = self.sampler(logits)
+            if self.fits(token):
+                return token
         bitmask = allocate_token_bitmask(1, self.matcher.guide.vocabulary.size)
         self.matcher.fill_next_token_bitmask(bitmask, 0, self.left)
         mask_rows(logits[None], bitmask, [0], vocab_size)

@@ -19,8 +19,7 @@ class Sampling:
 
     Attributes:
         temperature: 0 takes the most likely token; higher is more random (1: as the model says).
-        top_p: keep the most likely tokens that together reach this probability, in (0, 1] (Holtzman et al.
-        2020,
+        top_p: keep the most likely tokens that together reach this probability, in (0, 1] (Holtzman et al. 2020,
             "The Curious Case of Neural Text Degeneration", §3.1).
         top_k: keep only so many of the most likely tokens; None keeps all.
         seed: makes a run repeatable; None draws a fresh one.
@@ -45,6 +44,15 @@ class Sampling:
             raise ModelError(f"top_k must be a whole number from 1, or None, not {self.top_k!r}", code="bad-option")
         if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
             raise ModelError(f"seed must be a whole number, 0 or more, or None, not {self.seed!r}", code="bad-option")
+
+    @property
+    def cuts(self) -> bool:
+        """Whether which tokens are kept depends on which others are allowed.
+
+        Drawing again where a token is refused is the same as drawing from what is not refused, except here: a refused
+        token takes the place of another one among the ``top_k``, or a part of ``top_p``.
+        """
+        return self.temperature > 0 and (self.top_p < 1 or (self.top_k is not None and self.top_k > 1))
 
 
 def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDArray[np.float64]:

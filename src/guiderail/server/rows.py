@@ -242,17 +242,25 @@ class Row:
             raise error
         self.finishing = False
 
-    def _again(self, logits: NDArray[np.float32], width: int, token: int) -> int:
-        """Draws from what leaves enough tokens to finish, instead of a token that does not."""
-        self.steered |= not self.matcher.is_accepting()
+    def _draw(self, logits: NDArray[np.float32], width: int) -> int:
+        """Draws from what leaves enough tokens to finish; see ``_Row.draw`` in :mod:`guiderail.decoding`."""
+        first = self.sampler(logits)
         started = time.perf_counter()
         try:
-            self.matcher.fill_next_token_bitmask(self.mask, 0, self.remaining)
+            fits = self.fits(first)
+            if fits and not (self.finishing and self.job.sampling.cuts):
+                return first
+            narrow = allocate_token_bitmask(1, self.vocabulary.size)
+            self.matcher.fill_next_token_bitmask(narrow, 0, self.remaining)
         except LimitError as error:
             self._give_up(error)
-            return token
+            return first
         finally:
             self.mask_seconds += time.perf_counter() - started
+        if fits and np.array_equal(narrow, self.mask):
+            return first
+        self.steered |= not (fits or self.matcher.is_accepting())
+        self.mask[:] = narrow
         mask_rows(logits[None], self.mask, [0], width)
         return self.sampler(logits)
 
@@ -318,12 +326,7 @@ class Row:
         started = time.perf_counter()
         mask_rows(logits[None], self.mask, [0], width)
         self.mask_seconds += time.perf_counter() - started
-        token = self.sampler(logits)
-        started = time.perf_counter()
-        fits = self.fits(token)
-        self.mask_seconds += time.perf_counter() - started
-        if not fits:
-            token = self._again(logits, width, token)
+        token = self._draw(logits, width)
         if self._watch is not None and seen is not None:
             self._watch.chosen(token, self.mask, seen, self.vocabulary.size)
         return token, None if thought is None else thought.of(token)
