@@ -115,22 +115,31 @@ std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& row
   return out;
 }
 
+unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a core
+  if (!asked) return 0;
+  if (*asked < 1)
+    throw Error("matcher-threads",
+                "threads is a number of threads, 1 or more, or None for one a core, not " + std::to_string(*asked));
+  return static_cast<unsigned>(std::min<std::int64_t>(*asked, 1 << 16));  // the pool has fewer
+}
+
 // Masks that native threads fill while Python goes on.
 class Filling {
  public:
   Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
-          unsigned threads)
+          const std::optional<std::int64_t>& threads)
       : kept_(matchers),
         rows_(bitmask),
         matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
         out_(rows_of(matchers_, rows_, rows_at)),
         seconds_(matchers_.size(), 0.0) {
+    const unsigned most = threads_of(threads);
     bool all_ready = true;
     for (Matcher* m : matchers_) all_ready = all_ready && m->ready();
     if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
       for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
     } else {
-      work_.emplace(matchers_.size(), threads, [this](std::size_t i) { fill(i); });
+      work_.emplace(matchers_.size(), most, [this](std::size_t i) { fill(i); });
     }
   }
   void wait() {
@@ -157,7 +166,8 @@ class Filling {
 };
 
 void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
-               std::optional<std::vector<std::int64_t>> rows_at, unsigned threads) {
+               std::optional<std::vector<std::int64_t>> rows_at, std::optional<std::int64_t> asked) {
+  unsigned threads = threads_of(asked);
   Rows rows(bitmask);
   const std::vector<u32*> out = rows_of(matchers, rows, rows_at);
   bool all_ready = true;
@@ -314,14 +324,15 @@ void bind_matching(nb::module_& m) {
           nb::arg("last") = nb::none());
 
   nb::class_<Filling>(m, "Filling")
-      .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&, unsigned>(),
-           nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = 0)
+      .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&,
+                    const std::optional<std::int64_t>&>(),
+           nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = nb::none())
       .def("wait", &Filling::wait)
       .def("seconds", [](const Filling& f) { return f.done() ? f.seconds() : std::vector<double>(); })
       .def("done", &Filling::done);
 
   m.def("fill_next_token_bitmasks", &fill_many, nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
-        nb::arg("threads") = 0);
+        nb::arg("threads") = nb::none());
 }
 
 }  // namespace guiderail

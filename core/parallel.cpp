@@ -1,8 +1,11 @@
-// A small pool of native threads for batches of masks. Threads are started at first use and again after a fork.
+// A small pool of native threads for batches of masks, shared by all calls. Threads are started when they are needed,
+// in a child of a fork once more, and end when there was nothing to do for a while. However many a call asks for, there
+// are no more than twice as many as cores.
 #ifndef _WIN32
 #include <unistd.h>
 #endif
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <thread>
@@ -11,6 +14,18 @@
 
 namespace guiderail {
 namespace {
+
+constexpr auto kIdle = std::chrono::seconds(2);  // after which a thread ends: a batch comes every few milliseconds
+
+unsigned cores() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+long process() {
+#ifdef _WIN32
+  return 1;  // no fork there
+#else
+  return static_cast<long>(getpid());
+#endif
+}
 
 struct Task {
   std::size_t count = 0;
@@ -38,14 +53,15 @@ struct Task {
 class Pool {
  public:
   void begin(Task& task, unsigned helpers) {
+    helpers = std::min(helpers, 2 * cores());
     {
       std::lock_guard lock(mutex_);
-      while (size_ < helpers) {
-        std::thread([this] { loop(); }).detach();
-        ++size_;
-      }
+      waiting_.insert(waiting_.end(), helpers, &task);
       task.helpers = helpers;
-      for (unsigned i = 0; i < helpers; ++i) waiting_.push_back(&task);
+      try {
+        for (; size_ < helpers; ++size_) std::thread([this] { loop(); }).detach();
+      } catch (...) {  // the system has no more: who waits does the work
+      }
     }
     wake_.notify_all();
   }
@@ -65,7 +81,10 @@ class Pool {
       Task* task;
       {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return !waiting_.empty(); });
+        if (!wake_.wait_for(lock, kIdle, [this] { return !waiting_.empty(); })) {
+          --size_;
+          return;
+        }
         task = waiting_.back();
         waiting_.pop_back();
       }
@@ -80,30 +99,23 @@ class Pool {
   unsigned size_ = 0;
 };
 
-long process() {
-#ifdef _WIN32
-  return 1;  // no fork there
-#else
-  return static_cast<long>(getpid());
-#endif
-}
-
-Pool& pool() {
-  static std::mutex mutex;
-  static Pool* current = nullptr;
-  static long owner = 0;
-  std::lock_guard lock(mutex);
-  if (!current || owner != process()) {  // threads do not survive a fork; the old pool is abandoned
-    current = new Pool;
-    owner = process();
-  }
-  return *current;
+Pool& pool() {  // without a lock, which somebody might hold while another thread forks
+  struct Owned {
+    long owner;
+    Pool pool{};
+  };
+  static std::atomic<Owned*> current{nullptr};
+  Owned* known = current.load(std::memory_order_acquire);
+  if (known && known->owner == process()) return known->pool;
+  auto fresh = std::make_unique<Owned>(process());  // threads do not survive a fork; the old pool is abandoned
+  if (current.compare_exchange_strong(known, fresh.get(), std::memory_order_acq_rel)) return fresh.release()->pool;
+  return known->pool;  // another thread was sooner
 }
 
 }  // namespace
 
 void parallel(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& job) {
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  if (threads == 0) threads = cores();
   threads = static_cast<unsigned>(std::min<std::size_t>(threads, count));
   Task task;
   task.count = count;
@@ -128,7 +140,7 @@ struct Background::Work {
 
 Background::Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job)
     : work_(std::make_unique<Work>()) {
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  if (threads == 0) threads = cores();
   work_->job = std::move(job);
   work_->task.count = count;
   work_->task.job = &work_->job;

@@ -46,6 +46,7 @@ CORE_CODES = {
     "matcher-history": gr.MatcherError,
     "matcher-rollback": gr.MatcherError,
     "matcher-terminated": gr.MatcherError,
+    "matcher-threads": gr.MatcherError,
     "matcher-token": gr.MatcherError,
     "memory": gr.LimitError,
     "no-token": gr.CompileError,

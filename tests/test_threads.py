@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of, plain, words
+from guiderail import _core
 from guiderail.guide import clear_cache
 
 TEXTS = ["a", "b", "ab", "ba", "z", "zz", "ÿ", "aÿ", "€", "1", "22", " ", ", ", "a b", "abab", "zzzz", "b1", "1a", "😀"]
@@ -153,3 +155,42 @@ def test_children_of_a_fork_start_threads_of_their_own() -> None:
             assert pipe.read() == b"1"
         assert os.waitpid(child, 0)[1] == 0
     assert fill() == expected
+
+
+def native_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
+def test_threads_are_few_however_many_are_asked_for_and_end_when_idle() -> None:
+    vocabulary = plain(TOKENS)
+    guide = gr.compile(CONSTRAINTS[0], vocabulary, cache=False)
+    matchers = [guide.matcher() for _ in range(500)]
+    bitmask = np.zeros((500, words(vocabulary.size)), dtype=np.int32)
+    before = native_threads()
+    for threads in (3000, 2**31, 2**32, 10**30):
+        gr.fill_next_token_bitmasks(matchers, bitmask, threads=threads)
+    filling = [
+        _core.Filling(matchers[i::10], np.zeros((50, words(vocabulary.size)), dtype=np.int32), threads=3000)
+        for i in range(10)
+    ]
+    for one in filling:
+        one.wait()
+    assert native_threads() <= before + 2 * (os.cpu_count() or 1)
+    deadline = time.monotonic() + 20
+    while native_threads() > before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert native_threads() <= before
+    bitmask[:] = 0
+    gr.fill_next_token_bitmasks(matchers, bitmask, threads=4)  # started once more
+    assert (bitmask == bitmask[0]).all() and bitmask.any()
+
+
+@pytest.mark.parametrize("threads", [0, -1, -(2**40)])
+def test_less_than_one_thread_is_refused(threads: int) -> None:
+    guide = gr.compile(CONSTRAINTS[0], plain(TOKENS))
+    bitmask = np.zeros((1, words(guide.vocabulary.size)), dtype=np.int32)
+    with pytest.raises(gr.MatcherError) as caught:
+        gr.fill_next_token_bitmasks([guide.matcher()], bitmask, threads=threads)
+    assert caught.value.code == "matcher-threads"
+    assert not bitmask.any()

@@ -125,7 +125,7 @@ def apply_bitmask(
     limit: int,  # columns from here on are not allowed
     infinity: int,  # the bits of -inf
     /,
-    threads: int = 0,  # 0: as many as pay
+    threads: int | None = None,  # 0: as many as pay
 ) -> None: ...
 
 class Vocabulary:
@@ -201,12 +201,12 @@ class Filling:
     """Masks that native threads fill meanwhile. The matchers and the rows belong to it until wait() returns."""
 
     def __init__(
-        self, matchers: list[Any], bitmask: Any, rows: Sequence[int] | None = None, threads: int = 0
+        self, matchers: list[Any], bitmask: Any, rows: Sequence[int] | None = None, threads: int | None = None
     ) -> None: ...
     def wait(self) -> None: ...
     def done(self) -> bool: ...
     def seconds(self) -> list[float]: ...  # that each row took; empty until it is done
 
 def fill_next_token_bitmasks(
-    matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int = 0
+    matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int | None = None
 ) -> None: ...

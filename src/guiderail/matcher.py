@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Matcher", "fill_next_token_bitmasks"]
 
+_MOST_THREADS = 1 << 16  # more are as good as so many
 _FORCED_LIMIT = 4096  # bytes of forced text looked ahead at most
 _SPELLED_ANEW = 8  # tokens before forced text that are spelled once more with it
 _MET_AGAIN = 4  # of which the last must be met again
@@ -221,10 +222,11 @@ def fill_next_token_bitmasks(
         matchers: running matchers, of one guide or several. They must not be used elsewhere meanwhile.
         bitmask: int32, shape ``(batch, >= ceil(vocabulary.size / 32))``, NumPy or a CPU tensor.
         rows: the row of each matcher; by default its position.
-        threads: at most so many native threads; None: one a core.
+        threads: at most so many native threads; None: one a core. All calls of a process share them; there are never
+            more than two a core, whatever is asked for, and those without work end after some seconds.
 
     Raises:
-        MatcherError: a matcher has terminated.
+        MatcherError: a matcher has terminated, or ``threads`` is less than 1.
         BitmaskError: shape, dtype or a row is wrong.
     """
-    _core.fill_next_token_bitmasks(matchers, bitmask, rows, threads or 0)
+    _core.fill_next_token_bitmasks(matchers, bitmask, rows, None if threads is None else min(threads, _MOST_THREADS))
