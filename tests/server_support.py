@@ -208,11 +208,17 @@ def listening(model: Any, **options: Any) -> Iterator[tuple[str, Any]]:
     """A real server on a socket; yields its address and its service."""
     import uvicorn
 
+    from guiderail.server.connections import protocol
+
     app = create_app(model, ServerOptions(**options))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="on"))
+    given = app.state.service.options
+    patience = protocol(head_seconds=given.head_seconds, write_seconds=given.write_seconds)
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="on", http=patience)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     wait_for(lambda: server.started)

@@ -53,6 +53,12 @@ def serve_command(
     ] = 32_768,
     max_body_bytes: Annotated[int, typer.Option(metavar="N", help="Bytes of a request.", rich_help_panel=_LIMITS)] = 8
     << 20,
+    body_seconds: Annotated[
+        float, typer.Option(metavar="S", help="For the body of a request to arrive.", rich_help_panel=_LIMITS)
+    ] = 30.0,
+    max_connections: Annotated[
+        int, typer.Option(metavar="N", help="Connections at once.", rich_help_panel=_LIMITS)
+    ] = 1024,
     compile_seconds: Annotated[
         float, typer.Option(metavar="S", help="To compile one constraint.", rich_help_panel=_LIMITS)
     ] = 10.0,
@@ -82,6 +88,7 @@ def serve_command(
         raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
     from guiderail.models import load_model
     from guiderail.server import ServerOptions, create_app
+    from guiderail.server.connections import protocol
 
     if log_level not in uvicorn.config.LOG_LEVELS:
         raise ModelError(f"there is no log level {log_level!r}", code="bad-option")
@@ -102,6 +109,8 @@ def serve_command(
         max_queue=max_queue,
         max_cached_tokens=max_cached_tokens,
         max_body_bytes=max_body_bytes,
+        body_seconds=body_seconds,
+        max_connections=max_connections,
         compile_seconds=compile_seconds,
         max_nodes=max_nodes,
         request_seconds=request_seconds,
@@ -110,6 +119,14 @@ def serve_command(
     try:
         app = create_app(runner, options)
         # A connection that a client holds open must not keep the server from ending.
-        uvicorn.run(app, host=host, port=port, log_level=log_level, timeout_graceful_shutdown=10)
+        uvicorn.run(
+            app,
+            host=host,
+            port=port,
+            log_level=log_level,
+            timeout_graceful_shutdown=10,
+            limit_concurrency=options.max_connections,
+            http=protocol(head_seconds=options.head_seconds, write_seconds=options.write_seconds),
+        )
     finally:
         runner.close()

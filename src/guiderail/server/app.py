@@ -16,10 +16,11 @@ from starlette.responses import JSONResponse, Response
 
 from guiderail.inspect import page, page_headers
 from guiderail.models import load_model
+from guiderail.server.bodies import Gone, LastWord
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion
 from guiderail.server.errors import ApiError
-from guiderail.server.http import Events, Gate, Gone, read, while_listening
+from guiderail.server.http import Events, Gate, read, while_listening
 from guiderail.server.inspection import HEADER, Kept, index_page
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
@@ -51,14 +52,16 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     app.state.service = service
     metrics = service.metrics
 
-    def refuse(error: ApiError) -> JSONResponse:
+    def refuse(error: ApiError) -> Response:
         metrics.errors.labels(error.code).inc()
+        if error.status in (408, 413):  # more of the body is coming
+            return LastWord(JSONResponse(error.body()).body, error.status, error.headers(), "application/json")
         return JSONResponse(error.body(), error.status, error.headers())
 
-    async def _api_error(_: Request, error: Any) -> JSONResponse:
+    async def _api_error(_: Request, error: Any) -> Response:
         return refuse(error)
 
-    async def _http_error(_: Request, error: Any) -> JSONResponse:
+    async def _http_error(_: Request, error: Any) -> Response:
         code = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "http")
         return refuse(ApiError(error.status_code, str(error.detail), code=code))
 
@@ -81,7 +84,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     async def answer(request: Request, form: Any, start: Callable[..., Awaitable[Any]]) -> Response:
         """Reads a request, and answers it whole or as events."""
         try:
-            said = await read(request, form, options.max_body_bytes)
+            said = await read(request, form, options.max_body_bytes, options.body_seconds)
             name, watch = looked_into(request)
             headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 

@@ -109,13 +109,15 @@ def _schema_ask(schema: Any, param: str, compact: bool = False) -> Ask:
 _ANY_OBJECT = _json({"type": "object"})
 
 
-def ask_of_format(given: dict[str, Any] | None, param: str) -> Ask | None:
+def ask_of_format(given: Any, param: str) -> Ask | None:
     """What ``response_format`` or ``text.format`` asks for; None for plain text.
 
     The Responses interface has the members of ``json_schema`` beside ``type``, which is accepted for both.
     """
     if given is None:
         return None
+    if not isinstance(given, dict):
+        raise _wrong("an object with a type is expected", param)
     kind = given.get("type")
     known = {"type"}
     result: Ask | None

@@ -49,8 +49,8 @@ class ApiError(Exception):
     def headers(self) -> dict[str, str]:
         if self.status == 401:
             return {"WWW-Authenticate": "Bearer"}
-        if self.status == 413:
-            return {"Connection": "close"}  # the rest of the body is not read
+        if self.status in (408, 413):
+            return {"Connection": "close"}  # what follows is the rest of the body and no other request
         return {"Retry-After": "1"} if self.status == 503 else {}
 
 

@@ -16,6 +16,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse, Response
 
+from guiderail.server.bodies import Gone, parse_json, read_body
 from guiderail.server.errors import ApiError, from_validation
 from guiderail.server.metrics import Metrics
 
@@ -25,40 +26,18 @@ T = TypeVar("T")
 Form = TypeVar("Form", bound=BaseModel)
 
 
-class Gone(Exception):
-    """The client closed the connection before it had an answer."""
-
-
-async def read(request: Request, form: type[Form], limit: int) -> Form:
+async def read(request: Request, form: type[Form], limit: int, seconds: float) -> Form:
     """The body of a request in its form.
 
     Args:
         limit: bytes it may have.
+        seconds: for its arrival.
 
     Raises:
-        ApiError: 413 when it is larger, 400 when it is not JSON or not of the form.
+        ApiError: 413 when it is larger, 408 when it takes longer, 400 when it is not JSON or not of the form.
         Gone: the client left while sending.
     """
-    too_large = ApiError(413, f"the request has more than the {limit:,} bytes that are allowed", code="body-too-large")
-    said = request.headers.get("content-length", "")
-    if said.isdecimal() and int(said) > limit:
-        raise too_large
-    body = bytearray()
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        body += message.get("body", b"")
-        if len(body) > limit:
-            raise too_large
-        if not message.get("more_body", False):
-            break
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise ApiError(400, f"the body is not JSON: {error}", code="invalid-json") from None
-    if not isinstance(data, dict):
-        raise ApiError(400, "the body is not a JSON object", code="invalid-json")
+    data = parse_json(await read_body(request.receive, request.headers, limit, seconds))
     try:
         made: Form = form.model_validate(data)
         return made

@@ -28,6 +28,11 @@ def text_of(content: Any, param: str) -> str:
         return ""
     if isinstance(content, str):
         return content
+    if not isinstance(content, list):
+        raise ApiError(
+            400, f"{param} is a text or a list of parts, not {type(content).__name__}", code="invalid-request",
+            param=param,
+        )  # fmt: skip
     texts = []
     for i, part in enumerate(content):
         kind = part.get("type") if isinstance(part, dict) else None
@@ -85,8 +90,8 @@ def _describe(shown: list[dict[str, Any]], text: str) -> None:
 def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
     """A call of an earlier turn, its arguments read."""
     kind = call.get("type", "function")
-    inner = call.get(kind)
-    if kind not in ("function", "custom") or not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
+    inner = call.get(kind) if kind in ("function", "custom") else None
+    if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
         raise ApiError(400, f"{param}: this is no call of a function or a custom tool", code="invalid-request",
                        param=param)  # fmt: skip
     if kind == "custom":

@@ -11,6 +11,7 @@ __all__ = ["ServerOptions"]
 
 _WHOLE = {
     "max_body_bytes": 1024,
+    "max_connections": 1,
     "max_nodes": 1000,
     "fuel": 1000,
     "compile_workers": 1,
@@ -25,7 +26,7 @@ _WHOLE = {
     "inspect_texts": 1,
     "inspect_tokens": 1,
 }
-_SECONDS = ("compile_seconds", "request_seconds", "mask_seconds")
+_SECONDS = ("body_seconds", "head_seconds", "write_seconds", "compile_seconds", "request_seconds", "mask_seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,11 @@ class ServerOptions:
         tool_format: how the model writes tool calls, a format of :func:`guiderail.tool_calls`; None: found out from
             the chat template.
         max_body_bytes: of a request; beyond: 413.
+        body_seconds: for the body of a request to arrive; beyond: 408.
+        head_seconds: for the head of a request to arrive; beyond: 408. This and the next one are kept by ``guiderail
+            serve``, and by other servers with :func:`guiderail.server.connections.protocol`.
+        write_seconds: in which a client must take what is waiting to be sent to it; beyond, its connection is cut.
+        max_connections: open at once; beyond: 503. Kept by ``guiderail serve``.
         compile_seconds: for one constraint; beyond: 400 ``compile-timeout``.
         max_nodes: expressions of one constraint (about 100 bytes each); beyond: 400 ``nodes``.
         fuel: states that one emptiness test may visit; beyond: 400 ``fuel``.
@@ -71,6 +77,10 @@ class ServerOptions:
     chat_template: str | None = None
     tool_format: str | None = None
     max_body_bytes: int = 8 << 20
+    body_seconds: float = 30.0
+    head_seconds: float = 10.0
+    write_seconds: float = 60.0
+    max_connections: int = 1024
     compile_seconds: float = 10.0
     max_nodes: int = 2_000_000
     fuel: int = 100_000

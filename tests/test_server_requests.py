@@ -1,0 +1,200 @@
+"""What strangers send: values of wrong types, halves of characters, bodies too large, too slow, or without end."""
+
+from __future__ import annotations
+
+import copy
+import json
+import socket
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from server_support import ToyModel, client_of, httpx, listening
+
+CHAT = "/v1/chat/completions"
+FUNCTION = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+CUSTOM = {
+    "type": "custom",
+    "custom": {"name": "c", "format": {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"'}}},
+}
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+REQUESTS = {
+    "chat": (CHAT, {
+        "model": "toy", "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "be kind"}]},
+            {"role": "user", "content": "hello", "name": "ada"},
+            {"role": "assistant", "content": None, "tool_calls": [CALL]},
+            {"role": "tool", "content": "1", "tool_call_id": "1"},
+        ],
+        "tools": [FUNCTION, CUSTOM], "tool_choice": {"type": "function", "function": {"name": "f"}},
+        "max_tokens": 4, "temperature": 0.5, "top_p": 0.9, "top_k": 3, "seed": 1, "n": 1, "stop": ["x"],
+        "stream": False, "logprobs": True, "top_logprobs": 2, "logit_bias": {"97": 1.0}, "presence_penalty": 0.5,
+        "frequency_penalty": 0.5, "parallel_tool_calls": True, "metadata": {"a": "b"}, "user": "u",
+        "guiderail": {"on_incomplete": "return"},
+    }),
+    "schema": (CHAT, {
+        "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4,
+        "response_format": {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {
+            "type": "object", "properties": {"a": {"type": "string", "pattern": "^x", "maxLength": 3}},
+            "required": ["a"], "additionalProperties": False}}},
+    }),
+    "structured": (CHAT, {
+        "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4,
+        "structured_outputs": {"choice": ["a", "b"], "disable_any_whitespace": False},
+    }),
+    "tag": (CHAT, {
+        "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4,
+        "response_format": {"type": "structural_tag", "format": {
+            "type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": {"type": "null"}},
+            "end": "</a>"}},
+    }),
+    "completions": ("/v1/completions", {
+        "prompt": ["a", "b"], "max_tokens": 3, "n": 2, "logprobs": 1, "stop": "x", "guided_regex": "a+", "echo": False,
+        "stream_options": {"include_usage": True},
+    }),
+    "responses": ("/v1/responses", {
+        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+                  {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+                  {"type": "function_call_output", "call_id": "1", "output": "2"}],
+        "instructions": "be kind", "max_output_tokens": 4, "text": {"format": {"type": "json_object"}},
+        "tools": [{"type": "function", "name": "g", "parameters": {"type": "object"}}], "tool_choice": "auto",
+    }),
+}  # fmt: skip
+ODD = ["null", "true", "0", "-1", "1.5", "1e999", "1e30", "9" * 400, '""', '"x"', '"\\u0000"', "[]", "{}", "[[]]",
+       "[null]", '[{"type": 5}]', '{"type": []}', '{"": {"": []}}', '["\\ud800"]']  # fmt: skip
+
+
+def places(value, path=()):
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inner:
+        yield from places(one, (*path, key))
+
+
+def changed(body: dict, path: tuple, odd: str) -> str:
+    made = copy.deepcopy(body)
+    holder = made
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = "@odd@"
+    return json.dumps(made).replace('"@odd@"', odd)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_value_of_a_wrong_type_is_a_400_wherever_it_stands(name):
+    path, body = REQUESTS[name]
+    with client_of(ToyModel("a")) as client:
+        first = client.post(path, **body)
+        assert first.status_code == 200, first.text
+        for at in places(body):
+            for odd in ODD if at else ():
+                sent = changed(body, at, odd)
+                answer = client.request("POST", path, content=sent)
+                if answer.status_code != 200:
+                    error = answer.json()["error"]
+                    allowed = (400, 404) if at == ("model",) else (400,)
+                    assert answer.status_code in allowed and error["code"] and error["message"], (at, odd, answer.text)
+                    if "ud800" in odd:
+                        assert error["code"] == "lone-surrogate"
+                elif "ud800" in odd:
+                    raise AssertionError(f"{at}: half of a character is accepted")
+
+
+BAD_BODIES = [
+    (b"", "invalid-json"),
+    (b"[]", "invalid-json"),
+    (b"null", "invalid-json"),
+    (b"{", "invalid-json"),
+    (b'{"messages": NaN}', "invalid-json"),
+    (b'{"messages": -Infinity}', "invalid-json"),
+    (b'{"messages": ' + b"[" * 200_000, "invalid-json"),
+    (b'{"n": ' + b"1" * 5000 + b"}", "invalid-json"),
+    (b'\xff\xfe{"messages": 1}', "invalid-json"),
+    ('{"messages": 1}'.encode("utf-16"), "invalid-json"),
+    (b'{"messages": "\xed\xa0\x80"}', "invalid-json"),
+    (b'{"messages": [{"role": "user", "content": "ab\\ud83dcd"}]}', "lone-surrogate"),
+    (b'{"\\udc00": 1}', "lone-surrogate"),
+]
+
+
+@pytest.mark.parametrize(("body", "code"), BAD_BODIES, ids=[str(i) for i in range(len(BAD_BODIES))])
+def test_bodies_that_are_no_json_are_told_so(body, code):
+    with client_of() as client:
+        answer = client.request("POST", CHAT, content=body)
+        assert answer.status_code == 400 and answer.json()["error"]["code"] == code
+
+
+def test_half_of_a_pair_is_refused_with_its_place_and_a_pair_is_not():
+    with client_of(ToyModel(lambda prompt: prompt[-3:-1])) as client:
+        bad = b'{"messages": [{"role": "user", "content": [{"type": "text", "text": "ab\\ud83d"}]}]}'
+        error = client.request("POST", CHAT, content=bad).json()["error"]
+        assert (
+            error["param"] == "messages.0.content.0.text" and error["span"] == [2, 3] and "U+D83D" in error["message"]
+        )
+        good = b'{"messages": [{"role": "user", "content": "\\ud83d\\ude00"}], "max_tokens": 9}'
+        assert client.request("POST", CHAT, content=b"\xef\xbb\xbf" + good).status_code == 200
+
+
+# -- on a socket ---------------------------------------------------------------------------------------------------
+def said(client: socket.socket) -> bytes:
+    client.settimeout(20)
+    found = b""
+    while piece := client.recv(65536):
+        found += piece
+    return found
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_that_is_too_large_is_told_so_before_the_connection_ends(chunked):
+    with listening(ToyModel(), max_body_bytes=100_000) as (base, _):
+        body = b" " * (10 << 20)
+
+        def pieces():
+            for i in range(0, len(body), 1 << 16):
+                yield body[i : i + (1 << 16)]
+
+        for _ in range(3):
+            answer = httpx.post(base + CHAT, content=pieces() if chunked else body, timeout=20)
+            assert answer.status_code == 413 and answer.json()["error"]["code"] == "body-too-large"
+
+
+def test_bodies_and_heads_that_come_by_drops_are_408():
+    with listening(ToyModel(), body_seconds=0.4, head_seconds=0.4) as (base, _):
+        place = urlsplit(base)
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode()
+        for sent, drop in ((head, b" "), (b"POST ", b"x"), (b"", b"")):
+            with socket.create_connection((place.hostname, place.port), timeout=20) as client:
+                client.sendall(sent)
+                until = time.monotonic() + 0.7
+                while drop and time.monotonic() < until:
+                    try:
+                        client.sendall(drop)
+                    except OSError:
+                        break
+                    time.sleep(0.1)
+                answer = said(client)
+            assert answer.startswith(b"HTTP/1.1 408"), answer
+            if sent == head:
+                assert b"body-timeout" in answer
+        assert httpx.get(base + "/health", timeout=20).status_code == 200
+
+
+def test_a_client_that_does_not_read_is_cut_off():
+    with listening(ToyModel("x" * 4000), write_seconds=0.4) as (base, service):
+        place = urlsplit(base)
+        body = {"messages": [{"role": "user", "content": "x"}], "stream": True,
+                "max_tokens": 4000, "logprobs": True, "top_logprobs": 20, "temperature": 0}  # fmt: skip
+        body = json.dumps(body).encode()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect((place.hostname, place.port))
+            client.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (CHAT.encode(), len(body)))
+            client.sendall(body)
+            gone = False
+            until = time.monotonic() + 20
+            while not gone and time.monotonic() < until:
+                time.sleep(0.2)
+                sample = service.metrics.registry.get_sample_value
+                gone = sample("guiderail_active_streams") == 0 and service.engine.load == (0, 0)
+            assert gone
