@@ -13,6 +13,7 @@ namespace guiderail {
 namespace {
 
 constexpr u32 kFewGroups = 3;
+constexpr std::size_t kUnionPaths = 1u << 16;  // entries of 12 bytes
 
 }  // namespace
 
@@ -245,7 +246,7 @@ bool Arena::factor(Ids& parts) {
           bool bare = n.kind != Kind::Concat;
           others.push_back(bare ? kEpsilon : (side == 0 ? n.b : n.a));
         }
-        const Id other = unite(others);
+        const Id other = unite_memoised(others);
         next.push_back(side == 0 ? concat(common, other) : concat(other, common));
       }
       i = j;
@@ -256,6 +257,33 @@ bool Arena::factor(Ids& parts) {
     }
   }
   return changed;
+}
+
+// What stands after a common head is united again, and what stands after that: ambiguous texts share these tails, so
+// without a memo the work would double with every place where two readings meet. A list is found as a path in a trie.
+Id Arena::unite_memoised(Ids& parts) {
+  parts.sort_unique();
+  int stacks = 0;
+  for (Id e : parts) stacks += node(e).kind == Kind::Concat || node(e).kind == Kind::Union;
+  if (stacks < 2) return unite(parts);
+  if (union_paths_.size() >= kUnionPaths || union_memo_.size() >= kUnionPaths) {
+    union_paths_.clear();
+    union_memo_.clear();
+  }
+  u32 path = 0;
+  for (Id e : parts) {
+    const u64 step = u64{path} << 32 | e;
+    if (const u32* known = union_paths_.find(step)) {
+      path = *known;
+    } else {
+      path = static_cast<u32>(union_paths_.size()) + 1;
+      union_paths_.set(step, path);
+    }
+  }
+  if (const u32* known = union_memo_.find(path)) return *known;
+  const Id out = unite(parts);
+  union_memo_.set(path, out);
+  return out;
 }
 
 // x | (x & y) = x, and x & (x | y) = x.

@@ -397,6 +397,7 @@ class Arena {
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
   bool factor(Ids& parts);
+  Id unite_memoised(Ids& parts);
   Id narrow(Id e, u32 set);
   bool join_escaped(Ids& parts);
   Id look(Kind kind, Id e, bool negative);
@@ -552,6 +553,7 @@ class Arena {
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_, key_memo_;
+  FlatMap union_paths_, union_memo_;  // lists of operands as paths; what they unite to; bounded
   FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
