@@ -44,10 +44,9 @@ std::size_t Arena::memory() const {
   return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Slot) + pool_.capacity() * 4 +
          row_bytes_ + chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          byte_set_ids_.size() * 48 + first_ids_.memory() + slack_memo_.size() * 24 +
-         (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() + union_paths_.memory() +
-         union_memo_.memory() +
-         exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() + key_memo_.memory() +
-         (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
+         (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
+         union_paths_.memory() + union_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() +
+         endless_memo_.memory() + key_memo_.memory() + (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
 }
 
 Arena::Draft Arena::draft(Kind kind) const {
