@@ -1,61 +1,25 @@
-"""Masks that the server fills while its model computes: the same texts, errors of one text only, nobody held up."""
+"""What a text needs between two steps of the model, done by others: the same texts, and nobody held up."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
 import guiderail as gr
-from guiderail import _core, overlap
 from guiderail.server import rows
+from guiderail.server.crew import Crew
 from guiderail.server.rows import Failed, Finished
-from server_support import VOCABULARY, ToyModel, ToySession
+from server_support import VOCABULARY, ToyModel, ToySession, wait_for
 from test_overlap import TOO_MUCH
-from test_server_engine import ANY, Runner, hard_ones_hold_up_nobody_else
-
-
-class Watched(_core.Filling):
-    made: list[Watched] = []  # noqa: RUF012
-
-    def __init__(self, matchers, bitmask, at):
-        super().__init__(matchers, bitmask, at)
-        self.rows, self.waited = at, False
-        self.made.append(self)
-
-    def wait(self):
-        self.waited = True
-        super().wait()
-
-
-class Slow(Watched):
-    """Some of the masks take long, as far as one can tell from outside."""
-
-    hard: gr.Guide
-
-    def __init__(self, matchers, bitmask, at):
-        super().__init__(matchers, bitmask, at)
-        self.spent = [0.15 if matcher.guide is self.hard else 0.0 for matcher in matchers]
-
-    def wait(self):
-        super().wait()
-        time.sleep(sum(self.spent))
-
-    def seconds(self):
-        return self.spent
-
-
-@pytest.fixture(params=[True, False], ids=["meanwhile", "before"])
-def way(request, monkeypatch):
-    monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(_core, "Filling", Watched)
-    monkeypatch.setattr(overlap.Masks, "_overlaps", lambda masks: request.param)
-    return request.param
+from test_server_engine import ANY, Runner
 
 
 @pytest.mark.parametrize("can_clear", [False, True])
 @pytest.mark.parametrize("max_batch", [None, 2])
-def test_texts_are_the_same_either_way(way, max_batch, can_clear):
+@pytest.mark.parametrize("patience", [0.0, 10.0], ids=["all-late", "none-late"])
+def test_texts_are_the_same_whoever_is_late(patience, max_batch, can_clear):
     constraint = gr.regex("(a|b|ab|12){3,9}")
     prompts = [[*f"prompt {i}".encode() * (i + 1), 257] for i in range(7)]
 
@@ -64,30 +28,30 @@ def test_texts_are_the_same_either_way(way, max_batch, can_clear):
             return list(prompts[int(prompt)])
 
     alone = [gr.generations(Plain(), [str(i)], constraint, max_tokens=12)[0].text for i in range(7)]
-    del Watched.made[:]
     guide = gr.compile(constraint, VOCABULARY, cache=False)
     with Runner(ToyModel(max_batch=max_batch, can_clear=can_clear), prefill_tokens=16, max_rows=3) as runner:
+        runner.engine.crew.patience = patience
         for i, prompt in enumerate(prompts):
             runner.submit(i, guide, 12, prompt)
         runner.wait(*range(7))
         assert [runner.text(i) for i in range(7)] == alone
-    assert bool(Watched.made) == way
-    assert all(filling.waited for filling in Watched.made)
 
 
 def test_masks_are_made_while_the_model_computes(monkeypatch):
-    monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(_core, "Filling", Watched)
-    monkeypatch.setattr(overlap.Masks, "_overlaps", lambda masks: True)
+    filling = threading.Event()
+    fill = rows.fill_next_token_bitmasks
+
+    def noted(matchers, *more, **options):
+        filling.set()
+        fill(matchers, *more, **options)
+
+    monkeypatch.setattr(rows, "fill_next_token_bitmasks", noted)
     met = []
 
     class Session(ToySession):
         def feed(self, rows):
-            filling = Watched.made[-1]
-            until = time.monotonic() + 20
-            while not filling.done() and time.monotonic() < until:
-                sum(range(1000))  # in Python
-            met.append((filling.done(), filling.waited))
+            met.append(filling.wait(20))  # only another thread can have begun it, or it was begun before
+            filling.clear()
             return super().feed(rows)
 
     class Model(ToyModel):
@@ -96,26 +60,21 @@ def test_masks_are_made_while_the_model_computes(monkeypatch):
             self.reserved += batch * length
             return Session(self, batch, length)
 
-    guide = gr.compile(gr.regex("([a-m]{2,5}[n-z]{1,3}){9,12}"), VOCABULARY, cache=False)
-    model = Model()
-    with Runner(model) as runner:
-        for i in range(4):
-            runner.submit(i, guide, 25)
-        runner.wait(*range(4))
-    assert len(met) == len(model.feeds) > 10
-    assert all(done and not waited for done, waited in met)
+    with Runner(Model()) as runner:
+        runner.submit("one", gr.compile(gr.regex("([a-m]{2,5}[n-z]{1,3}){9,12}"), VOCABULARY, cache=False), 25)
+        runner.wait("one")
+    assert len(met) > 10 and all(met)
 
 
-def test_what_must_come_next_needs_neither_mask_nor_model(way):
+def test_what_must_come_next_needs_neither_mask_nor_model():
     with Runner(ToyModel()) as runner:
         runner.submit("one", gr.compile(gr.regex("(x|y)-{40}(a|b)"), VOCABULARY), 60)
         runner.wait("one")
         (end,) = [event for event in runner.events["one"] if isinstance(event, Finished)]
         assert end.matched and end.forced >= 40 and len(runner.model.feeds) == 2
-    assert len(Watched.made) == (2 if way else 0)
 
 
-def test_a_mask_that_cannot_be_made_fails_its_text_alone(way):
+def test_a_mask_that_cannot_be_made_fails_its_text_alone():
     hard = gr.compile(TOO_MUCH, VOCABULARY, cache=False, max_nodes=150)
     model = ToyModel("ab" * 30, delay=0.001)
     with Runner(model) as runner:
@@ -133,45 +92,114 @@ def test_a_mask_that_cannot_be_made_fails_its_text_alone(way):
         assert runner.text("later") == "abab"
 
 
-def test_a_model_that_fails_waits_for_the_masks(way):
+def test_a_model_that_fails_fails_its_texts_and_no_later_one():
     model = ToyModel("xyz")
     with Runner(model) as runner:
         model.broken = True
         runner.submit("bad", gr.compile(gr.regex("[a-z]{3,9}"), VOCABULARY, cache=False))
         runner.wait("bad")
         assert runner.events["bad"][-1].error.code == "decode"
-        assert all(filling.waited for filling in Watched.made)
         model.broken = False
         runner.submit("good")
         runner.wait("good")
         assert runner.text("good") == "xyz"
 
 
-@pytest.fixture
-def hard(monkeypatch):
-    """A guide whose masks take long while the model computes."""
-    guide = gr.compile(gr.regex("[ab]{400}"), VOCABULARY)
-    monkeypatch.setattr(Watched, "made", [])
-    monkeypatch.setattr(Slow, "hard", guide, raising=False)
-    monkeypatch.setattr(_core, "Filling", Slow)
-    monkeypatch.setattr(overlap.Masks, "_overlaps", lambda masks: True)
-    return guide
+SLOW_PLACES = ["matcher", "least_tokens", "accept_token", "fill", "fits", "forced_tokens"]
 
 
-def test_masks_that_were_slow_meanwhile_hold_up_nobody_else(monkeypatch, hard):
-    hard_ones_hold_up_nobody_else(monkeypatch, hard)
+@pytest.mark.parametrize("place", SLOW_PLACES)
+def test_whatever_is_slow_about_a_text_holds_up_nobody_else(monkeypatch, place):
+    """One call takes five seconds: the others are written meanwhile, and its client is told so after a second."""
+    hard = gr.compile(gr.regex("[ab]{400}"), VOCABULARY, cache=False)
+    released = threading.Event()
 
+    class Slow(gr.Matcher):
+        __slots__ = ()
 
-def test_masks_made_meanwhile_count_against_the_time_of_their_text(hard):
-    with Runner(ToyModel("x" * 300), mask_seconds=0.1) as runner:
-        runner.submit("hard", hard, 300)
+        def _wait(self, name):
+            if name == place:
+                released.wait(5)
+
+        def least_tokens(self, thorough=True):
+            self._wait("least_tokens")
+            return super().least_tokens(thorough)
+
+        def accept_token(self, token):
+            self._wait("accept_token")
+            return super().accept_token(token)
+
+        def accept_within(self, token, budget):
+            self._wait("fits")
+            return super().accept_within(token, budget)
+
+        def forced_tokens(self):
+            self._wait("forced_tokens")
+            return super().forced_tokens()
+
+    class SlowGuide:
+        vocabulary = VOCABULARY
+
+        def matcher(self):
+            if place == "matcher":
+                released.wait(5)
+            return Slow(hard)
+
+    fill = rows.fill_next_token_bitmasks
+
+    def slowly(matchers, *more, **options):
+        if place == "fill" and isinstance(matchers[0], Slow):
+            released.wait(5)
+        fill(matchers, *more, **options)
+
+    monkeypatch.setattr(rows, "fill_next_token_bitmasks", slowly)
+    with Runner(ToyModel("x" * 3000, delay=0.001), mask_seconds=1.0) as runner:
+        told = []
+        runner.engine.on_hard = told.append
+        started = time.monotonic()
+        runner.submit("before", ANY, 3000)
+        wait_for(lambda: len(runner.events["before"]) > 3)
+        runner.submit("hard", SlowGuide(), 300)
+        runner.submit("beside", ANY, 50)
+        runner.wait("beside")
+        assert not runner.ended("hard")
         runner.wait("hard")
-        assert runner.events["hard"][-1].error.code == "mask-timeout"
+        assert runner.events["hard"][-1].error.code == "mask-timeout" and time.monotonic() - started < 4.5
+        wait_for(lambda: told)
+        count = len(runner.events["before"])
+        wait_for(lambda: len(runner.events["before"]) > count or runner.ended("before"))
+        runner.submit("after", ANY, 5)
+        runner.wait("after")
+        released.set()
+        wait_for(lambda: runner.engine.crew.late == 0)
 
 
-def test_seconds_are_those_of_each_row():
-    guides = [gr.compile(gr.regex(p), VOCABULARY, cache=False) for p in ("a*", "[ab]{3}", "(x|yz){1,40}")]
-    matchers = [guide.matcher() for guide in guides]
-    filling = _core.Filling(matchers, gr.allocate_token_bitmask(3, VOCABULARY.size))
-    filling.wait()
-    assert len(filling.seconds()) == 3 and all(0 < spent < 5 for spent in filling.seconds())
+def test_a_crew_leaves_a_late_work_alone_and_takes_up_the_rest():
+    crew, released, done = Crew(patience=0.05), threading.Event(), []
+    works = [crew.put(lambda: released.wait(20))] + [crew.put(lambda i=i: done.append(i)) for i in range(5)]
+    crew.settle(works)
+    assert done == list(range(5)) and works[0].late and not works[0].over and crew.late == 1
+    aside = crew.put(lambda: done.append("aside"), aside=True)
+    wait_for(lambda: aside.over)
+    released.set()
+    wait_for(lambda: crew.late == 0)
+    assert works[0].over
+    crew.settle([crew.put(lambda: done.append("last"))])
+    assert done[-1] == "last"
+    crew.close()
+    wait_for(lambda: not any(t.name == "guiderail-mask" for t in threading.enumerate()))
+
+
+def test_more_late_works_than_rows_are_refused(monkeypatch):
+    released = threading.Event()
+    monkeypatch.setattr(rows, "fill_next_token_bitmasks", lambda *a, **o: released.wait(20))
+    with Runner(ToyModel(), max_rows=2) as runner:
+        jobs = [runner.submit(i, gr.compile(gr.regex("[ab]{40}"), VOCABULARY)) for i in range(2)]
+        wait_for(lambda: runner.engine.crew.late == 2)
+        for job in jobs:
+            job.cancelled = True
+        wait_for(lambda: runner.engine.load == (0, 0))
+        with pytest.raises(gr.ModelError) as caught:
+            runner.submit("more")
+        assert caught.value.code == "overloaded"
+        released.set()

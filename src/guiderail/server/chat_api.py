@@ -176,9 +176,12 @@ async def start_chat(service: Service, request: ChatRequest, watch: Watches = No
 
     param = "tools" if tools is not None else ask.param if ask is not None else "messages"
     plan, guide = await service.guide(("chat", ask, tools), build, param)
-    messages = conversation(request.messages, tools, service.template)
-    shown = None if tools is None else tools.functions
-    prompt = await service.threaded(lambda: service.template.encode(messages, shown), "messages")
+
+    def encode() -> list[int]:
+        messages = conversation(request.messages, tools, service.template)
+        return service.template.encode(messages, None if tools is None else tools.functions)
+
+    prompt = await service.threaded(encode, "messages")
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     run = await service.start(
         [prompt],

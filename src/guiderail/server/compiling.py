@@ -114,6 +114,8 @@ class Compiler:
         self._cache: OrderedDict[Hashable, tuple[Any, Guide]] = OrderedDict()
         self._shared: dict[Hashable, _Shared] = {}
         self._slots = asyncio.Semaphore(options.compile_workers)
+        self._loop = asyncio.get_running_loop()
+        self._counted = 0.0
 
     async def guide(self, key: Hashable, build: Callable[[], tuple[Any, Constraint]]) -> tuple[Any, Guide]:
         """What ``build`` returns first, with the guide of the constraint that it returns second.
@@ -176,6 +178,19 @@ class Compiler:
         self._cache[key] = made
         self._make_room()
         return made
+
+    def forget_soon(self, guide: Guide) -> None:
+        """Drops a guide from the cache; from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self.forget, guide)
+        except RuntimeError:
+            return  # the loop has ended
+
+    def forget(self, guide: Guide) -> None:
+        """Drops a guide from the cache: its texts have met a limit, and what it holds is large and of no use."""
+        for key, (_, other) in list(self._cache.items()):
+            if other is guide:
+                del self._cache[key]
 
     def _forget(self, key: Hashable, shared: _Shared) -> None:
         if self._shared.get(key) is shared:

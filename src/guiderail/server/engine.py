@@ -9,9 +9,9 @@ ended.
 Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``; when
 there has been nothing to do for a second, what is free goes back to the system.
 
-Masks are filled while the model computes, where that pays (see :mod:`guiderail.overlap`). One that takes long must not
-hold up the others: a text whose masks were slow has its masks made by a helper thread, and sits out the steps until
-they are there.
+What a text itself needs between two steps, and its mask while the model computes, is the work of a :class:`Crew`. One
+that takes long holds up nobody else: its text sits out the steps until the work is over, and from then on has its works
+done by a thread of its own, until they are quick again.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from guiderail._core import trim_heap
-from guiderail.bitmask import allocate_token_bitmask
 from guiderail.errors import LimitError, ModelError
+from guiderail.guide import Guide
 from guiderail.models import Model
 from guiderail.models.base import Session, feed_rows
-from guiderail.overlap import Masks
+from guiderail.server.crew import Crew
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
 from guiderail.server.rows import Job, Row, fill_mask, prepare
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
-_SLOW_SECONDS = 0.02  # a mask beyond this is the last that others wait for
+_QUICK_SECONDS = 0.002  # a work of a slow text within this, and the text counts as quick again
 _REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
 _log = logging.getLogger("guiderail.server")
 
@@ -59,10 +61,6 @@ class _Team:
     def __init__(self, session: Session, length: int, rows: list[Row]) -> None:
         self.session, self.length = session, length
         self.rows: list[Row | None] = list(rows)
-        self.masks = Masks(allocate_token_bitmask(len(rows), rows[0].vocabulary.size))
-        for i, row in enumerate(rows):
-            row.mask = self.masks.bitmask[i : i + 1]
-        self.slow: dict[Row, Future[None] | None] = {}
         self.clear_row: Callable[[int], None] | None = getattr(session, "clear_row", None)
 
     @property
@@ -84,7 +82,8 @@ class Engine:
         self._teams: list[_Team] = []
         self._stopping = False
         self._thread: threading.Thread | None = None
-        self._helpers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="guiderail-mask")
+        self.crew = Crew()
+        self.on_hard: Callable[[Guide], None] = lambda _: None  # told of guides whose works outlast their texts
 
     # -- from any thread ---------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -100,7 +99,7 @@ class Engine:
             self._wake.notify_all()
         if self._thread is not None:
             self._thread.join(timeout)
-        self._helpers.shutdown(wait=False, cancel_futures=True)
+        self.crew.close()
 
     @property
     def is_alive(self) -> bool:
@@ -126,6 +125,8 @@ class Engine:
                 f"{room}; shorten the prompt or lower max_tokens",
                 code="context-full",
             )
+        if self.crew.late >= self.options.max_rows:  # of texts that were given up, and whose threads have not ended
+            raise Overloaded("too many hard constraints are being worked on; try again later")
         rows = [Row(job, number) for number in range(job.count)]
         with self._wake:
             if self._stopping:
@@ -151,7 +152,7 @@ class Engine:
                 for team in list(self._teams):
                     moved |= self._turn(team)
                 if not moved and self._teams:
-                    self._await_masks()
+                    self.crew.wait(0.02)
             except Exception as error:  # whatever it is, others must be served after it
                 _log.exception("a step failed")
                 for team in list(self._teams):
@@ -224,7 +225,7 @@ class Engine:
 
     def _enter(self, row: Row) -> None:
         self.metrics.prompt_tokens.inc(len(row.job.prompt))
-        row.begin()
+        self._put(row, row.begin)
 
     def _fill_rows(self, team: _Team, clear_row: Callable[[int], None]) -> None:
         for i, row in enumerate(team.rows):
@@ -236,7 +237,6 @@ class Engine:
                 new = self._queue.popleft()
             clear_row(i)
             team.rows[i] = new
-            new.mask = team.masks.bitmask[i : i + 1]
             self._enter(new)
 
     def _next_rows(self) -> list[Row]:
@@ -284,93 +284,81 @@ class Engine:
     # -- one step of a session ---------------------------------------------------------------------------------
     def _turn(self, team: _Team) -> bool:
         """One step; returns whether anything was done."""
+        self._settle(team)
         for _, row in team.running():
-            self._ready(team, row)
+            if row.work is None and not row.done:
+                if row.held is not None and row.filled:
+                    self._draw(row, row.held)
+                elif row.held is not None:
+                    self._put(row, partial(fill_mask, row))
+                elif not row.ready:
+                    self._put(row, partial(prepare, row, fill=False))
+        self._settle(team)
         feed, wanted = self._portions(team)
         if not any(feed):
             return any(row.done for _, row in team.running())
-        unfilled = [(i, row) for i, row in team.running() if feed[i] and not row.filled]
-        failed: Exception | None = None
-        self._begin_masks(team, unfilled)
+        for i, row in team.running():
+            if feed[i] and not row.filled and row.work is None:
+                self._put(row, partial(fill_mask, row))
         started = time.perf_counter()
         try:
             logits = feed_rows(team.session, feed, [i for i, _ in wanted])
         except Exception as error:
-            failed = error
-        self.metrics.model_seconds.inc(time.perf_counter() - started)
-        self._finish_masks(team, unfilled)
-        if failed is not None:
-            self._disband(team, failed)
+            self._settle(team)
+            self._disband(team, error)
             return True
+        self.metrics.model_seconds.inc(time.perf_counter() - started)
         self.metrics.steps.inc()
+        self._settle(team)
         for i, row in wanted:
             if row.done:
                 continue  # it has no mask
-            spent = row.mask_seconds
-            try:
-                token, info = row.sample(logits[i])
-                row.take(token, info)
-            except Exception as error:
-                row.fail(error)
-            self.metrics.mask_seconds.inc(row.mask_seconds - spent)
+            if row.work is None:
+                self._draw(row, logits[i].copy())  # the next pass may write over them
+            else:
+                row.held = logits[i].copy()
         return True
 
-    def _begin_masks(self, team: _Team, unfilled: list[tuple[int, Row]]) -> None:
-        """Fills masks, or begins to."""
+    def _put(self, row: Row, function: Callable[[], None]) -> None:
+        """Has something done about a text; an error ends that text alone."""
 
-        def now() -> None:
-            for _, row in unfilled:
-                self._timed(team, row, fill_mask)
+        def work() -> None:
+            before = row.mask_seconds
+            try:
+                function()
+            except Exception as error:
+                row.fail(error)
+            finally:
+                row.mask_since = None
+            self.metrics.mask_seconds.inc(row.mask_seconds - before)
 
-        if unfilled:
-            team.masks.begin([row.matcher for _, row in unfilled], [i for i, _ in unfilled], now)
+        row.work = self.crew.put(work, aside=row.slow)
 
-    def _finish_masks(self, team: _Team, unfilled: list[tuple[int, Row]]) -> None:
-        """Waits for masks; a text whose mask cannot be made fails by itself."""
-        if not unfilled:
-            return
-        try:
-            team.masks.finish()
-        except Exception:  # of one of them: which, each tells by itself
-            for _, row in unfilled:
-                self._timed(team, row, fill_mask)
-            return
-        for (_, row), spent in zip(unfilled, team.masks.seconds, strict=False):  # none were filled before
-            row.filled = True
-            row.mask_seconds += spent
-            self.metrics.mask_seconds.inc(spent)
-            self._note(team, row, spent)
+    def _draw(self, row: Row, logits: NDArray[np.float32]) -> None:
+        """Has the next token drawn and read, and what must come after it."""
+        row.held = None
 
-    @staticmethod
-    def _note(team: _Team, row: Row, seconds: float) -> None:
-        if seconds > _SLOW_SECONDS:
-            team.slow.setdefault(row, None)
+        def work() -> None:
+            token, info = row.sample(logits)
+            row.mask_since = time.perf_counter()
+            row.take(token, info)
+            if not row.done:
+                prepare(row, fill=False)
 
-    def _ready(self, team: _Team, row: Row) -> None:
-        """Writes what must come next of a text. If its masks have been slow, its mask is made, too, by a helper."""
-        if row.ready or row.done:
-            return
-        if row in team.slow:
-            work = team.slow[row]
-            if work is None:
-                team.slow[row] = self._helpers.submit(self._see_to, row, prepare)
-            elif work.done():
-                team.slow[row] = None
-            return
-        self._timed(team, row, partial(prepare, fill=False))
+        self._put(row, work)
 
-    def _timed(self, team: _Team, row: Row, make: Callable[[Row], None]) -> None:
-        started = time.perf_counter()
-        self._see_to(row, make)
-        self._note(team, row, time.perf_counter() - started)
-
-    def _see_to(self, row: Row, make: Callable[[Row], None]) -> None:
-        spent = row.mask_seconds
-        try:
-            make(row)
-        except Exception as error:
-            row.fail(error)
-        self.metrics.mask_seconds.inc(row.mask_seconds - spent)
+    def _settle(self, team: _Team) -> None:
+        """Waits for the works of a team that do not take long."""
+        working = [row for _, row in team.running() if row.work is not None]
+        self.crew.settle([row.work for row in working if row.work is not None])
+        for row in working:
+            work = row.work
+            if work is not None and work.late:
+                row.slow = True
+            if work is not None and work.over:
+                row.work = None
+                if row.slow and work.seconds < _QUICK_SECONDS:
+                    row.slow = False
 
     def _portions(self, team: _Team) -> tuple[list[list[int]], list[tuple[int, Row]]]:
         """What each row is fed, prompts in portions, and the rows whose logits then are those of their next token."""
@@ -378,9 +366,7 @@ class Engine:
         feed: list[list[int]] = [[] for _ in team.rows]
         wanted = []
         for i, row in team.running():
-            if row.done or (row in team.slow and not self._free(team, row)):
-                continue
-            if not row.ready:
+            if row.done or not row.ready or row.work is not None or row.held is not None:
                 continue
             share = min(len(row.pending), max(left, 1 if len(row.pending) == 1 else 0))
             feed[i], row.pending = row.pending[:share], row.pending[share:]
@@ -389,31 +375,16 @@ class Engine:
                 wanted.append((i, row))
         return feed, wanted
 
-    @staticmethod
-    def _free(team: _Team, row: Row) -> bool:
-        """Whether no helper is at work on a slow row."""
-        work = team.slow[row]
-        if work is not None and work.done():
-            work = team.slow[row] = None
-        return work is None
-
-    def _await_masks(self) -> None:
-        """Nothing can be computed before a helper is done: waits for one, shortly."""
-        works = [work for team in self._teams for work in team.slow.values() if work is not None]
-        if works:
-            wait(works, timeout=0.05, return_when="FIRST_COMPLETED")
-
     # -- ends ----------------------------------------------------------------------------------------------------
     def _leave(self, team: _Team) -> None:
-        """Lets go of the texts that have ended or are not wanted any more."""
+        """Lets go of the texts that have ended or are not wanted any more; a work that takes long ends by itself."""
+        self._settle(team)
         for i, row in team.running():
-            given_up = self._given_up(row)
-            if row in team.slow and not self._free(team, row):
-                continue  # a helper holds its matcher
-            if row.done or given_up:
+            if self._given_up(row) or row.done:
                 self._count(row)
                 team.rows[i] = None
-                team.slow.pop(row, None)
+                if row.work is not None and row.work.late:
+                    self.on_hard(row.job.guide)
 
     def _count(self, row: Row) -> None:
         self.metrics.generated_tokens.inc(len(row.tokens))
@@ -425,7 +396,6 @@ class Engine:
 
     def _disband(self, team: _Team, error: Exception) -> None:
         """Fails all texts of a session and closes it."""
-        wait([work for work in team.slow.values() if work is not None], timeout=5)
         for _, row in team.running():
             self._count(row)
             row.fail(error)

@@ -286,7 +286,6 @@ async def start_response(service: Service, request: ResponsesRequest, watch: Wat
         )  # fmt: skip
     ask = asks[0] if asks else None
     tools = response_tools(request.tools, request.tool_choice, request.parallel_tool_calls, service.tool_format)
-    messages = conversation(_messages(request), tools, service.template)
 
     def build() -> tuple[ToolPlan | None, Constraint]:
         wanted = None if ask is None else ask.constraint(service.vocabulary)
@@ -297,8 +296,12 @@ async def start_response(service: Service, request: ResponsesRequest, watch: Wat
 
     param = "tools" if tools is not None else ask.param if ask is not None else "input"
     plan, guide = await service.guide(("chat", ask, tools), build, param)
-    shown = None if tools is None else tools.functions
-    prompt = await service.threaded(lambda: service.template.encode(messages, shown), "input")
+
+    def encode() -> list[int]:
+        messages = conversation(_messages(request), tools, service.template)
+        return service.template.encode(messages, None if tools is None else tools.functions)
+
+    prompt = await service.threaded(encode, "input")
     run = await service.start(
         [prompt],
         guide,

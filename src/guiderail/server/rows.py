@@ -21,6 +21,7 @@ from guiderail.sampling import Sampler, Sampling
 from guiderail.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from guiderail.server.crew import Work
     from guiderail.server.inspection import Watch
 
 __all__ = [
@@ -174,7 +175,7 @@ class Row:
 
     def __init__(self, job: Job, number: int) -> None:
         self.job, self.index = job, job.first_index + number
-        self.matcher: Matcher = job.guide.matcher()
+        self.matcher: Matcher  # from begin on: making it may take long
         self.vocabulary: Vocabulary = job.guide.vocabulary
         self.sampler = Sampler(job.sampling, number)
         self.pending = list(job.prompt)  # tokens that the model has not seen
@@ -184,12 +185,15 @@ class Row:
         self.matched = False
         self.finishing = False  # only what leaves enough tokens to finish may be written
         self.steered = False  # a token was refused in the middle of something, so that it is finished in time
-        self.has_symbols = bool(self.matcher.program.symbols())  # the constraint names tokens
+        self.has_symbols = False  # the constraint names tokens
         self.ready = False  # what must come next is written
         self.filled = False  # its mask is that of its state
         self.mask: NDArray[np.int32] = _NO_MASK  # shape (1, words)
         self.mask_seconds = 0.0
         self.mask_since: float | None = None  # of time.perf_counter, while masks are being made
+        self.work: Work | None = None  # that is being done about it
+        self.slow = False  # the last work took long
+        self.held: NDArray[np.float32] | None = None  # logits that wait for the mask
         self._counts: dict[int, int] = {}
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._cut = StopText(job.stops)
@@ -208,17 +212,21 @@ class Row:
     def begin(self) -> None:
         """Ends at once where the constraint allows nothing but the empty text; sees whether it can be finished."""
         job = self.job
+        self.mask_since = started = time.perf_counter()
+        self.matcher = job.guide.matcher()
+        self.has_symbols = bool(self.matcher.program.symbols())
         if self.matcher.is_complete():
             self.finish("stop", matched=True)
         elif job.on_incomplete != "return":
-            # Not thorough but for a promise: others wait. Who asked thoroughly before has left what was found.
-            needed = least_tokens(self.matcher, job.limit, thorough=job.on_incomplete == "finish")
+            needed = least_tokens(self.matcher, job.limit)
             self.finishing = needed is not None and needed <= job.limit
             if job.on_incomplete == "finish":
                 try:
                     within_budget(needed, job.limit)
                 except LimitError as error:
                     self.fail(error)
+        self.mask_since = None
+        self.mask_seconds += time.perf_counter() - started
 
     def fits(self, token: int) -> bool:
         """Whether the text can be finished in time after a token that the mask allows."""
@@ -245,7 +253,7 @@ class Row:
     def _draw(self, logits: NDArray[np.float32], width: int) -> int:
         """Draws from what leaves enough tokens to finish; see ``_Row.draw`` in :mod:`guiderail.decoding`."""
         first = self.sampler(logits)
-        started = time.perf_counter()
+        self.mask_since = started = time.perf_counter()
         try:
             fits = self.fits(first)
             if fits and not (self.finishing and self.job.sampling.cuts):
@@ -256,6 +264,7 @@ class Row:
             self._give_up(error)
             return first
         finally:
+            self.mask_since = None
             self.mask_seconds += time.perf_counter() - started
         if fits and np.array_equal(narrow, self.mask):
             return first
@@ -268,6 +277,8 @@ class Row:
         """Appends a token that the mask allows, and tells what text it completes."""
         if not self.matcher.accept_token(token):
             raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
+        if self.done:  # it was given up while the token was read
+            return
         self.ready = self.filled = False
         self.tokens.append(token)
         self.forced += forced
@@ -291,6 +302,8 @@ class Row:
             self.finish("stop" if self.steered and matched else "length", matched=matched)
 
     def finish(self, reason: Finish, *, matched: bool) -> None:
+        if self.done:  # it was given up meanwhile
+            return
         rest = self._cut.flush()
         if rest:
             self.job.push(Delta(self.index, rest))

@@ -13,6 +13,7 @@ from guiderail.errors import GuiderailError, LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.models import Model
 from guiderail.sampling import Sampling
+from guiderail.server.asides import Asides
 from guiderail.server.chat_template import ChatTemplate
 from guiderail.server.compiling import Compiler
 from guiderail.server.engine import Engine, Overloaded, TimedOut
@@ -56,8 +57,8 @@ class Text:
 class Run:
     """The texts of one request. Cancel it when nobody listens any more."""
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Metrics, forget: Callable[[Guide], None]) -> None:
+        self._metrics, self._forget = metrics, forget
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
         self._jobs: list[Job] = []
@@ -99,6 +100,9 @@ class Run:
                     self._first = False
                     self._metrics.first_token_seconds.observe(time.perf_counter() - self._began)
                 if isinstance(event, Failed):
+                    if isinstance(event.error, LimitError):  # what it left behind helps nobody
+                        for job in self._jobs:
+                            self._forget(job.guide)
                     raise failure(event.error)
                 if isinstance(event, Finished):
                     self._open.discard(event.index)
@@ -155,6 +159,8 @@ class Service:
         self.metrics = Metrics()
         self.template = ChatTemplate(model, options.chat_template)
         self.engine = Engine(model, options, self.metrics)
+        self.engine.on_hard = self._forget
+        self.asides = Asides()
         self.tool_format = options.tool_format or tool_format_of(self.template.source)
         self.name = options.served_name or model.name
         self.created = int(time.time())
@@ -167,6 +173,12 @@ class Service:
         if self._compiler is None:
             self._compiler = Compiler(self.vocabulary, self.options, self.metrics)
         return self._compiler
+
+    def _forget(self, guide: Guide) -> None:
+        """Lets go of a guide that is too hard, from any thread."""
+        compiler = self._compiler
+        if compiler is not None:
+            compiler.forget_soon(guide)
 
     def check_model(self, name: str | None) -> None:
         """Refuses a request for another model."""
@@ -192,9 +204,23 @@ class Service:
         return (await self.guide("any text", lambda: (None, any_text()), "messages"))[1]
 
     async def threaded(self, function: Callable[[], T], param: str) -> T:
-        """The result of a function that may take a while, such as tokenising a long prompt."""
+        """The result of a function that may take a while, such as tokenising a long prompt.
+
+        Raises:
+            ApiError: what it raises, or 400 ``preparation-timeout``: it took longer than ``compile_seconds``.
+        """
         try:
-            return await asyncio.to_thread(function)
+            return await self.asides.run(function, self.options.compile_seconds)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise ApiError(
+                400,
+                f"{param}: this was not made ready within {self.options.compile_seconds:g} seconds (a limit of this "
+                "server)",
+                code="preparation-timeout",
+                param=param,
+            ) from None
+        except Overloaded as error:
+            raise failure(error) from error
         except GuiderailError as error:
             raise from_guiderail(error, param) from error
 
@@ -223,23 +249,20 @@ class Service:
         except ModelError as error:
             raise from_guiderail(error) from error
 
-    async def _check_budget(self, guide: Guide, limit: int, on_incomplete: OnIncomplete | None, param: str) -> None:
-        """Looks for a way to finish within so many tokens, before the engine asks, which must not wait for it.
+    async def _check_promise(self, guide: Guide, limit: int, param: str) -> None:
+        """Looks for a way to finish within so many tokens, which was promised.
 
         Raises:
-            ApiError: 400: there is none, and the request asks for a promise.
+            ApiError: 400: there is none, or the search takes too long.
         """
-        if on_incomplete == "return":
-            return
-        needed = await asyncio.to_thread(lambda: least_tokens(guide.matcher(), limit))
-        if on_incomplete == "finish":
-            try:
-                within_budget(needed, limit)
-            except LimitError as error:
-                refusal = from_guiderail(error, param)
-                if needed is not None:
-                    refusal.place["least_tokens"] = needed
-                raise refusal from error
+        needed = await self.threaded(lambda: least_tokens(guide.matcher(), limit), param)
+        try:
+            within_budget(needed, limit)
+        except LimitError as error:
+            refusal = from_guiderail(error, param)
+            if needed is not None:
+                refusal.place["least_tokens"] = needed
+            raise refusal from error
 
     async def start(
         self,
@@ -268,11 +291,12 @@ class Service:
             ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although
                 the request asks for that.
         """
-        run = Run(self.metrics)
+        run = Run(self.metrics, self._forget)
         deadline = time.monotonic() + self.options.request_seconds
         room = min(self.model.context_length, self.options.max_cached_tokens)
         limits = [limit or max(1, min(self.options.default_max_tokens, room - len(prompt))) for prompt in prompts]
-        await self._check_budget(guide, min(limits), on_incomplete, limit_param)
+        if on_incomplete == "finish":
+            await self._check_promise(guide, min(limits), limit_param)
         try:
             for prompt, most in zip(prompts, limits, strict=True):
                 if not prompt:

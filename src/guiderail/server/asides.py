@@ -1,0 +1,69 @@
+"""Functions that may take long, called off the event loop: each on a thread of its own, within bounds.
+
+A pool of a fixed size would be held up by as many slow calls as it has threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from guiderail.server.crew import PATIENCE, lower_priority
+from guiderail.server.engine import Overloaded
+
+__all__ = ["Asides"]
+
+T = TypeVar("T")
+
+MOST = 64
+"""Calls at once; native ones that nobody waits for any more count until they have ended."""
+
+
+class Asides:
+    """Used from one event loop."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most, self._running = most, 0
+
+    async def run(self, function: Callable[[], T], seconds: float) -> T:
+        """What a function returns. After ``PATIENCE`` its thread has low priority.
+
+        Raises:
+            Overloaded: too many run already.
+            TimeoutError: it takes longer; its thread goes on until it ends by itself.
+        """
+        if self._running >= self._most:
+            raise Overloaded("too much is being prepared already; try again later")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left to ask
+
+        def work() -> None:
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                result = function()
+            except Exception as raised:
+                error = raised
+            try:
+                loop.call_soon_threadsafe(tell, result, error)
+            except RuntimeError:
+                return  # the loop has ended, and with it everyone who could ask
+
+        def tell(result: T, error: BaseException | None) -> None:
+            self._running -= 1
+            slow.cancel()
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        self._running += 1
+        thread = threading.Thread(target=work, name="guiderail-aside", daemon=True)
+        slow = loop.call_later(PATIENCE, lambda: lower_priority(thread.native_id or 0))
+        thread.start()
+        return await asyncio.wait_for(asyncio.shield(future), seconds)

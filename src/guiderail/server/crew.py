@@ -1,0 +1,182 @@
+"""Threads for the small works of texts, among which one may turn out to take long.
+
+What a text needs between two steps of the model (reading a token, its mask, a draw) takes microseconds as a rule, and
+seconds where somebody has asked for a hard constraint. Which it will be cannot be told before, and a native call
+cannot be interrupted. So a worker does one work after the other, and whoever waits for them stops waiting for one that
+takes longer than ``patience``: its worker is left alone with it, runs on with low priority and ends when the work ends,
+and another worker takes up the rest. The crew is as large as the number of works that take long, and one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+__all__ = ["PATIENCE", "Crew", "Work", "lower_priority"]
+
+PATIENCE = 0.02
+"""Seconds after which nobody waits for a work any more."""
+_IDLE = 5.0  # seconds after which a worker without work ends
+_log = logging.getLogger("guiderail.server")
+
+
+class Work:
+    """A function to be called once, on some thread.
+
+    Attributes:
+        over: it has returned.
+        late: it took longer than others could wait.
+        seconds: that it took.
+    """
+
+    __slots__ = ("began", "function", "late", "over", "seconds")
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function = function
+        self.began: float | None = None
+        self.over = self.late = False
+        self.seconds = 0.0
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self.work: Work | None = None
+        self.native_id = 0
+
+
+class Crew:
+    """See the module. Safe to use from any thread."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self.patience = patience
+        self._changed = threading.Condition()
+        self._waiting: deque[Work] = deque()
+        self._worker: _Worker | None = None  # the one that takes up works in turn
+        self._idle = False
+        self._late = 0
+        self._closed = False
+
+    @property
+    def late(self) -> int:
+        """Works that take long and have not ended."""
+        return self._late
+
+    def put(self, function: Callable[[], None], *, aside: bool = False) -> Work:
+        """Has a function called soon.
+
+        Args:
+            aside: it is known to take long: on a thread of its own at once.
+        """
+        work = Work(function)
+        with self._changed:
+            if aside:
+                work.late = True
+                self._late += 1
+                work.began = time.monotonic()
+                self._start(work)
+            else:
+                self._waiting.append(work)
+                if self._worker is None:
+                    self._start(None)
+                elif self._idle:
+                    self._changed.notify_all()
+        return work
+
+    def settle(self, works: Iterable[Work]) -> None:
+        """Waits until each work is over or takes too long."""
+        open_ = list(works)
+        with self._changed:
+            while open_ := [work for work in open_ if not (work.over or work.late)]:
+                worker = self._worker
+                current = None if worker is None else worker.work
+                left = self.patience
+                if current is not None and current.began is not None:
+                    left -= time.monotonic() - current.began
+                    if left <= 0:
+                        self._leave_alone()
+                        continue
+                self._changed.wait(left)
+
+    def wait(self, seconds: float) -> None:
+        """Waits until some work that takes long is over, at most so long."""
+        with self._changed:
+            if self._late:
+                self._changed.wait(seconds)
+
+    def close(self) -> None:
+        """Drops what has not begun, and ends the threads when they are done."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    # -- with the lock held ------------------------------------------------------------------------------------
+    def _leave_alone(self) -> None:
+        """The worker keeps its work, and another one takes its place."""
+        worker = self._worker
+        assert worker is not None and worker.work is not None
+        worker.work.late = True
+        self._late += 1
+        lower_priority(worker.native_id)
+        self._worker = None
+        if self._waiting:
+            self._start(None)
+
+    def _start(self, work: Work | None) -> None:
+        worker = _Worker()
+        if work is None:
+            self._worker, self._idle = worker, False
+        thread = threading.Thread(target=self._run, args=(worker, work), name="guiderail-mask", daemon=True)
+        thread.start()
+
+    # -- the threads -------------------------------------------------------------------------------------------
+    def _run(self, worker: _Worker, own: Work | None) -> None:
+        worker.native_id = threading.get_native_id()
+        if own is not None:
+            lower_priority(worker.native_id)
+            self._do(own)
+            return
+        while (work := self._next(worker)) is not None:
+            self._do(work)
+
+    def _next(self, worker: _Worker) -> Work | None:
+        with self._changed:
+            worker.work = None
+            if self._worker is not worker:
+                return None  # it was left alone, and its place is taken
+            if not self._waiting and not self._closed:
+                self._idle = True
+                self._changed.wait_for(lambda: self._waiting or self._closed, _IDLE)
+                self._idle = False
+            if not self._waiting:
+                self._worker = None
+                return None
+            work = worker.work = self._waiting.popleft()
+            work.began = time.monotonic()
+            return work
+
+    def _do(self, work: Work) -> None:
+        began = time.perf_counter()
+        try:
+            work.function()
+        except Exception:  # whoever puts a work sees to its errors
+            _log.exception("a work failed")
+        with self._changed:
+            work.seconds = time.perf_counter() - began
+            work.over = True
+            self._late -= work.late
+            if work.late or not self._waiting:  # who waits for works waits for all of them
+                self._changed.notify_all()
+
+
+def lower_priority(native_id: int) -> None:
+    """Where threads have priorities of their own (Linux), others go first from now on."""
+    if native_id and hasattr(os, "setpriority") and os.uname().sysname == "Linux":
+        try:
+            os.setpriority(os.PRIO_PROCESS, native_id, 19)
+        except OSError as error:  # it has just ended, or the system does not let us
+            _log.debug("the priority of a thread stays as it is: %s", error)
