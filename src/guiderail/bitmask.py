@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from guiderail import _core
 from guiderail.errors import BitmaskError
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     import torch
@@ -371,7 +372,7 @@ def _rows(indices: Any, count: int, what: str) -> list[int]:
     rows = []
     for index in indices:
         if isinstance(index, bool) or not hasattr(index, "__index__"):
-            raise BitmaskError(f"indices are row numbers, not {index!r}", code="bitmask-index")
+            raise BitmaskError(f"indices are row numbers, not {shown(index)}", code="bitmask-index")
         row = operator.index(index)
         if not 0 <= row < count:
             raise BitmaskError(f"row {row} is out of range: {what} have {count} rows", code="bitmask-index")
@@ -390,7 +391,7 @@ def _width(vocab_size: int | None, most: int, what: str) -> int:
 
 def _natural(what: str, value: Any, least: int = 0) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
-        raise BitmaskError(f"{what} is an integer of at least {least}, not {value!r}", code="bitmask-size")
+        raise BitmaskError(f"{what} is an integer of at least {least}, not {shown(value)}", code="bitmask-size")
     return operator.index(value)
 
 

@@ -19,7 +19,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from guiderail import _core
-from guiderail.errors import CompileError, PatternError
+from guiderail.errors import CompileError
+from guiderail.texts import shown, utf8
 
 if TYPE_CHECKING:
     from guiderail.explain import Explanation
@@ -132,23 +133,13 @@ def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Cons
 
 def _count(name: str, value: int | None) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
-        raise CompileError(f"{name} must be a whole number from 0 to {_MOST - 1:,}, not {value!r}", code="bad-bound")
+        raise CompileError(
+            f"{name} must be a whole number from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound"
+        )
     return value
 
 
 _MOST = 2**32 - 1  # counts are 32 bits wide in the core, the last value stands for "without bound"
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        raise PatternError(
-            f"a lone surrogate U+{ord(text[error.start]):04X} is not a character and has no UTF-8 form; remove it",
-            code="lone-surrogate",
-            source=text,
-            span=(error.start, error.start + 1),
-        ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +149,7 @@ class Literal(Constraint):
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise CompileError(f"literal takes a string, not {type(self.text).__name__}", code="not-a-constraint")
-        _utf8(self.text)
+        utf8(self.text)
 
     def _lower(self, b: _core.Builder) -> int:
         return b.literal(self.text.encode())
@@ -360,7 +351,7 @@ def choice(options: Iterable[str]) -> Constraint:
     if not items:
         raise CompileError("choice needs at least one option", code="bad-choice")
     for item in items:
-        _utf8(item)
+        utf8(item)
     return Choice(tuple(dict.fromkeys(items)))
 
 
@@ -404,7 +395,7 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
     """
     if not isinstance(stop, str) or not stop:
         raise CompileError("text_until needs a stop text of at least one character", code="bad-stop")
-    _utf8(stop)
+    utf8(stop)
     return TextUntil(stop, include_stop)
 
 
@@ -413,7 +404,7 @@ def substring_of(*texts: str) -> Constraint:
     if not texts or not all(isinstance(text, str) for text in texts):
         raise CompileError("substring_of takes one or more strings", code="bad-substring")
     for text in texts:
-        _utf8(text)
+        utf8(text)
     return SubstringOf(texts)
 
 
@@ -427,4 +418,7 @@ def special_token(*names: str | int) -> Constraint:
     good = [isinstance(n, str) or (isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31) for n in names]
     if not names or not all(good):
         raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")
+    for name in names:
+        if isinstance(name, str):
+            utf8(name)
     return SpecialToken(names)

@@ -39,6 +39,7 @@ from guiderail import _core
 from guiderail.constraint import Constraint, SpecialToken, SubstringOf, TextUntil, _coerce, special_token
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex.syntax import Cat, Ext, Lit, Node, Rep
+from guiderail.texts import shown
 
 __all__ = [
     "GROUP_NAMES",
@@ -173,7 +174,7 @@ def quoted_text(quote: str = '"') -> Constraint:
     """
     if not isinstance(quote, str) or len(quote) != 1 or quote in "\\\n\r" or "\ud800" <= quote <= "\udfff":
         raise CompileError(
-            f"quoted_text takes one character as the quote, not {quote!r}; for example '\"'", code="bad-quote"
+            f"quoted_text takes one character as the quote, not {shown(quote)}; for example '\"'", code="bad-quote"
         )
     return QuotedText(quote)
 

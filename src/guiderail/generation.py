@@ -18,6 +18,7 @@ from guiderail.sampling import Sampling
 from guiderail.streams import OnIncomplete as OnIncomplete
 from guiderail.streams import Snapshot, Stream, ValueStream, check_complete
 from guiderail.targets import Target, resolve
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -325,9 +326,11 @@ def generate(
 
 def _check(on_incomplete: str, max_tokens: int, chat: bool, system: str | None) -> None:
     if on_incomplete not in ("finish", "error", "return"):
-        raise ModelError(f'on_incomplete is "finish", "error" or "return", not {on_incomplete!r}', code="bad-option")
+        raise ModelError(
+            f'on_incomplete is "finish", "error" or "return", not {shown(on_incomplete)}', code="bad-option"
+        )
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-        raise ModelError(f"max_tokens must be a whole number from 1, not {max_tokens!r}", code="bad-option")
+        raise ModelError(f"max_tokens must be a whole number from 1, not {shown(max_tokens)}", code="bad-option")
     if system is not None and not chat:
         raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.regex import regex
+from guiderail.texts import shown
 
 __all__ = [
     "base64",
@@ -77,7 +78,9 @@ def _made(pattern: str, max_length: int | None = None) -> Constraint:
 
 def _offset(offset: str) -> str:
     if offset not in _SUFFIX:
-        raise CompileError(f"offset is 'required', 'optional' or 'none', not {offset!r}", code="bad-pattern-option")
+        raise CompileError(
+            f"offset is 'required', 'optional' or 'none', not {shown(offset)}", code="bad-pattern-option"
+        )
     return _SUFFIX[offset]
 
 
@@ -209,7 +212,7 @@ def uuid(version: int | None = None) -> Constraint:
     if version is None:
         return _made("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
     if version not in range(1, 9):
-        raise CompileError(f"UUIDs have versions 1 to 8, not {version!r}", code="bad-pattern-option")
+        raise CompileError(f"UUIDs have versions 1 to 8, not {shown(version)}", code="bad-pattern-option")
     return _made(
         f"[0-9A-Fa-f]{{8}}-[0-9A-Fa-f]{{4}}-{version}[0-9A-Fa-f]{{3}}-[89ABab][0-9A-Fa-f]{{3}}-[0-9A-Fa-f]{{12}}"
     )

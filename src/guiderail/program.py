@@ -7,7 +7,9 @@ from functools import lru_cache
 from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
+from guiderail.nesting import nested
 from guiderail.special_tokens import SpecialTokens, special_tokens_of
+from guiderail.texts import shown, utf8
 
 __all__ = ["Program", "build_program"]
 
@@ -31,11 +33,14 @@ def build_program(constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: i
             "gr.literal …",
             code="not-a-constraint",
         )
+    for name, value in (("max_nodes", max_nodes), ("fuel", fuel)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
+            raise CompileError(
+                f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
+            )
     builder = _core.Builder(max_nodes, fuel)
-    try:
+    with nested("the constraint"):
         return builder.finish(constraint._lower(builder))
-    except RecursionError:
-        raise CompileError("the constraint is nested too deep to compile; flatten it", code="depth") from None
 
 
 @lru_cache(maxsize=128)
@@ -55,7 +60,8 @@ class Program:
     @staticmethod
     def of(constraint: Constraint) -> Program:
         """The program of a constraint, from a cache of the 128 most recent."""
-        return _cached(constraint)
+        with nested("the constraint"):
+            return _cached(constraint)
 
     @property
     def start(self) -> int:
@@ -63,7 +69,7 @@ class Program:
 
     def read(self, state: int, text: str | bytes) -> int:
         """The state after ``text``, 0 if no match begins so."""
-        return self.core.derivative(state, text.encode() if isinstance(text, str) else text)
+        return self.core.derivative(state, utf8(text) if isinstance(text, str) else text)
 
     def matches(self, text: str | bytes) -> bool:
         if isinstance(text, str):

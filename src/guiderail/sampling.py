@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
+from guiderail.texts import shown
 
 __all__ = ["Sampler", "Sampling", "probabilities"]
 
@@ -37,13 +38,17 @@ class Sampling:
         if not (
             isinstance(self.temperature, int | float) and math.isfinite(self.temperature) and self.temperature >= 0
         ):
-            raise ModelError(f"temperature must be 0 or more, not {self.temperature!r}", code="bad-option")
+            raise ModelError(f"temperature must be 0 or more, not {shown(self.temperature)}", code="bad-option")
         if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):
-            raise ModelError(f"top_p must be above 0 and at most 1, not {self.top_p!r}", code="bad-option")
+            raise ModelError(f"top_p must be above 0 and at most 1, not {shown(self.top_p)}", code="bad-option")
         if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
-            raise ModelError(f"top_k must be a whole number from 1, or None, not {self.top_k!r}", code="bad-option")
+            raise ModelError(
+                f"top_k must be a whole number from 1, or None, not {shown(self.top_k)}", code="bad-option"
+            )
         if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
-            raise ModelError(f"seed must be a whole number, 0 or more, or None, not {self.seed!r}", code="bad-option")
+            raise ModelError(
+                f"seed must be a whole number, 0 or more, or None, not {shown(self.seed)}", code="bad-option"
+            )
 
     @property
     def cuts(self) -> bool:

@@ -26,6 +26,7 @@ from guiderail.inspect.where import Place, Source, Where, source_of
 from guiderail.matcher import Matcher
 from guiderail.sampling import Sampling, probabilities
 from guiderail.targets import resolve
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -237,7 +238,7 @@ class Recorder:
 
     def __init__(self, guide: Guide, *, top: int = 8, row: int = 0) -> None:
         if not isinstance(top, int) or isinstance(top, bool) or top < 0:
-            raise ModelError(f"top is a whole number, 0 or more, not {top!r}", code="bad-option")
+            raise ModelError(f"top is a whole number, 0 or more, not {shown(top)}", code="bad-option")
         self.guide, self.top, self.row = guide, top, row
         self.steps: list[Step] = []
         self._where = Where(guide.constraint)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from guiderail.errors import VocabularyError
+from guiderail.texts import shown
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, find_mismatches
 from guiderail.vocabulary._table import TokenTable
 
@@ -568,7 +569,7 @@ def _is_integer(value: object) -> bool:
 
 def _token_id(what: str, value: Any) -> int:
     if not _is_integer(value):
-        raise VocabularyError(f"{what}: a token id is an integer, not {value!r}", code="bad-token-id")
+        raise VocabularyError(f"{what}: a token id is an integer, not {shown(value)}", code="bad-token-id")
     index = operator.index(value)
     if not 0 <= index < 2**31 - 64:
         raise VocabularyError(f"{what}: {index} is no token id (they start at 0)", code="bad-token-id")
@@ -577,7 +578,9 @@ def _token_id(what: str, value: Any) -> int:
 
 def _count(size: Any) -> int:
     if not _is_integer(size) or not 0 < operator.index(size) < 2**31 - 64:
-        raise VocabularyError(f"size is the width of the logits, a positive integer, not {size!r}", code="bad-size")
+        raise VocabularyError(
+            f"size is the width of the logits, a positive integer, not {shown(size)}", code="bad-size"
+        )
     return operator.index(size)
 
 

@@ -21,6 +21,7 @@ from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, Indentation
 from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading
@@ -262,15 +263,15 @@ def grammar(
     """
     if syntax is not None and syntax not in _SYNTAXES:
         raise CompileError(
-            f"the syntax is one of {', '.join(map(repr, _SYNTAXES))}, not {syntax!r}", code="grammar-notation"
+            f"the syntax is one of {', '.join(map(repr, _SYNTAXES))}, not {shown(syntax)}", code="grammar-notation"
         )
     if start is not None and not isinstance(start, str):
         raise CompileError(f"start is the name of a rule, not {type(start).__name__}", code="grammar-start")
     if not isinstance(max_rules, int) or isinstance(max_rules, bool) or max_rules < 1:
-        raise CompileError(f"max_rules must be a whole number, 1 or more, not {max_rules!r}", code="bad-bound")
+        raise CompileError(f"max_rules must be a whole number, 1 or more, not {shown(max_rules)}", code="bad-bound")
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
-            raise CompileError(f"a mapping holds production rules, not {syntax!r}", code="grammar-notation")
+            raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")
         _only_lark(imports, indenter, constraints)
         return GrammarConstraint(productions.read_productions(source), "productions", start, max_rules)
     path = None

@@ -202,7 +202,7 @@ class _Iso(Reader):
             if end < 0:
                 self.fail(f"this text is never closed; {closing} was expected", place)
             self.at = end + 1
-            e = literal(self, self.text[place + 1 : end], place)
+            e = literal(self.text[place + 1 : end])
             if e is EMPTY:
                 self.fail("a text has one character at least; write nothing for the empty text", place, self.at)
         elif c == "?":

@@ -144,9 +144,9 @@ class _W3c(Reader):
             if end < 0:
                 self.fail(f"this text is never closed; {c} was expected", begin)
             self.at = end + 1
-            return literal(self, self.text[begin + 1 : end], begin)
+            return literal(self.text[begin + 1 : end])
         if c == "#":
-            return literal(self, self.code(), begin)
+            return literal(self.code())
         if c == "[":
             words = _WORDS.match(self.text, begin)
             if words:

@@ -187,7 +187,7 @@ class _Gbnf(Reader):
             at = self.at
             count = self.match(_COUNT)
             if count and name == "Token":
-                tokens.append(int(count[0]))
+                tokens.append(self.token_id(count[0], at))
             elif self.peek('"'):
                 tokens.append(self.quoted())
             else:
@@ -250,8 +250,7 @@ class _Gbnf(Reader):
         return repetition(item, least, most)
 
     def string(self) -> Expression:
-        begin = self.at
-        return literal(self, self.quoted(), begin)
+        return literal(self.quoted())
 
     def quoted(self) -> str:
         begin = self.at
@@ -310,15 +309,18 @@ class _Gbnf(Reader):
             self.fail("an empty class; write . for any character, or what it should hold", begin, self.at)
         return characters(ranges, negated)
 
+    def token_id(self, digits: str, begin: int) -> int:
+        if len(digits) > 10 or int(digits) >= 2**31:
+            self.fail("there is no token with such a number", begin, self.at)
+        return int(digits)
+
     def token(self) -> Expression:
         begin = self.at
         negated = self.take("!")
         found = self.match(_TOKEN)
         if not found:
             self.fail(f"a token was expected, <text> or <[number]>, not {self.found()}")
-        token: str | int = int(found[1]) if found[1] else found[0]
-        if isinstance(token, int) and token >= 2**31:
-            self.fail("there is no token with such a number", begin, self.at)
+        token: str | int = self.token_id(found[1], begin) if found[1] else found[0]
         if not negated:
             self.positive.add(token)
             return Embedded(SpecialToken((token,)))

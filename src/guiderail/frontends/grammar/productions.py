@@ -11,6 +11,7 @@ from guiderail.constraint import AnyOf, Constraint, Literal, Repetition, Separat
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar.build import EMPTY, choice, repetition, sequence
 from guiderail.frontends.grammar.syntax import Embedded, Expression, Grammar, Name, Rule, Text
+from guiderail.texts import shown
 
 __all__ = ["Productions", "Ref", "read", "read_productions"]
 
@@ -59,7 +60,7 @@ def read_productions(rules: Mapping[Any, Any]) -> Productions:
     out = []
     for name, alternatives in rules.items():
         if not isinstance(name, str):
-            raise CompileError(f"the name of a rule is a string, not {name!r}", code="grammar-productions")
+            raise CompileError(f"the name of a rule is a string, not {shown(name)}", code="grammar-productions")
         if isinstance(alternatives, str | Constraint):
             alternatives = [alternatives]
         if not isinstance(alternatives, list | tuple):

@@ -9,6 +9,7 @@ from guiderail import _core
 from guiderail.errors import PatternError
 from guiderail.frontends.grammar.build import EMPTY, choice, sequence
 from guiderail.frontends.grammar.syntax import Characters, Expression, Grammar, Rule, Text
+from guiderail.texts import utf8
 
 __all__ = ["ANY", "Groups", "Reader", "characters", "finish_grammar", "literal"]
 
@@ -33,6 +34,7 @@ class Reader:
     notation = ""
 
     def __init__(self, text: str) -> None:
+        utf8(text)
         self.text = text
         self.at = 0
 
@@ -146,10 +148,6 @@ def finish_grammar(text: str, rules: dict[str, Rule], start: str, notation: str)
     return Grammar(rules, start, None, text)
 
 
-def literal(reader: Reader, text: str, start: int) -> Expression:
-    """A text that stands for itself, at ``start``."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        reader.fail("a lone surrogate is not a character and has no UTF-8 form; remove it", start, reader.at)
+def literal(text: str) -> Expression:
+    """A text that stands for itself."""
     return Text(text) if text else EMPTY

@@ -19,6 +19,7 @@ from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
+from guiderail.nesting import MOST_PARTS, written_out
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.report import Report
@@ -62,7 +63,8 @@ class JsonSchema(Constraint):
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
         document = self.document()
-        document.term()
+        with document.evaluating():
+            document.term()
         self._checked.append(document)
 
     def accepts(self, value: Any) -> bool:
@@ -179,6 +181,10 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
         schema = _read(schema)
+    size = written_out(schema)
+    if size is None or size > MOST_PARTS:
+        said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
+        raise SchemaError(f"the schema {said}; name what is used again in $defs, and refer to it", code="schema-size")
     try:
         text = marshal.dumps(schema, 2)
     except ValueError:
@@ -189,6 +195,8 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         if known is not None:
             _cache.move_to_end(key)
             return known
+    if not _is_json(schema):
+        text = marshal.dumps(_plain(schema), 2)
     made = JsonSchema(text, checked)
     made.check()
     with _lock:
@@ -198,12 +206,40 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     return made
 
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+def _is_json(schema: Any) -> bool:
+    """Whether a value has only the types that JSON reads into; it is known to hold no cycles."""
+    stack = [schema]
+    while stack:
+        value = stack.pop()
+        kind = type(value)
+        if kind is dict:
+            if any(type(key) is not str for key in value):
+                return False
+            stack += value.values()
+        elif kind is list:
+            stack += value
+        elif kind not in _SCALARS:
+            return False
+    return True
+
+
 def _plain(schema: Any) -> Any:
     """A schema in the types that JSON reads into."""
     try:
-        return json.loads(json.dumps(schema))
-    except (TypeError, ValueError, RecursionError) as error:
+        return json.loads(json.dumps(schema, default=_of_mapping))
+    except (TypeError, ValueError) as error:
         raise SchemaError(f"a schema consists of what JSON has: {error}", code="invalid-schema") from None
+    except RecursionError:
+        raise SchemaError("the schema is nested too deep; flatten it", code="depth") from None
+
+
+def _of_mapping(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no type of JSON")
 
 
 def _read(schema: Any) -> Any:
@@ -220,8 +256,15 @@ def _read(schema: Any) -> Any:
             raise SchemaError(
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"
             ) from None
+        except RecursionError:
+            raise SchemaError("the schema is nested too deep; flatten it", code="depth") from None
     elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):
-        schema = schema.model_json_schema()
+        try:
+            schema = schema.model_json_schema()
+        except Exception as error:  # whatever the model's own code raises
+            raise SchemaError(
+                f"the model {schema.__name__} has no JSON Schema: {error}", code="invalid-schema"
+            ) from error
     elif isinstance(schema, Mapping):
         schema = _plain(dict(schema))
     if not isinstance(schema, dict | bool):

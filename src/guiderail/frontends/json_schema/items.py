@@ -12,9 +12,10 @@ from guiderail.frontends.json_schema.shape import ArrayCell, Term
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering
 
-__all__ = ["lower_items"]
+__all__ = ["UNREACHABLE", "lower_items"]
 
-_UNREACHABLE = 2**32 - 1  # the core counts no further, and no text has so many items
+UNREACHABLE = 2**32 - 1
+"""The core counts no further, and no text has so many items or members."""
 
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
@@ -39,9 +40,9 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
         most = lowering.algebra.emptiness.count(cell.rest)
         if most is not None:
             high = min(len(cell.prefix) + most, len(cell.prefix) + most if high is None else high)
-    if high is not None and high >= _UNREACHABLE:
+    if high is not None and high >= UNREACHABLE:
         high = None
-    if high is not None and high < low:
+    if low >= UNREACHABLE or (high is not None and high < low):
         return b.EMPTY
 
     def item(term: Term) -> int:

@@ -37,6 +37,7 @@ from guiderail.frontends.json_schema.vocabulary import (
     UNEVALUATED,
     VALUE,
 )
+from guiderail.texts import shown
 
 __all__ = ["evaluate", "shape_of_values"]
 
@@ -158,11 +159,8 @@ def _plain(node: Node) -> Shape:
 
 # -- reading keywords ------------------------------------------------------------------------------------------------
 def _invalid(node: Node, keyword: str, expected: str) -> SchemaError:
-    value = node.schema[keyword]
-    shown = repr(value)
-    if len(shown) > 60:
-        shown = shown[:57] + "…"
-    return SchemaError(f"{keyword} is {expected}, not {shown}", pointer=f"{node.scope.document.where()}/{keyword}")
+    said = shown(node.schema.get(keyword))
+    return SchemaError(f"{keyword} is {expected}, not {said}", pointer=f"{node.scope.document.where()}/{keyword}")
 
 
 def _count(node: Node, keyword: str) -> int | None:
@@ -207,7 +205,7 @@ def _types(node: Node) -> int:
     if node.scope.dialect == "openapi-3.0" and "nullable" in schema:
         if type(schema["nullable"]) is not bool:
             raise _invalid(node, "nullable", "true or false")
-        if schema["nullable"] and "type" in schema:
+        if schema["nullable"]:
             types |= _NULL
     return types
 
@@ -234,7 +232,11 @@ def _strings(node: Node) -> Strings:
     schema, document = node.schema, node.scope.document
     strings = Strings.ALL
     if "minLength" in schema or "maxLength" in schema:
-        strings = Strings.length(_count(node, "minLength") or 0, _count(node, "maxLength"))
+        low, high = _count(node, "minLength") or 0, _count(node, "maxLength")
+        try:
+            strings = Strings.length(low, None if high is None or high >= 2**32 - 1 else high)
+        except CompileError as error:
+            raise SchemaError(error.message, code=error.code, pointer=f"{document.where()}/minLength") from None
     if "pattern" in schema:
         pattern = schema["pattern"]
         if type(pattern) is not str:

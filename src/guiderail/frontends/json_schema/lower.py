@@ -12,7 +12,7 @@ from itertools import combinations
 from guiderail import _core
 from guiderail.frontends.json_schema.abundance import Abundance, is_dense
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
-from guiderail.frontends.json_schema.items import lower_items
+from guiderail.frontends.json_schema.items import UNREACHABLE, lower_items
 from guiderail.frontends.json_schema.layout import Notation, excluding, holds
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document, Node
@@ -177,6 +177,8 @@ class Lowering:
         values: list[int | list[tuple[int, int]]] = []
         required: list[bool] = []
         empty, needed, obligations = b.EMPTY, cell.required, cell.obligations
+        if cell.min >= UNREACHABLE:
+            return empty
         if len(obligations) > _MOST_OBLIGATIONS:
             raise self._too_many(_MOST_OBLIGATIONS)
         inner = level + 1
@@ -209,7 +211,7 @@ class Lowering:
                 frame.colon,
                 ordered=self.ordered,
                 min=least,
-                max=-1 if cell.max is None else cell.max,
+                max=-1 if cell.max is None or cell.max >= UNREACHABLE else cell.max,
                 escapes=self.escapes,
                 pending=pending,
             )

@@ -35,6 +35,7 @@ from guiderail.frontends.json_schema.number_digits import EACH, Plain, Range, Si
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
+from guiderail.texts import shown
 
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower"]
 
@@ -65,13 +66,13 @@ class NumberSpelling:
 
     def __post_init__(self) -> None:
         if self.integers not in ("plain", "any"):
-            raise CompileError(f'integers must be "plain" or "any", not {self.integers!r}', code="bad-option")
+            raise CompileError(f'integers must be "plain" or "any", not {shown(self.integers)}', code="bad-option")
         for name, least in (("max_integer_digits", 1), ("max_fraction_digits", 0), ("max_states", 1)):
             value = getattr(self, name)
             if value is None and name != "max_states":
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise CompileError(f"{name} must be an integer from {least} on, not {value!r}", code="bad-option")
+                raise CompileError(f"{name} must be an integer from {least} on, not {shown(value)}", code="bad-option")
 
 
 DEFAULT: Final = NumberSpelling()

@@ -18,6 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from guiderail.errors import CompileError, LimitError
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from guiderail._core import Builder
@@ -71,7 +72,7 @@ def exact(value: Number) -> Fraction:
     if type(value) is int:
         return Fraction(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
-        raise CompileError(f"a number was expected, not {value!r}", code="not-a-number")
+        raise CompileError(f"a number was expected, not {shown(value)}", code="not-a-number")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise CompileError(f"{value!r} is no JSON number", code="not-a-number")
@@ -114,7 +115,7 @@ def _step(value: Number) -> Fraction:
         value = value * rest
     step = exact(value)
     if step <= 0:
-        raise CompileError(f"multiple_of must be above 0, not {value!r}", code="bad-bound")
+        raise CompileError(f"multiple_of must be above 0, not {shown(value)}", code="bad-bound")
     return step
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import CompileError
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from referencing import Registry
@@ -97,15 +98,17 @@ class SchemaOptions:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                shown = ", ".join(map(repr, allowed))
-                raise CompileError(f"{name} is one of {shown}, not {getattr(self, name)!r}", code="bad-schema-option")
+                known = ", ".join(map(repr, allowed))
+                raise CompileError(
+                    f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
+                )
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
                 raise CompileError(
-                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {value!r}",
+                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {shown(value)}",
                     code="bad-schema-option",
                 )
         if isinstance(self.separators, list):
@@ -113,19 +116,23 @@ class SchemaOptions:
         if self.separators is not None and not _are_separators(self.separators):
             raise CompileError(
                 "separators are two texts, one with a comma and one with a colon among white space, as for json.dumps, "
-                f"not {self.separators!r}",
+                f"not {shown(self.separators)}",
                 code="bad-schema-option",
             )
         if isinstance(self.excludes, list):
             object.__setattr__(self, "excludes", tuple(self.excludes))
         if not isinstance(self.excludes, tuple) or not all(_is_text(text) for text in self.excludes):
             raise CompileError(
-                f"excludes are texts of one character or more, not {self.excludes!r}", code="bad-schema-option"
+                f"excludes are texts of one character or more, not {shown(self.excludes)}", code="bad-schema-option"
             )
         if self.excludes and self.notation != "json":
             raise CompileError("excludes are for JSON; leave them out", code="bad-schema-option")
+        if self.dialect is not None and not isinstance(self.dialect, str):
+            raise CompileError(
+                f"dialect is one of {', '.join(DIALECTS)}, or None, not {shown(self.dialect)}", code="bad-schema-option"
+            )
         if not isinstance(self.base_uri, str):
-            raise CompileError(f"base_uri is a string, not {self.base_uri!r}", code="bad-schema-option")
+            raise CompileError(f"base_uri is a string, not {shown(self.base_uri)}", code="bad-schema-option")
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> SchemaOptions:

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema.algebra import Algebra
-from guiderail.frontends.json_schema.errors import SchemaError, SelfReference
+from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
@@ -45,6 +46,14 @@ _METASCHEMAS = {
 }
 OLD = frozenset(("draft-07", "draft-06", "draft-04", "openapi-3.0"))
 """Dialects in which everything beside ``$ref`` is ignored."""
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("$id", "id", "$anchor", "$dynamicAnchor", "$schema", "$ref"), str),
+    **dict.fromkeys(("$defs", "definitions", "properties", "patternProperties", "dependentSchemas"), dict),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), list),
+    **dict.fromkeys(("not", "if", "then", "else", "contains", "propertyNames"), (dict, bool)),
+}
+"""What the keywords hold in which identifiers are looked for."""
 
 
 def dialect_of(uri: object) -> str | None:
@@ -151,6 +160,13 @@ class Document:
             yield
         except SelfReference as error:
             raise self.infinite_reference(error.schema) from None
+        except RecursionError:
+            raise SchemaLimitError(
+                "its schemas stand in each other, or refer to each other, on more levels than can be followed; flatten "
+                "the schema, or cut chains of references short",
+                code="depth",
+                pointer=self.where(),
+            ) from None
 
     @contextmanager
     def at(self, node: Node) -> Iterator[None]:
@@ -222,11 +238,35 @@ class Document:
                 raise SchemaError(
                     f"registry is a referencing.Registry, not {type(registry).__name__}", code="bad-schema-option"
                 )
-            resource = self._resource(self.contents, self.dialect)
-            uri = self.options.base_uri or resource.id() or ""
-            registry = registry.with_resource(uri, resource).crawl()
-            self._root_resolver = registry.resolver(uri)
+            with self._identified():
+                resource = self._resource(self.contents, self.dialect)
+                uri = self.options.base_uri or resource.id() or ""
+                registry = registry.with_resource(uri, resource).crawl()
+                self._root_resolver = registry.resolver(uri)
         return self._root_resolver
+
+    @contextmanager
+    def _identified(self) -> Iterator[None]:
+        """Around what the ``referencing`` library reads: it takes for granted that a schema is well formed."""
+        try:
+            yield
+        except GuiderailError:
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise SchemaError(
+                "its identifiers and references cannot be read: $id, $anchor and $schema are URIs, and keywords that "
+                f"hold schemas hold objects or lists of them ({error})",
+                pointer=self._misplaced() or self.where(),
+            ) from None
+
+    def _misplaced(self) -> str | None:
+        """The first keyword that holds something of the wrong kind, so that no identifiers are found in it."""
+        for schema in self._dicts():
+            for keyword, value in schema.items():
+                kind = _KINDS.get(keyword)
+                if kind is not None and not isinstance(value, kind):
+                    return f"{self.pointer(schema)}/{escape(keyword)}"
+        return None
 
     def _resource(self, contents: Any, dialect: str) -> Resource[Any]:
         from referencing import Resource
@@ -244,7 +284,8 @@ class Document:
         from referencing.exceptions import Unresolvable
 
         try:
-            root: Any = resolver.lookup("#").contents
+            with self._identified():
+                root: Any = resolver.lookup("#").contents
         except Unresolvable:
             root = self.contents
         if isinstance(root, dict):
@@ -308,7 +349,7 @@ class Scope:
         elif groups == 0:
             return TRUE
         elif groups == TYPE:
-            name = schema["type"]
+            name = schema.get("type")
             if type(name) is str and name in TYPE_TERMS and "nullable" not in schema:
                 return TYPE_TERMS[name]
         if self.resolver is not None and not plain:
@@ -323,10 +364,12 @@ class Scope:
         if not isinstance(schema.get(name), str):
             return self
         assert self.resolver is not None
-        resource = self.document._resource(schema, self.dialect)
-        if resource.id() is None:
-            return self
-        return self.document.scope_of(self.resolver.in_subresource(resource), self.dialect)
+        with self.document._identified():
+            resource = self.document._resource(schema, self.dialect)
+            if resource.id() is None:
+                return self
+            resolver = self.resolver.in_subresource(resource)
+        return self.document.scope_of(resolver, self.dialect)
 
     def _alias(self, schema: dict[str, Any]) -> Term:
         """The target of a schema that is nothing but a reference."""
@@ -339,18 +382,39 @@ class Scope:
         finally:
             chain.discard(id(schema))
 
+    def _is_alias(self, schema: Any) -> bool:
+        """Whether a schema in a document without inner identifiers is nothing but a reference."""
+        if type(schema) is not dict or id(schema) in self.memo:
+            return False
+        groups = groups_of(self.dialect, schema)
+        return bool(groups & REFERENCE) and (self.old or groups == REFERENCE)
+
     def reference(self, ref: Any, schema: dict[str, Any]) -> Term:
-        """What ``$ref`` names."""
-        if not isinstance(ref, str):
-            raise SchemaError(f"$ref is a string, not {_kind(ref)}", pointer=self.document.pointer(schema) + "/$ref")
-        known = self.refs.get(ref)
-        if known is None:
-            if self.resolver is None and (ref == "#" or ref.startswith("#/")):
-                target = self._local(ref, schema)
-                known = self.child(target, plain=target is self.document.contents)
-            else:
-                known = self._remote(ref, schema, dynamic=False)
-            self.refs[ref] = known
+        """What ``$ref`` names. A chain of references within the document is followed in a loop, however long."""
+        followed: list[tuple[str, dict[str, Any]]] = []
+        seen: set[int] = set()
+        while True:
+            if not isinstance(ref, str):
+                raise SchemaError(
+                    f"$ref is a string, not {_kind(ref)}", pointer=self.document.pointer(schema) + "/$ref"
+                )
+            known = self.refs.get(ref)
+            if known is not None:
+                break
+            if self.resolver is not None or not (ref == "#" or ref.startswith("#/")):
+                known = self.refs[ref] = self._remote(ref, schema, dynamic=False)
+                break
+            target = self._local(ref, schema)
+            if not self._is_alias(target):
+                known = self.refs[ref] = self.child(target, plain=target is self.document.contents)
+                break
+            if id(target) in seen or id(target) in self.document.chain:
+                raise self.document.infinite_reference(target)
+            seen.add(id(target))
+            followed.append((ref, target))
+            ref, schema = target["$ref"], target
+        for name, target in followed:
+            self.refs[name] = self.memo[id(target)] = known
         return known
 
     def _local(self, ref: str, schema: dict[str, Any]) -> Any:
@@ -388,8 +452,9 @@ class Scope:
         resolver = self.resolver or self.document.root_resolver()
         try:
             recursive = dynamic and self.dialect == "2019-09"
-            resolved = lookup_recursive_ref(resolver) if recursive else resolver.lookup(ref)
-        except (Unresolvable, NoSuchAnchor, PointerToNowhere, ValueError):
+            with self.document._identified():
+                resolved = lookup_recursive_ref(resolver) if recursive else resolver.lookup(ref)
+        except (Unresolvable, NoSuchAnchor, PointerToNowhere):
             raise self._unresolvable(ref, schema) from None
         contents = resolved.contents
         document = self.document

@@ -22,11 +22,12 @@ from typing import Any, ClassVar
 
 from guiderail import _core
 from guiderail.constraint import Constraint
-from guiderail.errors import CompileError, PatternError
+from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
 from guiderail.program import Program, build_program
+from guiderail.texts import has_surrogate, utf8
 
 __all__ = ["Strings"]
 
@@ -63,7 +64,7 @@ class Strings:
         """
         found = frozenset(texts)
         for text in found:
-            _check_text(text)
+            utf8(text)
         return Strings("texts", (found,)) if found else Strings.NONE
 
     @staticmethod
@@ -185,7 +186,7 @@ class Strings:
         return None
 
     def __contains__(self, text: object) -> bool:
-        return isinstance(text, str) and not _has_surrogate(text) and self._decide(text) is True
+        return isinstance(text, str) and not has_surrogate(text) and self._decide(text) is True
 
     def _decide(self, text: str) -> bool | None:
         """Membership; None between the narrow and the wide side of a format."""
@@ -277,24 +278,9 @@ Strings.ALL = Strings("all", ())
 Strings.NONE = Strings("none", ())
 
 
-def _has_surrogate(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)
-
-
 def _fits(text: str, bounds: tuple[Any, ...]) -> bool:
     low, high = bounds
     return bool(low <= len(text) and (high is None or len(text) <= high))
-
-
-def _check_text(text: str) -> None:
-    if _has_surrogate(text):
-        at = next(i for i, c in enumerate(text) if "\ud800" <= c <= "\udfff")
-        raise PatternError(
-            f"a lone surrogate U+{ord(text[at]):04X} is not a character and has no UTF-8 form; remove it",
-            code="lone-surrogate",
-            source=text,
-            span=(at, at + 1),
-        )
 
 
 @lru_cache(maxsize=64)

@@ -17,6 +17,7 @@ from guiderail.frontends.python_types.errors import Mismatch, read_error
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.walk import Walker, type_words
+from guiderail.texts import shown
 
 __all__ = ["PythonType", "call", "python_type", "read"]
 
@@ -144,7 +145,7 @@ def python_type(
         if name in options:
             raise CompileError(f"{name} is for schemas of others; python_type makes its own", code="bad-schema-option")
     if defaults not in ("may-omit", "write"):
-        raise CompileError(f"defaults is 'may-omit' or 'write', not {defaults!r}", code="bad-schema-option")
+        raise CompileError(f"defaults is 'may-omit' or 'write', not {shown(defaults)}", code="bad-schema-option")
     node = _node(kind, namespace)
     out = Schemas(
         write_defaults=defaults == "write",

@@ -9,6 +9,7 @@ from typing import Any
 from guiderail.errors import CompileError
 from guiderail.frontends.python_types.decode import Called, Number, Tree, members_of
 from guiderail.frontends.python_types.errors import Mismatch, read_error
+from guiderail.texts import shown
 
 __all__ = ["parse"]
 
@@ -40,7 +41,7 @@ def parse(text: str | bytes, notation: str) -> Tree:
         raise error.error() from None
     except RecursionError:
         raise read_error("the text is nested too deep; cap it with max_depth", code="read-depth") from None
-    raise CompileError(f"the notation is 'json', 'yaml' or 'python', not {notation!r}", code="bad-schema-option")
+    raise CompileError(f"the notation is 'json', 'yaml' or 'python', not {shown(notation)}", code="bad-schema-option")
 
 
 def _yaml(text: str) -> Tree:

@@ -13,6 +13,7 @@ from guiderail.frontends.regex.ecma_dialect import EcmaParser
 from guiderail.frontends.regex.lower import lower
 from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Parsed
 from guiderail.frontends.regex.python_dialect import PythonParser
+from guiderail.texts import shown
 
 __all__ = ["Regex", "regex"]
 
@@ -132,12 +133,12 @@ def regex(
             raise PatternError("patterns of bytes are not read; decode the pattern to a string", code="regex-bytes")
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
     if dialect not in ("python", "ecma"):
-        raise CompileError(f"the dialect is 'python' or 'ecma', not {dialect!r}", code="regex-dialect")
+        raise CompileError(f"the dialect is 'python' or 'ecma', not {shown(dialect)}", code="regex-dialect")
     if mode not in ("match", "search"):
-        raise CompileError(f"the mode is 'match' or 'search', not {mode!r}", code="regex-mode")
+        raise CompileError(f"the mode is 'match' or 'search', not {shown(mode)}", code="regex-mode")
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise CompileError(f"{name} must be a whole number, 0 or more, not {value!r}", code="bad-bound")
+            raise CompileError(f"{name} must be a whole number, 0 or more, not {shown(value)}", code="bad-bound")
     return Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
 
 

@@ -18,7 +18,9 @@ from guiderail.frontends.tools.errors import ToolError, placed, step
 from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
 from guiderail.frontends.tools.parameters import Parameters, builtin_styles
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
+from guiderail.nesting import MOST_PARTS, nested, written_out
 from guiderail.special_tokens import SpecialTokens
+from guiderail.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -66,11 +68,13 @@ def structural_tag(
             grammar in it has the code of its own front end.
     """
     spec = _read(spec)
+    size = written_out(spec)
+    if size is None or size > MOST_PARTS:
+        said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
+        raise ToolError(f"the tag {said}; leave something out", code="structural-tag")
     reader = _Reader(vocabulary, options)
-    try:
+    with nested("the tag"):
         made = reader.root(spec)
-    except RecursionError:
-        raise ToolError("the tag is nested too deep; flatten it", code="depth") from None
     return made if vocabulary is None else ForVocabulary(made, SpecialTokens.of(vocabulary))
 
 
@@ -80,6 +84,8 @@ def _read(spec: Any) -> dict[str, Any]:
             spec = json.loads(spec)
         except ValueError as error:
             raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
+        except RecursionError:
+            raise ToolError("the structural tag is nested too deep; flatten it", code="depth") from None
     elif hasattr(spec, "model_dump"):
         spec = spec.model_dump(by_alias=True)
     if not isinstance(spec, Mapping):
@@ -132,14 +138,15 @@ class _Object:
             raise self.fail(f"{self.kind!r} needs {key!r}, {what}" if self.kind else f"{key!r} is missing: {what}")
         if value is not default and not check(value):
             raise self.fail(f"{key} is {what}, not {_words(value)}", key=key)
+        for text in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(text, str) and has_surrogate(text):
+                raise self.fail(
+                    f"{_words(text)} holds a lone surrogate, which is no character; remove it", "lone-surrogate", key
+                )
         return value
 
     def text(self, key: str, default: Any = _MISSING) -> str:
         value: str = self.take(key, lambda v: isinstance(v, str), "a string", default)
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise self.fail("a lone surrogate is no character; remove it", "lone-surrogate", key) from None
         return value
 
     def flag(self, key: str, default: bool = False) -> bool:
@@ -186,8 +193,7 @@ def _is_schema(value: Any) -> bool:
 
 
 def _words(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "…"
+    return shown(value)
 
 
 class _Reader:
@@ -226,8 +232,8 @@ class _Reader:
         item = _Object(value, pointer)
         read = _FORMATS.get(item.kind) if isinstance(item.kind, str) else None
         if read is None:
-            shown = "no type" if item.kind is None else f"the unknown type {_words(item.kind)}"
-            raise item.fail(f"the format has {shown}; there are {', '.join(_FORMATS)}", "structural-tag-type")
+            said = "no type" if item.kind is None else f"the unknown type {_words(item.kind)}"
+            raise item.fail(f"the format has {said}; there are {', '.join(_FORMATS)}", "structural-tag-type")
         made = read(self, item, ends)
         item.done()
         return made
@@ -423,6 +429,8 @@ class _Reader:
                 raise item.fail(
                     f"the pattern of rule {i} is a string of its own, not {_words(pattern)}", "structural-tag-trigger"
                 )
+            if has_surrogate(pattern):
+                raise item.fail(f"the pattern of rule {i} holds a lone surrogate; remove it", "lone-surrogate", "rules")
             rules.append((pattern, content))
         loop = item.flag("loop", True)
         excludes = (*item.texts("excludes", []), *ends.texts)

@@ -16,6 +16,7 @@ from guiderail.frontends.python_types import PythonType, python_type
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameters import Parameters, ParameterStyle
 from guiderail.program import build_program
+from guiderail.texts import shown
 
 __all__ = ["Tool", "check", "name_of", "read_tool"]
 
@@ -109,9 +110,11 @@ def _custom(given: Mapping[str, Any], style: ParameterStyle | None, options: Map
         elif syntax == "lark":
             text = guiderail.grammar(definition, syntax="lark")
         else:
-            raise ToolError(f"the syntax of a grammar is 'lark' or 'regex', not {syntax!r}", code="tool")
+            raise ToolError(f"the syntax of a grammar is 'lark' or 'regex', not {shown(syntax)}", code="tool")
     elif not isinstance(said, Mapping) or said.get("type") != "text":
-        raise ToolError(f"the format of a custom tool is of the type 'text' or 'grammar', not {said!r}", code="tool")
+        raise ToolError(
+            f"the format of a custom tool is of the type 'text' or 'grammar', not {shown(said)}", code="tool"
+        )
     # minLength: a bare type is read without its other keywords
     inside: dict[str, Any] = {"type": "string"} if text is None else {"type": "string", "minLength": 0, TEXT: 0}
     schema = {"type": "object", "properties": {"input": inside}, "required": ["input"], "additionalProperties": False}
@@ -173,6 +176,8 @@ def _arguments(schema: Any, extra: bool) -> Any:
     required = schema.get("required", [])
     if extra or not isinstance(names, Mapping) or _OPEN & set(schema) or not isinstance(required, list | tuple):
         return closed
+    if not all(isinstance(name, str) for name in required):
+        return closed  # which says where it is wrong
     return {**closed, "additionalProperties": False} if set(required) <= set(names) else closed
 
 

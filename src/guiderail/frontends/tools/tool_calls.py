@@ -18,6 +18,7 @@ from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.special_tokens import SpecialTokens, special_tokens_of
+from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolText
@@ -220,11 +221,13 @@ def tool_calls(
     form = read_format(format)
     mode = _REASONING.get(reasoning) if isinstance(reasoning, bool | None) else reasoning
     if mode not in _MODES:
-        raise ToolError(f"reasoning is one of {', '.join(map(repr, _MODES))}, not {reasoning!r}", code="tool-choice")
+        raise ToolError(
+            f"reasoning is one of {', '.join(map(repr, _MODES))}, not {shown(reasoning)}", code="tool-choice"
+        )
     if mode != "none" and form.reasoning is None:
         raise ToolError(f"the format {form.name!r} has no reasoning; leave reasoning out", code="tool-choice")
     if on_bad_tool not in ("drop", "error"):
-        raise ToolError(f"on_bad_tool is 'drop' or 'error', not {on_bad_tool!r}", code="tool-choice")
+        raise ToolError(f"on_bad_tool is 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
         raise ToolError("tools are a list; put a single one into one", code="tool")
     chosen = _chosen(choice)

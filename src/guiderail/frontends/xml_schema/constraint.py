@@ -14,6 +14,7 @@ from guiderail.frontends.xml_schema.lower import Lowering
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
+from guiderail.nesting import nested
 
 if TYPE_CHECKING:
     from guiderail.frontends.xml_schema.model import Model
@@ -157,9 +158,10 @@ def xml_schema(
     source = Source.of(xsd, documents, version)
     if source.version != checked.version:
         checked = XmlSchemaOptions.of({**options, "version": source.version})
-    names = () if root is None else (root,) if isinstance(root, str) else tuple(root)
+    names = () if root is None else (root,) if isinstance(root, str) or not isinstance(root, Iterable) else tuple(root)
     if not all(isinstance(name, str) and name for name in names) or (root is not None and not names):
         raise CompileError("root is the name of an element, or several names", code="bad-xml-option")
     made = XmlSchema(source, names, checked)
-    made.model()
+    with nested("the schema"):
+        made.model()
     return made

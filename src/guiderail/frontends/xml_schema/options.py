@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
+from guiderail.texts import shown
 
 __all__ = ["XmlSchemaOptions"]
 
@@ -63,20 +64,20 @@ class XmlSchemaOptions:
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                shown = ", ".join(map(repr, allowed))
-                raise CompileError(f"{name} is one of {shown}, not {getattr(self, name)!r}", code="bad-xml-option")
+                known = ", ".join(map(repr, allowed))
+                raise CompileError(f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-xml-option")
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name in _NULLABLE:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**31:
                 raise CompileError(
-                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {value!r}",
+                    f"{name} must be a whole number from {least} to {2**31 - 1:,}, not {shown(value)}",
                     code="bad-xml-option",
                 )
         for name in ("declaration", "xsi_types"):
             if not isinstance(getattr(self, name), bool):
-                raise CompileError(f"{name} is True or False, not {getattr(self, name)!r}", code="bad-xml-option")
+                raise CompileError(f"{name} is True or False, not {shown(getattr(self, name))}", code="bad-xml-option")
         names = self.wildcard_names
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise CompileError("wildcard_names takes a collection of names", code="bad-xml-option")

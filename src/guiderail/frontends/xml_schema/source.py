@@ -10,6 +10,7 @@ from typing import Any
 from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError
 from guiderail.frontends.xml_schema.namespaces import split_name
+from guiderail.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
 
@@ -85,7 +86,9 @@ class Source:
             raise XmlSchemaError(
                 f"no valid XML Schema: {error.message}", path=error.path, source=place[0], span=place[1]
             ) from None
-        except (xmlschema.XMLSchemaException, OSError, ValueError) as error:
+        except RecursionError:
+            raise XmlSchemaError("the schema is nested too deep; flatten it", code="depth") from None
+        except Exception as error:  # of the library, and of what it passes malformed values to
             raise XmlSchemaError(f"no valid XML Schema: {error}") from None
 
 
@@ -118,7 +121,7 @@ def _decoded(raw: bytes, source: Path) -> str:
 
 def _well_formed(text: str) -> None:
     try:
-        xml.parsers.expat.ParserCreate().Parse(text.encode(), True)
+        xml.parsers.expat.ParserCreate().Parse(utf8(text), True)
     except xml.parsers.expat.ExpatError as error:
         lines = text.split("\n")
         at = sum(len(line) + 1 for line in lines[: error.lineno - 1])

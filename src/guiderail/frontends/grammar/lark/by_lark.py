@@ -137,6 +137,7 @@ class _LarkReader(Reader):
                 )
             at = self.rewritten.place(_offset(self.rewritten.text, line, column))
             return PatternError(message, code="lark-syntax", source=self.source, span=(at, at + 1))
+        message = message or "Lark cannot read a text, a range or a pattern of this grammar"
         names = [a or b for a, b in _QUOTED.findall(message)]
         span = next((s for s in map(self.use, names) if s is not None), None)
         for name, old in self.rewritten.renamed.items():

@@ -1,0 +1,79 @@
+"""What is nested deeper than the interpreter can follow is refused with an error of our own.
+
+Readers of texts keep their own stacks. What walks values of Python (schemas, types, constraints made of constraints)
+recurses, as deep as the interpreter's stack allows at the place of the call. Each public entry to such a walk stands
+under :func:`nested`; state that lives longer than the call must not depend on the walk having ended.
+
+A value of Python may also hold itself, or hold one list twice on each of forty levels: written out, it has no end, or
+2^40 parts. :func:`written_out` tells before anybody writes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from guiderail.errors import LimitError
+
+__all__ = ["MOST_PARTS", "nested", "written_out"]
+
+MOST_PARTS = 10_000_000
+"""Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
+
+
+@contextmanager
+def nested(what: str) -> Iterator[None]:
+    """Turns the interpreter's RecursionError into a LimitError.
+
+    Args:
+        what: the thing that is read, for the message: ``"the tag"``.
+
+    Raises:
+        LimitError: ``depth``.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise LimitError(f"{what} is nested too deep; flatten it", code="depth") from None
+
+
+def written_out(value: Any) -> int | None:
+    """How many parts a value of dicts and lists has where it is written out; None: it holds itself, and has no end."""
+    seen: set[int] = set()
+    stack = [value]
+    count = 0
+    while stack:
+        one = stack.pop()
+        if isinstance(one, dict):
+            inside: Any = one.values()
+        elif isinstance(one, list | tuple):
+            inside = one
+        else:
+            continue
+        if id(one) in seen:
+            return _shared(value)
+        seen.add(id(one))
+        count += 1 + len(one)
+        stack += inside
+    return count
+
+
+def _shared(value: Any) -> int | None:
+    """As `written_out`, where parts are shared: sizes by identity, in post-order."""
+    sizes: dict[int, int | None] = {}  # None: its parts are being counted
+    stack: list[tuple[Any, bool]] = [(value, False)]
+    while stack:
+        one, done = stack.pop()
+        if not isinstance(one, dict | list | tuple):
+            continue
+        inside = list(one.values() if isinstance(one, dict) else one)
+        if done:
+            sizes[id(one)] = 1 + sum(sizes.get(id(part)) or 1 for part in inside)
+        elif id(one) not in sizes:
+            sizes[id(one)] = None
+            stack.append((one, True))
+            stack += [(part, False) for part in inside]
+        elif sizes[id(one)] is None:
+            return None
+    return sizes[id(value)]

@@ -1,0 +1,44 @@
+"""Texts as the core reads them: Python's ``str`` may hold halves of surrogate pairs, UTF-8 may not."""
+
+from __future__ import annotations
+
+import re
+
+from guiderail.errors import PatternError
+
+__all__ = ["has_surrogate", "shown", "utf8"]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether a text holds half of a surrogate pair, and so has no UTF-8 form."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text.
+
+    Raises:
+        PatternError: ``lone-surrogate``, with its place.
+    """
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise PatternError(
+            f"a lone surrogate U+{ord(text[error.start]):04X} is not a character and has no UTF-8 form; remove it",
+            code="lone-surrogate",
+            source=text,
+            span=(error.start, error.start + 1),
+        ) from None
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value for a message: short, whatever it is."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 512:
+        return f"a number of {value.bit_length():,} bits"
+    try:
+        said = repr(value)
+    except (RecursionError, ValueError):
+        return f"this {type(value).__name__}"
+    return said if len(said) <= most else said[: most - 1] + "…"
