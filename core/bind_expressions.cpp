@@ -130,6 +130,14 @@ Id check_state(Program& p, Id e) {
 }  // namespace
 
 void bind_expressions(nb::module_& m) {
+  m.def("set_bucket_bits", [](u32 bits) { return bucket_bits.exchange(bits); });
+  m.def("identity", [](Program& p, Id e) -> std::optional<std::pair<u64, u64>> {
+    std::lock_guard lock(p.arena().mutex);
+    const auto hash = p.arena().portable_hash(check_state(p, e));
+    if (!hash) return std::nullopt;
+    return std::pair{hash->lo, hash->hi};
+  });
+
   nb::class_<CharSet>(m, "CharSet")
       .def(nb::new_([](const std::vector<CharSet::Range>& ranges) {
              for (auto [lo, hi] : ranges)
@@ -148,7 +156,7 @@ void bind_expressions(nb::module_& m) {
       .def("__len__", [](const CharSet& a) { return a.size(); })
       .def("__eq__",
            [](const CharSet& a, nb::handle b) {
-             return nb::isinstance<CharSet>(b) && a.hash() == nb::cast<const CharSet&>(b).hash();
+             return nb::isinstance<CharSet>(b) && a.ranges() == nb::cast<const CharSet&>(b).ranges();
            })
       .def("__hash__", [](const CharSet& a) { return static_cast<Py_ssize_t>(a.hash().lo >> 2); });
 

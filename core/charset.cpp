@@ -111,7 +111,7 @@ class Utf8 {
 
 struct Registry {
   std::mutex mutex;
-  std::unordered_map<Hash, std::weak_ptr<const CharSet>, HashHasher> sets;
+  std::unordered_multimap<Hash, std::weak_ptr<const CharSet>, HashHasher> sets;
   std::size_t sweep_at = 1024;  // forget dead entries when the table has doubled
 };
 
@@ -132,11 +132,12 @@ bool is_utf8(std::string_view text) {
 }
 
 CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
-  hash_ = {0x63686172, ranges_.size()};
+  Identity identity(Of::CharSet);
   for (auto [lo, hi] : ranges_) {
-    hash_ = hash_step(hash_, (u64{lo} << 32) | hi);
+    identity.add(u64{lo} << 32 | hi);
     size_ += hi - lo + 1;
   }
+  hash_ = identity.add(u64{ranges_.size()}).done();
 }
 
 CharSet::Ptr CharSet::make(std::vector<Range> ranges) { return intern(normalise(std::move(ranges))); }
@@ -145,9 +146,10 @@ CharSet::Ptr CharSet::intern(std::vector<Range> normal) {
   std::shared_ptr<const CharSet> fresh(new CharSet(std::move(normal)));
   auto& r = registry();
   std::lock_guard lock(r.mutex);
-  auto& slot = r.sets[fresh->hash()];
-  if (auto old = slot.lock()) return old;
-  slot = fresh;
+  const auto [first, last] = r.sets.equal_range(fresh->hash());
+  for (auto it = first; it != last; ++it)
+    if (auto old = it->second.lock(); old && old->ranges_ == fresh->ranges_) return old;
+  r.sets.emplace(fresh->hash(), fresh);
   if (r.sets.size() > r.sweep_at) {
     std::erase_if(r.sets, [](const auto& entry) { return entry.second.expired(); });
     r.sweep_at = std::max<std::size_t>(1024, 2 * r.sets.size());

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "support.hpp"
+#include "hashing.hpp"
 
 namespace guiderail {
 

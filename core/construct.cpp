@@ -30,7 +30,6 @@ Id Arena::raw_concat(Id head, Id tail) {
   if (has(head, kBarren) || has(tail, kBarren)) d.flags |= kBarren;
   d.shortest = add_sat(h.shortest, t.shortest);
   d.longest = add_sat(h.longest, t.longest);
-  d.hash = hash_step(hash_step(d.hash, h.hash), t.hash);
   return intern(d);
 }
 
@@ -157,7 +156,6 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
   if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
   d.shortest = mul_sat(n.shortest, min);
   d.longest = mul_sat(n.longest, max);
-  d.hash = hash_step(hash_step(d.hash, n.hash), (u64{min} << 32) | max);
   return intern(d);
 }
 
@@ -173,7 +171,6 @@ Id Arena::capped_repeat(Id e, u32 min, u32 max) {
   if (max == 0) d.flags |= kCapHit;
   if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
   d.longest = kInf;
-  d.hash = hash_step(hash_step(hash_step(d.hash, 0xcab), node(e).hash), (u64{min} << 32) | max);
   return intern(d);
 }
 
@@ -186,7 +183,6 @@ Id Arena::repeat_less(Id e) {
 
 Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
   Draft d = draft(kind);
-  Hash sum;
   bool all_null = true, any_null = false, all_barren = kind == Kind::Union;
   d.shortest = kind == Kind::Union ? kInf : 0;
   d.longest = kind == Kind::Union ? 0 : kInf;
@@ -194,9 +190,6 @@ Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
     const Node& n = node(e);
     absorb(d, e, true);
     all_barren = all_barren && has(e, kBarren);
-    // order in the list is by id, which differs between arenas: combine commutatively
-    sum.lo += mix64(n.hash.lo);
-    sum.hi += mix64(n.hash.hi ^ 0x5851f42d4c957f2dULL);
     (has(e, kNullable) ? any_null : all_null) = has(e, kNullable);
     if (kind == Kind::Union) {
       d.shortest = std::min(d.shortest, n.shortest);
@@ -209,7 +202,6 @@ Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
   if (kind == Kind::And) d.flags |= kSearch;
   if (kind == Kind::And ? all_null : any_null) d.flags |= kNullable;
   if (all_barren) d.flags |= kBarren;
-  d.hash = hash_step(hash_step(d.hash, sum), sorted.size());
   d.list = sorted;
   d.has_list = true;
   return intern(d);
@@ -584,7 +576,6 @@ Id Arena::negate(Id e) {
   d.flags |= kSearch;
   if (!has(e, kNullable)) d.flags |= kNullable;
   d.longest = kInf;
-  d.hash = hash_step(d.hash, n.hash);
   return intern(d);
 }
 
@@ -600,7 +591,6 @@ Id Arena::look(Kind kind, Id e, bool negative) {
   d.flags |= kHasLook | kSearch;
   if (kind == Kind::Behind) d.flags |= kHasBehind;
   if (has(e, kNullable) != negative) d.flags |= kNullable;
-  d.hash = hash_step(hash_step(d.hash, negative), node(e).hash);
   return intern(d);
 }
 
@@ -623,7 +613,6 @@ Id Arena::scope(Id e) {
   if (has(e, kNullable)) d.flags |= kNullable;
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;
-  d.hash = hash_step(d.hash, node(e).hash);
   Id s = intern(d);
   return has(s, kDead) ? kEmpty : s;
 }
@@ -646,7 +635,6 @@ Id Arena::counted_at(Id e, u32 most, bool begun) {
   d.flags |= kHasToken | kBigRepeat | (begun ? u32{kCounting} : 0u) | (nullable(e) ? u32{kNullable} : 0u);
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;
-  d.hash = hash_step(hash_step(d.hash, node(e).hash), u64{most} << 1 | begun);
   return intern(d);
 }
 
@@ -659,7 +647,6 @@ Id Arena::greedy(Id e) {
   if (has(e, kNullable)) d.flags |= kNullable;
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;
-  d.hash = hash_step(d.hash, node(e).hash);
   d.flags |= kHasGreedy;
   return intern(d);
 }

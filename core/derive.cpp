@@ -380,18 +380,7 @@ u32 Arena::find_first(Id e) {
   return n.first = first_id(set);
 }
 
-u32 Arena::first_id(const ByteSet& set) {
-  Hash h;
-  for (u64 w : set.words) h = hash_step(h, w);
-  u64 key = h.lo;
-  const u32* known = first_ids_.find(key);
-  for (; known; known = first_ids_.find(++key))
-    if (firsts_[*known] == set) return *known;
-  const u32 id = static_cast<u32>(firsts_.size());
-  first_ids_.set(key, id);
-  firsts_.push_back(set);
-  return id;
-}
+u32 Arena::first_id(const ByteSet& set) { return id_of(set, firsts_, first_ids_); }
 
 // -- memoised transitions --
 u32* Arena::ensure_row(Id e) {

@@ -87,14 +87,12 @@ Id Arena::item_at(Id e, u32 text, u32 facts) {
   if (has(e, kNullable)) d.flags |= kNullable;
   d.shortest = n.shortest;
   d.longest = n.longest;
-  d.hash = hash_step(hash_step(d.hash, n.hash), u64{text} << 8 | facts);
-  if (text != 0 && text != kSomeText) d.hash = hash_step(d.hash, salt_);  // text ids are this arena's own
   return intern(d);
 }
 
 Id Arena::distinct(Id body) {
   if (!json_) json_ = std::make_unique<JsonParts>();
-  return distinct_node(body, json_->seen.id({}, 0));
+  return distinct_node(body, json_->seen.id({}));
 }
 
 // A marker: whether anything follows here depends on a text that was forgotten.
@@ -139,8 +137,6 @@ Id Arena::distinct_node(Id body, u32 seen) {
   d.flags &= ~static_cast<u32>(kFiniteItem);
   d.shortest = node(body).shortest;
   d.longest = node(body).longest;
-  d.hash = hash_step(hash_step(d.hash, node(body).hash), state.some);
-  for (u32 text : state.texts) d.hash = hash_step(d.hash, std::hash<std::string>{}(json_->texts.whole(text)));
   const Id out = intern(d);
   return has(out, kDead) ? kEmpty : out;
 }
@@ -152,16 +148,14 @@ u32 Arena::with_seen(u32 seen, u32 text) {
   else if (auto at = std::lower_bound(next.texts.begin(), next.texts.end(), text);
            at == next.texts.end() || *at != text)
     next.texts.insert(at, text);
-  u64 hash = next.some;
-  for (u32 t : next.texts) hash = hash_step({hash, 0}, t).lo;
-  return json_->seen.id(std::move(next), hash);
+  return json_->seen.id(std::move(next));
 }
 
 u32 Arena::without_seen(u32 seen) {
   if (json_->seen.values[seen].texts.empty()) return seen;
   SeenState plain;
   plain.some = true;
-  return json_->seen.id(std::move(plain), 1);
+  return json_->seen.id(std::move(plain));
 }
 
 Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {

@@ -202,7 +202,6 @@ Id Arena::escaped_at(Id e, EscapeAt at, Escapes mode) {
   if (at == kBetween && has(e, kNullable)) d.flags |= kNullable;
   d.shortest = at == kBetween ? n.shortest : 1;
   d.longest = at == kBetween ? mul_sat(n.longest, 12) : kInf;
-  d.hash = hash_step(hash_step(d.hash, n.hash), u64{at} << 8 | d.min);
   Id out = intern(d);
   return has(out, kDead) ? kEmpty : out;
 }

@@ -40,6 +40,7 @@
 #include "charset.hpp"
 #include "escape.hpp"
 #include "flat_map.hpp"
+#include "interned.hpp"
 #include "pages.hpp"
 #include "short_vector.hpp"
 
@@ -112,12 +113,12 @@ struct MaskEntry;
 struct Node {
   Kind kind = Kind::Empty;
   std::atomic<u32> flags{0};
-  u16 depth = 0;         // nesting of heads; bounds every recursion over structure
-  u32 a = 0, b = 0;      // operands, or offset and count in the operand pool
-  u32 min = 0, max = 0;  // Repeat (b = 1: capped)
-  u32 shortest = 0;      // characters of a shortest match (0 below a Ref: unknown)
-  u32 longest = 0;       // saturating; kInf: unbounded or unknown
-  Hash hash;
+  u16 depth = 0;                   // nesting of heads; bounds every recursion over structure
+  u32 a = 0, b = 0;                // operands, or offset and count in the operand pool
+  u32 min = 0, max = 0;            // Repeat (b = 1: capped)
+  u32 shortest = 0;                // characters of a shortest match (0 below a Ref: unknown)
+  u32 longest = 0;                 // saturating; kInf: unbounded or unknown
+  Hash hash;                       // under the mutex: see portable_hash; all zero: not computed
   std::atomic<u32*> row{nullptr};  // transitions by byte class; 0: dead, kUnknown: not computed
   std::atomic<u64> step{0};        // one remembered transition: (byte class + 1) << 32 | target
   std::atomic<const MaskEntry*> mask{nullptr};
@@ -223,8 +224,8 @@ class Arena {
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);                  // some string matches: exact, or Error("fuel")
   Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
-  // A structural hash that is the same in every arena, rules taken for what they stand for; none where they are too
-  // many, or where e is made of what is this arena's own. Not for states with kHasToken or kExactKey.
+  // An identity (see hashing.hpp) that is the same in every arena, rules taken for what they stand for; none where they
+  // are too many, or where e is made of what is this arena's own, as with kHasToken and kExactKey.
   std::optional<Hash> portable_hash(Id e);
   // e with the texts of keys and items being read forgotten. Whether one is repeated is then unknown: what depends on
   // it has the flag kUnknownText.
@@ -371,20 +372,14 @@ class Arena {
     u32 flags = 0;
     u32 depth = 0;
     u32 shortest = 0, longest = 0;
-    Hash hash;
     std::span<const u32> list{};
     bool has_list = false;
   };
 
-  struct Slot {      // of the intern table
-    Id id = kEmpty;  // free
-    u32 tag = 0;     // of its hash, so that other nodes need not be looked at
-  };
-
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
   static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
+  static u64 bucket_of(const Draft& draft);
   Id intern(Draft& draft);
-  static void place(PagedVector<Slot>& table, Slot slot);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
   Id make_list(Kind kind, std::span<const Id> sorted);
@@ -440,10 +435,16 @@ class Arena {
   static MemberState without_keys(MemberState state);
   u32 without_seen(u32 seen);
   struct Fold;  // see portable.cpp
-  bool fold(Id e, Fold& with, Hash& out) const;
-  bool fold_node(Id e, Fold& with, Hash& out) const;
-  bool fold_table(u32 table, Fold& with, Hash& out) const;
-  bool fold_members(Id e, Fold& with, Hash& out) const;
+  struct Unknown;
+  struct Told;
+  template <class To>
+  void describe(Id e, To& to) const;
+  template <class To>
+  void describe_members(const MemberState& state, To& to) const;
+  template <class To>
+  void describe_table(const MemberTable& table, To& to) const;
+  bool known_identity(Id e, const Fold& with, std::optional<Hash>& out) const;
+  std::optional<Hash> identity(Id e, Fold& with);
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> rule_hash(u32 rule);
   Id unknown();
@@ -533,14 +534,14 @@ class Arena {
   std::unique_ptr<std::atomic<Node*>[]> chunks_;
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
-  PagedVector<Slot> table_;  // a power of two; half of it stays free
-  PagedVector<u32> pool_;    // operand lists; read lock-free by nobody
+  IdTable table_;
+  PagedVector<u32> pool_;  // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::vector<ByteSet> byte_sets_;
-  std::unordered_map<Hash, u32, HashHasher> byte_set_ids_;
+  IdTable byte_set_ids_;
   std::vector<ByteSet> firsts_;
-  FlatMap first_ids_;  // by hash; one that is taken counts up
+  IdTable first_ids_;
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
   std::vector<u32*> row_blocks_;  // the first is small
@@ -571,7 +572,6 @@ class Arena {
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
-  u64 salt_;                         // keeps rules of different arenas apart in structural hashes
 };
 
 }  // namespace guiderail

@@ -1,8 +1,8 @@
 // Integers by integers, in one array without links: for memos that are asked at every byte.
 #pragma once
 
+#include "hashing.hpp"
 #include "pages.hpp"
-#include "support.hpp"
 
 namespace guiderail {
 
@@ -29,7 +29,7 @@ class FlatMap {
   static constexpr u64 kNone = ~u64{0};  // no key
   std::size_t place(u64 key) const {
     const std::size_t mask = keys_.size() - 1;
-    std::size_t i = mix64(key) & mask;
+    std::size_t i = mix64(key ^ secrets.flat) & mask;
     while (keys_[i] != key && keys_[i] != kNone) i = (i + 1) & mask;
     return i;
   }

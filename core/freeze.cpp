@@ -213,15 +213,21 @@ std::shared_ptr<Arena> Arena::fresh() const {
     n.hash = from.hash;
   }
   to.count_ = extent_.nodes;
-  to.table_.assign(std::max<std::size_t>(to.table_.size(), std::bit_ceil(2 * std::size_t{to.count_})), {});
-  for (Id id = 2; id < to.count_; ++id) place(to.table_, {id, static_cast<u32>(node(id).hash.lo)});
   to.pool_.assign(pool_.begin(), pool_.begin() + extent_.pool);
+  to.table_.clear();
+  to.table_.reserve(std::max<u32>(to.count_, 512));
+  for (Id id = 2; id < to.count_; ++id) {
+    const Node& n = to.node(id);
+    Draft d{n.kind, n.a, n.b, n.min, n.max};
+    d.has_list = n.kind == Kind::Switch || n.kind == Kind::Union || n.kind == Kind::And || n.kind == Kind::Token;
+    if (d.has_list) d.list = to.operands(id);
+    to.table_.add(bucket_of(d), id);
+  }
   to.charsets_.assign(charsets_.begin(), charsets_.begin() + frozen_sets_);
   to.charset_ids_.clear();
   for (u32 i = 0; i < frozen_sets_; ++i) to.charset_ids_.emplace(charsets_[i].get(), i);
   to.byte_sets_.assign(byte_sets_.begin(), byte_sets_.begin() + extent_.byte_sets);
-  for (auto [hash, index] : byte_set_ids_)
-    if (index < extent_.byte_sets) to.byte_set_ids_.emplace(hash, index);
+  to.byte_set_ids_ = ids_of(to.byte_sets_);
   to.symbols_ = symbols_;
   to.rules_ = rules_;
   to.classes_ = classes_;
@@ -237,8 +243,6 @@ std::shared_ptr<Arena> Arena::fresh() const {
   to.extent_ = extent_;
   if (json_) to.json_ = json_->fresh();
   if (lex_) to.lex_ = lex_->fresh();
-  // The salt stays the copy's own: with it are hashed texts by their ids, and those found from here on differ. The
-  // frozen hashes hold the old one, with the same rules and tokens behind it.
   return copy;
 }
 

@@ -16,7 +16,9 @@ constexpr std::size_t kDense = 64;           // tokens: from here on a bitset
 constexpr std::size_t kMostOwn = 4096;       // heads of one arena
 
 // See opens_string().
-Hash string_head(u32 way, Escapes mode) { return hash_step(Hash{way, 0}, static_cast<u64>(mode)); }
+Hash string_head(u32 way, Escapes mode) {
+  return Identity(Of::StringHead).add(u64{way} << 32 | static_cast<u64>(mode)).done();
+}
 }  // namespace
 
 // Strings, keys or items in progress that any character may follow, all with the same escapes; then only their quote.
@@ -128,15 +130,19 @@ void MaskBuilder::warm(Vocabulary& vocabulary) {
   }
 }
 
-// Null: not known, and not worth it yet. `make`: the head as an expression.
+// Null: not known, and not worth it yet. `key`: none where other arenas do not know the parts. `make`: the head as an
+// expression.
 template <class Make>
-std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const Hash& key, bool portable, Id loop, Make make) {
+std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const std::optional<Hash>& key, const Ids& parts, Id loop,
+                                                       Make make) {
   u32 asked = 0;
-  if (portable) {
-    if (auto known = vocabulary_.cached_head(key, asked)) return known;
+  std::vector<u32> own_key;
+  if (key) {
+    if (auto known = vocabulary_.cached_head(*key, asked)) return known;
   } else {
     if (own_heads_.size() >= kMostOwn) own_heads_.clear();
-    OwnHead& own = own_heads_[key];
+    own_key.assign(parts.begin(), parts.end());
+    OwnHead& own = own_heads_[own_key];
     if (own.mask) return own.mask;
     asked = ++own.asked;
   }
@@ -146,10 +152,10 @@ std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const Hash& key, bool por
   if (!often && arena_.first(head).count() > kFewFirst) return nullptr;
   auto made = std::make_shared<HeadMask>();
   if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
-  if (portable)
-    vocabulary_.cache_head(key, made);
+  if (key)
+    vocabulary_.cache_head(*key, made);
   else
-    own_heads_[key].mask = made;
+    own_heads_[own_key].mask = made;
   return made;
 }
 
@@ -186,23 +192,24 @@ bool MaskBuilder::headed(Id e) {
   if (const u32 way = opens_string(e, mode, loop)) {
     tail = step(loop, '"');
     if (tail == kEmpty || arena_.has(tail, kUnknownText)) return false;
-    head = head_mask(string_head(way, mode), true, loop, [&] { return e; });
+    head = head_mask(string_head(way, mode), {}, loop, [&] { return e; });
   } else {
     Ids parts;
     bool portable = true, ended = false;
-    Hash key{1, 1};
+    Identity key(Of::Head);
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostParts;) {
       const Id part = arena_.node(tail).a;
       if (!head_part(part) || (!parts.empty() && ends_value(part))) break;
       parts.push_back(part);
       const auto hash = arena_.portable_hash(part);
-      key = hash_step(key, hash ? *hash : arena_.node(part).hash);
+      if (hash) key.add(*hash);
       portable = portable && hash;
       ended = arena_.has(part, kHasRef);  // a rule is where a head ends
       tail = arena_.node(tail).b;
     }
     if (parts.empty()) return false;
-    head = head_mask(key, portable, kEmpty, [&] { return arena_.concat_all(parts); });
+    head = head_mask(portable ? std::optional(key.done()) : std::nullopt, parts, kEmpty,
+                     [&] { return arena_.concat_all(parts); });
   }
   if (!head) return false;
   const Shared shared(*this);

@@ -6,15 +6,12 @@
 namespace guiderail {
 namespace {
 
-std::atomic<u64> next_salt{1};
-
 bool is_continuation(unsigned b) { return b >= 0x80 && b < 0xC0; }
-
-Hash seed(Kind kind) { return {0x9ae16a3b2f90404fULL * (static_cast<u64>(kind) + 1), static_cast<u64>(kind)}; }
 
 }  // namespace
 
-Arena::Arena(Limits limits) : limits_(limits), table_(1024), salt_(next_salt.fetch_add(1)) {
+Arena::Arena(Limits limits) : limits_(limits) {
+  table_.reserve(512);
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
   chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
@@ -22,11 +19,9 @@ Arena::Arena(Limits limits) : limits_(limits), table_(1024), salt_(next_salt.fet
   new (&node(kEpsilon)) Node;
   Node& none = node(kEmpty);
   none.kind = Kind::Empty;
-  none.hash = seed(Kind::Empty);
   none.shortest = kInf;
   Node& eps = node(kEpsilon);
   eps.kind = Kind::Epsilon;
-  eps.hash = seed(Kind::Epsilon);
   eps.flags = kNullable;
   count_ = 2;
   any_text_ = repeat(char_class(CharSet::any()), 0, kInf);
@@ -41,9 +36,9 @@ Arena::~Arena() {
 
 std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.capacity() * sizeof(Slot) + pool_.capacity() * 4 +
-         row_bytes_ + chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
-         byte_set_ids_.size() * 48 + first_ids_.memory() + slack_memo_.size() * 24 +
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.memory() + pool_.capacity() * 4 + row_bytes_ +
+         chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
+         byte_set_ids_.memory() + first_ids_.memory() + slack_memo_.size() * 24 +
          (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
          union_paths_.memory() + union_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() +
          endless_memo_.memory() + key_memo_.memory() + (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
@@ -52,7 +47,6 @@ std::size_t Arena::memory() const {
 Arena::Draft Arena::draft(Kind kind) const {
   Draft d{};
   d.kind = kind;
-  d.hash = seed(kind);
   return d;
 }
 
@@ -64,24 +58,23 @@ void Arena::absorb(Draft& d, Id operand, bool nests) const {
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
+u64 Arena::bucket_of(const Draft& d) {
+  BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
+  return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
+}
+
 Id Arena::intern(Draft& d) {
   if (d.depth > limits_.max_depth)
     throw Error("depth",
                 "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
-  const std::size_t mask = table_.size() - 1;
-  const u32 tag = static_cast<u32>(d.hash.lo);
-  std::size_t at = tag & mask;
-  for (; table_[at].id != kEmpty; at = (at + 1) & mask) {
-    if (table_[at].tag != tag) continue;
-    const Id id = table_[at].id;
+  const u64 bucket = bucket_of(d);
+  const Id known = table_.find(bucket, [&](Id id) {
     const Node& n = node(id);
-    if (n.kind != d.kind || !(n.hash == d.hash) || n.min != d.min || n.max != d.max) continue;
-    if (d.has_list) {
-      if (n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.begin() + n.a)) return id;
-    } else if (n.a == d.a && n.b == d.b) {
-      return id;
-    }
-  }
+    if (n.kind != d.kind || n.min != d.min || n.max != d.max) return false;
+    if (!d.has_list) return n.a == d.a && n.b == d.b;
+    return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.begin() + n.a);
+  });
+  if (known != IdTable::kNone) return known;
   if (count_ >= limits_.max_nodes)
     throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
                              " expressions; simplify it or raise max_nodes");
@@ -107,23 +100,9 @@ Id Arena::intern(Draft& d) {
   n.max = d.max;
   n.shortest = d.shortest;
   n.longest = d.longest;
-  n.hash = d.hash;
-  table_[at] = {id, tag};
+  table_.add(bucket, id);
   ++count_;
-  if (2 * std::size_t{count_} > table_.size()) {
-    PagedVector<Slot> larger(table_.size() * 2);
-    for (const Slot& slot : table_)
-      if (slot.id != kEmpty) place(larger, slot);
-    table_ = std::move(larger);
-  }
   return id;
-}
-
-void Arena::place(PagedVector<Slot>& table, Slot slot) {
-  const std::size_t mask = table.size() - 1;
-  std::size_t at = slot.tag & mask;
-  while (table[at].id != kEmpty) at = (at + 1) & mask;
-  table[at] = slot;
 }
 
 // -- leaves --
@@ -139,7 +118,6 @@ Id Arena::char_class(CharSet::Ptr set) {
   d.a = charset_index(set);
   if (frozen_ && d.a >= frozen_sets_) d.flags |= kExactStep;
   d.shortest = d.longest = 1;
-  d.hash = hash_step(d.hash, set->hash());
   return intern(d);
 }
 
@@ -150,7 +128,6 @@ Id Arena::class_tail(u32 set, u16 state) {
   d.a = set;
   d.b = state;
   if (frozen_ && set >= frozen_sets_) d.flags |= kExactStep;
-  d.hash = hash_step(hash_step(d.hash, charsets_[set]->hash()), state);
   return intern(d);
 }
 
@@ -164,12 +141,7 @@ Id Arena::bytes(const ByteSet& set) {
   }
   raw_bytes_ = true;
   Draft d = draft(Kind::Bytes);
-  Hash h = d.hash;
-  for (u64 w : set.words) h = hash_step(h, w);
-  auto [it, fresh] = byte_set_ids_.try_emplace(h, static_cast<u32>(byte_sets_.size()));
-  if (fresh) byte_sets_.push_back(set);
-  d.a = it->second;
-  d.hash = h;
+  d.a = id_of(set, byte_sets_, byte_set_ids_);
   d.longest = 1;
   d.shortest = 1;
   for (unsigned b = 0x80; b < 0xC0; ++b)
@@ -209,33 +181,40 @@ const std::vector<CharSet::Ptr>& Arena::atoms() {
   atoms_.emplace();
   struct Edge {
     u32 at;
-    u64 flip;  // the sum of the flips before a character tells its atom
+    Hash flip;  // the sum of the flips before a character tells its atom
   };
-  std::vector<Edge> edges{{0x80, 0}};
+  std::vector<Edge> edges{{0x80, {}}};
+  // Sums of random numbers: who chooses the sets does not know which of them cancel each other.
+  auto flip = [](u64 what) { return Identity(Of::Atom).add(what).done(); };
   for (u32 i = 0; i < frozen_sets_ && edges.size() < kMostRanges; ++i)
-    for (auto [lo, hi] : charsets_[i]->ranges()) {
+    for (const Hash own = flip(i); auto [lo, hi] : charsets_[i]->ranges()) {
       if (hi < 0x80) continue;
-      edges.push_back({std::max(lo, 0x80u), mix64(i + 1)});
-      edges.push_back({hi + 1, mix64(i + 1)});
+      edges.push_back({std::max(lo, 0x80u), own});
+      edges.push_back({hi + 1, own});
     }
   std::vector<u32> single = literal_chars_;
   std::sort(single.begin(), single.end());
   single.erase(std::unique(single.begin(), single.end()), single.end());
   for (u32 c : single) {
-    edges.push_back({c, mix64(~u64{c})});
-    edges.push_back({c + 1, mix64(~u64{c})});
+    edges.push_back({c, flip(~u64{c})});
+    edges.push_back({c + 1, flip(~u64{c})});
   }
   if (edges.size() >= kMostRanges || single.size() >= kMostAtoms) return *atoms_;
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  std::unordered_map<u64, std::vector<CharSet::Range>> by_sum;
-  u64 sum = 0;
+  std::unordered_map<Hash, std::size_t, HashHasher> by_sum;
+  std::vector<std::vector<CharSet::Range>> atoms;  // in the order of their first characters
+  Hash sum;
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    sum ^= edges[i].flip;
+    sum.lo ^= edges[i].flip.lo;
+    sum.hi ^= edges[i].flip.hi;
     const u32 end = i + 1 < edges.size() ? edges[i + 1].at : 0x110000;
-    if (edges[i].at < end) by_sum[sum].push_back({edges[i].at, end - 1});
+    if (edges[i].at >= end) continue;
+    const std::size_t atom = by_sum.try_emplace(sum, atoms.size()).first->second;
+    if (atom == atoms.size()) atoms.emplace_back();
+    atoms[atom].push_back({edges[i].at, end - 1});
   }
-  if (by_sum.size() > kMostAtoms) return *atoms_;
-  for (auto& [key, ranges] : by_sum)
+  if (atoms.size() > kMostAtoms) return *atoms_;
+  for (auto& ranges : atoms)
     if (CharSet::Ptr set = CharSet::make(std::move(ranges)); !set->ranges().empty()) atoms_->push_back(set);
   return *atoms_;
 }
@@ -263,15 +242,14 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
   Draft d = draft(Kind::Switch);
   std::vector<u32> list;
   list.reserve(edges.size() * 2);
+  d.min = accept;
   d.shortest = accept ? 0 : kInf;
-  d.hash = hash_step(d.hash, accept);
   for (auto [range, target] : edges) {
     const Node& t = node(target);
     absorb(d, target, false);
     bool middle = is_continuation(range & 0xFF);
     d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
     d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
-    d.hash = hash_step(hash_step(d.hash, range), t.hash);
     list.push_back(range);
     list.push_back(target);
   }
@@ -314,8 +292,6 @@ Id Arena::token(const std::vector<Symbol>& symbols) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
   if (list.empty()) return kEmpty;
-  d.hash = hash_step(hash_step(d.hash, salt_), list.size());
-  for (u32 s : list) d.hash = hash_step(d.hash, s);
   d.flags = kHasToken;
   for (u32 s : list)
     if (std::holds_alternative<TokenSet>(symbols_[s])) d.longest = kInf;  // of text, too
@@ -329,7 +305,6 @@ Id Arena::rule(std::string name, bool holds_items) {
   d.a = static_cast<u32>(rules_.size());
   d.longest = kInf;
   d.flags = kHasRef | (holds_items ? kHasItem | kFiniteItem : 0);
-  d.hash = hash_step(hash_step(d.hash, salt_), d.a);
   rules_.push_back({std::move(name)});
   return intern(d);
 }

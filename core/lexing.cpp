@@ -55,28 +55,14 @@ u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) 
 u32 Arena::lexer(Lexer lexer) {
   if (!lex_) {
     lex_ = std::make_unique<LexParts>();
-    lex_->layouts.id({}, 0);
+    lex_->layouts.id({});
   }
   if (lexer.terminals.empty() || lexer.terminals.size() > 65'000)
     throw Error("bad-shape", "a lexer takes 1 to 65,000 terminals");
-  Hash h;
-  for (std::size_t t = 0; t < lexer.terminals.size(); ++t) {
-    const Terminal& terminal = lexer.terminals[t];
+  for (const Terminal& terminal : lexer.terminals) {
     if (has(terminal.text, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
     if (nullable(terminal.text)) throw Error("empty-terminal", "a terminal cannot match the empty text");
-    h = hash_step(hash_step(h, node(terminal.text).hash), u64{terminal.shortest} | u64{lexer.ignored[t]} << 1);
-    for (u32 owner : terminal.keyword_of) h = hash_step(h, owner);
-    h = hash_step(h, terminal.guard_of);
   }
-  if (const auto& in = lexer.indentation) {
-    h = hash_step(h, u64{in->newline} | u64{in->indent} << 16 | u64{in->dedent} << 32);
-    h = hash_step(h, u64{in->tab} | u64{in->strict_tabs} << 32 | u64{in->final_newline} << 33);
-    for (u32 t : in->opening) h = hash_step(h, u64{t} << 1);
-    for (u32 t : in->closing) h = hash_step(h, u64{t} << 1 | 1);
-  }
-  for (char c : lexer.before) h = hash_step(h, static_cast<u8>(c));
-  for (u32 t : lexer.traps) h = hash_step(h, t);
-  lexer.hash = h;
   lex_->lexers.push_back(std::move(lexer));
   return static_cast<u32>(lex_->lexers.size() - 1);
 }
@@ -88,13 +74,8 @@ const Lexer& Arena::lexer_at(u32 lexer) const {
 
 Id Arena::symbols_of(const ByteSet& set, bool textless) {
   Draft d = draft(Kind::Terminal);
-  Hash h = hash_step(d.hash, textless);
-  for (u64 w : set.words) h = hash_step(h, w);
-  auto [it, fresh] = lex_->symbol_set_ids.try_emplace(h, static_cast<u32>(lex_->symbol_sets.size()));
-  if (fresh) lex_->symbol_sets.push_back(set);
-  d.a = it->second;
+  d.a = id_of(set, lex_->symbol_sets, lex_->symbol_set_ids);
   d.b = textless;
-  d.hash = h;
   d.shortest = textless ? 0 : 1;
   d.longest = 1;
   if (set == never_set()) d.flags |= kBarren;
@@ -128,24 +109,17 @@ Id Arena::lexed(u32 lexer, Id body) {
   for (const Terminal& t : of.terminals) d.flags |= node(t.text).flags.load(std::memory_order_relaxed) & kHasToken;
   if (nullable(body)) d.flags |= kNullable;
   d.longest = kInf;
-  d.hash = hash_step(hash_step(hash_step(d.hash, salt_), of.hash), node(body).hash);
   return intern(d);
 }
 
 // -- the automaton of lexemes --
 u32 Arena::lex_state(LexState state) {
-  u64 key = mix64(mix64(u64{state.lexer} << 2 | u64{state.line} << 1 | state.start) ^
-                  (u64{state.emitted} << 32 | state.fence));
-  for (const auto& e : state.entries) key = mix64(key ^ (u64{e.key} << 32 | e.text));
-  const u32 id = lex_->states.id(std::move(state), key);
+  const u32 id = lex_->states.id(std::move(state));
   if (id == lex_->facts.size()) {
     const LexState& made = lex_->states.values[id];
     const Lexer& lexer = lex_->lexers[made.lexer];
     LexParts::Facts facts;
-    facts.hash = hash_step(lexer.hash, u64{made.line} << 1 | made.start);
-    facts.hash = hash_step(hash_step(facts.hash, made.emitted), node(made.fence).hash);
     for (const auto& e : made.entries) {
-      facts.hash = hash_step(hash_step(facts.hash, e.key), node(e.text).hash);
       facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 2 == lexer.indentation->newline);
       facts.tokens = facts.tokens || has(e.text, kHasToken);
     }
@@ -428,10 +402,6 @@ Id Arena::scan(u32 state, Id parse, u32 layout, u32 column) {
   const u32 shortest = node(parse).shortest;
   d.shortest = ends ? 0 : lexeme.start ? shortest : shortest - (shortest > 0);
   d.longest = kInf;
-  d.hash = hash_step(hash_step(hash_step(d.hash, salt_), facts.hash), node(parse).hash);
-  const Layout& at = lex_->layouts.values[layout];
-  d.hash = hash_step(hash_step(d.hash, at.brackets), d.max);
-  for (u32 c : at.columns) d.hash = hash_step(d.hash, c);
   return intern(d);
 }
 
@@ -465,7 +435,6 @@ Id Arena::fence(Id texts, Id rest) {
   if (nullable(rest)) d.flags |= kNullable;
   d.shortest = node(rest).shortest;
   d.longest = node(rest).longest;
-  d.hash = hash_step(hash_step(d.hash, node(texts).hash), node(rest).hash);
   return intern(d);
 }
 
@@ -532,11 +501,7 @@ Id Arena::scan_behind(u32 lexer_id, u32 terminal, Id parse, u32 layout, u32 colu
   return at.parse != kEmpty && has(at.parse, kUnknownText) ? at.parse : kEmpty;
 }
 
-u32 Arena::layout_id(Layout layout) {
-  u64 key = layout.brackets;
-  for (u32 c : layout.columns) key = mix64(key ^ c);
-  return lex_->layouts.id(std::move(layout), key);
-}
+u32 Arena::layout_id(Layout layout) { return lex_->layouts.id(std::move(layout)); }
 
 Id Arena::after_step(Id e, const LexStep& step, u32 column) {
   const Node& n = node(e);
@@ -658,11 +623,9 @@ std::unique_ptr<LexParts> LexParts::fresh() const {
   to->states = states.first(extent.states);
   to->layouts = layouts.first(extent.layouts);
   to->symbol_sets.assign(symbol_sets.begin(), symbol_sets.begin() + extent.symbol_sets);
-  for (auto [hash, index] : symbol_set_ids)
-    if (index < extent.symbol_sets) to->symbol_set_ids.emplace(hash, index);
+  to->symbol_set_ids = ids_of(to->symbol_sets);
   for (u32 i = 0; i < extent.states; ++i) {
     Facts of;
-    of.hash = facts[i].hash;
     of.lines = facts[i].lines;
     of.tokens = facts[i].tokens;
     to->facts.push_back(std::move(of));

@@ -35,7 +35,6 @@ struct Lexer {
   std::vector<u8> sampled;
   // Found when the arena is frozen: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
-  Hash hash;
   bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
 };
 
@@ -62,6 +61,12 @@ struct LexState {
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;
 };
+inline u64 bucket_hash(const LexState& s) {
+  BucketHash hash(u64{s.lexer} << 2 | u64{s.line} << 1 | s.start);
+  hash.add(u64{s.emitted} << 32 | s.fence);
+  for (const auto& e : s.entries) hash.add(u64{e.key} << 32 | e.text);
+  return hash.done();
+}
 
 struct LexStep {
   bool known = false;
@@ -74,15 +79,15 @@ struct Layout {  // where in the indentation
   u32 brackets = 0;
   bool operator==(const Layout&) const = default;
 };
+inline u64 bucket_hash(const Layout& l) { return BucketHash(l.brackets).add(l.columns).done(); }
 
 struct LexParts {
   std::deque<Lexer> lexers;
   Interned<LexState> states;
   Interned<Layout> layouts;
   std::vector<ByteSet> symbol_sets;
-  std::unordered_map<Hash, u32, HashHasher> symbol_set_ids;
+  IdTable symbol_set_ids;
   struct Facts {
-    Hash hash;
     bool lines = false;          // a line break is being read: columns count
     bool tokens = false;         // special tokens
     ByteSet beyond;              // bytes that may follow its end here

@@ -85,7 +85,6 @@ Id Arena::open_scan(u32 state, u32 column) {
   d.max = facts.lines ? column : 0;
   d.flags = kHasRef | kSearch | (lex_->states.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
   d.longest = kInf;
-  d.hash = hash_step(hash_step(hash_step(hash_step(d.hash, salt_), facts.hash), node(d.b).hash), d.max);
   return intern(d);
 }
 

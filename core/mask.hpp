@@ -82,7 +82,7 @@ class MaskBuilder {
   void scan(Id e, u32 node);
   bool headed(Id e);
   template <class Make>
-  std::shared_ptr<const HeadMask> head_mask(const Hash& key, bool portable, Id loop, Make make);
+  std::shared_ptr<const HeadMask> head_mask(const std::optional<Hash>& key, const Ids& parts, Id loop, Make make);
   bool head_part(Id part) const;
   bool ends_value(Id part) const;
   bool classify(Id head, Id loop, u32 most, HeadMask& out);
@@ -335,12 +335,10 @@ class MaskBuilder {
   // what masks are put together from (see mask_answers.cpp)
   struct KeyHash {
     std::size_t operator()(const std::array<u32, 3>& of) const {
-      return static_cast<std::size_t>(mix64(mix64(u64{of[0]} << 32 | of[1]) ^ of[2]));
+      return static_cast<std::size_t>(BucketHash(u64{of[0]} << 32 | of[1]).add(of[2]).done());
     }
     std::size_t operator()(const std::vector<u32>& of) const {
-      u64 h = of.size();
-      for (u32 x : of) h = mix64(h ^ x);
-      return static_cast<std::size_t>(h);
+      return static_cast<std::size_t>(BucketHash(0).add(of).done());
     }
   };
   using Masks = std::unordered_map<std::vector<u32>, std::shared_ptr<const MaskEntry>, KeyHash>;
@@ -351,7 +349,7 @@ class MaskBuilder {
   std::unordered_map<u64, u32> ends_;                             // (start, after) -> number
   // Answers one behind the other; the first is nothing.
   std::vector<u32> answer_words_, answer_ends_{0};
-  FlatMap answer_ids_;  // by hash; one that is taken counts up
+  IdTable answer_ids_;
   std::span<const u32> answer(u32 id) const {
     const u32 from = id ? answer_ends_[id - 1] : 0;
     return {answer_words_.data() + from, answer_ends_[id] - from};
@@ -372,7 +370,7 @@ class MaskBuilder {
     u32 asked = 0;
     std::shared_ptr<const HeadMask> mask;
   };
-  std::unordered_map<Hash, OwnHead, HashHasher> own_heads_;
+  std::unordered_map<std::vector<u32>, OwnHead, KeyHash> own_heads_;  // by their parts
   struct Free {  // the tokens of the keys without names that were asked for last
     Id key = kEmpty;
     std::shared_ptr<const Words> base;
@@ -385,7 +383,7 @@ class MaskBuilder {
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
-  std::unordered_map<Hash, std::vector<TextDifference>, HashHasher> text_differences_;
+  std::unordered_map<std::vector<u32>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
   std::size_t forms_bytes_ = 0;  // of what the maps below and above hold
   std::size_t forms_memory() const {
     return forms_bytes_ + shared_forms_.memory() + stacked_forms_.memory() + text_hits_.size() * 64 +
@@ -400,7 +398,7 @@ class MaskBuilder {
   };
   struct OutcomeHash {
     std::size_t operator()(const Outcome& o) const {
-      return static_cast<std::size_t>(mix64(reinterpret_cast<std::uintptr_t>(o.shared)) ^ mix64(o.alive));
+      return static_cast<std::size_t>(BucketHash(reinterpret_cast<std::uintptr_t>(o.shared)).add(o.alive).done());
     }
   };
   std::unordered_map<Outcome, std::shared_ptr<const MaskEntry>, OutcomeHash> outcomes_;

@@ -103,14 +103,14 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
 u32 MaskBuilder::intern_answer(std::span<const u32> of) {
   u32& alone = follows_[of[0]].alone;
   if (of.size() == 1 && alone != kNothing) return alone;
-  u64 key = of.size();
-  for (u32 x : of) key = mix64(key ^ x);
-  key >>= 1;
-  const u32* known = answer_ids_.find(key);
-  for (; known; known = answer_ids_.find(++key))
-    if (const auto other = answer(*known); std::equal(of.begin(), of.end(), other.begin(), other.end())) return *known;
+  const u64 hash = BucketHash(0).add(of).done();
+  const u32 known = answer_ids_.find(hash, [&](u32 id) {
+    const auto other = answer(id);
+    return std::equal(of.begin(), of.end(), other.begin(), other.end());
+  });
+  if (known != IdTable::kNone) return known;
   const u32 id = static_cast<u32>(open_.size());
-  answer_ids_.set(key, id);
+  answer_ids_.add(hash, id);
   open_.push_back(std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; }));
   answer_words_.insert(answer_words_.end(), of.begin(), of.end());
   answer_ends_.push_back(static_cast<u32>(answer_words_.size()));

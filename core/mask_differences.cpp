@@ -188,8 +188,8 @@ bool MaskBuilder::differential_string(Id e) {
     }
   }
   if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
-  Hash key;
-  for (std::size_t i = 0; i < count; ++i) key = hash_step(key, u64{strings.texts[i]} << 32 | base[i]);
+  std::vector<u32> key;
+  for (std::size_t i = 0; i < count; ++i) key.insert(key.end(), {strings.texts[i], base[i]});
   auto [known, fresh] = text_differences_.try_emplace(key);  // the same whatever follows the texts
   std::vector<TextDifference>& found = known->second;
   if (fresh) {

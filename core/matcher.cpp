@@ -443,13 +443,14 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     const Id capped = arena.cap_groups(state, most);
     if (capped == state) break;
     if (program.short_caps_.contains(capped)) continue;
-    if (auto known = vocabulary_->cached_mask(arena.node(capped).hash)) return known;
+    const auto key = arena.portable_hash(capped);
+    if (auto known = key ? vocabulary_->cached_mask(*key) : nullptr) return known;
     arena.clear_cap_hit();
     auto made = program.builder_->build(capped);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
-      vocabulary_->cache_mask(arena.node(capped).hash, made);
+      if (key) vocabulary_->cache_mask(*key, made);
       return made;
     }
     program.short_caps_.insert(capped);

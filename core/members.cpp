@@ -8,7 +8,6 @@
 #include "members.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace guiderail {
 namespace {
@@ -20,42 +19,6 @@ constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
 
 u32 count_characters(std::string_view text) {
   return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-u64 hash_bits(const Bits& bits) {
-  Hash h;
-  for (u64 w : bits) h = hash_step(h, w);
-  return h.lo;
-}
-
-u64 hash_text(std::string_view text) { return std::hash<std::string_view>{}(text); }
-
-Hash hash_state(const MemberState& s, Hash table, Texts& texts) {
-  Hash h = hash_step(table, u64{s.count} << 32 | s.pending);
-  h = hash_step(h, hash_bits(s.gone));
-  for (u32 text : s.seen) h = hash_step(h, hash_text(texts.whole(text)));
-  return hash_step(h, s.some);
-}
-
-template <class Of>
-Hash hash_table(const MemberTable& table, Hash h, Of of) {
-  h = hash_step(h, u64{table.ordered} << 1 | static_cast<u64>(table.escapes));
-  h = hash_step(hash_step(h, u64{table.min} << 32 | table.max), table.pending);
-  h = hash_step(hash_step(h, of(table.comma)), of(table.colon));
-  for (u32 i = 0; i < table.names.size(); ++i) {
-    h = hash_step(hash_step(h, hash_text(table.names[i])), table.values[i].size() * 2 + table.required[i]);
-    for (const Alternative& a : table.values[i]) h = hash_step(hash_step(h, of(a.value)), a.discharges);
-  }
-  for (const OtherKeys& o : table.others)
-    h = hash_step(hash_step(hash_step(h, of(o.key)), of(o.value)), u64{o.discharges} << 1 | o.dense);
-  return h;
-}
-
-Hash hash_key(const KeyState& key, Hash h, Hash members) {
-  h = hash_step(h, members);
-  h = hash_step(hash_step(h, u64{key.quoted} << 32 | key.at), u64{key.depth} << 32 | (key.hi - key.lo));
-  h = hash_step(h, u64{key.lo} << 32 | key.seen_lo);
-  return hash_step(h, u64{key.text == kSomeText} << 32 | key.seen_hi);
 }
 
 // How many names that must come have not.
@@ -164,7 +127,6 @@ Id Arena::members(MemberTable table) {
     o.dense = o.dense || endless_class(o.key) != kUnknown;
     table.dense = table.dense && o.dense;
   }
-  table.hash = hash_table(table, draft(Kind::Members).hash, [this](Id e) { return node(e).hash; });
   if (frozen_) table.flags |= kExactStep;  // made of a text met while reading
   u32 value = kInf;
   table.least = kInf;
@@ -347,10 +309,7 @@ bool Arena::others_allowed(const MemberState& state) {
 }
 
 MemberFacts& Arena::facts_of(u32 state) {
-  while (json_->facts.size() <= state) {
-    const MemberState& members = json_->members.values[json_->facts.size()];
-    json_->facts.emplace_back().hash = hash_state(members, json_->tables[members.table].hash, json_->texts);
-  }
+  while (json_->facts.size() <= state) json_->facts.emplace_back();
   return json_->facts[state];
 }
 
@@ -377,13 +336,11 @@ Id Arena::members_node(MemberState state) {
   for (u32 i = 0; i < table.names.size() && !can_go_on; ++i) can_go_on = allowed(state, i);
   if (!can_go_on) return can_end ? kEpsilon : kEmpty;
   Draft d = draft(Kind::Members);
-  d.hash = hash_step(d.hash, hash_state(state, table.hash, json_->texts));
   d.flags = table.flags;
   if (can_end) d.flags |= kNullable;
   d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Writing::Nothing, 0);
   d.longest = kInf;
-  const u64 key = d.hash.lo;
-  d.a = json_->members.id(std::move(state), key);
+  d.a = json_->members.id(std::move(state));
   return intern(d);
 }
 
@@ -447,10 +404,6 @@ Id Arena::key_node(KeyState key) {
   }
   if (!live_now) return kEmpty;
   Draft d = draft(Kind::Key);
-  Hash h = hash_key(key, d.hash, facts_of(key.members).hash);
-  if (key.remembers()) h = hash_step(hash_step(h, salt_), key.text);  // this arena's own
-  for (Id o : key.others) h = hash_step(h, node(o).hash);
-  d.hash = h;
   d.flags = table.flags;
   if (key.text != kSomeText) d.flags |= kExactKey;
   if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
@@ -467,8 +420,7 @@ Id Arena::key_node(KeyState key) {
     d.shortest = std::min(d.shortest, shortest_members(state, *due, Writing::Due, written));
   }
   d.longest = kInf;
-  const u64 hash = h.lo;
-  d.a = json_->keys.id(std::move(key), hash);
+  d.a = json_->keys.id(std::move(key));
   return intern(d);
 }
 
@@ -682,68 +634,11 @@ Id Arena::key_without_values(Id e) {
   key.text = kSomeText;
   if (!state.seen.empty()) {
     MemberState plain = without_keys(state);
-    const Hash hash = hash_state(plain, json_->tables[plain.table].hash, json_->texts);
-    key.members = json_->members.id(std::move(plain), hash_step(draft(Kind::Members).hash, hash).lo);
+    key.members = json_->members.id(std::move(plain));
     key.seen_lo = key.seen_hi = 0;
     if (key.lo == key.hi) key.depth = 0;
   }
   return key_node(std::move(key));
-}
-
-// -- for portable hashes --
-bool Arena::fold_table(u32 table, Fold& with, Hash& out) const {
-  auto [it, fresh] = with.tables.try_emplace(table);
-  if (fresh) {
-    bool all = true;
-    const Hash h = hash_table(json_->tables[table], draft(Kind::Members).hash, [&](Id e) {
-      Hash part;
-      all = all && fold(e, with, part);
-      return part;
-    });
-    with.tables[table] = all ? std::optional(h) : std::nullopt;
-    it = with.tables.find(table);
-  }
-  if (it->second) out = *it->second;
-  return it->second.has_value();
-}
-
-bool Arena::fold_members(Id e, Fold& with, Hash& out) const {
-  const Node& n = node(e);
-  const KeyState* key = n.kind == Kind::Key ? &json_->keys.values[n.a] : nullptr;
-  const MemberState& state = json_->members.values[key ? key->members : n.a];
-  Hash table;
-  if ((key && key->remembers()) || !fold_table(state.table, with, table)) return false;
-  out = hash_step(draft(n.kind).hash, hash_state(state, table, json_->texts));
-  if (!key) return true;
-  out = hash_key(*key, draft(n.kind).hash, out);
-  for (Id o : key->others) out = hash_step(out, node(o).hash);
-  return true;
-}
-
-void Arena::rules_below(Id e, std::vector<u32>& rules) const {
-  std::vector<Id> work{e};
-  std::unordered_set<Id> done;
-  while (!work.empty()) {
-    const Id at = work.back();
-    work.pop_back();
-    if (!has(at, kHasRef) || !done.insert(at).second) continue;
-    const Node& n = node(at);
-    switch (n.kind) {
-      case Kind::Ref: rules.push_back(n.a); break;
-      case Kind::Concat: work.push_back(n.b); [[fallthrough]];
-      case Kind::Repeat: work.push_back(n.a); break;
-      case Kind::Union:
-      case Kind::And: work.insert(work.end(), operands(at).begin(), operands(at).end()); break;
-      case Kind::Members: {
-        const MemberTable& table = json_->tables[json_->members.values[n.a].table];
-        for (const auto& list : table.values)
-          for (const Alternative& a : list) work.push_back(a.value);
-        for (const OtherKeys& o : table.others) work.push_back(o.value);
-        break;
-      }
-      default: break;  // fold() knows no others
-    }
-  }
 }
 
 }  // namespace guiderail

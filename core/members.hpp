@@ -42,7 +42,6 @@ struct MemberTable {
   u32 bare = 0;               // the same without the text of the key
   bool dense = false;         // of every kind of other keys
   u32 flags = 0;
-  Hash hash;
 };
 
 using Bits = std::vector<u64>;
@@ -61,6 +60,11 @@ struct MemberState {
   u32 pending = 0;
   bool operator==(const MemberState&) const = default;
 };
+inline u64 bucket_hash(const MemberState& s) {
+  BucketHash hash(u64{s.table} << 32 | s.count);
+  for (u64 w : s.gone) hash.add(w);
+  return hash.add(s.seen).add(u64{s.pending} << 1 | s.some).done();
+}
 
 struct KeyState {
   u32 members = 0;      // id of the MemberState before this member
@@ -74,6 +78,11 @@ struct KeyState {
   bool remembers() const { return text != 0 && text != kSomeText; }
   bool operator==(const KeyState&) const = default;
 };
+inline u64 bucket_hash(const KeyState& k) {
+  BucketHash hash(u64{k.members} << 32 | k.text);
+  hash.add(u64{k.depth} << 32 | u64{k.at} << 1 | k.quoted).add(u64{k.lo} << 32 | k.hi);
+  return hash.add(u64{k.seen_lo} << 32 | k.seen_hi).add({k.others.data(), k.others.size()}).done();
+}
 
 struct MemberTable;
 struct KeyApart {  // a Key between two characters, its text forgotten
@@ -92,32 +101,7 @@ struct SeenState {         // items of a Distinct
   bool some = false;
   bool operator==(const SeenState&) const = default;
 };
-
-template <class T>
-struct Interned {  // values by small ids; a deque, so that references stay valid
-  std::deque<T> values;
-  std::vector<u64> hashes;
-  FlatMap ids;  // a hash that is taken counts up
-  Interned first(u32 count) const {
-    Interned out;
-    for (u32 i = 0; i < count; ++i) {
-      out.values.push_back(values[i]);
-      out.hashes.push_back(hashes[i]);
-      out.ids.set(hashes[i], i);
-    }
-    return out;
-  }
-  u32 id(T value, u64 hash) {
-    const u32* known = ids.find(hash);
-    for (; known; known = ids.find(++hash))
-      if (values[*known] == value) return *known;
-    const u32 id = static_cast<u32>(values.size());
-    values.push_back(std::move(value));
-    hashes.push_back(hash);
-    ids.set(hash, id);
-    return id;
-  }
-};
+inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
 
 // Byte strings that grow by one byte at a time, by id (0: the empty one): a trie of links to what they grew from.
 class Texts {
@@ -160,7 +144,6 @@ struct MembersDue {  // of a MemberState: members that must come, the characters
 struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
-  Hash hash;              // of the state; all zero: not computed
   Id start = 0;           // the Key before its opening quote; 0: not made
   Id veiled = 0;          // what a token sees of it; 0: not made
   std::vector<Id> after;  // a key of each other kind: its quote, a value, what a token sees behind it
@@ -189,7 +172,7 @@ struct JsonParts {
 // The memos of portable hashes.
 struct Arena::Fold {
   std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
-  std::unordered_map<Id, std::optional<Hash>> nodes;
+  std::unordered_map<Id, std::optional<Hash>> nodes;   // above a rule
   std::unordered_map<u32, std::optional<Hash>> tables;
 };
 

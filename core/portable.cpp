@@ -1,8 +1,10 @@
-// Hashes that mean the same in every arena, for what is kept with the vocabulary. The hash of a node with rules below
-// it holds the arena's own names of them; here a rule is hashed by what it unfolds to.
+// Identities that mean the same in every arena, for what is kept with the vocabulary. An expression is hashed by what
+// it says of itself and by the identities of its parts, never by an id of its arena; a rule is hashed by what it
+// unfolds to.
 #include <algorithm>
+#include <unordered_set>
 
-#include "members.hpp"
+#include "lexing.hpp"
 
 namespace guiderail {
 namespace {
@@ -10,59 +12,261 @@ constexpr std::size_t kMostRules = 6;  // that one rule leads to
 constexpr std::size_t kMostFolded = 1u << 16;
 }  // namespace
 
-bool Arena::fold(Id e, Fold& with, Hash& out) const {
-  std::vector<Id> chain;  // of Concats, which may be long
-  for (; has(e, kHasRef) && node(e).kind == Kind::Concat && !with.nodes.contains(e); e = node(e).b) chain.push_back(e);
-  if (!has(e, kHasRef)) {
-    if (has(e, kHasToken | kExactKey)) return false;
-    out = node(e).hash;
-  } else {
-    auto it = with.nodes.find(e);
-    if (it == with.nodes.end()) {
-      Hash made;
-      const bool known = fold_node(e, with, made);
-      it = with.nodes.emplace(e, known ? std::optional(made) : std::nullopt).first;
+// What an expression is, told to `to` in full and in one way only: its words and texts, its parts by what they stand
+// for. Not for expressions made of what is this arena's own; known_identity() leaves them out.
+template <class To>
+void Arena::describe(Id e, To& to) const {
+  const Node& n = node(e);
+  to.word(static_cast<u64>(n.kind));
+  switch (n.kind) {
+    case Kind::Class: to.hash(charsets_[n.a]->hash()); break;
+    case Kind::ClassTail:
+      to.hash(charsets_[n.a]->hash());
+      to.word(n.b);
+      break;
+    case Kind::Bytes:
+      for (u64 w : byte_sets_[n.a].words) to.word(w);
+      break;
+    case Kind::Switch:
+      to.word(u64{n.b} << 1 | n.min);
+      for (u32 i = 0; i < n.b; i += 2) {
+        to.word(pool_[n.a + i]);
+        to.part(pool_[n.a + i + 1]);
+      }
+      break;
+    case Kind::Concat:
+      to.part(n.a);
+      to.part(n.b);
+      break;
+    case Kind::Union:
+    case Kind::And: to.unordered(operands(e)); break;  // in an order that is this arena's own
+    case Kind::Repeat:
+      to.part(n.a);
+      to.word(n.b);
+      to.word(u64{n.min} << 32 | n.max);
+      break;
+    case Kind::Ahead:
+    case Kind::Behind:
+      to.word(n.b);
+      to.part(n.a);
+      break;
+    case Kind::Not:
+    case Kind::Scope:
+    case Kind::Greedy: to.part(n.a); break;
+    case Kind::Escaped:
+    case Kind::Counted:
+      to.word(u64{n.b} << 32 | n.min);
+      to.part(n.a);
+      break;
+    case Kind::Members: describe_members(json_->members.values[n.a], to); break;
+    case Kind::Key: {
+      const KeyState& key = json_->keys.values[n.a];
+      describe_members(json_->members.values[key.members], to);
+      to.word(u64{key.quoted} << 33 | u64{key.text == kSomeText} << 32 | key.at);
+      to.word(u64{key.depth});
+      to.word(u64{key.lo} << 32 | key.hi);
+      to.word(u64{key.seen_lo} << 32 | key.seen_hi);
+      to.word(key.others.size());
+      for (Id o : key.others) to.part(o);
+      break;
     }
-    if (!it->second) return false;
-    out = *it->second;
+    case Kind::Distinct: {
+      const SeenState& seen = json_->seen.values[n.b];
+      to.part(n.a);
+      to.word(seen.some);
+      std::vector<std::string> texts;  // in an order that is no arena's own
+      for (u32 text : seen.texts) texts.push_back(json_->texts.whole(text));
+      std::sort(texts.begin(), texts.end());
+      to.word(texts.size());
+      for (const std::string& text : texts) to.text(text);
+      break;
+    }
+    case Kind::Item:
+      to.word(u64{n.min} << 1 | (n.b == kSomeText));
+      to.part(n.a);
+      break;
+    case Kind::Terminal:
+      for (u64 w : lex_->symbol_sets[n.a].words) to.word(w);
+      to.word(n.b);
+      break;
+    case Kind::Veil: to.word(n.a); break;
+    case Kind::Empty:
+    case Kind::Epsilon:
+    case Kind::Token:  // unknown()
+    case Kind::Ref:
+    case Kind::Lexed:
+    case Kind::Scan:
+    case Kind::Fence: break;
   }
-  for (std::size_t i = chain.size(); i-- > 0;) {
-    Hash head;
-    if (!fold(node(chain[i]).a, with, head)) return false;
-    out = hash_step(hash_step(draft(Kind::Concat).hash, head), out);
-    with.nodes.emplace(chain[i], out);
-  }
-  return true;
 }
 
-bool Arena::fold_node(Id e, Fold& with, Hash& out) const {
+template <class To>
+void Arena::describe_members(const MemberState& state, To& to) const {
+  to.table(state.table);
+  to.word(u64{state.count} << 32 | state.pending);
+  to.word(state.gone.size());
+  for (u64 w : state.gone) to.word(w);
+  to.word(u64{state.seen.size()} << 1 | state.some);
+  for (u32 text : state.seen) to.text(json_->texts.whole(text));  // sorted by text
+}
+
+template <class To>
+void Arena::describe_table(const MemberTable& table, To& to) const {
+  to.word(u64{table.ordered} << 8 | static_cast<u64>(table.escapes));
+  to.word(u64{table.min} << 32 | table.max);
+  to.word(table.pending);
+  to.part(table.comma);
+  to.part(table.colon);
+  to.word(table.names.size());
+  for (u32 i = 0; i < table.names.size(); ++i) {
+    to.text(table.names[i]);
+    to.word(u64{table.values[i].size()} << 1 | table.required[i]);
+    for (const Alternative& a : table.values[i]) {
+      to.part(a.value);
+      to.word(a.discharges);
+    }
+  }
+  to.word(table.others.size());
+  for (const OtherKeys& o : table.others) {
+    to.part(o.key);
+    to.part(o.value);
+    to.word(u64{o.discharges} << 1 | o.dense);
+  }
+}
+
+// Which parts must be known first.
+struct Arena::Unknown {
+  const Arena& arena;
+  const Fold& with;
+  std::vector<Id>& found;
+  void word(u64) {}
+  void hash(const Hash&) {}
+  void text(std::string_view) {}
+  void part(Id e) {
+    std::optional<Hash> known;
+    if (!arena.known_identity(e, with, known)) found.push_back(e);
+  }
+  void unordered(std::span<const Id> parts) {
+    for (Id e : parts) part(e);
+  }
+  void table(u32 table) {
+    if (!with.tables.contains(table)) arena.describe_table(arena.json_->tables[table], *this);
+  }
+};
+
+// The identity itself; none where a part has none.
+struct Arena::Told {
+  const Arena& arena;
+  Fold& with;
+  Identity identity;
+  bool all = true;
+  void word(u64 w) { identity.add(w); }
+  void hash(const Hash& h) { identity.add(h); }
+  void text(std::string_view t) { identity.add(t); }
+  Hash of(Id e) {
+    std::optional<Hash> known;
+    arena.known_identity(e, with, known);
+    all = all && known;
+    return known.value_or(Hash{});
+  }
+  void part(Id e) { identity.add(of(e)); }
+  void unordered(std::span<const Id> parts) {
+    ShortVector<Hash, 12> hashes;
+    for (Id e : parts) hashes.push_back(of(e));
+    identity.add_unordered({hashes.begin(), hashes.end()});
+  }
+  void table(u32 table) {
+    auto [it, fresh] = with.tables.try_emplace(table);
+    if (fresh) {
+      Told inside{arena, with, Identity(Of::MemberTable)};
+      arena.describe_table(arena.json_->tables[table], inside);
+      if (inside.all) it->second = inside.identity.done();
+    }
+    if (it->second)
+      identity.add(*it->second);
+    else
+      all = false;
+  }
+  std::optional<Hash> done() const { return all ? std::optional(identity.done()) : std::nullopt; }
+};
+
+// False: not known yet. `out`: none where there is no identity that other arenas know.
+bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = node(e);
+  out.reset();
+  if (has(e, kHasToken | kExactKey)) return true;
+  if (!has(e, kHasRef)) {
+    if (n.hash == Hash{}) return false;
+    out = n.hash;
+    return true;
+  }
   switch (n.kind) {
-    case Kind::Ref: {
-      auto it = with.rules.find(n.a);
-      if (it == with.rules.end() || !it->second) return false;
-      out = *it->second;
+    case Kind::Ref:
+      if (auto it = with.rules.find(n.a); it != with.rules.end()) out = it->second;
       return true;
-    }
     case Kind::Repeat:
-      if (n.b || !fold(n.a, with, out)) return false;
-      out = hash_step(hash_step(draft(n.kind).hash, out), u64{n.min} << 32 | n.max);
-      return true;
+    case Kind::Concat:
     case Kind::Union:
-    case Kind::And: {
-      Hash sum;
-      for (Id m : operands(e)) {  // in an order that is this arena's own
-        Hash part;
-        if (!fold(m, with, part)) return false;
-        sum.lo += mix64(part.lo);
-        sum.hi += mix64(part.hi ^ 0x5851f42d4c957f2dULL);
-      }
-      out = hash_step(hash_step(draft(n.kind).hash, sum), n.b);
-      return true;
-    }
+    case Kind::And:
     case Kind::Members:
-    case Kind::Key: return fold_members(e, with, out);
-    default: return false;
+    case Kind::Key: break;
+    default: return true;
+  }
+  auto it = with.nodes.find(e);
+  if (it != with.nodes.end()) out = it->second;
+  return it != with.nodes.end();
+}
+
+// Parts first, on a stack of its own: lists of parts may be long.
+std::optional<Hash> Arena::identity(Id e, Fold& with) {
+  std::optional<Hash> known;
+  if (known_identity(e, with, known)) return known;
+  std::vector<Id> work{e};
+  while (!work.empty()) {
+    const Id at = work.back();
+    if (known_identity(at, with, known)) {
+      work.pop_back();
+      continue;
+    }
+    const std::size_t before = work.size();
+    Unknown unknown{*this, with, work};
+    describe(at, unknown);
+    if (work.size() > before) continue;
+    Told told{*this, with, Identity(Of::Expression)};
+    describe(at, told);
+    if (has(at, kHasRef))
+      with.nodes.emplace(at, told.done());
+    else
+      node(at).hash = told.identity.done();
+    work.pop_back();
+  }
+  known_identity(e, with, known);
+  return known;
+}
+
+void Arena::rules_below(Id e, std::vector<u32>& rules) const {
+  std::vector<Id> work{e};
+  std::unordered_set<Id> done;
+  while (!work.empty()) {
+    const Id at = work.back();
+    work.pop_back();
+    if (!has(at, kHasRef) || !done.insert(at).second) continue;
+    const Node& n = node(at);
+    switch (n.kind) {
+      case Kind::Ref: rules.push_back(n.a); break;
+      case Kind::Concat: work.push_back(n.b); [[fallthrough]];
+      case Kind::Repeat: work.push_back(n.a); break;
+      case Kind::Union:
+      case Kind::And: work.insert(work.end(), operands(at).begin(), operands(at).end()); break;
+      case Kind::Members: {
+        const MemberTable& table = json_->tables[json_->members.values[n.a].table];
+        for (const auto& list : table.values)
+          for (const Alternative& a : list) work.push_back(a.value);
+        for (const OtherKeys& o : table.others) work.push_back(o.value);
+        break;
+      }
+      default: break;  // known_identity() knows no others
+    }
   }
 }
 
@@ -78,14 +282,14 @@ std::optional<Hash> Arena::rule_hash(u32 rule) {
     if (reached.size() > kMostRules) return std::nullopt;
   }
   Fold now;
-  const Hash start = hash_step(draft(Kind::Ref).hash, reached.size());
+  const Hash start = Identity(Of::Rule).add(u64{reached.size()}).done();
   for (u32 r : reached) now.rules[r] = start;
   for (std::size_t round = 0; round < 2 * reached.size(); ++round) {
     Fold next;
     for (u32 r : reached) {
-      Hash h;
-      if (!fold(rules_[r].body, now, h)) return std::nullopt;
-      next.rules[r] = hash_step(start, h);
+      const auto body = identity(rules_[r].body, now);
+      if (!body) return std::nullopt;
+      next.rules[r] = Identity(Of::Rule).add(start).add(*body).done();
     }
     now = std::move(next);
   }
@@ -93,14 +297,12 @@ std::optional<Hash> Arena::rule_hash(u32 rule) {
 }
 
 std::optional<Hash> Arena::portable_hash(Id e) {
-  if (!has(e, kHasRef)) return node(e).hash;
   if (!fold_) {
     fold_ = std::make_unique<Fold>();
     for (u32 r = 0; r < rules_.size(); ++r) fold_->rules[r] = rule_hash(r);
   }
   if (fold_->nodes.size() > kMostFolded) fold_->nodes.clear();
-  Hash out;
-  return fold(e, *fold_, out) ? std::optional(out) : std::nullopt;
+  return identity(e, *fold_);
 }
 
 }  // namespace guiderail

@@ -1,12 +1,13 @@
-// Values by hash, of which those that were used last stay. One look into a table without links tells most often that a
-// value is not there; the order is kept by numbers.
+// Values by identity, of which those that were used last stay. One look into a table without links tells most often
+// that a value is not there; the order is kept by numbers. Keys of 128 bits stand for what they are of: see hashing.hpp
+// for why.
 #pragma once
 
 #include <deque>
 #include <vector>
 
+#include "hashing.hpp"
 #include "pages.hpp"
-#include "support.hpp"
 
 namespace guiderail {
 

@@ -1,4 +1,4 @@
-// Shared small things: typed errors, byte sets, 128-bit structural hashes.
+// Shared small things: typed errors, byte sets, what hashes are made of.
 #pragma once
 
 #include <array>
@@ -72,8 +72,7 @@ struct ByteSet {
   }
 };
 
-// Structural hash: equal structures have equal hashes in every process, so that masks can be shared between
-// constraints by the hash alone (two independent 64-bit lanes: a collision is not expected in the age of the universe).
+// An identity of 128 bits (see hashing.hpp).
 struct Hash {
   u64 lo = 0, hi = 0;
   bool operator==(const Hash&) const = default;
@@ -88,15 +87,8 @@ inline u64 mix64(u64 x) {
   return x;
 }
 
-inline Hash hash_step(Hash h, u64 value) {
-  return {mix64(h.lo ^ value) + 0x9e3779b97f4a7c15ULL, mix64((h.hi + value) * 0xc2b2ae3d27d4eb4fULL) ^ h.lo};
-}
-inline Hash hash_step(Hash h, Hash value) {  // each lane by its own
-  return {mix64(h.lo ^ value.lo) + 0x9e3779b97f4a7c15ULL, mix64((h.hi + value.hi) * 0xc2b2ae3d27d4eb4fULL) ^ h.lo};
-}
-
 struct HashHasher {
-  std::size_t operator()(const Hash& h) const { return static_cast<std::size_t>(h.lo ^ (h.hi << 1)); }
+  std::size_t operator()(const Hash& h) const { return static_cast<std::size_t>(h.lo); }
 };
 
 }  // namespace guiderail

@@ -403,6 +403,8 @@ std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) 
 }
 
 // -- cache --
+// No two classes have the same key: mix64 has an inverse, and a set that is kept with its mask has its address to
+// itself. Masks have identities, which nobody can aim at it.
 Hash Vocabulary::class_key(const CharSet* chars, u32 root) {
   const u64 at = mix64(reinterpret_cast<std::uintptr_t>(chars));
   return {mix64(at ^ root), at};

@@ -14,6 +14,12 @@ class CoreError(Exception):
 
 def set_error_factory(make: Callable[[str, str], BaseException], /) -> None: ...
 
+# For tests. Tables made from here on find by these bits of their hashes only; returns those of before.
+def set_bucket_bits(bits: int, /) -> int: ...
+
+# What a state is known by between programs, under this process's key; None where it is known in its own alone.
+def identity(program: Program, state: int, /) -> tuple[int, int] | None: ...
+
 class CharSet:
     """An immutable set of Unicode scalar values (surrogates are removed), shared process-wide."""
 

@@ -1,0 +1,102 @@
+// Tables that give equal values one small id. The hash finds the bucket, and no more: what is found there is compared
+// in full.
+#pragma once
+
+#include <atomic>
+#include <deque>
+
+#include "hashing.hpp"
+#include "pages.hpp"
+
+namespace guiderail {
+
+// Which bits of a hash tables look at that are made from here on. All, but in tests: with a few of them nearly every
+// look-up meets other values first.
+inline std::atomic<u32> bucket_bits{0xFFFFFFFF};
+
+class IdTable {
+ public:
+  static constexpr u32 kNone = 0xFFFFFFFF;
+
+  IdTable() : bits_(bucket_bits.load(std::memory_order_relaxed)) {}
+
+  // The id that was added with this hash and of which `same` says that it is the one; kNone: there is none.
+  template <class Same>
+  u32 find(u64 hash, Same same) const {
+    if (slots_.empty()) return kNone;
+    const u32 tag = static_cast<u32>(hash) & bits_;
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t at = tag & mask; slots_[at].id != kNone; at = (at + 1) & mask)
+      if (slots_[at].tag == tag && same(slots_[at].id)) return slots_[at].id;
+    return kNone;
+  }
+  void add(u64 hash, u32 id) {
+    reserve(count_ + 1);
+    place(slots_, {id, static_cast<u32>(hash) & bits_});
+    ++count_;
+  }
+  void reserve(std::size_t count) {
+    if (2 * count <= slots_.size()) return;
+    PagedVector<Slot> larger(std::max<std::size_t>(64, std::bit_ceil(2 * count)));
+    for (const Slot& slot : slots_)
+      if (slot.id != kNone) place(larger, slot);
+    slots_ = std::move(larger);
+  }
+  void clear() { *this = IdTable(); }
+  std::size_t memory() const { return slots_.capacity() * sizeof(Slot); }
+
+ private:
+  struct Slot {
+    u32 id = kNone, tag = 0;
+  };
+  static void place(PagedVector<Slot>& slots, Slot slot) {
+    const std::size_t mask = slots.size() - 1;
+    std::size_t at = slot.tag & mask;
+    while (slots[at].id != kNone) at = (at + 1) & mask;
+    slots[at] = slot;
+  }
+
+  PagedVector<Slot> slots_;  // a power of two; half of it stays free
+  std::size_t count_ = 0;
+  u32 bits_;
+};
+
+inline u64 bucket_hash(const ByteSet& set) {
+  return BucketHash(set.words[0]).add(set.words[1]).add(set.words[2]).add(set.words[3]).done();
+}
+
+inline u32 id_of(const ByteSet& set, std::vector<ByteSet>& sets, IdTable& ids) {
+  const u64 hash = bucket_hash(set);
+  if (const u32 known = ids.find(hash, [&](u32 i) { return sets[i] == set; }); known != IdTable::kNone) return known;
+  sets.push_back(set);
+  ids.add(hash, static_cast<u32>(sets.size() - 1));
+  return static_cast<u32>(sets.size() - 1);
+}
+inline IdTable ids_of(const std::vector<ByteSet>& sets) {
+  IdTable ids;
+  for (u32 i = 0; i < sets.size(); ++i) ids.add(bucket_hash(sets[i]), i);
+  return ids;
+}
+
+// Values of a type that has a bucket_hash().
+template <class T>
+struct Interned {
+  std::deque<T> values;  // references stay valid
+  IdTable ids;
+  Interned first(u32 count) const {
+    Interned out;
+    for (u32 i = 0; i < count; ++i) out.id(values[i]);
+    return out;
+  }
+  u32 id(T value) {
+    const u64 hash = bucket_hash(value);
+    if (const u32 known = ids.find(hash, [&](u32 i) { return values[i] == value; }); known != IdTable::kNone)
+      return known;
+    const u32 id = static_cast<u32>(values.size());
+    values.push_back(std::move(value));
+    ids.add(hash, id);
+    return id;
+  }
+};
+
+}  // namespace guiderail
