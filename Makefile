@@ -2,6 +2,7 @@
 # make test    lint excepted, everything that can be checked here
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
+# make soak    a server under attack beside innocent streams
 # make docs    docs/api.md from the docstrings
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
 # make clean   everything that was built
@@ -25,7 +26,7 @@ NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench docs core clean
+.PHONY: help demo test lint format bench soak docs core clean
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -98,6 +99,9 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
+
+soak: $(VENV)/.test
+	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
 
 docs: $(VENV)/.package
 	@$(BIN)/python docs/make_api.py

@@ -128,6 +128,7 @@ class Client:
 
     def __init__(self, model: Any, **options: Any) -> None:
         self.model = model
+        options.setdefault("compile_isolated", False)  # a process for each test takes its time
         self.app = create_app(model, ServerOptions(**options))
         self.service = self.app.state.service
         self._loop = asyncio.new_event_loop()

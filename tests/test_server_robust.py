@@ -74,7 +74,7 @@ def test_a_client_that_leaves_while_its_constraint_is_compiled(monkeypatch):
             ended.set()
 
     monkeypatch.setattr(compiling, "compile", slowly)
-    with listening(ToyModel()) as (base, service):
+    with listening(ToyModel(), compile_isolated=False) as (base, service):
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(base + CHAT, json={"messages": HELLO, "guided_regex": "a"}, timeout=0.5)
         assert started.is_set() and ended.wait(5)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -20,6 +20,7 @@ from guiderail.server.bodies import Gone, LastWord
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion
 from guiderail.server.errors import ApiError
+from guiderail.server.fair import CLIENT
 from guiderail.server.http import Events, Gate, read, while_listening
 from guiderail.server.inspection import HEADER, Kept, index_page
 from guiderail.server.options import ServerOptions
@@ -41,9 +42,13 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         service.engine.start()
+        ready = asyncio.ensure_future(service.compiler.start())
         try:
             yield
         finally:
+            ready.cancel()
+            with suppress(asyncio.CancelledError):
+                await ready
             service.close()
             if runner is not model:
                 runner.close()
@@ -83,6 +88,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
 
     async def answer(request: Request, form: Any, start: Callable[..., Awaitable[Any]]) -> Response:
         """Reads a request, and answers it whole or as events."""
+        CLIENT.set("" if request.client is None else request.client.host)
         try:
             said = await read(request, form, options.max_body_bytes, options.body_seconds)
             name, watch = looked_into(request)

@@ -8,12 +8,12 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from guiderail.constraint import Constraint, any_text
 from guiderail.server.constraints import ask_of
 from guiderail.server.errors import ApiError
 from guiderail.server.http import sse
 from guiderail.server.messages import conversation
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, TokenInfo, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
@@ -167,15 +167,8 @@ async def start_chat(service: Service, request: ChatRequest, watch: Watches = No
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
-    def build() -> tuple[ToolPlan | None, Constraint]:
-        text = None if ask is None else ask.constraint(service.vocabulary)
-        if tools is None:
-            return None, any_text() if text is None else text
-        plan = ToolPlan(tools, text, service.vocabulary)
-        return plan, plan.constraint
-
     param = "tools" if tools is not None else ask.param if ask is not None else "messages"
-    plan, guide = await service.guide(("chat", ask, tools), build, param)
+    plan, guide = await service.guide(Recipe(ask, tools), param)
 
     def encode() -> list[int]:
         messages = conversation(request.messages, tools, service.template)

@@ -1,29 +1,39 @@
 """Constraints become guides here: off the event loop, once for all who ask at the same time, within limits.
 
-Front ends are Python and may run for as long as a client makes them. What takes longer than ``compile_seconds`` is
-interrupted: an exception is raised in its thread (``PyThreadState_SetAsyncExc``), which Python code sees at once and
-the core when its call returns; these are bounded by ``max_nodes`` and ``fuel``.
+A constraint of a request is compiled in a process of its own first, see :mod:`guiderail.server.nursery`; what that
+found is made again here. What takes longer than ``compile_seconds`` here is interrupted: an exception is raised in its
+thread (``PyThreadState_SetAsyncExc``), which Python code sees at once and the core when its call returns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import logging
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from guiderail import _core
 from guiderail.bitmask import allocate_token_bitmask
 from guiderail.constraint import Constraint
-from guiderail.errors import LimitError
+from guiderail.errors import LimitError, ModelError
+from guiderail.frontends.grammar.tape import Unplayable, play
 from guiderail.guide import Guide, compile
+from guiderail.server.fair import Turns
 from guiderail.server.metrics import Metrics
+from guiderail.server.nursery import Nursery
 from guiderail.server.options import ServerOptions
+from guiderail.server.recipes import Recipe
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["Compiler", "interruptible"]
+
+_log = logging.getLogger("guiderail.server")
+
+Build = Callable[[], tuple[Any, Constraint]] | Recipe
 
 
 class _Interrupted(BaseException):
@@ -98,6 +108,21 @@ async def interruptible(function: Callable[[], Any], seconds: float, on_end: Cal
         work.interrupt()
 
 
+class _Played(Constraint):
+    """A constraint that has been lowered elsewhere: the same calls are made again."""
+
+    __slots__ = ("inner", "tape")
+
+    def __init__(self, inner: Constraint, tape: Any) -> None:
+        self.inner, self.tape = inner, tape
+
+    def _lower(self, b: _core.Builder) -> int:
+        try:
+            return play(self.tape, b)
+        except Unplayable as error:
+            raise LimitError(f"the constraint could not be made again: {error}", code="compile-crash") from error
+
+
 class _Shared:
     """One compilation, and how many wait for it."""
 
@@ -113,16 +138,17 @@ class Compiler:
         self.vocabulary, self.options, self.metrics = vocabulary, options, metrics
         self._cache: OrderedDict[Hashable, tuple[Any, Guide]] = OrderedDict()
         self._shared: dict[Hashable, _Shared] = {}
-        self._slots = asyncio.Semaphore(options.compile_workers)
+        self._turns = Turns(options.compile_workers, options.max_compile_queue)
         self._loop = asyncio.get_running_loop()
-        self._counted = 0.0
+        self._nursery = Nursery(vocabulary, options) if options.compile_isolated and Nursery.available else None
 
-    async def guide(self, key: Hashable, build: Callable[[], tuple[Any, Constraint]]) -> tuple[Any, Guide]:
+    async def guide(self, key: Hashable, build: Build, param: str = "") -> tuple[Any, Guide]:
         """What ``build`` returns first, with the guide of the constraint that it returns second.
 
         Args:
             key: equal keys are the same constraint.
-            build: runs on another thread, and only where the key is new.
+            build: a recipe, or what runs on another thread; only where the key is new.
+            param: the parameter of the request that asks for it.
 
         Raises:
             GuiderailError: as ``build`` and :func:`guiderail.compile` raise.
@@ -137,7 +163,7 @@ class Compiler:
         shared = self._shared.get(key)
         if shared is None:
             shared = self._shared[key] = _Shared()
-            shared.task = asyncio.ensure_future(self._compile(key, build, shared))
+            shared.task = asyncio.ensure_future(self._compile(key, build, param, shared))
         assert shared.task is not None
         shared.waiting += 1
         try:
@@ -149,35 +175,81 @@ class Compiler:
                 shared.task.cancel()
                 self._forget(key, shared)
 
-    async def _compile(
-        self, key: Hashable, build: Callable[[], tuple[Any, Constraint]], shared: _Shared
-    ) -> tuple[Any, Guide]:
-        options = self.options
-
-        def work() -> tuple[Any, Guide]:
-            plan, constraint = build()
-            guide = compile(constraint, self.vocabulary, cache=False, max_nodes=options.max_nodes, fuel=options.fuel)
-            # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
-            guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
-            return plan, guide
-
+    async def _compile(self, key: Hashable, build: Build, param: str, shared: _Shared) -> tuple[Any, Guide]:
+        seconds = self.options.compile_seconds
         began = time.monotonic()
+
+        def left() -> float:
+            return max(seconds - (time.monotonic() - began), 0.001)
+
         try:
-            await asyncio.wait_for(self._slots.acquire(), options.compile_seconds)
-            left = options.compile_seconds - (time.monotonic() - began)
-            started = time.perf_counter()
-            made: tuple[Any, Guide] = await interruptible(work, max(left, 0.001), self._slots.release)
-            self.metrics.compile_seconds.observe(time.perf_counter() - started)
+            await asyncio.wait_for(self._turns.take(), seconds)
+            held = True
+            try:
+                started = time.perf_counter()
+                if isinstance(build, Recipe):
+                    build = await self._tried(build, param, left())
+                held = False  # from here on, the thread gives the turn back when it ends
+                made: tuple[Any, Guide] = await interruptible(self._work(build), left(), self._turns.give_back)
+                self.metrics.compile_seconds.observe(time.perf_counter() - started)
+            finally:
+                if held:
+                    self._turns.give_back()
         except (TimeoutError, asyncio.TimeoutError):
             raise LimitError(
-                f"the constraint was not compiled within {options.compile_seconds:g} seconds; simplify it",
-                code="compile-timeout",
+                f"the constraint was not compiled within {seconds:g} seconds; simplify it", code="compile-timeout"
             ) from None
         finally:
             self._forget(key, shared)
         self._cache[key] = made
         self._make_room()
         return made
+
+    async def _tried(self, recipe: Recipe, param: str, seconds: float) -> Callable[[], tuple[Any, Constraint]]:
+        """A function that makes what the recipe says, after that has been done by a process of its own.
+
+        Raises:
+            ApiError, LimitError, TimeoutError: it could not be done, or not within its limits.
+        """
+        vocabulary = self.vocabulary
+        if self._nursery is None or recipe.is_free:
+            return lambda: recipe.build(vocabulary)
+        try:
+            plan, constraint, tape = await self._nursery.compile(recipe, param, seconds)
+        except ModelError as error:  # no process can be started here
+            _log.warning("constraints are compiled on threads from now on: %s", error)
+            self._nursery = None
+            return lambda: recipe.build(vocabulary)
+        if tape is None:
+            return lambda: (plan, constraint)
+        return lambda: (plan, _Played(constraint, tape))
+
+    def _work(self, build: Callable[[], tuple[Any, Constraint]]) -> Callable[[], tuple[Any, Guide]]:
+        options = self.options
+
+        def work() -> tuple[Any, Guide]:
+            plan, constraint = build()
+            guide = compile(constraint, self.vocabulary, cache=False, max_nodes=options.max_nodes, fuel=options.fuel)
+            if isinstance(constraint, _Played):
+                guide.constraint = constraint.inner
+            # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
+            guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
+            return plan, guide
+
+        return work
+
+    async def start(self) -> None:
+        """Makes ready what the first constraint would wait for."""
+        if self._nursery is not None:
+            try:
+                await self._nursery.start()
+            except ModelError as error:
+                _log.warning("constraints are compiled on threads: %s", error)
+                self._nursery = None
+
+    def close(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
 
     def forget_soon(self, guide: Guide) -> None:
         """Drops a guide from the cache; from any thread."""

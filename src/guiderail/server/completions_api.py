@@ -7,10 +7,10 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from guiderail.constraint import Constraint, any_text
 from guiderail.server.constraints import ask_of
 from guiderail.server.errors import ApiError
 from guiderail.server.http import sse
+from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, TokenInfo, token_text
 from guiderail.server.schemas import CompletionRequest
 from guiderail.server.service import Run, Service, Watches
@@ -101,10 +101,7 @@ async def start_completion(service: Service, request: CompletionRequest, watch: 
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
-    def build() -> tuple[None, Constraint]:
-        return None, any_text() if ask is None else ask.constraint(service.vocabulary)
-
-    _, guide = await service.guide(("text", ask), build, "prompt" if ask is None else ask.param)
+    _, guide = await service.guide(Recipe(ask), "prompt" if ask is None else ask.param)
 
     def encode() -> list[list[int]]:
         return [p if isinstance(p, list) else service.model.encode(p, chat=False) for p in prompts]

@@ -12,6 +12,8 @@ __all__ = ["ServerOptions"]
 _WHOLE = {
     "max_body_bytes": 1024,
     "max_connections": 1,
+    "compile_bytes": 16 << 20,
+    "max_compile_queue": 0,
     "max_nodes": 1000,
     "fuel": 1000,
     "compile_workers": 1,
@@ -47,6 +49,12 @@ class ServerOptions:
         write_seconds: in which a client must take what is waiting to be sent to it; beyond, its connection is cut.
         max_connections: open at once; beyond: 503. Kept by ``guiderail serve``.
         compile_seconds: for one constraint; beyond: 400 ``compile-timeout``.
+        compile_isolated: constraints are compiled in a process of their own first, which costs some milliseconds and
+            keeps what is pathological away from all others. Not on Windows and macOS, where processes cannot be forked
+            safely.
+        compile_bytes: of memory for one compilation there; beyond: 400 ``compile-memory``.
+        max_compile_queue: constraints that may wait to be compiled; beyond: 503 ``overloaded``. Clients, told apart by
+            their addresses, take turns.
         max_nodes: expressions of one constraint (about 100 bytes each); beyond: 400 ``nodes``.
         fuel: states that one emptiness test may visit; beyond: 400 ``fuel``.
         compile_workers: constraints compiled at once; others wait, their waiting counts to ``compile_seconds``.
@@ -82,6 +90,9 @@ class ServerOptions:
     write_seconds: float = 60.0
     max_connections: int = 1024
     compile_seconds: float = 10.0
+    compile_isolated: bool = True
+    compile_bytes: int = 1 << 30
+    max_compile_queue: int = 64
     max_nodes: int = 2_000_000
     fuel: int = 100_000
     compile_workers: int = 2

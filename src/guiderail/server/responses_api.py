@@ -7,12 +7,12 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from guiderail.constraint import Constraint, any_text
 from guiderail.server.constraints import ask_of_format, ask_of_structured
 from guiderail.server.errors import ApiError
 from guiderail.server.http import sse
 from guiderail.server.messages import conversation, text_of
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import Message, ResponsesRequest
 from guiderail.server.service import Run, Service, Watches
@@ -287,15 +287,8 @@ async def start_response(service: Service, request: ResponsesRequest, watch: Wat
     ask = asks[0] if asks else None
     tools = response_tools(request.tools, request.tool_choice, request.parallel_tool_calls, service.tool_format)
 
-    def build() -> tuple[ToolPlan | None, Constraint]:
-        wanted = None if ask is None else ask.constraint(service.vocabulary)
-        if tools is None:
-            return None, any_text() if wanted is None else wanted
-        plan = ToolPlan(tools, wanted, service.vocabulary)
-        return plan, plan.constraint
-
     param = "tools" if tools is not None else ask.param if ask is not None else "input"
-    plan, guide = await service.guide(("chat", ask, tools), build, param)
+    plan, guide = await service.guide(Recipe(ask, tools), param)
 
     def encode() -> list[int]:
         messages = conversation(_messages(request), tools, service.template)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from guiderail.constraint import Constraint, any_text
 from guiderail.errors import GuiderailError, LimitError, ModelError
 from guiderail.guide import Guide
 from guiderail.models import Model
@@ -21,6 +20,7 @@ from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
+from guiderail.server.recipes import Recipe
 from guiderail.server.rows import (
     Delta,
     Event,
@@ -188,20 +188,18 @@ class Service:
                 param="model",
             )  # fmt: skip
 
-    async def guide(self, key: Hashable, build: Callable[[], tuple[Any, Constraint]], param: str) -> tuple[Any, Guide]:
+    async def guide(self, recipe: Recipe, param: str) -> tuple[Any, Guide]:
         """A plan and the guide of its constraint; see :meth:`Compiler.guide`.
 
         Raises:
             ApiError: 400 with the code and the place of what is wrong.
         """
         try:
-            return await self.compiler.guide(key, build)
+            return await self.compiler.guide(recipe, recipe, param)
+        except Overloaded as error:
+            raise failure(error) from error
         except GuiderailError as error:
             raise from_guiderail(error, param) from error
-
-    async def free_text(self) -> Guide:
-        """The guide of any text: it keeps special tokens and broken characters out."""
-        return (await self.guide("any text", lambda: (None, any_text()), "messages"))[1]
 
     async def threaded(self, function: Callable[[], T], param: str) -> T:
         """The result of a function that may take a while, such as tokenising a long prompt.
@@ -318,5 +316,7 @@ class Service:
 
     def close(self) -> None:
         self.engine.stop()
+        if self._compiler is not None:
+            self._compiler.close()
         if self.inspections is not None:
             self.inspections.close()

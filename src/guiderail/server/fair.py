@@ -1,0 +1,60 @@
+"""Turns: a bounded number at once, shared fairly between clients, and a bounded number who wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from contextvars import ContextVar
+
+from guiderail.server.engine import Overloaded
+
+__all__ = ["CLIENT", "Turns"]
+
+CLIENT: ContextVar[str] = ContextVar("guiderail-client", default="")
+"""Who asks: the address of the client, in the context of its request."""
+
+
+class Turns:
+    """Clients take turns, each with what it has asked for first: one with many waits does not hold up one with few.
+
+    Used from one event loop.
+    """
+
+    def __init__(self, most: int, most_waiting: int) -> None:
+        self._free, self._most_waiting = most, most_waiting
+        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    async def take(self) -> None:
+        """Waits for a turn, which must be given back.
+
+        Raises:
+            Overloaded: too many wait.
+        """
+        if self._free > 0:
+            self._free -= 1
+            return
+        if self.waiting >= self._most_waiting:
+            raise Overloaded(f"{self._most_waiting} constraints are waiting to be compiled already; try again later")
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(CLIENT.get(), deque()).append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():  # the turn came at the same moment
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        while self._waiting:
+            client, queue = self._waiting.popitem(last=False)
+            future = queue.popleft()
+            if queue:
+                self._waiting[client] = queue  # at the end: the others go first
+            if not future.done():
+                future.set_result(None)
+                return
+        self._free += 1

@@ -1,0 +1,157 @@
+"""Constraints are compiled in a process of their own first, and only what has shown to be harmless in this one.
+
+Front ends are Python, the core is native, and neither can be interrupted safely while it holds up everybody. So a
+constraint that is new is first compiled by a child (:mod:`guiderail.server.nursery_child`), with limits of time and
+memory that the system keeps. What the child sends back is the list of calls that build the expression; made again here,
+they take a fraction of the time, and no more memory than was seen there.
+
+Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are kept as well as
+threads can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from guiderail.errors import LimitError, ModelError
+from guiderail.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from guiderail.server.options import ServerOptions
+    from guiderail.server.recipes import Recipe
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Nursery"]
+
+_START_SECONDS = 120.0
+
+
+class Nursery:
+    """Used from one event loop."""
+
+    available = hasattr(os, "fork") and hasattr(socket, "send_fds") and sys.platform != "darwin"
+
+    def __init__(self, vocabulary: Vocabulary, options: ServerOptions) -> None:
+        self._vocabulary, self._options = vocabulary, options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._number = 0
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Starts the process, or again where it has ended."""
+        async with self._starting:
+            if self._process is None or self._process.poll() is not None:
+                self._drop()
+                await asyncio.to_thread(self._start)
+
+    def _start(self) -> None:
+        from guiderail.server.nursery_child import LENGTH
+
+        ours, theirs = socket.socketpair()
+        try:
+            path = os.pathsep.join(place for place in sys.path if place)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "guiderail.server.nursery_child", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            ours.close()
+            raise ModelError(f"no process for compilation could be started: {error}", code="closed") from error
+        finally:
+            theirs.close()
+        try:
+            ours.settimeout(_START_SECONDS)
+            restore, (kind, state, rest, _) = self._vocabulary.__reduce__()
+            bare = restore, (kind, state, {**rest, "encode": None, "decode": None}, None)  # tokenizers are not needed
+            told = pickle.dumps(bare, pickle.HIGHEST_PROTOCOL)
+            ours.sendall(LENGTH.pack(len(told)) + told)
+            if ours.recv(1) != b"+":
+                raise OSError("it ended at once")
+        except OSError as error:
+            process.kill()
+            process.wait()
+            ours.close()
+            raise ModelError(f"the process for compilation could not be started: {error}", code="closed") from error
+        ours.settimeout(5.0)
+        self._process, self._control = process, ours
+
+    async def compile(self, recipe: Recipe, param: str, seconds: float) -> tuple[Any, Any, Any]:
+        """See :func:`guiderail.server.nursery_child.compile_recipe`.
+
+        Raises:
+            ApiError: it cannot be compiled.
+            LimitError: ``compile-memory``, ``compile-crash``.
+            TimeoutError: it takes longer.
+        """
+        await self.start()
+        assert self._control is not None
+        from guiderail.server.nursery_child import CONTROL, KILL, LENGTH, START
+
+        self._number = number = (self._number + 1) % 2**32
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [CONTROL.pack(START, number)], [theirs.fileno()])
+        ours.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=ours)
+        job = {"recipe": recipe, "param": param, "seconds": seconds, "memory": self._options.compile_bytes,
+               "max_nodes": self._options.max_nodes, "fuel": self._options.fuel}  # fmt: skip
+        began = time.monotonic()
+
+        async def talk() -> bytes:
+            told = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
+            writer.write(LENGTH.pack(len(told)) + told)
+            await writer.drain()
+            (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+            return await reader.readexactly(length)
+
+        try:
+            what, made = pickle.loads(await asyncio.wait_for(talk(), seconds))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
+                raise TimeoutError from None
+            raise LimitError(
+                "the constraint could not be compiled: the process that compiled it was ended by the system, which "
+                "happens where it takes too much memory; simplify it",
+                code="compile-crash",
+            ) from None
+        finally:
+            writer.close()
+            if self._control is not None:
+                try:
+                    self._control.send(CONTROL.pack(KILL, number))  # nothing happens where it has ended
+                except OSError:
+                    self._drop()
+        if what == "made":
+            plan, constraint, tape = made
+            return plan, constraint, tape
+        if what == "refused":
+            status, message, code, of, place = made
+            raise ApiError(status, message, code=code, param=of, place=place)
+        raise RuntimeError(f"compilation failed: {made}")
+
+    def _drop(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()  # the process ends by that
+        process, self._process = self._process, None
+        if process is not None:
+            try:
+                process.wait(2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def close(self) -> None:
+        """Ends the process and what it is compiling."""
+        self._drop()

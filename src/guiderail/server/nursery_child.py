@@ -1,0 +1,171 @@
+"""The process in which constraints of strangers are compiled first; run by :mod:`guiderail.server.nursery`.
+
+It loads the vocabulary once, and forks for each constraint: the child inherits everything, has limits of time and
+memory of its own that the system keeps, whatever the child is in the middle of, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+from guiderail import _core
+from guiderail.bitmask import allocate_token_bitmask
+from guiderail.constraint import Constraint
+from guiderail.errors import GuiderailError, LimitError
+from guiderail.frontends.grammar.tape import Recorder
+from guiderail.guide import Guide
+from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.recipes import Recipe
+
+START, KILL = 1, 2
+CONTROL = struct.Struct("!BI")  # what to do, number of the job; a start comes with the job's socket
+LENGTH = struct.Struct("!Q")
+
+
+class Recording(Constraint):
+    """A constraint, and the calls that lowered it."""
+
+    __slots__ = ("inner", "tape")
+
+    def __init__(self, inner: Constraint) -> None:
+        self.inner = inner
+        self.tape: Any = None
+
+    def _lower(self, b: _core.Builder) -> int:
+        recorder = Recorder(b)
+        root = self.inner._lower(recorder)  # type: ignore[arg-type]
+        if recorder.complete:
+            self.tape = recorder.tape(root)
+        return root
+
+
+def compile_recipe(recipe: Recipe, vocabulary: Any, max_nodes: int, fuel: int) -> tuple[Any, Constraint, Any]:
+    """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
+    plan, constraint = recipe.build(vocabulary)
+    recording = Recording(constraint)
+    matcher = Guide(recording, vocabulary, max_nodes=max_nodes, fuel=fuel).matcher()
+    matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
+    matcher.least_tokens(thorough=False)
+    return plan, constraint, recording.tape
+
+
+def _answer(job: dict[str, Any], vocabulary: Any) -> tuple[str, Any]:
+    try:
+        return "made", compile_recipe(job["recipe"], vocabulary, job["max_nodes"], job["fuel"])
+    except GuiderailError as error:
+        refusal = from_guiderail(error, job["param"])
+    except ApiError as error:
+        refusal = error
+    except MemoryError:
+        refusal = from_guiderail(
+            LimitError(
+                f"the constraint takes more than {job['memory'] >> 20} MiB of memory to compile; simplify it",
+                code="compile-memory",
+            ),
+            job["param"],
+        )
+    return "refused", (refusal.status, refusal.message, refusal.code, refusal.param, refusal.place)
+
+
+def _read(connection: socket.socket) -> bytes:
+    def exactly(count: int) -> bytes:
+        found = bytearray()
+        while len(found) < count:
+            piece = connection.recv(min(1 << 20, count - len(found)))
+            if not piece:
+                raise EOFError
+            found += piece
+        return bytes(found)
+
+    (length,) = LENGTH.unpack(exactly(LENGTH.size))
+    return exactly(length)
+
+
+def _limit(seconds: float, memory: int) -> None:
+    """Limits that hold inside of native code: the process is ended by the system."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)  # its signal ends the process
+    with open("/proc/self/statm", "rb") if os.path.exists("/proc/self/statm") else open(os.devnull, "rb") as file:
+        told = file.read().split()
+    if told:
+        size = int(told[0]) * resource.getpagesize() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _child(connection: socket.socket, vocabulary: Any) -> None:
+    """Compiles one constraint and ends the process."""
+    status = 1
+    try:
+        job = pickle.loads(_read(connection))
+        _limit(job["seconds"], job["memory"])
+        try:
+            told = pickle.dumps(_answer(job, vocabulary), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # a fault of ours: told as such, by its kind alone
+            told = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
+        connection.sendall(LENGTH.pack(len(told)) + told)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
+    control = socket.socket(fileno=int(sys.argv[1]))
+    restore, parts = pickle.loads(_read(control))
+    vocabulary = restore(*parts)
+    import guiderail.frontends.grammar
+    import guiderail.frontends.json_schema
+    import guiderail.frontends.regex
+    import guiderail.frontends.tools
+    import guiderail.server.constraints
+    import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
+    ended, tell = os.pipe()
+    for end in (ended, tell):
+        os.set_blocking(end, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(tell)
+    gc.collect()
+    gc.freeze()  # what is not touched stays shared
+    control.sendall(b"+")
+    children: dict[int, int] = {}
+    while True:
+        waiting: list[Any] = [control, ended]
+        ready, _, _ = select.select(waiting, [], [])
+        if ended in ready:
+            os.read(ended, 4096)
+            for number, pid in list(children.items()):
+                if os.waitpid(pid, os.WNOHANG)[0]:
+                    del children[number]
+        if control in ready:
+            message, handles, _, _ = socket.recv_fds(control, CONTROL.size, 1)
+            if len(message) < CONTROL.size:
+                break  # the server has ended
+            what, number = CONTROL.unpack(message)
+            if what == KILL and number in children:
+                os.kill(children[number], signal.SIGKILL)
+            elif what == START:
+                connection = socket.socket(fileno=handles[0])
+                pid = os.fork()
+                if not pid:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    control.close()
+                    _child(connection, vocabulary)
+                connection.close()
+                children[number] = pid
+    for pid in children.values():
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,388 @@
+"""A server under attack beside innocent streams: how long the innocent ones wait, what is left afterwards.
+
+    make soak                                             # 60 seconds
+    python tests/server_soak.py --seconds 300 --tokenizer FOLDER
+
+Three processes talk over 127.0.0.1: the server with a light model, so that what is measured is the server; the
+innocent clients, which note the gaps between the pieces of their streams, first alone, then beside the bad ones; and
+the bad clients. The report is a table; with ``--most-milliseconds`` the status is 1 where the longest gap grows by more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import guiderail as gr
+
+CHAT = "/v1/chat/completions"
+STEP_SECONDS = 0.005  # that the model takes for a step
+HELLO = [{"role": "user", "content": "hello"}]
+
+# -- what bad clients send -----------------------------------------------------------------------------------------
+AMBIGUOUS = (
+    'root ::= r0{2} root* r1+ | "b"* "a"? | "" | "+b"? "+"{0,2}\n'
+    'r0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
+)
+GAPS = {"type": "object", "properties": {"a": {"not": {"pattern": "x.{20,40}y.{20,40}z"}, "type": "string"}},
+        "required": ["a"]}  # fmt: skip
+
+
+def nested(depth: int) -> dict[str, Any]:
+    ways = [{"properties": {f"k{depth}{i}": nested(depth - 1) if depth else {"type": "integer"}},
+             "required": [f"k{depth}{i}"]} for i in range(6)]  # fmt: skip
+    return {"type": "object", "oneOf": ways}
+
+
+def bad_body(rng: random.Random) -> tuple[str, dict[str, Any]]:
+    """A request that must be answered, and its name; always a little different, so that no cache knows it."""
+    n = rng.randrange(10**9)
+
+    def named(count: int, value: Any) -> dict[str, Any]:
+        return {f"property_{n}_{i}": value(i) for i in range(count)}
+
+    def wide() -> dict[str, Any]:
+        inner = named(4000, lambda i: {"type": "string", "pattern": f"^[a-z]{{{i % 30},{i % 30 + 9}}}$"})
+        return {"guided_json": {"type": "object", "properties": inner}}
+
+    def big() -> dict[str, Any]:
+        return {"guided_json": {"type": "object", "properties": named(6000, lambda i: {"description": "d" * 200})}}
+
+    def patterns() -> dict[str, Any]:
+        inner = {f"{chr(97 + i)}{n % 97}": {"type": "integer", "minimum": i} for i in range(18)}
+        return {"guided_json": {"type": "object", "patternProperties": inner, "additionalProperties": False}}
+
+    def contains() -> dict[str, Any]:
+        ways = [{"contains": {"const": i}} for i in range(30)]
+        return {"guided_json": {"type": "array", "title": str(n), "allOf": ways}}
+
+    gaps = {"guided_json": {**GAPS, "title": str(n)}, "max_tokens": 60}
+    makers: dict[str, Callable[[], dict[str, Any]]] = {
+        "ambiguous grammar": lambda: {"guided_grammar": AMBIGUOUS.replace("b", chr(97 + n % 25)), "max_tokens": 40},
+        "not, gaps, budget": lambda: gaps,
+        "not, gaps, promise": lambda: {**gaps, "guiderail": {"on_incomplete": "finish"}},
+        "nested oneOf": lambda: {"guided_json": {**nested(4), "title": str(n)}},
+        "patternProperties": patterns,
+        "wide schema": wide,
+        "big schema": big,
+        "contains": contains,
+        "look-aheads": lambda: {"guided_regex": f"(?!(.*a.{{12}}){{3}}).*(?=.*b.{{15}}c).*{n}"},
+        "nested counts": lambda: {"guided_regex": "((a{0,100}){0,100}){0,100}" + str(n)},
+        "lark": lambda: {
+            "guided_grammar": f'start: (a | b)+\na: /[a-z]{{1,40}}/ b?\nb: /(?=.*x.{{20}})[a-z ]+/ "{n}"?'
+        },
+        "many messages": lambda: {"messages": HELLO * 5000},
+        "long prompt": lambda: {"messages": [{"role": "user", "content": f"{n} " + "word " * 100_000}]},
+    }
+    name = rng.choice(list(makers))
+    return name, makers[name]()
+
+
+BAD_BYTES = {
+    "no JSON": b"{",
+    "deep": b'{"messages": ' + b"[" * 100_000,
+    "many values": b'{"messages": [' + b"[]," * 700_000 + b"[]]}",
+    "surrogate": b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+    "10 MB": b" " * (10 << 20),
+}
+
+
+class BadClients:
+    def __init__(self, port: int, seconds: float, seed: int) -> None:
+        self.port, self.until, self.rng = port, time.monotonic() + seconds, random.Random(seed)
+        self.seen: collections.Counter[str] = collections.Counter()
+
+    async def run(self) -> None:
+        kinds = [self.bodies] * 6 + [self.bytes, self.vanish, self.vanish, self.slow_reader, self.slow_loris]
+        await asyncio.gather(*(self.again(kind) for kind in kinds))
+        print(json.dumps(self.seen))
+
+    async def again(self, kind: Any) -> None:
+        while time.monotonic() < self.until:
+            try:
+                await asyncio.wait_for(kind(), max(1.0, self.until - time.monotonic() + 2))
+            except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError, TimeoutError) as error:
+                self.seen[f"{kind.__name__}: {type(error).__name__}"] += 1
+            await asyncio.sleep(0.02)
+
+    async def send(self, body: bytes, size: int = 1 << 20) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=size)
+        head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        return reader, writer
+
+    async def answered(self, name: str, body: bytes) -> None:
+        reader, writer = await self.send(body)
+        try:
+            answer = await reader.read()
+        finally:
+            writer.close()
+        status = answer[9:12].decode()
+        code = re.search(rb'"code": ?"([a-z-]+)"', answer) if status != "200" else None
+        self.seen[f"{name}: {status}{'' if code is None else ' ' + code[1].decode()}"] += 1
+
+    async def bodies(self) -> None:
+        name, body = bad_body(self.rng)
+        await self.answered(name, json.dumps({"messages": HELLO, "max_tokens": 30, **body}).encode())
+
+    async def bytes(self) -> None:
+        name, body = self.rng.choice(list(BAD_BYTES.items()))
+        await self.answered(name, body)
+
+    async def vanish(self) -> None:
+        _, body = bad_body(self.rng)
+        stream = {"messages": HELLO, "max_tokens": 500, "stream": True, **body}
+        _, writer = await self.send(json.dumps(stream).encode())
+        await asyncio.sleep(self.rng.uniform(0, 0.5))
+        writer.transport.abort()
+        self.seen["vanished"] += 1
+
+    async def slow_reader(self) -> None:
+        stream = {"messages": HELLO, "max_tokens": 2000, "stream": True, "logprobs": True, "top_logprobs": 20}
+        reader, writer = await self.send(json.dumps(stream).encode(), 64)
+        try:
+            for _ in range(50):
+                await reader.read(10)
+                await asyncio.sleep(0.1)
+        finally:
+            writer.transport.abort()
+        self.seen["slow reader"] += 1
+
+    async def slow_loris(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\n".encode())
+            for _ in range(200):
+                writer.write(b"X-A: b\r\n"[:1])
+                await writer.drain()
+                await asyncio.sleep(0.1)
+                if reader.at_eof():
+                    break
+            answer = await asyncio.wait_for(reader.read(100), 1)
+            self.seen[f"slow loris: {answer[9:12].decode() or 'closed'}"] += 1
+        finally:
+            writer.transport.abort()
+
+
+# -- innocent clients ------------------------------------------------------------------------------------------------
+INNOCENT = [
+    {},
+    {"guided_json": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+    {"guided_regex": "[a-z ]{100,400}"},
+    {"guided_json": {"type": "array", "items": {"type": "integer"}, "minItems": 50}, "temperature": 1, "top_p": 0.9},
+]
+
+
+class Innocent:
+    """Streams one after the other; notes the gaps between pieces, and the time until the first."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.gaps: list[float] = []
+        self.firsts: list[float] = []
+        self.errors: collections.Counter[str] = collections.Counter()
+
+    async def run(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        await asyncio.gather(*(self.again(body, until) for body in INNOCENT))
+
+    async def again(self, body: dict[str, Any], until: float) -> None:
+        while time.monotonic() < until:
+            try:
+                await self.one({"messages": HELLO, "max_tokens": 300, "stream": True, **body}, until)
+            except OSError as error:
+                self.errors[type(error).__name__] += 1
+
+    async def one(self, body: dict[str, Any], until: float) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            told = json.dumps(body).encode()
+            writer.write(
+                f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(told)}\r\n\r\n".encode()
+                + told
+            )
+            began, last = time.monotonic(), None
+            while time.monotonic() < until and (line := await reader.readline()):
+                if line.startswith(b"HTTP/1.1 ") and b" 200 " not in line:
+                    self.errors[line.decode().split()[1]] += 1
+                if b'"error"' in line:
+                    self.errors[line.decode(errors="replace")[:120]] += 1
+                if b'"delta":{"content":"' not in line:
+                    continue
+                now = time.monotonic()
+                if last is None:
+                    self.firsts.append(now - began)
+                else:
+                    self.gaps.append(now - last)
+                last = now
+        finally:
+            writer.close()
+
+    def report(self) -> dict[str, Any]:
+        gaps, firsts = np.array(self.gaps or [np.nan]), np.array(self.firsts or [np.nan])
+        return {
+            "pieces": len(self.gaps),
+            "gap_median_ms": round(float(np.median(gaps)) * 1e3, 1),
+            "gap_p99_ms": round(float(np.percentile(gaps, 99)) * 1e3, 1),
+            "gap_longest_ms": round(float(gaps.max()) * 1e3, 1),
+            "first_longest_ms": round(float(firsts.max()) * 1e3, 1),
+            "errors": dict(self.errors),
+        }
+
+
+# -- the server ------------------------------------------------------------------------------------------------------
+def serve(port: int, tokenizer: str | None) -> None:
+    import uvicorn
+
+    from guiderail.server import ServerOptions, create_app
+    from guiderail.server.connections import protocol
+    from server_support import VOCABULARY
+
+    vocabulary = VOCABULARY if tokenizer is None else gr.Vocabulary.from_huggingface(tokenizer)
+    letters = [t for t in range(min(vocabulary.size, 2000)) if vocabulary.token_bytes(t).isalpha()]
+
+    class Session:
+        def __init__(self, batch: int) -> None:
+            self.logits = np.zeros((batch, vocabulary.size), np.float32)
+            self.at = [0] * batch
+            self.last = [0] * batch
+
+        def feed(self, rows: list[list[int]]) -> Any:
+            time.sleep(STEP_SECONDS)
+            for i, row in enumerate(rows):
+                if row:
+                    self.logits[i, self.last[i]] = 0
+                    self.at[i] += len(row)
+                    self.last[i] = letters[self.at[i] * 7 % len(letters)]
+                    self.logits[i, self.last[i]] = 20
+            return self.logits
+
+        def clear_row(self, row: int) -> None:
+            self.at[row] = 0
+
+        def close(self) -> None:
+            return
+
+    class Model:
+        name, context_length, max_batch = "light", 100_000, None
+        logits_size = vocabulary.size
+
+        def __init__(self) -> None:
+            self.vocabulary = vocabulary
+
+        def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+            return [letters[ord(c) % len(letters)] for c in prompt[:5000]] or letters[:1]
+
+        def new_session(self, batch: int, length: int) -> Session:
+            return Session(batch)
+
+        def close(self) -> None:
+            return
+
+    options = ServerOptions(max_cached_tokens=200_000, head_seconds=5.0, write_seconds=10.0, body_seconds=10.0)
+    app = create_app(Model(), options)
+    uvicorn.run(
+        app, host="127.0.0.1", port=port, log_level="critical", timeout_graceful_shutdown=5,
+        http=protocol(head_seconds=options.head_seconds, write_seconds=options.write_seconds),
+    )  # fmt: skip
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that any thread of a process has started."""
+    return [int(c) for told in Path(f"/proc/{pid}/task").glob("*/children") for c in told.read_text().split()]
+
+
+def state_of(pid: int) -> dict[str, int]:
+    """Memory, threads and child processes of a process."""
+    told = Path(f"/proc/{pid}/status").read_text()
+    children = children_of(pid)
+    grandchildren = [one for child in children for one in children_of(child)]
+    fields = {name: int(re.search(rf"{key}:\s+(\d+)", told)[1]) for name, key in
+              (("rss_mb", "VmRSS"), ("peak_mb", "VmHWM"), ("threads", "Threads"))}  # type: ignore[index]  # fmt: skip
+    return {**{k: v // 1024 if k.endswith("mb") else v for k, v in fields.items()},
+            "processes": len(children), "compilations": len(grandchildren)}  # fmt: skip
+
+
+def started(port: int, tokenizer: str | None) -> subprocess.Popen[bytes]:
+    more = [] if tokenizer is None else ["--tokenizer", tokenizer]
+    server = subprocess.Popen([sys.executable, __file__, "--serve", str(port), *more])
+    until = time.monotonic() + 120
+    while time.monotonic() < until and server.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return server
+        time.sleep(0.1)
+    server.kill()
+    raise SystemExit("the server did not start")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="a third of it without bad clients")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--tokenizer", help="folder of a transformers tokenizer; by default a toy of 270 tokens")
+    parser.add_argument("--most-milliseconds", type=float, help="by which the longest gap may grow")
+    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--attack", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.serve is not None:
+        serve(args.serve, args.tokenizer)
+        return 0
+    if args.attack is not None:
+        asyncio.run(BadClients(args.attack, args.seconds, args.seed).run())
+        return 0
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = started(port, args.tokenizer)
+    try:
+        asyncio.run(Innocent(port).run(2))  # what is made once
+        before = state_of(server.pid)
+        alone, beside = Innocent(port), Innocent(port)
+        asyncio.run(alone.run(args.seconds / 3))
+        seconds = 2 * args.seconds / 3
+        bad = subprocess.Popen(
+            [sys.executable, __file__, "--attack", str(port), "--seconds", str(seconds), "--seed", str(args.seed)],
+            stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(5),
+        )  # fmt: skip
+        asyncio.run(beside.run(seconds))
+        during = state_of(server.pid)
+        seen, _ = bad.communicate(timeout=60)
+        until = time.monotonic() + 20
+        while time.monotonic() < until and state_of(server.pid)["compilations"]:
+            time.sleep(0.5)
+        time.sleep(3)  # a second without work, and the heap gives back what is free
+        after = state_of(server.pid)
+        print(json.dumps({"seed": args.seed, "load": os.getloadavg()[0], "alone": alone.report(),
+                          "beside": beside.report(), "before": before, "during": during, "after": after,
+                          "bad": dict(sorted(json.loads(seen or b"{}").items()))}, indent=1))  # fmt: skip
+        more = beside.report()["gap_longest_ms"] - alone.report()["gap_longest_ms"]
+        print(f"the longest gap of an innocent stream grew by {more:.0f} ms")
+        failed = any("internal" in name or ": 500" in name for name in json.loads(seen or b"{}"))
+        return int(failed or (args.most_milliseconds is not None and more > args.most_milliseconds))
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            print("the server did not end within 20 seconds")
+            server.kill()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
