@@ -5,7 +5,8 @@
 
 Three processes talk over 127.0.0.1: the server with a light model, so that what is measured is the server; the
 innocent clients, which note the gaps between the pieces of their streams, first alone, then beside the bad ones; and
-the bad clients. The report is a table; with ``--most-milliseconds`` the status is 1 where the longest gap grows by more.
+the bad clients. With ``--most-milliseconds`` the status is 1 where the longest gap grows by more. With ``--stalls`` the
+server tells what all its threads are doing whenever its event loop has stood still for so many seconds.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import faulthandler
 import json
 import os
 import random
@@ -85,7 +87,7 @@ def bad_body(rng: random.Random) -> tuple[str, dict[str, Any]]:
         "lark": lambda: {
             "guided_grammar": f'start: (a | b)+\na: /[a-z]{{1,40}}/ b?\nb: /(?=.*x.{{20}})[a-z ]+/ "{n}"?'
         },
-        "many messages": lambda: {"messages": HELLO * 5000},
+        "many messages": lambda: {"messages": HELLO * 4000},
         "long prompt": lambda: {"messages": [{"role": "user", "content": f"{n} " + "word " * 100_000}]},
     }
     name = rng.choice(list(makers))
@@ -246,7 +248,14 @@ class Innocent:
 
 
 # -- the server ------------------------------------------------------------------------------------------------------
-def serve(port: int, tokenizer: str | None) -> None:
+async def watched(stalls: float) -> None:
+    """Puts off a dump of all threads, as long as the loop runs; its own thread needs no lock of the interpreter."""
+    while True:
+        faulthandler.dump_traceback_later(stalls)
+        await asyncio.sleep(stalls / 4)
+
+
+def serve(port: int, tokenizer: str | None, stalls: float) -> None:
     import uvicorn
 
     from guiderail.server import ServerOptions, create_app
@@ -296,10 +305,19 @@ def serve(port: int, tokenizer: str | None) -> None:
 
     options = ServerOptions(max_cached_tokens=200_000, head_seconds=5.0, write_seconds=10.0, body_seconds=10.0)
     app = create_app(Model(), options)
-    uvicorn.run(
+    config = uvicorn.Config(
         app, host="127.0.0.1", port=port, log_level="critical", timeout_graceful_shutdown=5,
         http=protocol(head_seconds=options.head_seconds, write_seconds=options.write_seconds),
     )  # fmt: skip
+
+    async def run() -> None:
+        watching = asyncio.ensure_future(watched(stalls)) if stalls else None
+        await uvicorn.Server(config).serve()
+        if watching is not None:
+            watching.cancel()
+            faulthandler.cancel_dump_traceback_later()
+
+    asyncio.run(run())
 
 
 def children_of(pid: int) -> list[int]:
@@ -318,8 +336,8 @@ def state_of(pid: int) -> dict[str, int]:
             "processes": len(children), "compilations": len(grandchildren)}  # fmt: skip
 
 
-def started(port: int, tokenizer: str | None) -> subprocess.Popen[bytes]:
-    more = [] if tokenizer is None else ["--tokenizer", tokenizer]
+def started(port: int, tokenizer: str | None, stalls: float) -> subprocess.Popen[bytes]:
+    more = ["--stalls", str(stalls), *([] if tokenizer is None else ["--tokenizer", tokenizer])]
     server = subprocess.Popen([sys.executable, __file__, "--serve", str(port), *more])
     until = time.monotonic() + 120
     while time.monotonic() < until and server.poll() is None:
@@ -337,11 +355,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--tokenizer", help="folder of a transformers tokenizer; by default a toy of 270 tokens")
     parser.add_argument("--most-milliseconds", type=float, help="by which the longest gap may grow")
+    parser.add_argument("--stalls", type=float, default=0.0, help="seconds; 0: they are not looked for")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--attack", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve is not None:
-        serve(args.serve, args.tokenizer)
+        serve(args.serve, args.tokenizer, args.stalls)
         return 0
     if args.attack is not None:
         asyncio.run(BadClients(args.attack, args.seconds, args.seed).run())
@@ -349,7 +368,7 @@ def main() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = started(port, args.tokenizer)
+    server = started(port, args.tokenizer, args.stalls)
     try:
         asyncio.run(Innocent(port).run(2))  # what is made once
         before = state_of(server.pid)

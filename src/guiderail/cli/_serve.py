@@ -53,6 +53,9 @@ def serve_command(
     ] = 32_768,
     max_body_bytes: Annotated[int, typer.Option(metavar="N", help="Bytes of a request.", rich_help_panel=_LIMITS)] = 8
     << 20,
+    max_json_values: Annotated[
+        int, typer.Option(metavar="N", help="Values in the JSON of a request.", rich_help_panel=_LIMITS)
+    ] = 250_000,
     body_seconds: Annotated[
         float, typer.Option(metavar="S", help="For the body of a request to arrive.", rich_help_panel=_LIMITS)
     ] = 30.0,
@@ -109,6 +112,7 @@ def serve_command(
         max_queue=max_queue,
         max_cached_tokens=max_cached_tokens,
         max_body_bytes=max_body_bytes,
+        max_json_values=max_json_values,
         body_seconds=body_seconds,
         max_connections=max_connections,
         compile_seconds=compile_seconds,

@@ -90,7 +90,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
         """Reads a request, and answers it whole or as events."""
         CLIENT.set("" if request.client is None else request.client.host)
         try:
-            said = await read(request, form, options.max_body_bytes, options.body_seconds)
+            said = await read(request, form, options.max_body_bytes, options.body_seconds, options.max_json_values)
             name, watch = looked_into(request)
             headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 

@@ -92,13 +92,23 @@ async def _drain(receive: _Receive) -> None:
         left -= len(message.get("body", b""))
 
 
-def parse_json(body: bytes) -> dict[str, Any]:
+def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
     """The JSON object of a body.
 
+    Args:
+        most_values: it may hold; while it is read, nobody else is served. Counted are the characters that separate
+            values, also those in texts.
+
     Raises:
+        ApiError: 413: it holds more values.
         ApiError: 400: it is none (``invalid-json``), or holds half of a surrogate pair, which is no character and
             cannot be shown to a model (``lone-surrogate``, with its place).
     """
+    if sum(map(body.count, (b",", b"[", b"{"))) > most_values:
+        raise ApiError(
+            413, f"the request has more than the {most_values:,} values that are allowed (commas and brackets, also "
+            "those in texts, are counted)", code="body-too-large",
+        )  # fmt: skip
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:

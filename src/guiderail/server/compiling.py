@@ -164,6 +164,7 @@ class Compiler:
         if shared is None:
             shared = self._shared[key] = _Shared()
             shared.task = asyncio.ensure_future(self._compile(key, build, param, shared))
+            shared.task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be left
         assert shared.task is not None
         shared.waiting += 1
         try:

@@ -26,18 +26,19 @@ T = TypeVar("T")
 Form = TypeVar("Form", bound=BaseModel)
 
 
-async def read(request: Request, form: type[Form], limit: int, seconds: float) -> Form:
+async def read(request: Request, form: type[Form], limit: int, seconds: float, values: int) -> Form:
     """The body of a request in its form.
 
     Args:
         limit: bytes it may have.
         seconds: for its arrival.
+        values: of JSON that it may hold.
 
     Raises:
         ApiError: 413 when it is larger, 408 when it takes longer, 400 when it is not JSON or not of the form.
         Gone: the client left while sending.
     """
-    data = parse_json(await read_body(request.receive, request.headers, limit, seconds))
+    data = parse_json(await read_body(request.receive, request.headers, limit, seconds), values)
     try:
         made: Form = form.model_validate(data)
         return made

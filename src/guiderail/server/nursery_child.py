@@ -128,6 +128,7 @@ def main() -> None:
     import guiderail.server.constraints
     import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
 
+    os.nice(5)  # texts on their way go first
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
     ended, tell = os.pipe()
     for end in (ended, tell):

@@ -11,6 +11,7 @@ __all__ = ["ServerOptions"]
 
 _WHOLE = {
     "max_body_bytes": 1024,
+    "max_json_values": 1000,
     "max_connections": 1,
     "compile_bytes": 16 << 20,
     "max_compile_queue": 0,
@@ -43,6 +44,8 @@ class ServerOptions:
         tool_format: how the model writes tool calls, a format of :func:`guiderail.tool_calls`; None: found out from
             the chat template.
         max_body_bytes: of a request; beyond: 413.
+        max_json_values: values in a request, more or less (its commas and brackets); beyond: 413. While they are read
+            nobody else is served, some 20 ms for the default.
         body_seconds: for the body of a request to arrive; beyond: 408.
         head_seconds: for the head of a request to arrive; beyond: 408. This and the next one are kept by ``guiderail
             serve``, and by other servers with :func:`guiderail.server.connections.protocol`.
@@ -85,6 +88,7 @@ class ServerOptions:
     chat_template: str | None = None
     tool_format: str | None = None
     max_body_bytes: int = 8 << 20
+    max_json_values: int = 250_000
     body_seconds: float = 30.0
     head_seconds: float = 10.0
     write_seconds: float = 60.0

@@ -6,9 +6,19 @@ server cannot do are accepted with the values that ask for nothing, and refused 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 __all__ = [
     "ChatRequest",
@@ -21,6 +31,19 @@ __all__ = [
 ]
 
 _Json = dict[str, Any]
+
+
+class _First(FailFast):
+    """The first wrong item of a list is told, and not a million of them."""
+
+    def __hash__(self) -> int:  # unions of types are sets
+        return hash(_First)
+
+
+_Item = TypeVar("_Item")
+_List = Annotated[list[_Item], _First()]
+_MOST_MESSAGES = 4096
+_MOST_STOPS = 64
 
 
 class _Closed(BaseModel):
@@ -38,7 +61,7 @@ class StructuredOutputs(_Closed):
 
     json_: Any = Field(None, alias="json")
     regex: StrictStr | None = None
-    choice: list[StrictStr] | None = None
+    choice: _List[StrictStr] | None = None
     grammar: StrictStr | None = None
     json_object: StrictBool | None = None
     structural_tag: StrictStr | _Json | None = None
@@ -63,7 +86,7 @@ class Sampled(_Closed):
     top_k: Annotated[StrictInt, Field(ge=-1)] | None = None
     seed: StrictInt | None = None
     n: Annotated[StrictInt, Field(ge=1)] | None = None
-    stop: StrictStr | list[StrictStr] | None = None
+    stop: StrictStr | Annotated[_List[StrictStr], Field(max_length=_MOST_STOPS)] | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     presence_penalty: Annotated[StrictInt | StrictFloat, Field(ge=-2, le=2)] | None = None
@@ -73,7 +96,7 @@ class Sampled(_Closed):
     structured_outputs: StructuredOutputs | None = None
     guided_json: Any = None
     guided_regex: StrictStr | None = None
-    guided_choice: list[StrictStr] | None = None
+    guided_choice: _List[StrictStr] | None = None
     guided_grammar: StrictStr | None = None
     regex: StrictStr | None = None
     ebnf: StrictStr | None = None
@@ -99,26 +122,26 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: StrictStr | list[_Json] | None = None
+    content: StrictStr | _List[_Json] | None = None
     name: StrictStr | None = None
-    tool_calls: list[_Json] | None = None
+    tool_calls: _List[_Json] | None = None
     tool_call_id: StrictStr | None = None
 
 
 class ChatRequest(Sampled):
     """``POST /v1/chat/completions``."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[_List[Message], Field(min_length=1, max_length=_MOST_MESSAGES)]
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     max_completion_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     logprobs: StrictBool | None = None
     top_logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
-    tools: list[_Json] | None = None
+    tools: _List[_Json] | None = None
     tool_choice: StrictStr | _Json | None = None
     parallel_tool_calls: StrictBool | None = None
     functions: None = None
     function_call: None = None
-    modalities: list[Literal["text"]] | None = None
+    modalities: _List[Literal["text"]] | None = None
     audio: None = None
     prediction: None = None
     reasoning_effort: Literal["none"] | None = None
@@ -143,7 +166,7 @@ class ChatRequest(Sampled):
 class CompletionRequest(Sampled):
     """``POST /v1/completions``."""
 
-    prompt: StrictStr | list[StrictStr] | list[StrictInt] | list[list[StrictInt]]
+    prompt: StrictStr | _List[StrictStr] | _List[StrictInt] | _List[_List[StrictInt]]
     max_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     logprobs: Annotated[StrictInt, Field(ge=0, le=20)] | None = None
     echo: Literal[False] | None = None
@@ -161,10 +184,10 @@ class ResponsesRequest(_Closed):
     """``POST /v1/responses``."""
 
     model: StrictStr | None = None
-    input: StrictStr | list[_Json]
+    input: StrictStr | _List[_Json]
     instructions: StrictStr | None = None
     text: _Json | None = None
-    tools: list[_Json] | None = None
+    tools: _List[_Json] | None = None
     tool_choice: StrictStr | _Json | None = None
     parallel_tool_calls: StrictBool | None = None
     max_output_tokens: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -176,7 +199,7 @@ class ResponsesRequest(_Closed):
     structured_outputs: StructuredOutputs | None = None
     guiderail: Extras = Extras()
 
-    include: list[_Json] | None = Field(None, max_length=0)
+    include: _List[_Json] | None = Field(None, max_length=0)
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
     store: Literal[False] | None = None
