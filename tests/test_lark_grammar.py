@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,17 @@ def test_relative_imports_and_import_paths(tmp_path: Path) -> None:
     assert grammar(main).matches("aa.")
     assert not grammar(main).matches("a")
     assert ours("start: w\n%import words.word -> w", imports=[tmp_path / "lib"]).matches("a.")
+
+
+@pytest.mark.parametrize("statement", ["%import .leak.WORD", "%import .leak (WORD)", "%import leak.WORD"])
+def test_a_text_imports_no_files_from_beside_the_program(statement, tmp_path, monkeypatch) -> None:
+    (tmp_path / "leak.lark").write_text('WORD: "secret"\n', encoding="utf-8")
+    (tmp_path / "main.py").write_text("", encoding="utf-8")
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(tmp_path / "main.py"), raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gr.CompileError) as caught:
+        grammar(f"start: WORD\n{statement}\n", "lark").program()
+    assert caught.value.code in ("lark-import", "lark-grammar")
 
 
 def test_repetitions_stay_repetitions() -> None:

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from guiderail.server.crew import PATIENCE, lower_priority
 from guiderail.server.engine import Overloaded
 
 __all__ = ["Asides"]
@@ -28,7 +27,7 @@ class Asides:
         self._most, self._running = most, 0
 
     async def run(self, function: Callable[[], T], seconds: float) -> T:
-        """What a function returns. After ``PATIENCE`` its thread has low priority.
+        """What a function returns.
 
         Raises:
             Overloaded: too many run already.
@@ -54,7 +53,6 @@ class Asides:
 
         def tell(result: T, error: BaseException | None) -> None:
             self._running -= 1
-            slow.cancel()
             if future.done():
                 return
             if error is None:
@@ -63,7 +61,5 @@ class Asides:
                 future.set_exception(error)
 
         self._running += 1
-        thread = threading.Thread(target=work, name="guiderail-aside", daemon=True)
-        slow = loop.call_later(PATIENCE, lambda: lower_priority(thread.native_id or 0))
-        thread.start()
+        threading.Thread(target=work, name="guiderail-aside", daemon=True).start()
         return await asyncio.wait_for(asyncio.shield(future), seconds)

@@ -3,20 +3,20 @@
 What a text needs between two steps of the model (reading a token, its mask, a draw) takes microseconds as a rule, and
 seconds where somebody has asked for a hard constraint. Which it will be cannot be told before, and a native call
 cannot be interrupted. So a worker does one work after the other, and whoever waits for them stops waiting for one that
-takes longer than ``patience``: its worker is left alone with it, runs on with low priority and ends when the work ends,
-and another worker takes up the rest. The crew is as large as the number of works that take long, and one.
+takes longer than ``patience``: its worker is left alone with it and ends when the work ends, and another worker takes
+up the rest. The crew is as large as the number of works that take long, and one. All have the same priority: a thread
+with a lower one, put off while it holds the interpreter's lock, would hold up everybody.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-__all__ = ["PATIENCE", "Crew", "Work", "lower_priority"]
+__all__ = ["PATIENCE", "Crew", "Work"]
 
 PATIENCE = 0.02
 """Seconds after which nobody waits for a work any more."""
@@ -45,7 +45,6 @@ class Work:
 class _Worker:
     def __init__(self) -> None:
         self.work: Work | None = None
-        self.native_id = 0
 
 
 class Crew:
@@ -121,7 +120,6 @@ class Crew:
         assert worker is not None and worker.work is not None
         worker.work.late = True
         self._late += 1
-        lower_priority(worker.native_id)
         self._worker = None
         if self._waiting:
             self._start(None)
@@ -135,9 +133,7 @@ class Crew:
 
     # -- the threads -------------------------------------------------------------------------------------------
     def _run(self, worker: _Worker, own: Work | None) -> None:
-        worker.native_id = threading.get_native_id()
         if own is not None:
-            lower_priority(worker.native_id)
             self._do(own)
             return
         while (work := self._next(worker)) is not None:
@@ -171,12 +167,3 @@ class Crew:
             self._late -= work.late
             if work.late or not self._waiting:  # who waits for works waits for all of them
                 self._changed.notify_all()
-
-
-def lower_priority(native_id: int) -> None:
-    """Where threads have priorities of their own (Linux), others go first from now on."""
-    if native_id and hasattr(os, "setpriority") and os.uname().sysname == "Linux":
-        try:
-            os.setpriority(os.PRIO_PROCESS, native_id, 19)
-        except OSError as error:  # it has just ended, or the system does not let us
-            _log.debug("the priority of a thread stays as it is: %s", error)

@@ -26,6 +26,10 @@ _QUOTED = re.compile(
 )
 
 
+_NOWHERE = os.path.join(os.devnull, "grammar")
+"""Where a text is that is no file. Lark would look for its relative imports beside the program that runs."""
+
+
 def read(
     text: str,
     start: str,
@@ -38,7 +42,7 @@ def read(
     lark = _lark()
     reader = _LarkReader(lark, rewrite(text, constraints), start, constraints, indenter)
     paths = [p if callable(p) else os.fspath(p) for p in import_paths]
-    return reader.run(reader.parts(paths, "<string>" if path is None else os.fspath(path)))
+    return reader.run(reader.parts(paths, _NOWHERE if path is None else os.fspath(path)))
 
 
 def compiled(text: str, start: str, kept: set[str]) -> Any:
