@@ -3,6 +3,8 @@
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make soak    a server under attack beside innocent streams
+# make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
+# make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
 # make docs    docs/api.md from the docstrings
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
 # make clean   everything that was built
@@ -26,7 +28,7 @@ NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench soak docs core clean
+.PHONY: help demo test lint format bench soak docs core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -71,6 +73,11 @@ $(VENV)/.lint: $(VENV)/.package
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[lint]'
 	@touch $@
 
+$(VENV)/.fuzz: $(VENV)/.test
+	$(call say,atheris)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[fuzz]'
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.test
 	$(call say,the engines to compare with)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[bench]'
@@ -105,6 +112,33 @@ soak: $(VENV)/.test
 
 docs: $(VENV)/.package
 	@$(BIN)/python docs/make_api.py
+
+# -- inputs nobody thought of, and sanitizers: see docs/testing.md ------------------------------------------------
+SECONDS ?= 600
+CLANG ?= clang++
+FUZZ_CMAKE = -S fuzz/core -DCMAKE_CXX_COMPILER=$(CLANG) --log-level=WARNING
+
+# Two thirds of the time for random inputs, which are many; one third for what coverage leads to.
+fuzz-core: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-fast -DFUZZ_KIND=fast
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-sanitized -DFUZZ_KIND=sanitized
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/fuzz-fast --parallel $(JOBS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/fuzz-sanitized --parallel $(JOBS)
+	@build/fuzz-fast/fuzz_core $$(( $(SECONDS) * 2 / 3 ))
+	@mkdir -p build/fuzz-corpus
+	@build/fuzz-sanitized/fuzz_core -max_total_time=$$(( $(SECONDS) / 3 )) -max_len=64 -timeout=30 -rss_limit_mb=3000 -artifact_prefix=build/ build/fuzz-corpus fuzz/corpus/core
+
+fuzz-readers: $(VENV)/.fuzz
+	@$(BIN)/python fuzz/readers/run.py --seconds $(SECONDS)
+
+fuzz-differential: $(VENV)/.test
+	@$(BIN)/python fuzz/differential.py --seconds $(SECONDS)
+
+sanitize: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py address,undefined
+
+sanitize-threads: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py thread
 
 # `make core CORE_FLAGS=-DGUIDERAIL_SANITIZE=address,undefined CORE_BUILD=build/sanitized` for another kind of build.
 CORE_BUILD ?= build/core

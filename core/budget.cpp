@@ -303,7 +303,7 @@ bool Costs::complete(Id from, Manner manner) {
     }
     if (exhausted() || ways.size() > manner.haste * kMostStates) return false;
     --work_;
-    auto visit = [&](u32 edge, Id next) {
+    auto visit = [&, depth = depth, state = state](u32 edge, Id next) {
       if (next == kEmpty || arena_.has(next, kUnknownText)) return;
       auto [known, fresh] = ways.try_emplace(next, Way{depth + 1, state, edge});
       if (!fresh && known->second.depth <= depth + 1) return;

@@ -112,8 +112,14 @@ Id Arena::canonical(Id e, u32 horizon) {
   Node& n = node(e);
   if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
   if (has(e, kExactKey) && n.canonical == kUnknown) {
-    const Id plain = canonical(without_texts(e), horizon);
-    n.canonical = plain;
+    // Texts are not forgotten under a complement or in the text of a string: then it stays what it is.
+    const Id forgetful = without_texts(e);
+    if (forgetful != e) {
+      const Id plain = canonical(forgetful, horizon);
+      n.canonical = plain;
+    } else if (!has(e, kBigRepeat | kHasScan)) {
+      n.canonical = e;
+    }
   }
   if (n.canonical != kUnknown) return n.canonical;
   Id out = e;

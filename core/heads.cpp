@@ -85,7 +85,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
     const auto [node, before] = stack.back();
     stack.pop_back();
     arena_.ensure_row(before);
-    const bool done = trie_.each_child(node, [&](u32 n, u8 byte) {
+    const bool done = trie_.each_child(node, [&, before = before](u32 n, u8 byte) {
       const bool closes = before == loop && byte == '"';
       const Id next = closes ? kEpsilon : step(before, byte);
       if (next == kEmpty) return true;

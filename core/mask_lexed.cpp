@@ -276,13 +276,13 @@ void MaskBuilder::note_endings(Piece& piece) {
     const Source at{ending.trie, ending.node};
     const u32 without = withouts_[ending.without] ? ending.without : 0;
     if (whole)
-      for_tokens_at(at, [&](int t) {
+      for_tokens_at(at, [&, m = m](int t) {
         if (!without || !std::binary_search(withouts_[without]->begin(), withouts_[without]->end(), t))
           m->group.whole.push_back(t);
       });
     if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= Vocabulary::kHeavy) {
       std::size_t below = 0;
-      for_children(at, [&](u8 byte, Source child) {
+      for_children(at, [&, m = m](u8 byte, Source child) {
         if (allowed(*m, byte)) below += trie_.nodes[child.node].end - child.node;
       });
       if (below >= Vocabulary::kHeavy) {
@@ -290,7 +290,7 @@ void MaskBuilder::note_endings(Piece& piece) {
         continue;
       }
     }
-    for_children(at, [&](u8 byte, Source child) {
+    for_children(at, [&, m = m](u8 byte, Source child) {
       if (allowed(*m, byte)) m->begins[{byte, without}].push_back(child);
     });
   }

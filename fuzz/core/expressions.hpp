@@ -1,0 +1,49 @@
+// Bytes → an expression of the algebra and, where it has one, its obvious meaning. The bytes are a program for a stack:
+// each takes what it needs from the stack and pushes what it makes, so that every input means something and a small
+// change of the input is a small change of the expression.
+#pragma once
+
+#include "expression.hpp"
+#include "oracle.hpp"
+
+namespace guiderail::fuzz {
+
+struct Made {
+  Id id = kEpsilon;
+  int term = kNoMeaning;
+  std::string code{};  // how to make it with guiderail._core.Builder, where that is asked for
+};
+
+extern bool explaining;
+
+class Expressions {
+ public:
+  Expressions(Arena& arena, Oracle& oracle, Input& input) : arena_(arena), oracle_(oracle), in_(input) {}
+  Made run();
+
+ private:
+  void one();
+  Made literal(const std::string& text);
+  Made chars(u32 index);
+  Made pop();
+  Made closed(Made e);  // with its look-arounds in a scope
+  void push(Id id, const std::vector<Made>& parts, Term term, const std::string& code);
+  void list(Term::Kind kind);
+  void members();
+  Made living();
+  Made text();
+  Made value(u32& values);
+  void distinct();
+  void lexed();
+  void recursive();
+
+  Arena& arena_;
+  Oracle& oracle_;
+  Input& in_;
+  std::vector<Made> stack_;
+  u32 rules_ = 0;
+};
+
+extern const std::vector<std::string> kPieces;  // what texts are made of
+
+}  // namespace guiderail::fuzz

@@ -1,0 +1,27 @@
+// libFuzzer's entry, and what happens when something is wrong.
+#include <cstdio>
+#include <cstdlib>
+
+#include "play.hpp"
+
+namespace guiderail::fuzz {
+
+void fail(const std::string& what) {
+  std::fprintf(stderr, "\nWRONG: %s\n", what.c_str());
+  print_counts();
+  std::abort();
+}
+
+}  // namespace guiderail::fuzz
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  std::atexit([] { guiderail::fuzz::print_counts(); });
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static guiderail::u64 count = 0;
+  if (++count % guiderail::fuzz::kCacheLasts == 0) guiderail::fuzz::forget();
+  guiderail::fuzz::play(data, size);
+  return 0;
+}

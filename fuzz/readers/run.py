@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Fuzzes readers with atheris, one process each.
+
+    python fuzz/readers/run.py --seconds 60                  # every reader, in turn
+    python fuzz/readers/run.py --seconds 60 regex gbnf
+    python fuzz/readers/run.py --once regex FILE             # one input again
+
+The inputs that led somewhere new are kept in ``build/fuzz-corpus/NAME``, those that failed in
+``build/fuzz-found/NAME-…``. An input may take ten seconds and a process two gigabytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import re
+import resource
+import subprocess
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+MEMORY = 6 << 30  # of addresses; libraries of others reserve much that they never touch
+LONGEST = 4096
+SLOWEST = 10  # seconds
+
+
+def child(name: str, arguments: list[str]) -> None:
+    import atheris
+
+    with atheris.instrument_imports(include=["guiderail"]):
+        import guiderail as gr
+
+        sys.path.insert(0, str(ROOT / "fuzz" / "readers"))
+        from targets import TARGETS
+
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    target = TARGETS[name]
+
+    def one(data: bytes) -> None:
+        with suppress(gr.GuiderailError):  # said so, with a code
+            target.read(data)
+
+    atheris.Setup([sys.argv[0], *arguments], one)
+    atheris.Fuzz()
+
+
+def once(name: str, file: str) -> None:
+    sys.path.insert(0, str(ROOT / "fuzz" / "readers"))
+    from targets import TARGETS
+
+    import guiderail as gr
+
+    try:
+        TARGETS[name].read(Path(file).read_bytes())
+    except gr.GuiderailError as error:
+        print(f"refused: {error.code}")
+    else:
+        print("read")
+
+
+def names() -> list[str]:
+    sys.path.insert(0, str(ROOT / "fuzz" / "readers"))
+    from targets import TARGETS
+
+    return list(TARGETS)
+
+
+def seed(name: str, folder: Path) -> None:
+    """The texts to start from, as files."""
+    from targets import TARGETS
+
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = ROOT / "fuzz" / "corpus" / name
+    for data in [*TARGETS[name].seeds(), *(path.read_bytes() for path in sorted(kept.glob("*")))]:
+        if len(data) <= LONGEST:
+            (folder / sha256(data).hexdigest()[:20]).write_bytes(data)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("readers", nargs="*")
+    parser.add_argument("--seconds", type=int, default=600, help="for all together")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--once", metavar="READER")
+    parser.add_argument("--ledger", action="store_true", help="add a line for each reader to fuzz/ledger.md")
+    options, rest = parser.parse_known_args()
+    if options.child:
+        child(options.child, rest + options.readers)
+        return 0
+    if options.once:
+        once(options.once, options.readers[0])
+        return 0
+    chosen = options.readers or names()
+    names()
+    found = ROOT / "build" / "fuzz-found"
+    found.mkdir(parents=True, exist_ok=True)
+    each, failed = max(1, options.seconds // len(chosen)), []
+    for name in chosen:
+        corpus = ROOT / "build" / "fuzz-corpus" / name
+        seed(name, corpus)
+        limits = [f"-max_total_time={each}", f"-timeout={SLOWEST}", "-rss_limit_mb=2000", f"-max_len={LONGEST}"]
+        command = [sys.executable, __file__, "--child", name, *limits, f"-artifact_prefix={found}/{name}-", str(corpus)]
+        done = subprocess.run(
+            command, cwd=ROOT, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        runs = [int(n) for n in re.findall(r"(?:^#|Done )(\d+)", done.stdout, re.MULTILINE)] or [0]
+        print(f"{name}: {max(runs):,} inputs in {each} s{'' if done.returncode == 0 else ', FAILED'}", flush=True)
+        if done.returncode != 0:
+            failed.append(name)
+            print("\n".join(done.stdout.splitlines()[-40:]), flush=True)
+        if options.ledger:
+            note(name, each, max(runs), done.returncode != 0)
+    print(f"{len(chosen)} readers, {len(failed)} failed {failed}")
+    return 1 if failed else 0
+
+
+def note(name: str, seconds: int, runs: int, failed: bool) -> None:
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], text=True, stdout=subprocess.PIPE, check=False
+    ).stdout.strip()
+    with (ROOT / "fuzz" / "ledger.md").open("a") as ledger:
+        ledger.write(
+            f"| {datetime.date.today()} | {commit} | reader: {name} | {seconds} | {runs:,} | – | – | {int(failed)} |\n"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

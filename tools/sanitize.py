@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Builds the core with sanitizers and runs the tests that reach into it.
+
+    python tools/sanitize.py address,undefined
+    python tools/sanitize.py thread
+    python tools/sanitize.py thread --seconds 300 tests/test_threads.py -k pool
+
+The core is built in ``build/sanitize-…`` and put into a copy of the package there; the package you work with stays as
+it is. The runtime of the sanitizers is loaded first (``LD_PRELOAD``). Leaks are not looked for here, for Python keeps
+much until it ends: the fuzzers of the core look for them, without Python.
+
+Each test file runs in a process of its own, for as many seconds as are left. A file that was not finished is reported
+and is no failure; a report of a sanitizer is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = {
+    "address,undefined": [
+        "test_core_expressions.py",
+        "test_json_core.py",
+        "test_masks.py",
+        "test_lexed_masks.py",
+        "test_mask_heads.py",
+        "test_shared_forms.py",
+        "test_matcher.py",
+        "test_bitmask_native.py",
+        "test_token_automaton.py",
+        "test_guide_memory.py",
+        "test_threads.py",
+        "test_speculative.py",
+        "test_strings.py",
+        "test_grammar.py",
+        "test_limits.py",
+        "test_vocabulary.py",
+        "test_budget.py",
+    ],
+    "thread": [
+        "test_threads.py",
+        "test_bitmask_native.py",
+        "test_guide_memory.py",
+        "test_overlap.py",
+        "test_speculative.py",
+        "test_matcher.py",
+    ],
+}
+RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
+# Tests that limit the address space, of which a sanitizer reserves terabytes, or that measure memory.
+TOO_NARROW = "not memory and not rlimit and not address_space and not grows"
+REPORTS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "SUMMARY: ")
+# Runs pytest with the package that is first on sys.path, whatever an editable installation says.
+RUN = """
+import sys
+sys.meta_path[:] = [f for f in sys.meta_path if "Redirecting" not in type(f).__name__]
+sys.path.insert(0, sys.argv.pop(1))
+import guiderail._core as core
+assert core.__file__.startswith(sys.path[0]), core.__file__
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=sorted(FILES))
+    parser.add_argument("--seconds", type=float, default=900, help="for all tests together (default: 900)")
+    options, rest = parser.parse_known_args()
+    package = build(options.kind)
+    files = [Path(one) for one in rest if one.endswith(".py")] or [ROOT / "tests" / one for one in FILES[options.kind]]
+    chosen = [one for one in rest if not one.endswith(".py")] or ["-k", TOO_NARROW]
+    environment = environment_of(options.kind)
+    stop = time.monotonic() + options.seconds
+    failed, unfinished = [], []
+    for file in files:
+        left = stop - time.monotonic()
+        if left < 5:
+            unfinished.append(file.name)
+            continue
+        command = [
+            *prefix(),
+            sys.executable,
+            "-c",
+            RUN,
+            str(package),
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            str(file),
+            *chosen,
+        ]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment,
+                timeout=left,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
+        except subprocess.TimeoutExpired as late:
+            output = late.stdout.decode(errors="replace") if isinstance(late.stdout, bytes) else late.stdout or ""
+            unfinished.append(file.name)
+            code = 0
+        else:
+            output, code = done.stdout, done.returncode
+        reported = any(report in output for report in REPORTS)
+        if reported or code not in (0, 5):
+            failed.append(file.name)
+            print(output)
+        summary = output.strip().splitlines()[-1:] or [""]
+        print(f"{file.name}: {'FAILED' if file.name in failed else 'clean'}; {summary[0]}", flush=True)
+    print(
+        f"{options.kind}: {len(files) - len(failed) - len(unfinished)} files clean, {len(failed)} failed {failed}, "
+        f"{len(unfinished)} not finished in time {unfinished}"
+    )
+    return 1 if failed else 0
+
+
+def build(kind: str) -> Path:
+    """The package with such a core; its folder."""
+    folder = ROOT / "build" / f"sanitize-{kind.replace(',', '-')}"
+    flags = [
+        f"-DGUIDERAIL_SANITIZE={kind}",
+        "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+        f"-DPython_EXECUTABLE={sys.executable}",
+    ]
+    # What the optimiser sees of instrumented code is not what it warns of.
+    flags.append("-DCMAKE_CXX_FLAGS=-O1 -fno-sanitize-recover=all -Wno-error")
+    if shutil.which("ninja"):
+        flags += ["-G", "Ninja"]
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *flags, "--log-level=WARNING"], check=True)
+    subprocess.run(["cmake", "--build", folder, "--parallel", os.environ.get("JOBS", "2")], check=True)
+    package = folder / "package"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(
+        ROOT / "src" / "guiderail", package / "guiderail", ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
+    for module in folder.glob("_core.*.so"):
+        shutil.copy2(module, package / "guiderail")
+    return package
+
+
+def environment_of(kind: str) -> dict[str, str]:
+    compiler = os.environ.get("CXX", "g++")
+
+    def library(name: str) -> str:
+        made = subprocess.run([compiler, f"-print-file-name={name}"], check=True, text=True, stdout=subprocess.PIPE)
+        return os.path.realpath(made.stdout.strip())
+
+    # The C++ library too, for the runtime looks for __cxa_throw as soon as it starts.
+    libraries = [library(RUNTIMES[one]) for one in kind.split(",")] + [library("libstdc++.so")]
+    return {
+        **os.environ,
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=1:detect_stack_use_after_return=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": f"exitcode=66:history_size=4:suppressions={ROOT / 'tools' / 'thread_sanitizer.supp'}",
+        "PYTHONMALLOC": "malloc",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HYPOTHESIS_MAX_EXAMPLES": "100",
+    }
+
+
+def prefix() -> list[str]:
+    """Without random addresses, which the thread sanitizer of older compilers does not cope with."""
+    found = shutil.which("setarch")
+    return [found, os.uname().machine, "-R"] if found else []
+
+
+if __name__ == "__main__":
+    sys.exit(main())
