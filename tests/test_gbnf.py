@@ -95,6 +95,7 @@ JAPANESE = "root ::= jp-char+\njp-char ::= hiragana | [ァ-ヿ] | [、-〾]\nhir
         ("root ::= ()", [""], ["a"]),
         ("root ::=", [""], ["a"]),
         ('root ::= a_b check-mate A1\na_b ::= "1"\ncheck-mate ::= "2"\nA1 ::= "3"', ["123"], ["1"]),
+        ('root ::= -kv --a-b\n-kv ::= "1"\n--a-b ::= "2"', ["12"], ["1", "-12"]),  # as llama.cpp's own templates
         ('root ::= a.b\na ::= "1"\nb ::= "2"', ["1x2", "1\n2"], ["12"]),  # any character in between
         ('root ::= a.b\na.b ::= "1"', ["1"], ["a1b"]),  # a name, as in XGrammar
         ('root ::= "a"\n  "b"\n  | "c"\n', ["ab", "c"], ["a"]),  # lines as in XGrammar
@@ -134,6 +135,8 @@ def test_features(text: str, good: list[str], bad: list[str]) -> None:
         ('root ::= "a"\nroot ::= "b"', "root", "defined twice"),
         ("root ::= <think", "<", "a token was expected"),
         ("root ::= %", "%", "was expected"),
+        ('root ::= "a" - "b"', '- "b"', "was expected"),
+        ('root ::= "a" -b\nb ::= "c"', "-b", "no exceptions"),
         ("", "", "no rule"),
     ],
 )
@@ -157,6 +160,9 @@ def test_syntax_errors_say_where_and_what(text: str, at: str, said: str) -> None
         ('root ::= x\nx[capture="n"] ::= "a"', "[capture"),
         ("root ::= !<[7]>*", "!<[7]>"),
         ("root ::= <t> !<t>", "!<t>"),
+        ("root ::= <t> (!<t>)", "!<t>"),
+        ('root ::= <t> (!<t> | "a")*', "!<t>"),
+        ("root ::= <t> (!<t>){2}", "{2}"),
         ("root ::= <t> !<t>{3}", "{3}"),
     ],
 )
@@ -201,6 +207,12 @@ def test_tokens() -> None:
         assert mask_of(matcher)[:5].tolist() == [True, True, False, True, False]
         assert matcher.accept_token(0) and matcher.accept_token(3)
         assert mask_of(matcher)[:5].tolist() == [True, True, False, False, True]
+
+
+def test_a_negated_token_in_brackets() -> None:
+    assert gbnf("root ::= <t> (!<t>)* <t>") == gbnf("root ::= <t> (!<t>)* <t>")
+    bare, grouped = (gbnf(f"root ::= <t> {text} <t>").tree.rules for text in ("!<t>*", "(!<t>)*"))
+    assert bare == grouped
 
 
 def test_a_negated_token_that_is_asked_for_nowhere_is_a_text_without_it() -> None:

@@ -81,8 +81,6 @@ def check_against_re(pattern, flags, mode, texts):
         assert error.code in ("regex-atomic", "regex-empty-lookaround-loop")
         return None
     for text in texts:
-        if "\\B" in pattern and not text:
-            continue  # \B fails on the empty text before Python 3.14
         if mode == "match":
             expected = compiled.fullmatch(text) is not None
         else:  # not search(), which reads (?a:\S) wrongly when it looks for a first character

@@ -24,9 +24,9 @@ from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression,
 __all__ = ["read"]
 
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-_DOTTED = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_HEAD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?:\[[^\]\r\n]*\][ \t]*)?::=")
+_NAME = re.compile(r"-*[A-Za-z0-9_][A-Za-z0-9_-]*")
+_DOTTED = re.compile(r"-*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_HEAD = re.compile(r"(-*[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?:\[[^\]\r\n]*\][ \t]*)?::=")
 _ATTRIBUTES = re.compile(r"\[\s*(?:max_tokens|capture)[^\]\r\n]*\]")
 _COUNT = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"<(?:\[([0-9]+)\]|([^\r\n>]+))>")
@@ -60,6 +60,7 @@ class _Gbnf(Reader):
         self.defined = {found[1] for found in re.finditer(rf"(?m)^[ \t]*{_HEAD.pattern}", text)}
         self.positive: set[str | int] = set()  # tokens that the grammar asks for
         self.negated: list[tuple[str | int, int, int]] = []
+        self.single: dict[int, tuple[Embedded, int, int]] = {}  # of these, those that nothing repeats, by identity
 
     def grammar(self, start: str) -> Grammar:
         rules: dict[str, Rule] = {}
@@ -70,6 +71,8 @@ class _Gbnf(Reader):
                 assert rule.span is not None
                 self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
             rules[rule.name] = rule
+        for _, begin, end in self.single.values():
+            self.refuse("!<token> is read with * or + behind it, as a text; one token alone cannot be said", begin, end)
         for token, begin, end in self.negated:
             if isinstance(token, int) and token not in self.positive:
                 self.refuse(
@@ -151,7 +154,7 @@ class _Gbnf(Reader):
         elif c == ".":
             self.at += 1
             parts.append(Characters(ANY))
-        elif _DOTTED.match(c):
+        elif _DOTTED.match(self.text, begin):
             parts.append(self.name())
         else:
             self.fail(f"a text, a class, a name, a token or a bracket was expected, not {self.found()}")
@@ -165,6 +168,8 @@ class _Gbnf(Reader):
             self.at = begin
             found = self.match(_NAME)
             assert found
+            if found[0].startswith("-") and found[0] not in self.defined:
+                self.fail(f"there is no rule {found[0]!r}; GBNF has no exceptions with -", begin)
         if self.peek("(") and found[0] in ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken", "Regex"):
             return self.macro(found[0], begin)
         return Name(found[0], (begin, self.at))
@@ -240,6 +245,7 @@ class _Gbnf(Reader):
 
     def repeated(self, item: Expression, least: int, most: int | None, begin: int) -> Expression:
         if isinstance(item, Embedded) and isinstance(item.constraint, AnyText | TextUntil):
+            self.single.pop(id(item), None)
             if most is not None or least > 1:  # "any token but" stands for a text, not for a number of tokens
                 self.refuse(
                     "!<token> can be followed by * or + only: how many tokens a text has is up to the model", begin
@@ -325,9 +331,9 @@ class _Gbnf(Reader):
             self.positive.add(token)
             return Embedded(SpecialToken((token,)))
         self.negated.append((token, begin, self.at))
-        after = self.text[self.at : self.at + 1] or " "
-        if after not in "*+{":
-            self.refuse("!<token> is read with * or + behind it, as a text; one token alone cannot be said", begin)
         if isinstance(token, str) and f"{token}" not in re.sub(rf"!{re.escape(token)}", "", self.text):
-            return Embedded(TextUntil(token, False))  # asked for nowhere: perhaps it is ordinary text
-        return Embedded(AnyText())
+            made = Embedded(TextUntil(token, False))  # asked for nowhere: perhaps it is ordinary text
+        else:
+            made = Embedded(AnyText())
+        self.single[id(made)] = made, begin, self.at
+        return made

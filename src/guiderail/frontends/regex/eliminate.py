@@ -157,16 +157,21 @@ class _Eliminator:
         outer: Side,
         span: tuple[int, int],
     ) -> Steps:
-        """``\\b`` as its two cases, each decided as far as can be."""
+        """``\\b`` as its cases, each decided as far as can be."""
         done: Node
         self.budget -= 20
         place = (item.start, item.end)
         words, not_words = item.chars, others(item.chars)
+        word, other = (words, False), (not_words, True)
+        if not item.negated:
+            cases = [(word, other), (other, word)]
+        elif not item.nonempty:
+            cases = [(word, word), (other, other)]
+        else:
+            cases = [(word, word), ((not_words, False), other), ((NONE, True), (not_words, False))]
         branches = []
-        for before_is_word in (True, False):
-            after_is_word = before_is_word == item.negated
-            before = Edge(True, words if before_is_word else not_words, not before_is_word, *place)
-            after = Edge(False, words if after_is_word else not_words, not after_is_word, *place)
+        for one, two in cases:
+            before, after = Edge(True, *one, *place), Edge(False, *two, *place)
             case = Cat([*left, before, after, *right], *span)
             done = resolve(case, self.facts, *((outer, _EDGE) if ahead else (_EDGE, outer)))
             done = yield self.visit(done, ahead, outer)

@@ -210,6 +210,8 @@ class _Emitter:
         cases = [(words, False, words, False), (others, True, others, True)]
         if not node.negated:
             cases = [(words, False, others, True), (others, True, words, False)]
+        elif node.nonempty:
+            cases[1:] = [(others, False, others, True), (charsets.NONE, True, others, False)]
         return b.union([b.concat([self.edge(True, c, e), self.edge(False, d, f)]) for c, e, d, f in cases])
 
     def edge(self, behind: bool, chars: CharSet, edge: bool) -> int:

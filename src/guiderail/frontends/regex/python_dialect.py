@@ -29,6 +29,7 @@ _HEX = {"x": (2, re.compile(r"[0-9a-fA-F]{0,2}")), "u": (4, re.compile(r"[0-9a-f
 }
 _OCTAL = re.compile(r"[0-7]{1,3}")
 _REFERENCE = re.compile(r"[0-9]{1,2}")
+_NOT_IN_EMPTY = re.fullmatch(r"\B", "") is None  # before Python 3.14
 _NAME = re.compile(r"\{([^}]*)\}")
 _DOT = ~charsets.NEWLINE
 
@@ -79,7 +80,7 @@ class PythonParser(Parser):
             return end
         if c in "bB":
             words = charsets.ASCII_WORD if self.flags & ASCII else charsets.word()
-            self.assertion(Boundary(words, c == "B", i, end))
+            self.assertion(Boundary(words, c == "B", i, end, nonempty=c == "B" and _NOT_IN_EMPTY))
             return end
         if c == "A":
             self.assertion(Edge(True, charsets.NONE, True, i, end))

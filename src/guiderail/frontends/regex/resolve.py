@@ -164,11 +164,14 @@ class _Resolver:
             return True if not edge and not len(minus(chars, node.chars)) else None
 
         left, right = is_word(before), is_word(after)
-        if left is not None and right is not None:
-            return nothing(node) if (left != right) != node.negated else fail(node)
         if left is None and right is None:
             return node
         known = left if left is not None else right
+        if node.nonempty and before[1] and after[1] and not known:  # perhaps in the empty text
+            alone = left is False and right is False and not len(before[0]) and not len(after[0])
+            return fail(node) if alone else node
+        if left is not None and right is not None:
+            return nothing(node) if (left != right) != node.negated else fail(node)
         wanted = bool(known) == node.negated  # whether the other neighbour must be a word character
         chars = node.chars if wanted else others(node.chars)
         return self.edge(Edge(left is None, chars, not wanted, node.start, node.end), before if left is None else after)
@@ -205,7 +208,7 @@ class _Resolver:
         """Where the assertion ``item`` does not hold."""
         if isinstance(item, Edge):
             return Edge(item.behind, others(item.chars), not item.edge, node.start, node.end)
-        if isinstance(item, Boundary):
+        if isinstance(item, Boundary) and not item.nonempty:
             return Boundary(item.chars, not item.negated, node.start, node.end)
         return Look(item, False, True, node.start, node.end)
 

@@ -130,13 +130,17 @@ class Edge(Node):
 
 
 class Boundary(Node):
-    """``\\b`` (or, negated, ``\\B``) with the characters that make words."""
+    """``\\b`` (or, negated, ``\\B``) with the characters that make words.
 
-    __slots__ = ("chars", "negated")
+    ``nonempty``: as ``\\B`` of Python before 3.14, it does not hold in the empty text.
+    """
 
-    def __init__(self, chars: CharSet, negated: bool, start: int, end: int) -> None:
+    __slots__ = ("chars", "negated", "nonempty")
+
+    def __init__(self, chars: CharSet, negated: bool, start: int, end: int, nonempty: bool = False) -> None:
         self.chars = chars
         self.negated = negated
+        self.nonempty = nonempty
         self.start = start
         self.end = end
 

@@ -2,7 +2,9 @@
 
 A string stands between the tags as it is, without quotes and escapes, so it must not hold the closing tag; any other
 value is JSON. Arguments come in the order of the schema. What cannot be written so is never written: the texts are
-those of valid arguments, but an argument that the schema only allows by a pattern of its name is left out.
+those of valid arguments. Arguments that the schema does not name come last; where it says nothing of their names, they
+are identifiers, and where a pattern does, any of its names that can stand in a tag. A schema that cannot be kept to
+between tags is refused.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ from guiderail.frontends.json_schema import JsonSchema
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document
-from guiderail.frontends.json_schema.shape import FALSE, ArrayCell, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
+from guiderail.texts import has_surrogate, shown
 
 __all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
 
@@ -35,6 +38,9 @@ _SPACE = b" \n\r\t"
 _SLOT = re.compile(r"\$\{(key|kind|space)\}")
 _KEY = _core.CharSet([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _KEY_START = _core.CharSet([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
+_NAME = _core.CharSet([(0x21, 0x7E), (0xA0, 0xD7FF), (0xE000, 0x10FFFF)]) & ~_core.CharSet(
+    [(ord(c), ord(c)) for c in "<>&\"'"]
+)
 _KINDS = ("null", "boolean", "number", "string", "array", "object")
 _MOST_IN_ANY_ORDER = 6
 _MOST_NESTED = 32
@@ -54,6 +60,7 @@ class ParameterStyle:
         item_close: the closing tag of an item, where it is not ``close``.
         reserved: what strings must not hold, where it is not ``close``.
         padded: whether white space may stand around values that are not strings, and where nothing is written, too.
+        escapes: how characters of names are written.
     """
 
     open: str
@@ -65,6 +72,7 @@ class ParameterStyle:
     item_close: str = ""
     reserved: str = ""
     padded: bool = True
+    escapes: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, said: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
@@ -73,7 +81,7 @@ class ParameterStyle:
         Args:
             builtin: one of those that are written only, for which there are settings that no reader knows.
         """
-        more = {"item_close", "reserved", "padded"} if builtin else set()
+        more = {"item_close", "reserved", "padded", "escapes"} if builtin else set()
         unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds", "item"} - more)
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
@@ -98,6 +106,7 @@ class ParameterStyle:
             said.get("item_close", ""),
             said.get("reserved", ""),
             bool(said.get("padded", True)),
+            tuple(said.get("escapes", {}).items()),
         )
 
     def kind(self, name: str) -> str | None:
@@ -109,6 +118,20 @@ class ParameterStyle:
     def head(self) -> str:
         """The text before the name."""
         return self.open[: self.open.index("${key}")]
+
+    @property
+    def behind(self) -> str:
+        """The text after the name, up to the next slot."""
+        return _SLOT.split(self.open.partition("${key}")[2])[0]
+
+    def written(self, key: str) -> str | None:
+        """A name as it stands in its tag; None if it would not be read back."""
+        for plain, escaped in self.escapes:
+            key = key.replace(plain, escaped)
+        whole = key + self.behind
+        if not key or (self.behind and whole.find(self.behind) < len(key)) or (self.reserved and self.reserved in key):
+            return None
+        return key
 
     def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
         parts = []
@@ -251,7 +274,8 @@ class _Writer:
         self.excludes = schema.options.excludes
         self.free = without(b, [what.style.reserved or what.style.close])
         self.raw = without(b, [what.style.reserved or what.style.close, *self.excludes])
-        self.inside: list[Term] = []
+        self.inside: dict[Term, dict[str, int]] = {}  # terms being written, with the rules that stand for them
+        self.bodies: dict[Term, list[tuple[str, int]]] = {}
         self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
 
     def shape(self, shape: Shape) -> int:
@@ -270,22 +294,30 @@ class _Writer:
         if any(e == b.EMPTY and must for e, must in written):
             return b.EMPTY
         written = [(e, must) for e, must in written if e != b.EMPTY]
-        others = b.EMPTY
-        if cell.rest is not FALSE and not cell.rules and not cell.min and cell.max is None:
-            others = b.EMPTY if self.style.names_twice else self.others(cell)
+        others = self.others(cell) if cell.max is None or cell.max > len(cell.required) else b.EMPTY
+        if others != b.EMPTY and cell.min > len(cell.required) + 1:
+            raise ToolError(
+                "two arguments that the schema does not name may have one name, so that minProperties cannot be kept "
+                "to; name them, or leave minProperties out",
+                code="tool-parameters",
+            )
         if self.any_order:
             return self.unordered(written, others, cell)
         # from the last argument to the first; by whether one was written before, and how many where that is counted
         counted = cell.min > 0 or cell.max is not None
-        least, most = cell.min, len(written) if cell.max is None else cell.max
 
         def end(count: int) -> int:
-            if counted and not least <= count <= most:
+            least = max(cell.min - count, 0)
+            most = None if cell.max is None else cell.max - count
+            if (most is not None and most < least) or (others == b.EMPTY and least):
                 return b.EMPTY
-            if others == b.EMPTY:
+            if others == b.EMPTY or most == 0:
                 return self.gap if count else b.EPSILON
-            more = b.repeat(b.concat([self.between, others]), 0, -1)
-            return more if count else b.union([b.EPSILON, b.concat([others, more])])
+            one = b.concat([self.between, others])
+            if count:
+                return b.repeat(one, least, -1 if most is None else most)
+            some = b.concat([others, b.repeat(one, max(least - 1, 0), -1 if most is None else most - 1)])
+            return some if least else b.union([b.EPSILON, some])
 
         tops = range(len(written) + 1) if counted else range(2)
         rest = [end(count) for count in tops]
@@ -306,15 +338,15 @@ class _Writer:
 
     def unordered(self, written: list[tuple[int, bool]], others: int, cell: ObjectCell) -> int:
         b = self.b
-        if len(written) > _MOST_IN_ANY_ORDER or cell.min or cell.max is not None:
+        if len(written) > _MOST_IN_ANY_ORDER or (others != b.EMPTY and (cell.min or cell.max is not None)):
             raise ToolError(
-                f"any_order is for at most {_MOST_IN_ANY_ORDER} arguments, and not with minProperties or "
-                "maxProperties, where they are written one by one; leave it out",
+                f"any_order is for at most {_MOST_IN_ANY_ORDER} arguments, and not with minProperties or maxProperties "
+                "of arguments that are not named, where they are written one by one; leave it out",
                 code="tool-parameters",
             )
         more = b.EPSILON if others == b.EMPTY else b.repeat(b.concat([self.between, others]), 0, -1)
         ways = []
-        for size in range(len(written) + 1):
+        for size in range(cell.min, min(len(written), len(written) if cell.max is None else cell.max) + 1):
             for some in permutations(range(len(written)), size):
                 if any(must and i not in some for i, (_, must) in enumerate(written)):
                     continue
@@ -330,32 +362,65 @@ class _Writer:
     def others(self, cell: ObjectCell) -> int:
         """An argument that the schema does not name. That names differ from each other is up to the model."""
         b = self.b
-        keys = b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
-        if self.excludes:
-            keys = b.intersection([keys, without(b, self.excludes)])
-        if cell.named:
-            keys = b.intersection([keys, b.complement(b.choice([name.encode() for name in cell.named]))])
-        return self.tagged(keys, cell.rest)
+        if cell.rest is FALSE and not cell.rules:
+            return b.EMPTY
+        if self.style.names_twice:
+            if cell.rest is TRUE and not cell.rules:
+                return b.EMPTY  # the schema does not ask for them
+            raise ToolError(
+                "this style writes names in closing tags, too, so that only named arguments can be written; leave out "
+                "what the schema says of others (additionalProperties, patternProperties, propertyNames)",
+                code="tool-parameters",
+            )
+        algebra = self.json.algebra
+        named = [name.encode() for name in cell.named if not has_surrogate(name)]
+        ways = []
+        for region, term in algebra.regions(cell) if cell.rules else [(Strings.ALL, cell.rest)]:
+            if algebra.emptiness.term(term):
+                continue
+            keys = self.names() if cell.rules else self.identifiers()
+            if self.excludes:
+                keys = b.intersection([keys, without(b, self.excludes)])
+            if cell.rules:
+                keys = b.intersection([keys, region.lower(b, self.json.notation.texts)])
+            if named:
+                keys = b.intersection([keys, b.complement(b.choice(named))])
+            if not b.is_empty(keys):
+                ways.append(self.tagged(keys, term))
+        return b.union(ways) if ways else b.EMPTY
+
+    def identifiers(self) -> int:
+        b = self.b
+        return b.concat([b.char_class(_KEY_START), b.repeat(b.char_class(_KEY), 0, -1)])
+
+    def names(self) -> int:
+        """Names that can stand in a tag as they are: printable, and with spaces only inside."""
+        b = self.b
+        some = [c for c in (*self.style.behind[:1], *(plain for plain, _ in self.style.escapes))]
+        one = b.char_class(_NAME & ~_core.CharSet([(ord(c), ord(c)) for c in some]))
+        more = b.concat([b.repeat(b.literal(b" "), 0, -1), one])
+        return b.concat([one, b.repeat(more, 0, -1)])
 
     def member(self, key: str, term: Term) -> int:
-        return self.b.EMPTY if any(text in key for text in self.excludes) else self.tagged(key, term)
+        if has_surrogate(key) or any(text in key for text in self.excludes):
+            return self.b.EMPTY
+        written = self.style.written(key)
+        if written is None:
+            raise ToolError(
+                f"the name {shown(key)} cannot stand in a tag of this style; rename the argument",
+                code="tool-parameters",
+            )
+        return self.tagged(written, term)
 
     def tagged(self, key: str | int | None, term: Term) -> int:
         """An argument, or an item: for each ``${kind}`` its tag, with the values that are written in it."""
         b = self.b
-        if term in self.inside or len(self.inside) > _MOST_NESTED:
-            raise ToolError(
-                "a value that holds values of its own kind cannot be written with tags inside of tags",
-                code="tool-parameters",
-            )
-        self.inside.append(term)
         values: dict[str | None, list[int]] = {}
-        for name, handle in self.values(term.shape()):
+        for name, handle in self.body(term):
             kind = self.style.kind(name)
             if self.style.kinds and kind is None:
                 continue
             values.setdefault(kind, []).append(handle)
-        self.inside.pop()
         found = []
         for kind, handles in values.items():
             if key is None or isinstance(key, str):
@@ -367,6 +432,42 @@ class _Writer:
             close = self.style.closing("" if isinstance(key, int) else key)
             found.append(b.concat([begin, b.union(handles), close._lower(b)]))
         return b.union(found) if found else b.EMPTY
+
+    def body(self, term: Term) -> list[tuple[str, int]]:
+        """The values of a term by their JSON types. Arrays and objects that hold values of the term are rules."""
+        b = self.b
+        known = self.bodies.get(term)
+        if known is not None:
+            return known
+        shape, rules = term.shape(), self.inside.get(term)
+        if rules is not None:
+            emptiness = self.json.algebra.emptiness
+            scalars = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, (), ())
+            found = self.values(scalars)
+            for name, alive in (
+                ("array", any(not emptiness.array(cell) for cell in shape.arrays)),
+                ("object", any(not emptiness.object(cell) for cell in shape.objects)),
+            ):
+                if alive and name not in rules:
+                    rules[name] = b.rule(f"{name} {len(self.inside)}")
+                if alive:
+                    found.append((name, rules[name]))
+            return found
+        if len(self.inside) > _MOST_NESTED:
+            raise ToolError(
+                f"values stand in each other on more than {_MOST_NESTED} levels, too many for tags inside of tags",
+                code="tool-parameters",
+            )
+        rules = self.inside[term] = {}
+        found = self.values(shape)
+        del self.inside[term]
+        for name, rule in rules.items():
+            ways = [handle for kind, handle in found if kind == name]
+            if not ways:
+                raise ToolError(f"no {name} of the schema can be written between tags", code="tool-parameters")
+            b.define(rule, b.union(ways))
+        self.bodies[term] = found
+        return found
 
     def items(self, cell: ArrayCell) -> int:
         """An array, each item in its tag."""
