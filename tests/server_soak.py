@@ -259,6 +259,7 @@ def serve(port: int, tokenizer: str | None, stalls: float) -> None:
     import uvicorn
 
     from guiderail.server import ServerOptions, create_app
+    from guiderail.server.bodies import calm_collector
     from guiderail.server.connections import protocol
     from server_support import VOCABULARY
 
@@ -305,6 +306,7 @@ def serve(port: int, tokenizer: str | None, stalls: float) -> None:
 
     options = ServerOptions(max_cached_tokens=200_000, head_seconds=5.0, write_seconds=10.0, body_seconds=10.0)
     app = create_app(Model(), options)
+    calm_collector()
     config = uvicorn.Config(
         app, host="127.0.0.1", port=port, log_level="critical", timeout_graceful_shutdown=5,
         http=protocol(head_seconds=options.head_seconds, write_seconds=options.write_seconds),

@@ -91,6 +91,7 @@ def serve_command(
         raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
     from guiderail.models import load_model
     from guiderail.server import ServerOptions, create_app
+    from guiderail.server.bodies import calm_collector
     from guiderail.server.connections import protocol
 
     if log_level not in uvicorn.config.LOG_LEVELS:
@@ -122,6 +123,7 @@ def serve_command(
     runner = load_model(model, threads=threads)
     try:
         app = create_app(runner, options)
+        calm_collector()
         # A connection that a client holds open must not keep the server from ending.
         uvicorn.run(
             app,

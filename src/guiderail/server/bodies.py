@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from starlette.responses import Response
 
 from guiderail.server.errors import ApiError
 
-__all__ = ["Gone", "LastWord", "parse_json", "read_body"]
+__all__ = ["Gone", "LastWord", "calm_collector", "parse_json", "read_body", "uncollected"]
 
 DRAINED_BYTES = 64 << 20
 """Of a body that nobody wants, which are read and thrown away before the connection is closed."""
@@ -90,6 +91,25 @@ async def _drain(receive: _Receive) -> None:
         if message["type"] == "http.disconnect" or not message.get("more_body", False):
             return
         left -= len(message.get("body", b""))
+
+
+def calm_collector() -> None:
+    """For a process that is a server: what is there now is not looked at any more, and all of the rest seldom."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 50, 100)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the collector of cycles: it would look at all objects again and again while thousands are made."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def parse_json(body: bytes, most_values: int) -> dict[str, Any]:

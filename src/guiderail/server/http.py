@@ -16,7 +16,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse, Response
 
-from guiderail.server.bodies import Gone, parse_json, read_body
+from guiderail.server.bodies import Gone, parse_json, read_body, uncollected
 from guiderail.server.errors import ApiError, from_validation
 from guiderail.server.metrics import Metrics
 
@@ -38,7 +38,13 @@ async def read(request: Request, form: type[Form], limit: int, seconds: float, v
         ApiError: 413 when it is larger, 408 when it takes longer, 400 when it is not JSON or not of the form.
         Gone: the client left while sending.
     """
-    data = parse_json(await read_body(request.receive, request.headers, limit, seconds), values)
+    body = await read_body(request.receive, request.headers, limit, seconds)
+    with uncollected():
+        return _parsed(body, form, values)
+
+
+def _parsed(body: bytes, form: type[Form], values: int) -> Form:
+    data = parse_json(body, values)
     try:
         made: Form = form.model_validate(data)
         return made
