@@ -239,3 +239,68 @@ def test_bodies_that_never_end_are_cut_off():
                     sent += client.send(b"1000\r\n" + b" " * 4096 + b"\r\n")
             assert sent < 100 << 20
         answers(base)
+
+
+AMBIGUOUS = (
+    'root ::= r0{2} root* r1+ | "b"* "a"? | "" | "+b"? "+"{0,2}\n'
+    'r0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
+)
+GAPS = {"type": "object", "properties": {"a": {"type": "string", "not": {"pattern": "x.{20,40}y.{20,40}z"}}},
+        "required": ["a"]}  # fmt: skip
+HARD = [
+    {"guided_grammar": AMBIGUOUS},
+    {"guided_json": GAPS},
+    {"guided_json": GAPS, "guiderail": {"on_incomplete": "finish"}},
+    {"guided_json": {"type": "object", "oneOf": [{"required": [f"k{i}"]} for i in range(9)]}},
+    {"guided_regex": "(a|b|ab|ba|aba|bab){2,40}" * 4},
+]
+
+
+def test_an_innocent_stream_goes_on_beside_hard_constraints():
+    """As pieces of a stream, and as a request that is answered meanwhile."""
+    with listening(ToyModel("x" * 3000, delay=0.003), mask_seconds=3, compile_seconds=3) as (base, service):
+        gaps: list[float] = []
+        stop = threading.Event()
+
+        def innocent():
+            body = {"messages": HELLO, "stream": True, "max_tokens": 3000, "temperature": 0}
+            while not stop.is_set():
+                last = time.monotonic()
+                with httpx.stream("POST", base + CHAT, json=body, timeout=60) as response:
+                    for _ in response.iter_lines():
+                        now = time.monotonic()
+                        gaps.append(now - last)
+                        last = now
+                        if stop.is_set():
+                            return
+
+        streaming = threading.Thread(target=innocent)
+        streaming.start()
+        wait_for(lambda: len(gaps) > 20)
+        with ThreadPoolExecutor(10) as pool:
+            bodies = [{"messages": HELLO, "max_tokens": 60, "temperature": 1, "seed": i, **HARD[i % len(HARD)]}
+                      for i in range(10)]  # fmt: skip
+            answered = list(pool.map(lambda body: httpx.post(base + CHAT, json=body, timeout=60), bodies))
+        answers(base)
+        stop.set()
+        streaming.join(60)
+        assert all(answer.status_code in (200, 400, 503) for answer in answered), [a.text for a in answered]
+        assert max(gaps) < 5
+        wait_for(lambda: service.engine.crew.late == 0, 60)
+
+
+def test_guides_that_grow_by_their_texts_are_let_go_of():
+    with (
+        listening(ToyModel(), max_cached_bytes=1 << 20, max_nodes=500_000) as (base, service),
+        httpx.Client() as client,
+    ):
+        for i in range(6):
+            pattern = f"([a-z]{{1,9}}[ ,;]{{1,3}}){{20,60}}{i}"
+            body = {"messages": HELLO, "guided_regex": pattern, "max_tokens": 200, "seed": i, "temperature": 1}
+            assert client.post(base + CHAT, json=body, timeout=60).status_code == 200
+        compiler = service.compiler
+
+        def size():
+            return sum(guide.memory_size_bytes() for _, guide in list(compiler._cache.values()))
+
+        wait_for(lambda: size() <= 1 << 20 or len(compiler._cache) == 1)

@@ -140,6 +140,8 @@ class Compiler:
         self._shared: dict[Hashable, _Shared] = {}
         self._turns = Turns(options.compile_workers, options.max_compile_queue)
         self._loop = asyncio.get_running_loop()
+        self._counting = False
+        self._tending: asyncio.Future[None] | None = None
         self._nursery = Nursery(vocabulary, options) if options.compile_isolated and Nursery.available else None
 
     async def guide(self, key: Hashable, build: Build, param: str = "") -> tuple[Any, Guide]:
@@ -203,7 +205,7 @@ class Compiler:
         finally:
             self._forget(key, shared)
         self._cache[key] = made
-        self._make_room()
+        await self._make_room()
         return made
 
     async def _tried(self, recipe: Recipe, param: str, seconds: float) -> Callable[[], tuple[Any, Constraint]]:
@@ -230,7 +232,14 @@ class Compiler:
 
         def work() -> tuple[Any, Guide]:
             plan, constraint = build()
-            guide = compile(constraint, self.vocabulary, cache=False, max_nodes=options.max_nodes, fuel=options.fuel)
+            guide = compile(
+                constraint,
+                self.vocabulary,
+                cache=False,
+                max_nodes=options.max_nodes,
+                fuel=options.fuel,
+                max_memory=max(options.max_cached_bytes // 4, 1 << 20),
+            )
             if isinstance(constraint, _Played):
                 guide.constraint = constraint.inner
             # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
@@ -269,10 +278,24 @@ class Compiler:
         if self._shared.get(key) is shared:
             del self._shared[key]
 
-    def _make_room(self) -> None:
+    def tend(self) -> None:
+        """Sees to it that guides, which grow by their texts, are not too large together; call it when a text ends."""
+        if not self._counting:
+            self._counting = True
+            self._tending = asyncio.ensure_future(self._make_room())
+
+    async def _make_room(self) -> None:
         while len(self._cache) > self.options.max_cached_guides:
             self._cache.popitem(last=False)
-        total = sum(guide.memory_size_bytes() for _, guide in self._cache.values())
-        while total > self.options.max_cached_bytes and len(self._cache) > 1:
-            _, (_, guide) = self._cache.popitem(last=False)
-            total -= guide.memory_size_bytes()
+        guides = {key: guide for key, (_, guide) in self._cache.items()}
+        self._counting = True
+        try:  # a guide may be busy
+            sizes = await asyncio.to_thread(lambda: {key: guide.memory_size_bytes() for key, guide in guides.items()})
+        finally:
+            self._counting = False
+        total = sum(sizes.values())
+        for key, size in sizes.items():
+            if total <= self.options.max_cached_bytes or len(self._cache) <= 1:
+                break
+            if self._cache.pop(key, None) is not None:
+                total -= size

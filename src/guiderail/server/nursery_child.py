@@ -23,6 +23,7 @@ from guiderail.constraint import Constraint
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar.tape import Recorder
 from guiderail.guide import Guide
+from guiderail.server.constraints import Ask
 from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.recipes import Recipe
 
@@ -117,6 +118,27 @@ def _child(connection: socket.socket, vocabulary: Any) -> None:
         os._exit(status)
 
 
+_USUAL = [
+    ("json", '{"type": "object", "properties": {"a": {"type": "string", "pattern": "^\\\\w+x"}, "b": {"type": "array", '
+             '"items": {"type": "number", "maximum": 9.5}, "uniqueItems": true}, "c": {"format": "date"}}, '
+             '"required": ["a"]}'),
+    ("regex", r"(?<!a)\b[^\W\d]{2,9}$"),
+    ("grammar", 'start: "a" start | NAME\nNAME: /[b-d]+/\n%ignore " "'),
+    ("grammar", 'root ::= "(" root ")" | [a-z]*'),
+    ("structural_tag", '{"type": "structural_tag", "format": {"type": "tag", "begin": "<a>", "content": '
+                       '{"type": "json_schema", "json_schema": {}}, "end": "</a>"}}'),
+]  # fmt: skip
+
+
+def _warm_up(vocabulary: Any) -> None:
+    """Does once what each child would do: modules, tables and masks of classes are made, and inherited."""
+    for kind, value in _USUAL:
+        try:
+            compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, 1_000_000, 100_000)
+        except (GuiderailError, ApiError):
+            continue  # a vocabulary that lacks a character
+
+
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     restore, parts = pickle.loads(_read(control))
@@ -125,10 +147,10 @@ def main() -> None:
     import guiderail.frontends.json_schema
     import guiderail.frontends.regex
     import guiderail.frontends.tools
-    import guiderail.server.constraints
     import guiderail.server.tagged  # noqa: F401 - loaded here, once for all children
 
     os.nice(5)  # texts on their way go first
+    _warm_up(vocabulary)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends us
     ended, tell = os.pipe()
     for end in (ended, tell):

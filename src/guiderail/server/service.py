@@ -57,8 +57,8 @@ class Text:
 class Run:
     """The texts of one request. Cancel it when nobody listens any more."""
 
-    def __init__(self, metrics: Metrics, forget: Callable[[Guide], None]) -> None:
-        self._metrics, self._forget = metrics, forget
+    def __init__(self, metrics: Metrics, forget: Callable[[Guide], None], ended: Callable[[], None]) -> None:
+        self._metrics, self._forget, self._ended = metrics, forget, ended
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
         self._jobs: list[Job] = []
@@ -112,6 +112,7 @@ class Run:
             self._metrics.request_seconds.observe(time.perf_counter() - self._began)
         finally:
             self.cancel()
+            self._ended()
 
     async def texts(self, count: int) -> list[Text]:
         """All texts, when they have ended."""
@@ -289,7 +290,7 @@ class Service:
             ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although
                 the request asks for that.
         """
-        run = Run(self.metrics, self._forget)
+        run = Run(self.metrics, self._forget, self.compiler.tend)
         deadline = time.monotonic() + self.options.request_seconds
         room = min(self.model.context_length, self.options.max_cached_tokens)
         limits = [limit or max(1, min(self.options.default_max_tokens, room - len(prompt))) for prompt in prompts]
