@@ -1,5 +1,6 @@
 #include "bindings.hpp"
 #include "lexing.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 namespace {
@@ -138,6 +139,13 @@ void bind_expressions(nb::module_& m) {
     return std::pair{hash->lo, hash->hi};
   });
 
+  m.def("spend_work", [](u64 steps) { Work::spend(steps); });
+  m.def("spent_work", &Work::spent);
+  m.def("limit_work", [](u64 steps) {
+    const Work::Allowed before = Work::limit(steps);
+    return std::pair(before.until, before.steps);
+  });
+  m.def("restore_work", [](std::pair<u64, u64> before) { Work::restore({before.first, before.second}); });
   nb::class_<CharSet>(m, "CharSet")
       .def(nb::new_([](const std::vector<CharSet::Range>& ranges) {
              for (auto [lo, hi] : ranges)
@@ -272,7 +280,14 @@ void bind_expressions(nb::module_& m) {
 
   nb::class_<Program>(m, "Program")
       .def_prop_ro("root", [](Program& p) { return p.root(); })
-      .def("derivative", [](Program& p, Id s, nb::bytes data) { return p.advance(check_state(p, s), view(data)); })
+      .def("derivative",
+           [](Program& p, Id s, nb::bytes data) {
+             // Whether this was read before is no matter of the constraint that asks: it counts by the byte.
+             const u64 before = Work::spent();
+             const Id out = p.advance(check_state(p, s), view(data));
+             Work::recount(before + data.size());
+             return out;
+           })
       .def("derivative_symbol",
            [](Program& p, Id s, const Symbol& symbol) {
              const auto& symbols = p.arena().symbols();

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "lexing.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 namespace {
@@ -316,6 +317,7 @@ bool Arena::join_escaped(Ids& parts) {
 
 Id Arena::unite(std::span<const Id> list) {
   work_ += list.size();
+  Work::spend(1 + list.size() / 8);
   // Flatten; X{0,1} contributes X and the empty string.
   bool epsilon = false;
   Ids input(list), parts;
@@ -490,6 +492,7 @@ Id Arena::narrow(Id e, u32 set) {
 
 Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   work_ += list.size();
+  Work::spend(1 + list.size() / 8);
   Ids input(list), parts;
   while (!input.empty()) {
     Id e = input.back();

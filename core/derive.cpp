@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "lexing.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 namespace {
@@ -38,6 +39,7 @@ Id Arena::derive(Id e, u8 byte) {
 }
 
 Id Arena::derive_fresh(Id e, u8 byte) {
+  Work::spend();
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Class: return class_tail(n.a, charsets_[n.a]->automaton()[CharSet::kStart][byte]);

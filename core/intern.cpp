@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lexing.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 namespace {
@@ -64,6 +65,7 @@ u64 Arena::bucket_of(const Draft& d) {
 }
 
 Id Arena::intern(Draft& d) {
+  Work::spend();
   if (d.depth > limits_.max_depth)
     throw Error("depth",
                 "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");

@@ -34,6 +34,11 @@ class CharSet:
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
+def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
+def spent_work() -> int: ...  # by this thread so far
+def limit_work(steps: int, /) -> tuple[int, int]: ...  # from now on, within the limit around; that, for restore_work
+def restore_work(before: tuple[int, int], /) -> None: ...
+
 class Builder:
     """Builds interned expressions bottom-up; ``finish`` freezes it into a Program."""
 

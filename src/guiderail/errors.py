@@ -120,6 +120,7 @@ class ModelError(GuiderailError):
 
 _CORE_KINDS: dict[str, type[GuiderailError]] = {
     "fuel": LimitError,
+    "work": LimitError,
     "nodes": LimitError,
     "memory": LimitError,
     "depth": LimitError,

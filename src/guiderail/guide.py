@@ -13,6 +13,7 @@ from guiderail.errors import CompileError
 from guiderail.matcher import Matcher
 from guiderail.program import FUEL, MAX_NODES, build_program
 from guiderail.special_tokens import special_tokens_of
+from guiderail.work import MAX_WORK
 
 if TYPE_CHECKING:
     from guiderail.token_automaton import TokenAutomaton
@@ -33,7 +34,7 @@ _CACHED_BYTES = 256 << 20  # of all cached guides together, as Guide.memory_size
 _CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
 _MISS = 8
 
-_Key = tuple[int, Constraint, int, int, int, int]
+_Key = tuple[int, Constraint, int, int, int, int, int]
 _cache: OrderedDict[_Key, Guide] = OrderedDict()
 _since_check = 0
 _lock = threading.Lock()
@@ -60,6 +61,7 @@ class Guide:
         fuel: int = FUEL,
         max_memory: int = MAX_MEMORY,
         prepare: int = PREPARE,
+        max_work: int = MAX_WORK,
     ) -> None:
         if not 0 <= prepare <= _MOST_PREPARED:
             raise CompileError(
@@ -71,9 +73,9 @@ class Guide:
             )
         self.constraint = constraint
         self.vocabulary = vocabulary
-        self._limits = (max_nodes, fuel, max_memory, prepare)
+        self._limits = (max_nodes, fuel, max_memory, prepare, max_work)
         with special_tokens_of(vocabulary):  # markers of tags and tool calls may be tokens of it
-            program = build_program(constraint, max_nodes=max_nodes, fuel=fuel)
+            program = build_program(constraint, max_nodes=max_nodes, fuel=fuel, max_work=max_work)
         named: set[str | int] = set()
         for symbol in program.symbols():
             named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
@@ -169,9 +171,23 @@ class Guide:
 
 
 def _rebuild(
-    constraint: Constraint, vocabulary: Vocabulary, max_nodes: int, fuel: int, max_memory: int, prepare: int
+    constraint: Constraint,
+    vocabulary: Vocabulary,
+    max_nodes: int,
+    fuel: int,
+    max_memory: int,
+    prepare: int,
+    max_work: int,
 ) -> Guide:
-    return compile(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel, max_memory=max_memory, prepare=prepare)
+    return compile(
+        constraint,
+        vocabulary,
+        max_nodes=max_nodes,
+        fuel=fuel,
+        max_memory=max_memory,
+        prepare=prepare,
+        max_work=max_work,
+    )
 
 
 def compile(
@@ -183,6 +199,7 @@ def compile(
     fuel: int = FUEL,
     max_memory: int = MAX_MEMORY,
     prepare: int = PREPARE,
+    max_work: int = MAX_WORK,
 ) -> Guide:
     """Compiles a constraint for a vocabulary. Cheap: states and masks are found while texts are generated.
 
@@ -200,11 +217,13 @@ def compile(
         prepare: of JSON, the masks of so many states are made at once, some 10 µs each: those of a text that writes
             what is declared, in order. Nearly every text comes to the first of them, so its first tokens do not wait.
             At most 4,096; 0: none.
+        max_work: steps that reading the constraint may take, some 0.1 µs each; beyond, a LimitError with the code
+            ``work``. They are counted, not timed: the same request gives the same answer everywhere.
 
     Raises:
         CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; max_memory is
             negative or prepare out of range.
-        LimitError: see ``max_nodes`` and ``fuel``.
+        LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
     """
     if not isinstance(constraint, Constraint):
         hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
@@ -213,12 +232,20 @@ def compile(
         )
 
     def make() -> Guide:
-        return Guide(constraint, vocabulary, max_nodes=max_nodes, fuel=fuel, max_memory=max_memory, prepare=prepare)
+        return Guide(
+            constraint,
+            vocabulary,
+            max_nodes=max_nodes,
+            fuel=fuel,
+            max_memory=max_memory,
+            prepare=prepare,
+            max_work=max_work,
+        )
 
     if not cache:
         return make()
     # The guide keeps its vocabulary, so the id, alive.
-    key = (id(vocabulary), constraint, max_nodes, fuel, max_memory, prepare)
+    key = (id(vocabulary), constraint, max_nodes, fuel, max_memory, prepare, max_work)
     with _lock:
         known = _cache.get(key)
         if known is not None:

@@ -10,6 +10,7 @@ from guiderail.errors import CompileError
 from guiderail.nesting import nested
 from guiderail.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.texts import shown, utf8
+from guiderail.work import MAX_WORK, limited
 
 __all__ = ["Program", "build_program"]
 
@@ -20,12 +21,15 @@ FUEL = 200_000
 """Default of ``fuel``: states that one emptiness test of an intersection or complement may visit."""
 
 
-def build_program(constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: int = FUEL) -> _core.Program:
+def build_program(
+    constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: int = FUEL, max_work: int = MAX_WORK
+) -> _core.Program:
     """Lowers a constraint into a fresh program of the core.
 
     Raises:
         CompileError: the argument is no constraint, or cannot be expressed.
-        LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``) or nested too deep.
+        LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``), takes too long (``max_work``) or is
+            nested too deep.
     """
     if not isinstance(constraint, Constraint):
         raise CompileError(
@@ -39,7 +43,7 @@ def build_program(constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: i
                 f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
             )
     builder = _core.Builder(max_nodes, fuel)
-    with nested("the constraint"):
+    with nested("the constraint"), limited(max_work):
         return builder.finish(constraint._lower(builder))
 
 

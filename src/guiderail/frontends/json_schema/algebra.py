@@ -27,6 +27,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.satisfiable import Emptiness
@@ -177,6 +178,7 @@ class Algebra:
             return a
         if a is NOTHING or b is NOTHING:
             return NOTHING
+        spend(60)
         return Shape(
             a.null and b.null,
             a.booleans & b.booleans,
@@ -264,6 +266,7 @@ class Algebra:
             return tuple(cells)
         if any(cell is ANY_ARRAY or cell is ANY_OBJECT for cell in cells):
             return tuple(cell for cell in cells if cell is ANY_ARRAY or cell is ANY_OBJECT)[:1]
+        spend(40 * len(cells))
         unique = {cell.key(): cell for cell in cells}
         self._limit(len(unique))
         return tuple(unique.values())
@@ -274,6 +277,7 @@ class Algebra:
             return b
         if b is ANY_OBJECT:
             return a
+        spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
         named = a.named
@@ -317,6 +321,7 @@ class Algebra:
         while changed:
             changed, kept = False, []
             for o in waiting:
+                spend(20 + 2 * len(named) + 20 * len(o.ways))
                 if any(term is TRUE or named[name] is term for name in required for term in o.terms(name)):
                     continue
                 ways: list[tuple[Strings, Term]] = []
@@ -382,6 +387,7 @@ class Algebra:
 
     def _not_object(self, cell: ObjectCell, but: str | None = None) -> tuple[ObjectCell, ...]:
         """The complement of a cell, given that the member ``but`` is as the cell says."""
+        spend(100 + 20 * len(cell.named))
         cells: list[ObjectCell] = []
         optional: list[tuple[str, Term]] = []
         for name, term in cell.named.items():
@@ -488,6 +494,7 @@ class Algebra:
         if b is ANY_ARRAY:
             return a
         longest = max(len(a.prefix), len(b.prefix))
+        spend(100 + 20 * longest)
         contains = {c.key(): c for c in a.contains + b.contains}
         return self.array_cell(
             tuple(self.and_terms((a.item(i), b.item(i))) for i in range(longest)),
@@ -500,6 +507,7 @@ class Algebra:
         )
 
     def _not_array(self, cell: ArrayCell) -> tuple[ArrayCell, ...]:
+        spend(100 + 20 * len(cell.prefix) ** 2)
         cells: list[ArrayCell] = []
         for i, term in enumerate(cell.prefix):
             if term is not TRUE:
@@ -547,6 +555,7 @@ class Algebra:
         for language, term in rules.entries:
             split: list[tuple[Strings, Term | None]] = []
             for keys, known in parts:
+                spend(200)
                 both = term if known is None else self.and_terms((known, term))
                 if keys.is_all():
                     inside, outside = language, ~language

@@ -18,6 +18,7 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
+from guiderail.work import out_of_work
 
 Restrict = Callable[[Node, Shape, Term], Shape]
 
@@ -106,7 +107,9 @@ def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
         return True
     try:
         return is_empty_shape(algebra, algebra.and_shapes(a, b))
-    except LimitError:
+    except LimitError as error:
+        if out_of_work(error):
+            raise
         return False
 
 

@@ -20,6 +20,7 @@ from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.nesting import MOST_PARTS, written_out
+from guiderail.work import MAX_WORK, limited, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.report import Report
@@ -58,13 +59,15 @@ class JsonSchema(Constraint):
 
     def document(self) -> Document:
         """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
+        spend(len(self._text))
         return Document(marshal.loads(self._text), self.options, evaluate, self._text)
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
-        document = self.document()
-        with document.evaluating():
-            document.term()
+        with limited(MAX_WORK):
+            document = self.document()
+            with document.evaluating():
+                document.term()
         self._checked.append(document)
 
     def accepts(self, value: Any) -> bool:
@@ -86,6 +89,7 @@ class JsonSchema(Constraint):
     def _lower(self, b: _core.Builder) -> int:
         try:
             document = self._checked.pop()  # of no use to anyone else then
+            spend(len(self._text))  # as if it were read here
         except IndexError:
             document = self.document()
         with document.evaluating():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from guiderail.errors import CompileError, LimitError
 
-__all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "Undecided"]
+__all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "Undecided", "at_pointer"]
 
 
 class SchemaError(CompileError):
@@ -47,6 +49,16 @@ def _rebuild(
     kind: type[SchemaError] | type[SchemaLimitError], message: str, code: str, pointer: str | None
 ) -> SchemaError | SchemaLimitError:
     return kind(message, code=code, pointer=pointer)
+
+
+def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError:
+    """A limit that was met while the schema at ``where()`` was read; the innermost schema counts."""
+    if isinstance(error, SchemaLimitError):
+        return error
+    pointer = where()  # searches the document
+    if pointer is None:
+        return error
+    return SchemaLimitError(error.message, code=error.code, pointer=pointer)
 
 
 class Undecided(Exception):

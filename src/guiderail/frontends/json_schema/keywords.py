@@ -38,6 +38,7 @@ from guiderail.frontends.json_schema.vocabulary import (
     VALUE,
 )
 from guiderail.texts import shown
+from guiderail.work import out_of_work, spend
 
 __all__ = ["evaluate", "shape_of_values"]
 
@@ -61,6 +62,7 @@ _COMPOUND = REFERENCE | DYNAMIC | BRANCH | UNEVALUATED
 
 def evaluate(node: Node) -> Shape:
     """The normal form of a schema object."""
+    spend(300 + 50 * len(node.schema))
     if node.groups & _COMPOUND:
         return restrict(node, TRUE.shape(), node)
     return _plain(node)
@@ -259,6 +261,8 @@ def read_pattern(node: Node, keyword: str, pattern: str) -> Strings | None:
     try:
         return Strings.pattern(pattern)
     except (CompileError, LimitError) as error:
+        if isinstance(error, LimitError) and out_of_work(error):
+            raise
         raise_or_drop(node, keyword, error)
         return None
     except GuiderailError as error:

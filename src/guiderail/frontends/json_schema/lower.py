@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from guiderail import _core
+from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.abundance import Abundance, is_dense
-from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError
+from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.items import UNREACHABLE, lower_items
 from guiderail.frontends.json_schema.layout import Notation, excluding, holds
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -26,6 +27,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.work import spend
 
 __all__ = ["Lowering"]
 
@@ -90,6 +92,8 @@ class Lowering:
             document.current = term
         try:
             handle = self.shape(term.shape(), level)
+        except LimitError as error:
+            raise at_pointer(error, document.where) from None
         finally:
             self._open.discard(key)
             document.current = before
@@ -107,6 +111,7 @@ class Lowering:
 
     def shape(self, shape: Shape, level: int) -> int:
         """The expression of a shape."""
+        spend(200)
         notation, b = self.notation, self.builder
         parts: list[int] = []
         if shape.null:
@@ -182,6 +187,7 @@ class Lowering:
         if len(obligations) > _MOST_OBLIGATIONS:
             raise self._too_many(_MOST_OBLIGATIONS)
         inner = level + 1
+        spend(50 * len(cell.named))
         for name, term in cell.named.items():
             value = empty if self.excludes and holds(name, self.excludes) else self.term(term, inner)
             must = name in needed

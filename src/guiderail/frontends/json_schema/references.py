@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from guiderail.errors import GuiderailError
+from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
-from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
+from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference, at_pointer
 from guiderail.frontends.json_schema.options import DIALECTS, SchemaOptions
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, TYPE_TERMS, Shape, Term
 from guiderail.frontends.json_schema.vocabulary import REFERENCE, TYPE, groups_of
@@ -88,6 +88,8 @@ class Node(Term):
         document.enter(self)
         try:
             known = self.known = document.evaluate(self)
+        except LimitError as error:
+            raise at_pointer(error, document.where) from None
         finally:
             self.busy = False
             document.current = before

@@ -25,6 +25,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.work import out_of_work, spend
 
 __all__ = ["Emptiness", "is_empty_shape", "plainly_disjoint", "prune"]
 
@@ -88,6 +89,7 @@ class Emptiness:
     def array(self, cell: ArrayCell) -> bool:
         if cell is ANY_ARRAY:
             return False
+        spend(50 + 20 * len(cell.contains) * (1 + len(cell.prefix)))
         need = max(cell.min, 2 if cell.repeated else 0)
         for c in cell.contains:
             if c.min:
@@ -162,6 +164,7 @@ class Emptiness:
     def object(self, cell: ObjectCell) -> bool:
         if cell is ANY_OBJECT:
             return False
+        spend(20)
         required = cell.required
         if cell.max is not None and max(cell.min, len(required)) > cell.max:
             return True
@@ -206,6 +209,7 @@ class Emptiness:
             extra = sum(name not in cell.required for name in chosen)
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         self._steps += 1
+        spend(30 + 4 * len(cell.named))
         if self._steps > _MOST_STEPS:  # not surely empty
             return True
         ways = cell.obligations[index].ways
@@ -252,7 +256,11 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
     try:
         with algebra.emptiness.shallow():
             return algebra.emptiness.shape(shape)
-    except (Undecided, LimitError):
+    except Undecided:
+        return False
+    except LimitError as error:
+        if out_of_work(error):
+            raise
         return False
 
 
@@ -261,7 +269,11 @@ def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
     try:
         with algebra.emptiness.shallow():
             return algebra.emptiness.object(cell)
-    except (Undecided, LimitError):
+    except Undecided:
+        return False
+    except LimitError as error:
+        if out_of_work(error):
+            raise
         return False
 
 
@@ -270,7 +282,11 @@ def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
     try:
         with algebra.emptiness.shallow():
             return algebra.emptiness.array(cell)
-    except (Undecided, LimitError):
+    except Undecided:
+        return False
+    except LimitError as error:
+        if out_of_work(error):
+            raise
         return False
 
 
@@ -314,6 +330,7 @@ def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None
 
 def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
     """Whether some required name has values in one cell that it cannot have in the other."""
+    spend(40 * (1 + len(x.required) + len(y.required)))
     for name in x.required | y.required:
         p, q = x.named.get(name), y.named.get(name)
         if p is None or q is None:

@@ -28,10 +28,12 @@ from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
 from guiderail.program import Program, build_program
 from guiderail.texts import has_surrogate, utf8
+from guiderail.work import cached, spend
 
 __all__ = ["Strings"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
+_STEPS = 40  # of work (see `guiderail.work`) for each operand of an operation
 
 
 _ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*)\)|([A-Za-z0-9_-]+))\$")
@@ -291,12 +293,12 @@ def _format(name: str) -> Strings | None:
     return Strings.constraint(FormatTexts(name), None if found.is_exact else FormatTexts(name, wide=True))
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def _program(constraint: Constraint) -> Program:
     return Program(build_program(constraint))
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
         return all(part.is_empty() for part in strings._parts)
@@ -368,6 +370,7 @@ def _all_of(items: Iterable[Strings]) -> Strings:
     if len(flat) == 1:
         return flat[0]
     texts, buts, lengths, rest = _sorted_out(flat)
+    spend(_STEPS * len(flat) + len(rest) * sum(map(len, texts)) * 50)
     if _opposed(rest):
         return Strings.NONE
     if texts:
@@ -411,6 +414,7 @@ def _any_of(items: Iterable[Strings]) -> Strings:
     if len(flat) == 1:
         return flat[0]
     texts, buts, lengths, rest = _sorted_out(flat)
+    spend(_STEPS * len(flat))
     if _opposed(rest):
         return Strings.ALL
     parts = list(rest)

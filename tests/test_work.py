@@ -1,0 +1,91 @@
+"""Work is counted: what costs too much is refused, everywhere and always, with its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+from guiderail import Vocabulary, work
+from guiderail.program import build_program
+
+
+def nested(depth: int, width: int) -> dict[str, Any]:
+    """Alternatives within alternatives, told apart by a required name."""
+    inner = nested(depth - 1, width) if depth else {"type": "integer"}
+    names = [f"k{depth}{i}" for i in range(width)]
+    return {"type": "object", "oneOf": [{"properties": {name: inner}, "required": [name]} for name in names]}
+
+
+EXPENSIVE = {
+    "patternProperties": {
+        "type": "object",
+        "patternProperties": {f"{a}{b}": {"type": "integer", "minimum": ord(b)} for a in "abc" for b in "defghi"},
+        "additionalProperties": False,
+    },
+    "contains": {"type": "array", "allOf": [{"contains": {"const": i}} for i in range(30)]},
+    "oneOf": nested(5, 5),
+}
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary([bytes([b]) for b in range(256)] + [b"</s>"], stop_token_ids=[256])
+
+
+@pytest.mark.parametrize("name", EXPENSIVE)
+def test_expensive_schemas_are_refused_with_their_place(name: str, vocabulary: Vocabulary) -> None:
+    with pytest.raises(gr.LimitError) as caught:
+        gr.compile(gr.json_schema(EXPENSIVE[name]), vocabulary)
+    assert caught.value.code in ("work", "schema-branches")
+    assert caught.value.pointer.startswith("#")  # type: ignore[attr-defined]
+
+
+def steps(schema: Any) -> int:
+    constraint = gr.json_schema(schema)
+    before = work.spent()
+    build_program(constraint)
+    return work.spent() - before
+
+
+def test_the_same_request_costs_the_same() -> None:
+    """Whatever is in a cache: patterns, emptiness, numbers."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "pattern": "^[a-z]+[0-9]{2,7}$", "maxLength": 9},
+            "b": {"multipleOf": 7},
+        },
+        "patternProperties": {"^x_[a-f]": {"type": "integer"}, "_y$": {"minimum": 3}},
+        "oneOf": [{"required": ["a"]}, {"required": ["b"], "properties": {"b": {"maximum": 70}}}],
+    }
+    first = steps(schema)
+    others = [steps(schema) for _ in range(3)]
+    assert {first, *others} == {first}
+    assert first > 1000
+
+
+def test_a_limit_is_exact(vocabulary: Vocabulary) -> None:
+    constraint = gr.json_schema({"type": "object", "properties": {"n": {"enum": list(range(50))}}})
+    before = work.spent()
+    build_program(constraint)
+    needed = work.spent() - before
+    build_program(constraint, max_work=needed)
+    with pytest.raises(gr.LimitError, match="max_work") as caught:
+        build_program(constraint, max_work=needed - 1)
+    assert caught.value.code == "work"
+    gr.compile(constraint, vocabulary, cache=False)  # as good as before
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2**63, 1.5, "many", None, True])
+def test_limits_are_numbers(limit: Any) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        build_program(gr.literal("a"), max_work=limit)
+    assert caught.value.code == "bad-bound"
+
+
+def test_within_a_limit_no_inner_one_allows_more() -> None:
+    with work.limited(1000), pytest.raises(gr.LimitError, match="max_work=1000"), work.limited(10**9):
+        work.spend(1001)
+    work.spend(1001)  # limits end with their blocks
