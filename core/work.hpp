@@ -17,7 +17,10 @@ class Work {
     if ((spent_ += steps) > allowed_.until) stop();
   }
   static u64 spent() { return spent_; }
-  static void recount(u64 spent) { spent_ = spent; }
+  static void recount(u64 spent) {
+    spent_ = spent;
+    spend(0);
+  }
   // From now on this thread may spend so many steps, and no more than it might before. Returns what it might.
   static Allowed limit(u64 steps) {
     const Allowed before = allowed_;
