@@ -99,7 +99,7 @@ bool MaskBuilder::absorbing(Id e, u32 node) {
   bool all = false;
   if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
   const Shared shared(*this);
-  auto mask = vocabulary_.class_mask(raw_characters(), node);
+  auto mask = class_mask(raw_characters(), node);
   add(*mask, kInf);
   std::vector<u32> exits;
   for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
