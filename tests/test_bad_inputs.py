@@ -114,6 +114,25 @@ REFUSED: dict[str, tuple[Callable[[], object], str, str | None]] = {
     "half a character in Lark": (lambda: gr.grammar('start: "\ud800"', "lark").program(), "lone-surrogate", None),
     "half a character in XML": (lambda: gr.xml_schema("<a>\ud800</a>"), "lone-surrogate", None),
     "half a character as a special token": (lambda: gr.special_token("\ud800"), "lone-surrogate", None),
+    "half a character in a character's name": (
+        lambda: gr.regex("\\N{A\udfff}").program(),
+        "regex-bad-character-name",
+        None,
+    ),
+    "a tool's name of 5,001 digits": (
+        lambda: gr.tool_calls([{"name": 10**5000}], format="hermes", on_bad_tool="error"),
+        "tool-name",
+        None,
+    ),
+    "a tool's type that is deep": (
+        lambda: gr.tool_calls(
+            [{"name": "f", "parameters": {"type": deep(3_000)}}], format="hermes", on_bad_tool="error"
+        ),
+        "tool",
+        None,
+    ),
+    "flags that are none": (lambda: gr.regex("a", flags=[1]), "regex-flags", None),  # type: ignore[arg-type]
+    "a length that cannot be counted": (lambda: gr.regex("a", max_length=2**40), "bad-bound", None),
     "a token number of 400 digits": (
         lambda: gr.grammar("root ::= <[" + "9" * 400 + "]>", "gbnf"),
         "grammar-syntax",

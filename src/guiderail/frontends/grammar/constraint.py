@@ -21,6 +21,7 @@ from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, Indentation
 from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
+from guiderail.nesting import nested
 from guiderail.texts import shown
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ class GrammarConstraint(Constraint):
                 state.tape = found
                 return
         begun = time.perf_counter()
-        object.__setattr__(self, "_imported", self._read())
+        with nested("the grammar"):
+            object.__setattr__(self, "_imported", self._read())
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
         state.key = key if slow and not self._imported else None
 

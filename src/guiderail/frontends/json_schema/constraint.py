@@ -20,6 +20,7 @@ from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.nesting import MOST_PARTS, written_out
+from guiderail.texts import shown
 from guiderail.work import MAX_WORK, limited, spend
 
 if TYPE_CHECKING:
@@ -126,8 +127,11 @@ class JsonSchema(Constraint):
         return JsonSchema, (self._text, self.options)
 
     def __repr__(self) -> str:
-        shown = json.dumps(self.schema, ensure_ascii=False)
-        return f"json_schema({shown if len(shown) <= 80 else shown[:77] + '…'})"
+        try:
+            said = json.dumps(self.schema, ensure_ascii=False)
+        except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
+            said = shown(self.schema)
+        return f"json_schema({said if len(said) <= 80 else said[:77] + '…'})"
 
 
 def _blame(document: Document, term: Term) -> str:

@@ -137,8 +137,10 @@ def regex(
     if mode not in ("match", "search"):
         raise CompileError(f"the mode is 'match' or 'search', not {shown(mode)}", code="regex-mode")
     for name, value in (("max_length", max_length), ("max_nesting", max_nesting)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-            raise CompileError(f"{name} must be a whole number, 0 or more, not {shown(value)}", code="bad-bound")
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32 - 1):
+            raise CompileError(
+                f"{name} must be a whole number from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
+            )
     return Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
 
 
@@ -147,6 +149,8 @@ def _letters(flags: int | str, dialect: str) -> str:
     known = _PYTHON_FLAGS if dialect == "python" else _ECMA_FLAGS
     if isinstance(flags, str):
         letters = "".join(sorted(set(flags)))
+    elif not isinstance(flags, int):
+        raise CompileError(f"flags are letters, or those of re, not {shown(flags)}", code="regex-flags")
     else:
         if dialect != "python":
             raise CompileError(f"flags of the ECMA dialect are letters, any of {''.join(known)!r}", code="regex-flags")

@@ -124,7 +124,7 @@ class PythonParser(Parser):
                 self.fail("bad-escape", "\\N needs a character name in braces, e.g. \\N{EM DASH}", i, i + 2)
             try:
                 char = unicodedata.lookup(match[1])
-            except KeyError:
+            except (KeyError, UnicodeEncodeError):
                 char = ""
             if len(char) != 1:
                 self.fail("bad-character-name", f"there is no character named {match[1]!r}", i, match.end())

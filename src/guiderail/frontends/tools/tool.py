@@ -132,7 +132,9 @@ def _kind(schema: Any) -> Any:
 
 def _good_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ToolError(f"{name!r} is no name for a tool: 1 to 128 letters, digits and _ . : / -", code="tool-name")
+        raise ToolError(
+            f"{shown(name)} is no name for a tool: 1 to 128 letters, digits and _ . : / -", code="tool-name"
+        )
     return name
 
 
@@ -140,16 +142,16 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
     """Name, description and schema, out of one of the forms in use."""
     kind = given.get("type", "function")
     if kind != "function":
-        raise ToolError(f"tools of the type {kind!r} have no arguments that a schema describes", code="tool-type")
+        raise ToolError(f"tools of the type {shown(kind)} have no arguments that a schema describes", code="tool-type")
     inner: Any = given
     if "function" in given:
-        unknown = sorted(set(given) - {"type", "function", "cache_control"})
+        unknown = sorted(set(given) - {"type", "function", "cache_control"}, key=str)
         inner = given["function"]
         if unknown or not isinstance(inner, Mapping):
             said = f"there is no key {unknown[0]!r} beside 'function'" if unknown else "'function' is an object"
             raise ToolError(said, code="tool")
     schemas = [key for key in _SCHEMA_KEYS if inner.get(key) is not None]
-    unknown = sorted(set(inner) - _ABOUT - {"type"} - set(_SCHEMA_KEYS))
+    unknown = sorted(set(inner) - _ABOUT - {"type"} - set(_SCHEMA_KEYS), key=str)
     if unknown:
         raise ToolError(
             f"a tool has no key {unknown[0]!r}; there are name, description, parameters, strict", code="tool"
@@ -170,7 +172,7 @@ def _arguments(schema: Any, extra: bool) -> Any:
         return schema if isinstance(schema, bool | str) else _no_object(type(schema).__name__)
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list | tuple) and "object" in kind):
-        _no_object(f"of the type {kind!r}")
+        _no_object(f"of the type {shown(kind)}")
     closed = dict(schema) if "$ref" in schema else {**schema, "type": "object"}
     names = schema.get("properties")
     required = schema.get("required", [])
