@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -40,3 +41,22 @@ def test_keys_that_cannot_be_forgotten(constraint: gr.Constraint, text: bytes, m
     """Under a complement and inside a string, the texts of keys and items stay: looking for a form without them never
     ended, and took the process along."""
     assert walk(constraint, text) == matches
+
+
+def test_a_piece_that_is_not_utf8(tmp_path: Path) -> None:
+    """A file that SentencePiece reads, with a broken piece: its own binding raises ``UnicodeDecodeError``."""
+    pytest.importorskip("sentencepiece")
+
+    def field(number: int, kind: int, value: bytes) -> bytes:
+        return bytes([number << 3 | kind]) + value
+
+    def piece(text: bytes, kind: int) -> bytes:
+        inner = field(1, 2, bytes([len(text)]) + text) + field(2, 5, bytes(4)) + field(3, 0, bytes([kind]))
+        return field(1, 2, bytes([len(inner)]) + inner)
+
+    pieces = [piece(b"<unk>", 2), piece(b"<s>", 3), piece(b"</s>", 3), piece(b"\xe2", 1)]
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(b"".join(pieces) + field(2, 2, bytes([2]) + field(3, 0, bytes([2]))))
+    with pytest.raises(gr.VocabularyError) as caught:
+        gr.Vocabulary.from_sentencepiece(str(path))
+    assert caught.value.code == "bad-tokenizer-file"
