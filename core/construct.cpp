@@ -261,6 +261,7 @@ Id Arena::unite_memoised(Ids& parts) {
   if (union_paths_.size() >= kUnionPaths || union_memo_.size() >= kUnionPaths) {
     union_paths_.clear();
     union_memo_.clear();
+    ++union_round_;
   }
   u32 path = 0;
   for (Id e : parts) {
@@ -273,8 +274,10 @@ Id Arena::unite_memoised(Ids& parts) {
     }
   }
   if (const u32* known = union_memo_.find(path)) return *known;
+  const u32 round = union_round_;
   const Id out = unite(parts);
-  union_memo_.set(path, out);
+  // Uniting may have emptied the tables, and then the path's number is that of another list.
+  if (round == union_round_) union_memo_.set(path, out);
   return out;
 }
 

@@ -555,6 +555,7 @@ class Arena {
   FlatMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_, key_memo_;
   FlatMap union_paths_, union_memo_;  // lists of operands as paths; what they unite to; bounded
+  u32 union_round_ = 0;               // how often the two were emptied
   FlatMap exact_memo_;                // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
