@@ -101,6 +101,7 @@ class Pool {
 
 Pool& pool() {  // without a lock, which somebody might hold while another thread forks
   struct Owned {
+    explicit Owned(long process) : owner(process) {}
     long owner;
     Pool pool{};
   };

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -40,3 +42,71 @@ def test_keys_that_cannot_be_forgotten(constraint: gr.Constraint, text: bytes, m
     """Under a complement and inside a string, the texts of keys and items stay: looking for a form without them never
     ended, and took the process along."""
     assert walk(constraint, text) == matches
+
+
+def test_a_piece_that_is_not_utf8(tmp_path: Path) -> None:
+    """A file that SentencePiece reads, with a broken piece: its own binding raises ``UnicodeDecodeError``."""
+    pytest.importorskip("sentencepiece")
+
+    def field(number: int, kind: int, value: bytes) -> bytes:
+        return bytes([number << 3 | kind]) + value
+
+    def piece(text: bytes, kind: int) -> bytes:
+        inner = field(1, 2, bytes([len(text)]) + text) + field(2, 5, bytes(4)) + field(3, 0, bytes([kind]))
+        return field(1, 2, bytes([len(inner)]) + inner)
+
+    pieces = [piece(b"<unk>", 2), piece(b"<s>", 3), piece(b"</s>", 3), piece(b"\xe2", 1)]
+    path = tmp_path / "tokenizer.model"
+    path.write_bytes(b"".join(pieces) + field(2, 2, bytes([2]) + field(3, 0, bytes([2]))))
+    with pytest.raises(gr.VocabularyError) as caught:
+        gr.Vocabulary.from_sentencepiece(str(path))
+    assert caught.value.code == "bad-tokenizer-file"
+
+
+AMBIGUOUS = {"a": ["a d", "xxy", "b x b"], "b": ["d a xy"], "d": ["xy", "x"]}
+
+
+def derives(text: str, rules: dict[str, list[str]], start: str) -> bool:
+    """Whether the rules derive the text: where each of them may end from each place, to the least fixed point."""
+    ends: dict[tuple[str, int], set[int]] = {(rule, i): set() for rule in rules for i in range(len(text) + 1)}
+    grew = True
+    while grew:
+        grew = False
+        for rule, i in ends:
+            for alternative in rules[rule]:
+                here = {i}
+                for part in alternative.split():
+                    here = {
+                        k
+                        for j in here
+                        for k in (
+                            ends[part, j] if part in rules else {j + len(part)} & {text.find(part, j) + len(part)}
+                        )
+                    }
+                grew = grew or not here <= ends[rule, i]
+                ends[rule, i] |= here
+    return len(text) in ends[start, 0]
+
+
+@pytest.mark.parametrize("seed", [1, 4, 5])
+def test_a_memo_emptied_while_it_is_filled(seed: int) -> None:
+    """What a list of tails unites to is remembered by a number, given anew when the memo is emptied. It was emptied
+    while such a list was united, and the old number stood for another list then: wrong texts were accepted."""
+
+    def spelled(alternative: str) -> str:
+        return " ".join(part if part in AMBIGUOUS else f'"{part}"' for part in alternative.split())
+
+    rules = [f"{name} ::= {' | '.join(map(spelled, some))}" for name, some in AMBIGUOUS.items()]
+    constraint = gr.grammar("\n".join([*rules, f"# {seed}"]), "gbnf", start="a")
+    core, rng, texts = constraint.program().core, random.Random(seed), []
+    for _ in range(30):  # a search for an end makes many lists
+        state, read = core.root, b""
+        for _ in range(rng.randrange(20)):
+            read += bytes([rng.choice(core.first_bytes(state))])
+            state = core.derivative(core.root, read)
+        end = core.shortest(state, 400)
+        assert end is not None
+        texts.append((read + end).decode())
+    assert [text for text in texts if len(text) <= 40 and not derives(text, AMBIGUOUS, "a")] == []
+    for text in sorted({text[:i] for text in texts for i in range(6, 18)}):
+        assert constraint.matches(text) == derives(text, AMBIGUOUS, "a"), text

@@ -145,35 +145,56 @@ void Expressions::list(Term::Kind kind) {
   push(id, parts, {.kind = kind}, call(name, "[" + code + "]"));
 }
 
+// A JSON object or a list, as the text of a string may be.
+Made Expressions::object() {
+  in_.chance(2) ? members() : distinct();
+  return pop();
+}
+
+// More members than there can be, or an obligation that nothing fulfils, is left to front ends to refuse.
 void Expressions::members() {
   MemberTable table;
   const u8 names = in_.byte(), shape = in_.byte(), bounds = in_.byte();
   std::string name_code, value_code, required_code, other_code;
-  table.pending = shape & 32 ? 1u + in_.below(3) : 0;
+  const bool every = (shape & 3) == 3;  // other key is allowed
+  table.pending = every && shape & 32 ? 1u + in_.below(3) : 0;
+  u32 possible = 0, required = 0;
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (!(names >> i & 1)) continue;
     table.names.push_back(kNames[i]);
     auto& values = table.values.emplace_back();
     const u8 how = in_.byte();
-    if (how % 8 != 7) values.push_back({closed(pop()).id, table.pending & how >> 4});
-    if (how % 8 == 6) values.push_back({closed(pop()).id, table.pending & how >> 6});
-    table.required.push_back(how >> 3 & 1);
+    std::string list;
+    auto value = [&](u32 discharges) {
+      const Made e = living();
+      values.push_back({e.id, discharges});
+      list += "(" + e.code + ", " + std::to_string(discharges) + "), ";
+    };
+    if (how % 8 != 7) value(table.pending & how >> 4);
+    if (how % 8 == 6) value(table.pending & how >> 6);
+    const bool must = !values.empty() && how & 8;
+    table.required.push_back(must);
+    possible += !values.empty();
+    required += must;
+    name_code += quoted(kNames[i]) + ", ";
+    value_code += "[" + list + "], ";
+    required_code += std::string(truth(must)) + ", ";
   }
   for (u32 count = shape & 3; count > 1; --count) {
-    const bool any = in_.chance(2);
+    const bool any = every && count == 2;
     const Made key = any ? Made{arena_.repeat(arena_.char_class(CharSet::any()), 0, kInf), kNoMeaning,
                                 call("repeat", ranges_of(*CharSet::any()) + ", 0")}
                          : text();
     const Made value = living();
-    const u32 discharges = table.pending & in_.byte();
+    const u32 discharges = any ? table.pending : table.pending & in_.byte();
     table.others.push_back({key.id, value.id, any, discharges});
     other_code += "(" + key.code + ", " + value.code + ", " + truth(any) + ", " + std::to_string(discharges) + "), ";
   }
+  table.min = std::min<u32>(bounds % 4, every ? kInf : possible);
+  if (bounds & 4) table.max = std::max(table.min, required + (table.pending ? 1 : 0)) + (bounds >> 3) % 4;
   table.comma = arena_.literal(shape & 4 ? "," : ", ");
   table.colon = arena_.literal(shape & 8 ? ":" : ": ");
   table.ordered = shape & 16;
-  table.min = bounds % 4;
-  if (bounds & 4) table.max = table.min + (bounds >> 3) % 4;
   table.escapes = shape & 64 ? Escapes::All : Escapes::Canonical;
   const std::string code =
       call("members", "[" + name_code + "], [" + value_code + "], [" + required_code + "], [" + other_code + "], " +
@@ -451,7 +472,7 @@ void Expressions::one() {
           {arena_.counted(e.id, most), kNoMeaning, call("counted", e.code + ", " + std::to_string(most))});
     }
     case 28: {
-      const Made e = closed(pop());
+      const Made e = in_.chance(4) ? object() : text();
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
       const Id text = arena_.escaped(e.id, mode), quote = arena_.literal("\"");
       const std::string code = call("escaped", e.code + (mode == Escapes::All ? ", 1" : ", 0"));

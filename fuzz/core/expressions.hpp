@@ -29,6 +29,7 @@ class Expressions {
   Made closed(Made e);  // with its look-arounds in a scope
   void push(Id id, const std::vector<Made>& parts, Term term, const std::string& code);
   void list(Term::Kind kind);
+  Made object();
   void members();
   Made living();
   Made text();

@@ -156,7 +156,7 @@ class Game {
   void try_something(const std::vector<u32>& mask) {
     const std::size_t words = vocabulary_.words();
     const Id state = matcher_.state();
-    const std::vector<std::int64_t> history = matcher_.history();
+    const std::vector<std::int64_t> history = matcher_.history(matcher_.step_count());
     switch (in_.below(8)) {
       case 0: {  // a fork is independent
         Matcher twin(matcher_);
@@ -255,7 +255,8 @@ class Game {
         same(mask, again, "asked for twice");
       }
     }
-    if (matcher_.state() != state || matcher_.history() != history) fail("something changed the matcher");
+    if (matcher_.state() != state || matcher_.history(matcher_.step_count()) != history)
+      fail("something changed the matcher");
   }
 
   bool arena_counts() { return program().arena().has(guide_->root(), kHasToken | kHasRef); }

@@ -45,10 +45,15 @@ def from_sentencepiece(
         )
     count = processor.get_piece_size()
     ids = list(range(count))
-    pieces: list[str] = processor.id_to_piece(ids)
-    tokens: list[bytes | None] = [piece.replace("▁", " ").encode() for piece in pieces]
-    for token in _where(processor.is_byte(ids)):
-        tokens[token] = bytes([int(pieces[token][3:5], 16)])
+    try:
+        pieces: list[str] = processor.id_to_piece(ids)
+        tokens: list[bytes | None] = [piece.replace("▁", " ").encode() for piece in pieces]
+        for token in _where(processor.is_byte(ids)):
+            tokens[token] = bytes([int(pieces[token][3:5], 16)])
+    except ValueError as error:  # not UTF-8 (UnicodeDecodeError is one), or a byte that is none
+        raise VocabularyError(
+            f"a piece of the SentencePiece model is malformed: {error}", code="bad-tokenizer-file"
+        ) from error
     control = {*_where(processor.is_control(ids)), *_where(processor.is_unknown(ids))}
     special = {pieces[token]: token for token in sorted(control)}
     for text, token in special.items():
