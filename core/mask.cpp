@@ -799,8 +799,29 @@ void MaskBuilder::enter_splits(const ClassMask& mask, u32 node, State state) {
   }
 }
 
+// The tokens that end inside a character of the class, the one after `read` whole ones; `e`: the state after those.
+// Where no character of the class may follow, one that shares its first bytes may.
+void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
+  const u32 chars = read + 1;
+  if (e == kEmpty || chars > mask.most || !(arena_.first(e).words[2] | arena_.first(e).words[3])) return;
+  for (u32 i = mask.upto[read]; i < mask.upto[chars]; ++i) {
+    const std::string_view text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
+    if (static_cast<u8>(text.back()) < 0x80) continue;
+    std::size_t from = text.size() - 1;
+    while (from > 0 && (static_cast<u8>(text[from]) & 0xC0) == 0x80) --from;
+    if (is_utf8(text.substr(from))) continue;
+    Id s = e;
+    for (std::size_t k = from; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
+    if (s != kEmpty && arena_.has(s, kUnknownText))
+      postponed_tokens_.push_back(mask.tokens[i]);
+    else if (s != kEmpty)
+      set(mask.tokens[i]);
+  }
+}
+
 // An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
-// characters of D), the states after 1, 2, 3 … characters of D are a single chain.
+// characters of D), the states after 1, 2, 3 … characters of D are a single chain, for what counts differs by their
+// number alone. Not so where a character of D may also begin what follows.
 bool MaskBuilder::counted(Id e, u32 node) {
   Id head = e, outer = kEpsilon;
   if (arena_.node(e).kind == Kind::Concat) {
@@ -826,13 +847,17 @@ bool MaskBuilder::counted(Id e, u32 node) {
   const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
+  ByteSet both = arena_.first(outer);
+  both &= loop.chars->first();
+  if (both.any()) return false;
   const Shared shared(*this);
   auto mask = vocabulary_.class_mask(loop.chars, node);
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
   u32 longest = mask->most;  // characters of the loop that any token reads, on its way out too
-  for (u32 at : mask->exits)
-    longest = std::max<u32>(longest, trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars);
+  for (const auto* ways : {&mask->exits, &mask->splits})
+    for (u32 at : *ways)
+      longest = std::max<u32>(longest, trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars);
   while (chain.size() <= longest && chain.back() != kEmpty) chain.push_back(step(chain.back(), sample));
   u32 reach = static_cast<u32>(chain.size()) - 1;
   if (chain.back() == kEmpty) --reach;
@@ -846,8 +871,10 @@ bool MaskBuilder::counted(Id e, u32 node) {
       if (Id next = step(chain[read], static_cast<u8>(b)); next != kEmpty) enter(next, at);
     }
   enter_outside(*mask, e, node);
-  if (!loop.chars->ascii_only())
+  if (!loop.chars->ascii_only()) {
     enter_splits(*mask, node, [&](u32 read) { return read > reach ? kEmpty : chain[read]; });
+    enter_unfinished(*mask, chain[reach], reach);
+  }
   return true;
 }
 

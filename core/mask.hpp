@@ -193,6 +193,7 @@ class MaskBuilder {
   void enter_outside(const ClassMask& mask, Id e, u32 node);
   template <class State>
   void enter_splits(const ClassMask& mask, u32 node, State state);
+  void enter_unfinished(const ClassMask& mask, Id e, u32 read);
   const SelfLoop& self_loop(Id e);
   SelfLoop find_self_loop(Id e);
   bool returns(Id from, Id to);
