@@ -88,11 +88,15 @@ struct Interned {
     for (u32 i = 0; i < count; ++i) out.id(values[i]);
     return out;
   }
+  u32 find(const T& value) const {  // IdTable::kNone: it has none
+    return ids.find(bucket_hash(value), [&](u32 i) { return values[i] == value; });
+  }
   u32 id(T value) {
     const u64 hash = bucket_hash(value);
     if (const u32 known = ids.find(hash, [&](u32 i) { return values[i] == value; }); known != IdTable::kNone)
       return known;
     const u32 id = static_cast<u32>(values.size());
+    ids.reserve(id + 1);  // so that nothing fails once it is there
     values.push_back(std::move(value));
     ids.add(hash, id);
     return id;

@@ -36,13 +36,17 @@ std::shared_ptr<Program> Program::fresh() {
 
 void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
   vocabulary_ = std::move(vocabulary);
-  builder_ = std::make_unique<MaskBuilder>(*arena_, *vocabulary_);
   reserve_pages(kFirstPages);
 }
 
+MaskBuilder& Program::builder() {
+  if (!builder_) builder_ = std::make_unique<MaskBuilder>(*arena_, *vocabulary_);
+  return *builder_;
+}
+
 void Program::keep(std::shared_ptr<const MaskEntry> mask) {
-  mask_bytes_ += mask->memory();
   masks_.push_back(std::move(mask));
+  mask_bytes_ += masks_.back()->memory();
 }
 
 void Program::note_size() {
@@ -368,20 +372,21 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Program::Lock lock(program);
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
+  const Program::Making making(program);
   const MaskEntry* entry = nullptr;
   if (arena.has(state, kHasScan)) {
     bool fresh = false;
-    if (auto made = program.builder_->lexed(state, specials(program, state), fresh)) {
+    if (auto made = program.builder().lexed(state, specials(program, state), fresh)) {
       entry = made.get();
       if (fresh) program.keep(std::move(made));
     }
   }
-  if (!entry) entry = form_mask(program, program.builder_->shared_form(state));
+  if (!entry) entry = form_mask(program, program.builder().shared_form(state));
   if (entry->is_open()) {
     std::shared_ptr<const MaskEntry> own;
-    const MaskEntry* settled = program.builder_->settle_tokens(*entry, state, own);
+    const MaskEntry* settled = program.builder().settle_tokens(*entry, state, own);
     if (!settled) {
-      own = program.builder_->settle(*entry, state);
+      own = program.builder().settle(*entry, state);
       settled = own.get();
     }
     if (own) program.keep(own);
@@ -410,9 +415,9 @@ const MaskEntry* Guide::form_mask(Program& program, Id canonical) const {
   Node& shared = arena.node(canonical);
   const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
   if (!entry) {
-    if (const Id unnamed = program.builder_->unnamed(canonical); unnamed != kEmpty) form_mask(program, unnamed);
+    if (const Id unnamed = program.builder().unnamed(canonical); unnamed != kEmpty) form_mask(program, unnamed);
     std::optional<Hash> key;  // of what other programs may share
-    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !program.builder_->own_key(canonical))
+    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !program.builder().own_key(canonical))
       key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
     if (!made) {
@@ -446,7 +451,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     const auto key = arena.portable_hash(capped);
     if (auto known = key ? vocabulary_->cached_mask(*key) : nullptr) return known;
     arena.clear_cap_hit();
-    auto made = program.builder_->build(capped);
+    auto made = program.builder().build(capped);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
@@ -455,7 +460,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     }
     program.short_caps_.insert(capped);
   }
-  return program.builder_->build(state);
+  return program.builder().build(state);
 }
 
 bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {

@@ -7,6 +7,7 @@
 // program.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <unordered_set>
 
@@ -74,6 +75,21 @@ class Program : public std::enable_shared_from_this<Program> {
   void keep(std::shared_ptr<const MaskEntry> mask);
   void note_size();
   static u64 next_serial();
+  MaskBuilder& builder();  // under the mutex
+  // Around what makes masks: what an error leaves half made is thrown away with the builder, which only remembers.
+  class Making {
+   public:
+    explicit Making(Program& program) : program_(program) {}
+    ~Making() {
+      if (std::uncaught_exceptions() > before_) program_.builder_.reset();
+    }
+    Making(const Making&) = delete;
+    Making& operator=(const Making&) = delete;
+
+   private:
+    Program& program_;
+    int before_ = std::uncaught_exceptions();
+  };
 
   std::shared_ptr<Arena> arena_;
   Id root_;
