@@ -137,3 +137,22 @@ def test_states_whose_masks_are_told_by_each_other() -> None:
         for token in range(tokens.size - 1):
             assert allowed[token] == bool(matcher.validate([token]))
         assert matcher.accept_string("A")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "begin"),
+    [
+        (gr.json_schema({}), "["),
+        (gr.json_schema({}), '{"a":'),
+        (gr.grammar('root ::= "(" root ")" | "x"', "gbnf"), "("),
+        (gr.grammar('start: "(" start ")" | "x"', "lark"), "("),
+    ],
+    ids=["arrays", "objects", "grammar", "lexed"],
+)
+def test_what_is_nested_deeply_does_not_exhaust_the_stack(constraint: gr.Constraint, begin: str) -> None:
+    tokens = plain([bytes([b]) for b in range(256)])
+    matcher = gr.compile(constraint, tokens, cache=False).matcher()
+    assert matcher.accept_string(begin * 50_000)
+    assert mask_of(matcher).any()
+    assert not matcher.is_accepting()
+    assert mask_of(matcher.fork()).any()
