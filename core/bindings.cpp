@@ -1,5 +1,6 @@
 // The module: a table of contents. One function a topic; see _core.pyi for the contract.
 #include "bindings.hpp"
+#include "faults.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of guiderail.";
@@ -9,4 +10,9 @@ NB_MODULE(_core, m) {
   guiderail::bind_vocabulary(m);
   guiderail::bind_matching(m);
   guiderail::bind_apply(m);
+#ifdef GUIDERAIL_FAULTS
+  using guiderail::faults::What;
+  m.def("arm", [](bool limits, guiderail::u64 n) { return arm(limits ? What::Limit : What::Allocation, n); });
+  m.def("disarm", [] { return guiderail::faults::arm(What::Nothing, 0); });
+#endif
 }

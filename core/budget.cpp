@@ -199,6 +199,9 @@ u32 Costs::known(Id state) {
 void Costs::begin(std::size_t work) {
   work_ = work;
   steps_ = kMostSteps;
+  work_kept_ = 1;  // an error may have left these
+  nodes_kept_ = 0;
+  depth_ = 0;
   const u32 now = arena_.node_count();
   if (most_nodes_ != 0) added_ += std::min(now - begun_at_, most_nodes_ - begun_at_);  // at most: others read, too
   const u32 share = arena_.limits().max_nodes / kNodesShare;
@@ -210,8 +213,7 @@ Id Costs::leave(Id state) {
   if (!arena_.has(state, kHasToken)) return state;
   if (auto it = left_.find(state); it != left_.end()) return it->second;
   const Id spent = arena_.counts_spent(state);
-  left_.emplace(state, spent);
-  return spent;
+  return left_.emplace(state, spent).first->second;
 }
 
 u32 Costs::of(Id state) {
@@ -341,11 +343,17 @@ bool Costs::complete(Id from, Manner manner) {
       for (Id s = state; s != start;) {  // backwards, so that each part knows what follows
         const Way way = ways[s];
         Entry& entry = known_[way.from];
+        const Entry before = entry;
         entry.bytes = ++bytes;
         entry.edge = way.edge;
         entry.next = s;
         s = way.from;
-        count(s);
+        try {
+          count(s);
+        } catch (...) {  // a completion in bytes has its number of tokens
+          entry = before;
+          throw;
+        }
       }
       unspelled_ = unspelled_ || known_[start].tokens == kInf;
       return known_[start].tokens != kInf;
@@ -550,8 +558,9 @@ u32 Costs::need(Id next, u32 left) {
     work_ += kept;
   }
   if (needed > left && steps_ > 0 && !exhausted() && looked_at_[next] < left) {
+    const bool found = by_tokens(next, kFewByTokens, left);
     looked_at_[next] = left;
-    if (by_tokens(next, kFewByTokens, left)) needed = known(next);
+    if (found) needed = known(next);
   }
   return needed;
 }

@@ -76,11 +76,18 @@ Id Arena::without_values(Id e, std::unordered_map<Id, Id>& known) {
   if (auto it = known.find(e); it != known.end()) return it->second;
   Id out = e;
   switch (n.kind) {
-    case Kind::Concat: {
-      const Id tail = without_values(n.b, known);
-      const Id head = without_values(n.a, known);
-      if (head != n.a || tail != n.b) out = concat(head, tail);
-      break;
+    case Kind::Concat: {  // as many as something is nested: no recursion along them
+      std::vector<Id> stack;
+      Id tail = e;
+      for (; node(tail).kind == Kind::Concat && !known.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      Id plain = without_values(tail, known);
+      for (std::size_t i = stack.size(); i-- > 0;) {
+        const Node& part = node(stack[i]);
+        const Id head = without_values(part.a, known);
+        plain = head != part.a || plain != part.b ? concat(head, plain) : stack[i];
+        known.emplace(stack[i], plain);
+      }
+      return plain;
     }
     case Kind::Union:
     case Kind::And: {

@@ -126,8 +126,10 @@ class Canvas {
     Sheet* at = nullptr;
     if (sheets_.size() < kSheets) {
       if (sheets_.empty()) sheets_.reserve(kSheets);
-      at = &sheets_.emplace_back();
-      at->dirty.assign(words_ / (kBlock * 64) + 1, 0);
+      Sheet made;  // whole before it is one of them: an empty one would be taken for a blank one
+      made.dirty.assign(words_ / (kBlock * 64) + 1, 0);
+      made.words.resize(words_);
+      at = &sheets_.emplace_back(std::move(made));
     } else {
       at = &*std::min_element(sheets_.begin(), sheets_.end(),
                               [](const Sheet& a, const Sheet& b) { return a.used < b.used; });

@@ -47,7 +47,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::ClassTail: return class_tail(n.a, charsets_[n.a]->automaton()[n.b][byte]);
     case Kind::Bytes: return byte_sets_[n.a].has(byte) ? kEpsilon : kEmpty;
     case Kind::Switch: {
-      const u32* edges = pool_.data() + n.a;
+      const u32* edges = pool_.at(n.a);
       u32 lo = 0, hi = n.b / 2;  // the first edge whose high end reaches the byte
       while (lo < hi) {
         u32 mid = (lo + hi) / 2;
@@ -338,7 +338,7 @@ u32 Arena::find_first(Id e) {
     }
     case Kind::Bytes: set = byte_sets_[n.a]; break;
     case Kind::Switch:
-      for (u32 i = 0; i < n.b; i += 2) set.add_range(pool_[n.a + i] & 0xFF, pool_[n.a + i] >> 8);
+      for (u32 i = 0; i < n.b; i += 2) set.add_range(pool_.at(n.a)[i] & 0xFF, pool_.at(n.a)[i] >> 8);
       break;
     case Kind::Concat: {
       Id cur = e;

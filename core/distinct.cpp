@@ -220,13 +220,14 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
 Id Arena::other_than(Id e, u32 seen) {
   const SeenState& state = json_->seen.values[seen];
   if (state.texts.empty()) return e;
-  auto it = json_->others.find(seen);
-  if (it == json_->others.end()) {
+  auto known = json_->others.find(seen);
+  if (known == json_->others.end()) {
     std::vector<Id> equal;
     for (u32 text : state.texts) equal.push_back(equal_values(text));
-    it = json_->others.emplace(seen, negate(unite(std::move(equal)))).first;
+    const Id others = negate(unite(std::move(equal)));
+    known = json_->others.emplace(seen, others).first;
   }
-  return intersect(std::array{e, it->second}, true);
+  return intersect(std::array{e, known->second}, true);
 }
 
 // -- all spellings of one value --

@@ -96,11 +96,11 @@ std::string Arena::dump(Id root) const {
         std::vector<Item> items{text("switch{")};
         if (has(item.id, kNullable)) items.push_back(text("\"\" "));
         for (u32 i = 0; i < n.b; i += 2) {
-          u32 range = pool_[n.a + i];
+          u32 range = pool_.at(n.a)[i];
           std::string label = show_char(range & 0xFF);
           if ((range >> 8) != (range & 0xFF)) label += "-" + show_char(range >> 8);
           items.push_back(text((i ? ", " : "") + label + ": "));
-          items.push_back({"", pool_[n.a + i + 1], false});
+          items.push_back({"", pool_.at(n.a)[i + 1], false});
         }
         items.push_back(text("}"));
         push(std::move(items));

@@ -40,6 +40,7 @@
 #include "escape.hpp"
 #include "flat_map.hpp"
 #include "interned.hpp"
+#include "list_pool.hpp"
 #include "pages.hpp"
 #include "short_vector.hpp"
 #include "yielding_mutex.hpp"
@@ -292,7 +293,7 @@ class Arena {
   bool has(Id e, u32 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
   std::span<const u32> operands(Id e) const {
     const Node& n = node(e);
-    return {pool_.data() + n.a, n.b};
+    return {pool_.at(n.a), n.b};
   }
   const CharSet& charset(u32 index) const { return *charsets_[index]; }
   const CharSet::Ptr& charset_ptr(u32 index) const { return charsets_[index]; }
@@ -562,7 +563,7 @@ class Arena {
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
   IdTable table_;
-  PagedVector<u32> pool_;  // operand lists; read lock-free by nobody
+  ListPool pool_;  // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::vector<ByteSet> byte_sets_;

@@ -42,8 +42,8 @@ void Arena::ensure_classes() {
     spelled = spelled || node_.kind == Kind::Escaped || node_.kind == Kind::Members;
     if (node_.kind != Kind::Switch) continue;
     for (u32 i = 0; i < node_.b; i += 2) {
-      starts.add(static_cast<u8>(pool_[node_.a + i] & 0xFF));
-      if ((pool_[node_.a + i] >> 8) < 255) starts.add(static_cast<u8>((pool_[node_.a + i] >> 8) + 1));
+      starts.add(static_cast<u8>(pool_.at(node_.a)[i] & 0xFF));
+      if ((pool_.at(node_.a)[i] >> 8) < 255) starts.add(static_cast<u8>((pool_.at(node_.a)[i] >> 8) + 1));
     }
   }
   if (spelled) {
@@ -187,7 +187,7 @@ void Arena::freeze(Id root) {
     for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
   frozen_sets_ = static_cast<u32>(charsets_.size());
   frozen_ = true;
-  extent_ = {count_, static_cast<u32>(pool_.size()), static_cast<u32>(byte_sets_.size()), raw_bytes_};
+  extent_ = {count_, pool_.size(), static_cast<u32>(byte_sets_.size()), raw_bytes_};
   if (json_) json_->note_extent();
   if (lex_) lex_->note_extent();
   survey_lexers();
@@ -215,7 +215,7 @@ std::shared_ptr<Arena> Arena::fresh() {
     n.hash = from.hash;
   }
   to.count_ = extent_.nodes;
-  to.pool_.assign(pool_.begin(), pool_.begin() + extent_.pool);
+  to.pool_.copy_first(pool_, extent_.pool);
   to.table_.clear();
   to.table_.reserve(std::max<u32>(to.count_, 512));
   for (Id id = 2; id < to.count_; ++id) {

@@ -1,6 +1,7 @@
 // The arena: interning, and the leaves of the algebra.
 #include <algorithm>
 
+#include "faults.hpp"
 #include "lexing.hpp"
 #include "work.hpp"
 
@@ -37,7 +38,7 @@ Arena::~Arena() {
 
 std::size_t Arena::memory() const {
   std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.memory() + pool_.capacity() * 4 + row_bytes_ +
+  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.memory() + pool_.memory() + row_bytes_ +
          chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
          byte_set_ids_.memory() + first_ids_.memory() + slack_memo_.size() * 24 +
          (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
@@ -80,10 +81,10 @@ Id Arena::intern(Draft& d) {
     const Node& n = node(id);
     if (n.kind != d.kind || n.min != d.min || n.max != d.max) return false;
     if (!d.has_list) return n.a == d.a && n.b == d.b;
-    return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.begin() + n.a);
+    return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.at(n.a));
   });
   if (known != IdTable::kNone) return known;
-  if (count_ >= limits_.max_nodes)
+  if (count_ >= limits_.max_nodes || faults::on_limit())
     throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
                              " expressions; simplify it or raise max_nodes");
   if ((count_ & kChunkMask) == 0) {
@@ -97,9 +98,8 @@ Id Arena::intern(Draft& d) {
   n.flags.store(d.flags, std::memory_order_relaxed);
   n.depth = static_cast<u16>(d.depth);
   if (d.has_list) {
-    n.a = static_cast<u32>(pool_.size());
+    n.a = pool_.add(d.list);
     n.b = static_cast<u32>(d.list.size());
-    pool_.insert(pool_.end(), d.list.begin(), d.list.end());
   } else {
     n.a = d.a;
     n.b = d.b;
@@ -115,9 +115,12 @@ Id Arena::intern(Draft& d) {
 
 // -- leaves --
 u32 Arena::charset_index(const CharSet::Ptr& set) {
-  auto [it, fresh] = charset_ids_.try_emplace(set.get(), static_cast<u32>(charsets_.size()));
-  if (fresh) charsets_.push_back(set);
-  return it->second;
+  if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
+  charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
+  const u32 index = static_cast<u32>(charsets_.size());
+  charset_ids_.emplace(set.get(), index);
+  charsets_.push_back(set);
+  return index;
 }
 
 Id Arena::char_class(CharSet::Ptr set) {
@@ -186,7 +189,8 @@ void Arena::note_literal(std::string_view text) {
 const std::vector<CharSet::Ptr>& Arena::atoms() {
   if (atoms_) return *atoms_;
   constexpr std::size_t kMostRanges = 20'000, kMostAtoms = 64;
-  atoms_.emplace();
+  std::vector<CharSet::Ptr> found;
+  auto keep = [&]() -> const std::vector<CharSet::Ptr>& { return atoms_.emplace(std::move(found)); };
   struct Edge {
     u32 at;
     Hash flip;  // the sum of the flips before a character tells its atom
@@ -207,7 +211,7 @@ const std::vector<CharSet::Ptr>& Arena::atoms() {
     edges.push_back({c, flip(~u64{c})});
     edges.push_back({c + 1, flip(~u64{c})});
   }
-  if (edges.size() >= kMostRanges || single.size() >= kMostAtoms) return *atoms_;
+  if (edges.size() >= kMostRanges || single.size() >= kMostAtoms) return keep();
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
   std::unordered_map<Hash, std::size_t, HashHasher> by_sum;
   std::vector<std::vector<CharSet::Range>> atoms;  // in the order of their first characters
@@ -221,10 +225,10 @@ const std::vector<CharSet::Ptr>& Arena::atoms() {
     if (atom == atoms.size()) atoms.emplace_back();
     atoms[atom].push_back({edges[i].at, end - 1});
   }
-  if (atoms.size() > kMostAtoms) return *atoms_;
+  if (atoms.size() > kMostAtoms) return keep();
   for (auto& ranges : atoms)
-    if (CharSet::Ptr set = CharSet::make(std::move(ranges)); !set->ranges().empty()) atoms_->push_back(set);
-  return *atoms_;
+    if (CharSet::Ptr set = CharSet::make(std::move(ranges)); !set->ranges().empty()) found.push_back(set);
+  return keep();
 }
 
 // Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.
@@ -280,10 +284,10 @@ bool Arena::is_literal(Id e, std::string* out) const {
       return true;
     }
     if (n.kind != Kind::Switch || n.b != 2 || (n.flags.load(std::memory_order_relaxed) & kNullable)) return false;
-    u32 range = pool_[n.a];
+    u32 range = pool_.at(n.a)[0];
     if ((range & 0xFF) != range >> 8) return false;
     if (out) out->push_back(static_cast<char>(range & 0xFF));
-    e = pool_[n.a + 1];
+    e = pool_.at(n.a)[1];
   }
 }
 

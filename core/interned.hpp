@@ -96,6 +96,7 @@ struct Interned {
     if (const u32 known = ids.find(hash, [&](u32 i) { return values[i] == value; }); known != IdTable::kNone)
       return known;
     const u32 id = static_cast<u32>(values.size());
+    ids.reserve(id + 1);  // so that nothing fails once it is there
     values.push_back(std::move(value));
     ids.add(hash, id);
     return id;

@@ -175,7 +175,7 @@ bool Arena::peek(Id parse, u8 symbol, Peek& to) {
     }
     case Kind::Union: {
       for (u32 i = 0; i < n.b; ++i)
-        if (!peek(pool_[n.a + i], symbol, to)) return false;
+        if (!peek(pool_.at(n.a)[i], symbol, to)) return false;
       return true;
     }
     case Kind::Repeat: {
@@ -226,7 +226,7 @@ Arena::Place Arena::reading_end(const LexemeEnd& end, const Place& place) {
   if (const Node& n = node(parse); n.kind == Kind::Union) {
     std::vector<Id> those;
     for (u32 i = 0; i < n.b; ++i)
-      if (const Id m = pool_[n.a + i]; first(m).has(symbol)) those.push_back(m);
+      if (const Id m = pool_.at(n.a)[i]; first(m).has(symbol)) those.push_back(m);
     if (!those.empty() && those.size() < n.b) parse = those.size() == 1 ? those[0] : make_list(Kind::Union, those);
   }
   return {parse, place.layout};

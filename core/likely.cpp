@@ -38,8 +38,8 @@ bool Arena::likely_text(Id e, Likely& to, int depth) {
       return c != 0;
     }
     case Kind::Switch:
-      for (; node(e).kind == Kind::Switch && to.text.size() < to.limit; e = pool_[node(e).a + 1])
-        to.text.push_back(static_cast<char>(pool_[node(e).a] & 0xFF));
+      for (; node(e).kind == Kind::Switch && to.text.size() < to.limit; e = pool_.at(node(e).a)[1])
+        to.text.push_back(static_cast<char>(pool_.at(node(e).a)[0] & 0xFF));
       return likely_text(e, to, depth);
     case Kind::Concat:
       for (; node(e).kind == Kind::Concat; e = node(e).b)

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "expression.hpp"
+#include "faults.hpp"
 
 namespace guiderail {
 namespace {
@@ -160,7 +161,7 @@ bool Arena::live_search(Id start) {
     const Item item = queue.top();
     const Id state = item.id;
     queue.pop();
-    if (parent.size() > limits_.fuel || work_ > work_limit)
+    if (parent.size() > limits_.fuel || work_ > work_limit || faults::on_limit())
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
     const ByteSet possible = first(state);

@@ -130,6 +130,7 @@ class MaskBuilder {
   bool copy_known(Id e, u32 node);
   void copy(const MaskEntry& entry);
   std::shared_ptr<const MaskEntry> entry_of(Id e);
+  bool may_draw_apart(Id e) const;
   struct Difference {
     u32 node;
     Id state;     // of the tokens below it
@@ -196,6 +197,7 @@ class MaskBuilder {
   void enter_outside(const ClassMask& mask, Id e, u32 node);
   template <class State>
   void enter_splits(const ClassMask& mask, u32 node, State state);
+  void enter_unfinished(const ClassMask& mask, Id e, u32 read);
   const SelfLoop& self_loop(Id e);
   SelfLoop find_self_loop(Id e);
   bool returns(Id from, Id to);
@@ -301,6 +303,29 @@ class MaskBuilder {
     MaskBuilder& builder;
     bool before;
   };
+  struct Apart {  // while it lives, another mask is drawn in the midst of this one
+    Apart(MaskBuilder& b, Id e) : builder(b) {
+      b.drawing_.push_back(e);
+      swap();
+      builder.shared_ = false;
+    }
+    ~Apart() {
+      swap();
+      builder.shared_ = shared;
+      builder.drawing_.pop_back();
+    }
+    void swap() {
+      postponed.swap(builder.postponed_);
+      tokens.swap(builder.postponed_tokens_);
+      canvas.swap(builder.canvas_);
+    }
+    MaskBuilder& builder;
+    bool shared = builder.shared_;
+    std::vector<u32> postponed{};
+    std::vector<int> tokens{};
+    std::unique_ptr<Canvas> canvas{};
+  };
+  std::vector<Id> drawing_;     // states whose masks are drawn so
   bool exact_ = false;          // nothing is forgotten
   std::vector<u32> postponed_;  // nodes
   std::vector<int> postponed_tokens_;

@@ -10,7 +10,8 @@ namespace {
 constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
 constexpr u32 kMostPairsInAll = 12'000;
 constexpr int kMostNesting = 8;
-constexpr std::size_t kMostAnew = 4;  // first bytes below which the two have little in common
+constexpr std::size_t kMostApart = 16;  // masks that are drawn for others, one within the other
+constexpr std::size_t kMostAnew = 4;    // first bytes below which the two have little in common
 }  // namespace
 
 // The mask of another state, drawn apart.
@@ -23,22 +24,17 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   if (plain && !arena_.has(e, kHasToken | kExactKey | kHasScan)) key = arena_.portable_hash(e);
   std::shared_ptr<const MaskEntry> made = key ? vocabulary_.cached_mask(*key) : nullptr;
   if (!made) {
-    std::vector<u32> postponed = std::move(postponed_);
-    std::vector<int> tokens = std::move(postponed_tokens_);
-    std::unique_ptr<Canvas> canvas = std::move(canvas_);
-    const bool shared = shared_;
-    postponed_.clear();
-    postponed_tokens_.clear();
-    shared_ = false;
+    const Apart apart(*this, e);
     made = draw(e);
-    shared_ = shared;
-    canvas_ = std::move(canvas);
-    postponed_ = std::move(postponed);
-    postponed_tokens_ = std::move(tokens);
     if (key && !arena_.cap_hit()) vocabulary_.cache_mask(*key, made);
   }
   if (!arena_.cap_hit() && kept_.emplace(e, made).second) forms_bytes_ += made->memory() + 96;
   return made;
+}
+
+// Two states may each be told by the other one, and a chain of them may be long: then some are drawn as they are.
+bool MaskBuilder::may_draw_apart(Id e) const {
+  return drawing_.size() < kMostApart && std::find(drawing_.begin(), drawing_.end(), e) == drawing_.end();
 }
 
 // Where the tokens of e and those of b are not the same, below a node that both lead to. False: that takes too long.
@@ -61,7 +57,7 @@ bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Dif
 
 // The mask of e from that of b; nothing is drawn yet.
 bool MaskBuilder::differential(Id e, Id b) {
-  if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan)) return false;
+  if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(b)) return false;
   std::vector<Difference> found;
   std::size_t anew = 0;
   u32 left = kMostPairsInAll;
@@ -190,9 +186,9 @@ bool MaskBuilder::differential_string(Id e) {
   if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
   std::vector<u32> key;
   for (std::size_t i = 0; i < count; ++i) key.insert(key.end(), {strings.texts[i], base[i]});
-  auto [known, fresh] = text_differences_.try_emplace(key);  // the same whatever follows the texts
-  std::vector<TextDifference>& found = known->second;
-  if (fresh) {
+  auto known = text_differences_.find(key);  // the same whatever follows the texts
+  if (known == text_differences_.end()) {
+    std::vector<TextDifference> found;
     u32 budget = kMostPairsInAll;
     strings.texts.resize(kMostStrings, kEmpty);
     base.resize(kMostStrings, kEmpty);
@@ -201,15 +197,14 @@ bool MaskBuilder::differential_string(Id e) {
       found.push_back({quote, true});
     else if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found))
       found.assign(1, {0, false});
-    if (arena_.cap_hit()) {
-      text_differences_.erase(key);
-      return false;
-    }
+    if (arena_.cap_hit()) return false;
     forms_bytes_ += found.capacity() * sizeof(TextDifference) + 96;
+    known = text_differences_.emplace(key, std::move(found)).first;
   }
+  const std::vector<TextDifference>& found = known->second;
   if (!found.empty() && found[0].node == 0) return false;  // too many
   const Id b = step(e, sample);
-  if (b == kEmpty || b == e) return false;
+  if (b == kEmpty || b == e || !may_draw_apart(b)) return false;
   const auto entry = entry_of(b);
   if (arena_.cap_hit()) return false;
   copy(*entry);
@@ -225,9 +220,8 @@ bool MaskBuilder::differential_string(Id e) {
 
 // The tokens of the mask of a string of any length that leave it, or may.
 const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const MaskEntry& entry, Escapes mode) {
-  auto [it, fresh] = leaving_.try_emplace(e);
-  std::vector<Leaving>& out = it->second;
-  if (!fresh) return &out;
+  if (auto it = leaving_.find(e); it != leaving_.end()) return &it->second;
+  std::vector<Leaving> out;
   const auto& leaving = vocabulary_.leaving_strings(mode);
   auto diff = entry.diff.begin();
   for (const auto& [chars, token] : leaving) {
@@ -248,7 +242,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
     for (u32 n = node; n < trie_.nodes[node].end; ++n)
       if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
   forms_bytes_ += out.capacity() * sizeof(Leaving) + 96;
-  return &out;
+  return &leaving_.emplace(e, std::move(out)).first->second;
 }
 
 // Does every match, and whatever is left of one, end in a loop? Then there are matches of any length.
@@ -295,6 +289,7 @@ bool MaskBuilder::bounded_string(Id e) {
   if (min == 0 && max == kInf) return false;
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
   const Id any = arena_.concat(arena_.escaped(text, mode), tail);
+  if (!may_draw_apart(any)) return false;
   const auto entry = entry_of(any);
   if (arena_.cap_hit()) return false;
   const std::vector<Leaving>& leaving = *leaving_of(any, *entry, mode);

@@ -40,13 +40,12 @@ std::shared_ptr<Program> Program::fresh() {
 
 void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
   vocabulary_ = std::move(vocabulary);
-  builder_ = std::make_unique<MaskBuilder>(*arena_, *vocabulary_);
   reserve_pages(kFirstPages);
 }
 
 void Program::keep(std::shared_ptr<const MaskEntry> mask) {
-  mask_bytes_ += mask->memory();
   masks_.push_back(std::move(mask));
+  mask_bytes_ += masks_.back()->memory();
 }
 
 void Program::note_size() {
@@ -120,17 +119,24 @@ class Program::Builder {
     if (own_) {
       std::erase(program_.spares_, own_.get());
     } else {
+      // What an error leaves half made goes with the builder, which only remembers.
+      if (std::uncaught_exceptions() > before_) program_.builder_.reset();
       program_.builder_taken_ = false;
       program_.builder_free_.notify_one();
     }
   }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
-  MaskBuilder& operator*() { return own_ ? *own_ : *program_.builder_; }
+  MaskBuilder& operator*() {
+    if (own_) return *own_;
+    if (!program_.builder_) program_.builder_ = std::make_unique<MaskBuilder>(program_.arena(), *program_.vocabulary_);
+    return *program_.builder_;
+  }
 
  private:
   Program& program_;
   std::unique_ptr<MaskBuilder> own_;
+  const int before_ = std::uncaught_exceptions();
 };
 
 Id Program::advance_known(Id state, std::string_view bytes) const {

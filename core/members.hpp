@@ -111,17 +111,21 @@ class Texts {
     const u64 key = u64{text} << 8 | byte;
     if (const u32* known = children_.find(key)) return *known;
     const u32 id = static_cast<u32>(links_.size());
-    children_.set(key, id);
     links_.push_back({text, byte});
+    try {
+      children_.set(key, id);
+    } catch (...) {
+      links_.pop_back();
+      throw;
+    }
     return id;
   }
   const std::string& whole(u32 text) {  // for finished ones: kept
-    auto [it, fresh] = whole_.try_emplace(text);
-    if (fresh) {
-      for (u32 t = text; t != 0; t = links_[t].first) it->second.push_back(static_cast<char>(links_[t].second));
-      std::reverse(it->second.begin(), it->second.end());
-    }
-    return it->second;
+    if (auto it = whole_.find(text); it != whole_.end()) return it->second;
+    std::string out;
+    for (u32 t = text; t != 0; t = links_[t].first) out.push_back(static_cast<char>(links_[t].second));
+    std::reverse(out.begin(), out.end());
+    return whole_.emplace(text, std::move(out)).first->second;
   }
   u32 count() const { return static_cast<u32>(links_.size()); }
   Texts first(u32 count) const {

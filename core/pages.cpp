@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "faults.hpp"
+
 #ifdef __linux__
 #include <sys/mman.h>
 #endif
@@ -142,7 +144,10 @@ Regions& regions() {  // lives on: what is static elsewhere may give back late
 
 }  // namespace
 
-void* take_pages(std::size_t bytes) { return regions().take(bytes); }
+void* take_pages(std::size_t bytes) {
+  faults::on_allocation();
+  return regions().take(bytes);
+}
 void give_pages(void* at, std::size_t bytes) noexcept { regions().give(at, bytes); }
 void reserve_pages(std::size_t bytes) { regions().reserve(bytes); }
 

@@ -30,8 +30,8 @@ void Arena::describe(Id e, To& to) const {
     case Kind::Switch:
       to.word(u64{n.b} << 1 | n.min);
       for (u32 i = 0; i < n.b; i += 2) {
-        to.word(pool_[n.a + i]);
-        to.part(pool_[n.a + i + 1]);
+        to.word(pool_.at(n.a)[i]);
+        to.part(pool_.at(n.a)[i + 1]);
       }
       break;
     case Kind::Concat:
@@ -298,8 +298,9 @@ std::optional<Hash> Arena::rule_hash(u32 rule) {
 
 std::optional<Hash> Arena::portable_hash(Id e) {
   if (!fold_) {
-    fold_ = std::make_unique<Fold>();
-    for (u32 r = 0; r < rules_.size(); ++r) fold_->rules[r] = rule_hash(r);
+    auto made = std::make_unique<Fold>();
+    for (u32 r = 0; r < rules_.size(); ++r) made->rules[r] = rule_hash(r);
+    fold_ = std::move(made);
   }
   if (fold_->nodes.size() > kMostFolded) fold_->nodes.clear();
   return identity(e, *fold_);

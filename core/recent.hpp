@@ -28,7 +28,9 @@ class Recent {
   }
   void add(const Hash& key, Value value, std::size_t bytes) {  // of a key that is not there
     u32 entry = static_cast<u32>(entries_.size());
+    if (2 * (count_ + 1) > slots_.size()) enlarge();  // before anything changes, so that nothing may fail later
     if (free_.empty()) {
+      if (free_.capacity() <= entries_.size()) free_.reserve(2 * entries_.size() + 8);  // for forget()
       entries_.emplace_back();
     } else {
       entry = free_.back();
@@ -41,7 +43,7 @@ class Recent {
     bytes_ += bytes;
     link(entry);
     slots_[place(key)] = {entry, tag_of(key)};
-    if (2 * ++count_ > slots_.size()) enlarge();
+    ++count_;
   }
   void note_growth(const Hash& key, std::size_t bytes) {
     if (const u32 entry = slots_[place(key)].entry; entry != kNone) {

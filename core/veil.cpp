@@ -128,17 +128,33 @@ Id Arena::veiled_part(Id e) {
 }
 
 Id Arena::veiled_stack(Id e, u32 left) {
-  if (e == kEpsilon) return e;
-  if (left == 0) return veil(kAnything);
-  if (node(e).kind != Kind::Concat) return veiled_part(e);
-  const u64 key = u64{e} << 3 | left;
-  if (const u32* known = veil_memo_.find(key)) return *known;
-  const Id head = node(e).a, tail = node(e).b;
-  const bool object = node(head).kind == Kind::Members;
-  const Id rest = veiled_stack(tail, left == kWholeStack ? (object ? kBehindObject : kWholeStack) : left - 1);
-  const Id first = veiled_part(head);
-  const Id out = first == head && rest == tail ? e : concat(first, rest);
-  veil_memo_.set(key, out);
+  ShortVector<u64, 12> stack;  // parts and what was left at them: no recursion, for arrays may be nested deeply
+  Id out = kEpsilon;
+  for (; e != kEpsilon; e = node(e).b) {
+    if (left == 0) {
+      out = veil(kAnything);
+      break;
+    }
+    if (node(e).kind != Kind::Concat) {
+      out = veiled_part(e);
+      break;
+    }
+    const u64 key = u64{e} << 3 | left;
+    if (const u32* known = veil_memo_.find(key)) {
+      out = *known;
+      break;
+    }
+    stack.push_back(key);
+    if (left != kWholeStack)
+      --left;
+    else if (node(node(e).a).kind == Kind::Members)
+      left = kBehindObject;
+  }
+  for (std::size_t i = stack.size(); i-- > 0;) {
+    const Id at = static_cast<Id>(stack[i] >> 3), head = node(at).a, first = veiled_part(head);
+    out = first == head && out == node(at).b ? at : concat(first, out);
+    veil_memo_.set(stack[i], out);
+  }
   return out;
 }
 

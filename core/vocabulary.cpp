@@ -52,6 +52,7 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
       longest_ = std::max(longest_, static_cast<u32>(text.size()));
     }
   }
+  canvases_.reserve(kMostCanvases);
   reserve_pages(kTokenBytes * text_tokens_);
   build_trie();
   roots_.fill(kNoFan);
@@ -431,8 +432,9 @@ std::unique_ptr<Canvas> Vocabulary::take_canvas() {
 }
 
 void Vocabulary::give_back(std::unique_ptr<Canvas> canvas) {
+  if (!canvas) return;
   std::lock_guard lock(mutex_);
-  if (canvases_.size() < kMostCanvases) canvases_.push_back(std::move(canvas));
+  if (canvases_.size() < canvases_.capacity()) canvases_.push_back(std::move(canvas));
 }
 
 BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {

@@ -1,0 +1,158 @@
+"""Limits met in the midst of anything: what a guide says afterwards is right, or the limit again."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from core_support import mask_of, plain
+
+LEXED = r"""start: stmt+
+stmt: NAME "=" expr ";" | "{" stmt* "}"
+expr: expr "+" expr | NAME | NUM | "(" expr ")"
+NAME: /[a-z_]\w*/
+NUM: /\d+/
+COMMENT: /#[^\n]*/
+%ignore COMMENT
+%ignore /\s+/"""
+
+OBJECT = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 5, "pattern": "\\S$"}, "n": {"type": "integer"}},
+    "required": ["name"],
+}
+
+CONSTRAINTS: dict[str, gr.Constraint] = {
+    "regex": gr.regex(r"(?=.*b)[a-zé]{2,9}(?<!x)|\d{3,}-\w+"),
+    "intersection": gr.regex(".{0,7}") & gr.regex("([a-z]|é1)*") & ~gr.regex(".*xx.*"),
+    "object": gr.json_schema(OBJECT),
+    "any object": gr.json_schema({"type": "object"}),
+    "distinct": gr.json_schema({"type": "array", "items": {"enum": [1, 2, "a", [3]]}, "uniqueItems": True}),
+    "distinct strings": gr.json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
+    "grammar": gr.grammar('root ::= "(" root ")" root | [a-c]*', "gbnf"),
+    "lexed": gr.grammar(LEXED, "lark"),
+}
+
+
+def vocabulary() -> gr.Vocabulary:
+    more = [b"ab", b'"a', b'": ', b'{"', b'", "', b"name", b" = ", b"; }", b"\n    ", "é1".encode(), b"b\xc3"]
+    return plain([bytes([b]) for b in range(256)] + more)
+
+
+def least_nodes(constraint: gr.Constraint, tokens: gr.Vocabulary) -> int:
+    low, high = 0, 1 << 16
+    while high - low > 8:
+        middle = (low + high) // 2
+        try:
+            gr.compile(constraint, tokens, cache=False, max_nodes=middle, prepare=0)
+            high = middle
+        except gr.GuiderailError:
+            low = middle
+    return high
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_nodes_run_out(name: str, seed: int) -> None:
+    constraint, rng = CONSTRAINTS[name], random.Random(f"{name} {seed}")
+    tokens = vocabulary()
+    stop = tokens.stop_token_ids[0]
+    reference = gr.compile(constraint, tokens, cache=False)
+    least = least_nodes(constraint, tokens)
+    for _ in range(5):
+        tight = vocabulary()  # which shares no masks with the reference
+        most = least + rng.randrange(1, 400)
+        try:
+            guide = gr.compile(constraint, tight, cache=False, max_nodes=most, prepare=0)
+        except gr.GuiderailError:
+            continue
+        for _ in range(3):
+            _walk(reference, guide, stop, rng)
+
+
+def _walk(reference: gr.Guide, guide: gr.Guide, stop: int, rng: random.Random) -> None:
+    """Along one text; whatever the limit refuses is asked for again, then skipped."""
+    right = reference.matcher()
+    matcher: gr.Matcher | None = None
+    try:
+        matcher = guide.matcher()
+    except gr.GuiderailError:
+        return
+    for _ in range(12):
+        wanted = mask_of(right)
+        for _ in range(2):
+            found = _unless_limited(lambda: mask_of(matcher))
+            assert found is None or (found == wanted).all()
+        if rng.random() < 0.3:
+            _unless_limited(matcher.least_tokens)
+        choices = [int(t) for t in np.flatnonzero(wanted) if t != stop]
+        if not choices:
+            return
+        token = rng.choice(choices)
+        assert right.accept_token(token)
+        state = matcher.state
+        taken = _unless_limited(partial(matcher.accept_token, token))
+        if taken is None:
+            assert matcher.state == state
+            return
+        assert taken
+
+
+def _unless_limited(call: Any) -> Any:
+    try:
+        return call()
+    except gr.GuiderailError:
+        return None
+
+
+@pytest.mark.parametrize("fuel", [1, 2, 3, 5, 8, 20, 60])
+def test_fuel_runs_out(fuel: int) -> None:
+    """Where whether something can still match takes too long, in some states and not in others."""
+    constraint = gr.regex(".*a.{4}b.*") & ~gr.regex(".*b.{3}a.{2}") & gr.regex("([ab]{3}|c)*")
+    tokens = plain([b"a", b"b", b"c", b"ab", b"ba", b"bb", b"cab"])
+    reference = gr.compile(constraint, tokens, cache=False)
+    tight = plain([b"a", b"b", b"c", b"ab", b"ba", b"bb", b"cab"])
+    try:
+        guide = gr.compile(constraint, tight, cache=False, fuel=fuel, prepare=0)
+    except gr.GuiderailError:
+        return
+    rng = random.Random(fuel)
+    for _ in range(20):
+        _walk(reference, guide, tokens.stop_token_ids[0], rng)
+
+
+def test_states_whose_masks_are_told_by_each_other() -> None:
+    """Most characters lead from the one to the other, and back: neither may wait for the other's mask."""
+    one, two = "A-Za", "A-Tb-kx"
+    constraint = gr.regex(f"(?:[{one}](?:[{two}]|[l-w])*[0-9])*[{one}]?(?:[A-Za-z][{two}])*")
+    tokens = plain([bytes([b]) for b in range(256)] + [b"ABC", b"lm", b"A1", b"xyz"])
+    matcher = gr.compile(constraint, tokens, cache=False).matcher()
+    for _ in range(6):
+        allowed = mask_of(matcher)
+        for token in range(tokens.size - 1):
+            assert allowed[token] == bool(matcher.validate([token]))
+        assert matcher.accept_string("A")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "begin"),
+    [
+        (gr.json_schema({}), "["),
+        (gr.json_schema({}), '{"a":'),
+        (gr.grammar('root ::= "(" root ")" | "x"', "gbnf"), "("),
+        (gr.grammar('start: "(" start ")" | "x"', "lark"), "("),
+    ],
+    ids=["arrays", "objects", "grammar", "lexed"],
+)
+def test_what_is_nested_deeply_does_not_exhaust_the_stack(constraint: gr.Constraint, begin: str) -> None:
+    tokens = plain([bytes([b]) for b in range(256)])
+    matcher = gr.compile(constraint, tokens, cache=False).matcher()
+    assert matcher.accept_string(begin * 50_000)
+    assert mask_of(matcher).any()
+    assert not matcher.is_accepting()
+    assert mask_of(matcher.fork()).any()
