@@ -369,7 +369,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   Node& node = arena.node(state);
   if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
   const MaskEntry* entry = nullptr;
-  if (arena.has(state, kHasScan)) {
+  if (arena.has_lexers()) {
     bool fresh = false;
     if (auto made = program.builder_->lexed(state, specials(program, state), fresh)) {
       entry = made.get();

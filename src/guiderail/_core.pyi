@@ -49,6 +49,7 @@ class Builder:
     def complement(self, e: int, /) -> int: ...  # every UTF-8 text that e does not match
     def repeat(self, e: int, min: int, max: int = -1, /) -> int: ...  # max < 0: unbounded
     def choice(self, strings: Sequence[bytes], /) -> int: ...  # a minimal acyclic automaton
+    def substring_of_chunks(self, chunks: Sequence[bytes], /) -> int: ...  # any run of consecutive chunks
     def substring_of(self, texts: Sequence[bytes], /) -> int: ...  # any substring (character boundaries), linear size
     def look_ahead(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
     def look_behind(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
