@@ -80,8 +80,9 @@ class Builder:
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def lexer(  # how texts are cut into terminals; the number of the lexer
         self,
-        # (text; EMPTY: none, shortest match?, keyword of these, guard of this one: competes with it, is refused)
-        terminals: Sequence[tuple[int, bool, Sequence[int], int | None]],
+        # (text; EMPTY: none, 0: ends with its longest match, 1: its shortest, 2: so does the lexeme, 3: it is nested,
+        # keyword of these, guard of this one: competes with it, is refused)
+        terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
         ignore: Sequence[int],
         # newline, indent, dedent, opening, closing, columns of a tab, strict tabs, final newline
         indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, bool, bool] | None = None,
