@@ -151,7 +151,7 @@ def test_what_has_no_text_is_refused(name: str) -> None:
 
 # -- random grammars --------------------------------------------------------------------------------------------------
 TERMINALS = ["/a+/", "/b+/", "/[ab]+/", "/a*b/", '"a"', '"ab"', '"("', "/b?a/", '"b"', "/a(ba)?/", "/[a(]*b/", "/ab*/"]
-LAZY = ["/[ab]*/ \"(\"", "/[ab(]*/ \"b\"", "/a*/ \"b\"", "/[ab]*/ \"ab\""]
+LAZY = ['/[ab]*/ "("', '/[ab(]*/ "b"', '/a*/ "b"', '/[ab]*/ "ab"']
 
 
 def random_grammar(rng: random.Random, depth: int) -> Any:
@@ -285,7 +285,7 @@ JSON = [b'{"', b'":', b'"', b'a"', b"a", b"t", b'{"t": 1', b"}", b'"}', b"1}", b
         'start: "[" (a | b) "]"\na: %json {"type": "object", "properties": {"t": {"const": 1}}, "required": ["t"]}\n'
         'b: %json {"type": "object", "properties": {"t": {"const": 2}}, "required": ["t"]}\n%ignore " "',
         'start: n+\nn: %json {"type": "integer"}\n%ignore " "',
-        "start: TEXT %json {\"type\": \"array\"}\nTEXT: /[^\\[{]+/",
+        'start: TEXT %json {"type": "array"}\nTEXT: /[^\\[{]+/',
     ],
 )
 def test_masks_with_json_within(text: str) -> None:
@@ -306,7 +306,7 @@ TOKENS = gr.Vocabulary(
         ("start: /.*/ <|x|>", ["foo|", "|", "<x>|"], ["foo", "foo||"]),
         ("start: /[a-z]+/ <|x|>", ["foo|"], ["|", "foo", "foo||"]),
         ('start: (/[a-z]+/ <|x|>)* "!"', ["foo|ab|!", "!"], ["foo!", "foo|ab!"]),
-        ("start: a <|x|> | b\na[lazy]: /[a-z]*/ \"!\"\nb: /[a-z]+/", ["a!|", "ab"], ["a!", "a|"]),
+        ('start: a <|x|> | b\na[lazy]: /[a-z]*/ "!"\nb: /[a-z]+/', ["a!|", "ab"], ["a!", "a|"]),
         ("start: @s /.*/ <|x|>", ["b|", "foo|"], ["b", "|"]),
         ("start: /f+/ /[a-z]*/ <|x|>", ["fo|", "foo|"], ["o|", "f"]),
     ],
