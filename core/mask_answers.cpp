@@ -65,7 +65,12 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after, Id nested) {
   for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
     Group& group = *made.behind->groups[i];
     go_on(group, arena_.open_lexeme({group.end.fence, lexer, start, 0}));
-    if (after != kEpsilon) go_on(group, after);  // no lexeme: no fence holds there
+    if (after != kEpsilon) {  // no lexeme: no fence holds there
+      const ByteSet begins = arena_.first(after);
+      for (unsigned b = 0; b < 256 && !made.blurred; ++b)
+        made.blurred = begins.has(static_cast<u8>(b)) && !arena_.fence_allows(group.end.fence, static_cast<u8>(b));
+      go_on(group, after);
+    }
     if (nested != kEmpty) go_on(group, arena_.fence(group.end.fence, nested));
   }
   // Lexemes that differ only in what no token of the bundle begins with lead to the same pieces.
@@ -254,6 +259,7 @@ void MaskBuilder::take(u32 answer, Sum& to) {
   taken_[answer] = taking_;
   const std::span<const u32> of = this->answer(answer);
   const Follow& follow = follows_[of[0]];
+  to.blurred = to.blurred || follow.blurred;
   for (int t : follow.behind->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
   for (auto [word, bits] : follow.words) to.words[word] |= bits;
   for (const auto& piece : follow.pieces) take(*piece, to);
@@ -385,6 +391,11 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     take(*piece, sum);
     at += 2;
     for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
+  }
+  if (sum.blurred) {  // the state is read as any other
+    answer_bytes_ += 56 + key.size() * 4;
+    known_masks_.emplace(std::move(key), nullptr);
+    return nullptr;
   }
   postponed_ = std::move(sum.open_nodes);
   postponed_tokens_ = std::move(sum.open_tokens);

@@ -271,6 +271,17 @@ def walk(constraint: Any, vocabulary: gr.Vocabulary, seed: int, steps: int = 10)
             assert matcher.accept_token(token)
 
 
+@pytest.mark.parametrize(
+    ("text", "behind"),
+    [("start: /a+/", "ab"), ("start: /ab*/", "(b\\(a?)*"), ('start: "(" /ab*/', "b\\("), ("start: /a*b/+", "a?b*\\(")],
+)
+def test_masks_where_what_is_behind_may_go_on_like_a_lexeme(text: str, behind: str) -> None:
+    vocabulary = plain([word.encode() for word in texts("ab(", 3) if word])
+    for seed in range(3):
+        walk(lark(text) + gr.regex(behind), vocabulary, seed)
+        walk(lark("start: @s @t", s=lark(text), t=gr.regex(behind)), vocabulary, seed)
+
+
 # -- others than Lark within, special tokens --------------------------------------------------------------------------
 JSON = [b'{"', b'":', b'"', b'a"', b"a", b"t", b'{"t": 1', b"}", b'"}', b"1}", b", ", b',"', b"1", b"2", b"{", b"}}",
         b'1, "', b":", b" ", b"[", b"]", b"}]", b"<", b">", b"<{", b"}>", b"x", b"xx", b"x{", b"}x", b"n"]  # fmt: skip
