@@ -304,8 +304,9 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
         rest.push_back(m);
       continue;
     }
-    const std::vector<Id> heads = members(n.a);
     const Id after = n.b;
+    if (!arena_.live(after)) continue;  // pieces know nothing of it
+    const std::vector<Id> heads = members(arena_.node(m).a);
     std::vector<Id> plain;
     for (Id head : heads) {
       if (!arena_.lexed_place(head, lexeme, place)) {
