@@ -135,4 +135,60 @@ Id Arena::substring_of(const std::vector<std::string>& texts) {
   return made[0];
 }
 
+// Runs of consecutive chunks, by the sets of places where such a run may have been read up to (Rabin & Scott 1959). All
+// places of a set move on together, so the set after a byte begins further right: it is made first.
+Id Arena::substring_of_chunks(const std::vector<std::string>& chunks) {
+  constexpr std::size_t kMostPlaces = 8'000'000;
+  std::string text;
+  std::vector<u32> start;
+  std::vector<char> ends{1};  // by place: whether a run may end there
+  for (const std::string& chunk : chunks) {
+    if (chunk.empty()) continue;
+    note_literal(chunk);
+    start.push_back(static_cast<u32>(text.size()));
+    text += chunk;
+    ends.resize(text.size() + 1);
+    ends.back() = 1;
+  }
+  if (start.empty()) return kEpsilon;
+  struct State {
+    std::vector<u32> places;
+    std::map<u8, u32> next;
+  };
+  std::vector<State> states;
+  std::map<std::vector<u32>, u32> known;
+  std::size_t places = 0;
+  auto state_of = [&](std::vector<u32> of) {
+    const auto [it, fresh] = known.try_emplace(std::move(of), static_cast<u32>(states.size()));
+    if (fresh) {
+      places += it->first.size() + 8;
+      if (places > kMostPlaces)
+        throw Error("memory", "the chunks repeat each other so often that their automaton is too large; take fewer");
+      states.push_back({it->first, {}});
+    }
+    return it->second;
+  };
+  state_of(start);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    std::map<u8, std::vector<u32>> ways;
+    for (u32 at : states[i].places)
+      if (at < text.size()) ways[static_cast<u8>(text[at])].push_back(at + 1);
+    for (auto& [byte, to] : ways) {
+      const u32 next = state_of(std::move(to));
+      states[i].next[byte] = next;
+    }
+  }
+  std::vector<u32> order(states.size());
+  for (u32 i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](u32 a, u32 b) { return states[a].places[0] > states[b].places[0]; });
+  std::vector<Id> made(states.size(), kEmpty);
+  for (u32 s : order) {
+    std::vector<std::pair<u32, Id>> edges;
+    for (auto [byte, to] : states[s].next) edges.push_back({u32{byte} | u32{byte} << 8, made[to]});
+    const auto& of = states[s].places;
+    made[s] = make_switch(std::move(edges), std::any_of(of.begin(), of.end(), [&](u32 at) { return ends[at] != 0; }));
+  }
+  return made[0];
+}
+
 }  // namespace guiderail

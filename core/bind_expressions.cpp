@@ -116,7 +116,7 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
 
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
 
-u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u32>, std::optional<u32>>>& terminals,
+u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, u32, std::vector<u32>, std::optional<u32>>>& terminals,
                const std::vector<u32>& ignore, const std::optional<Lines>& indentation, nb::bytes before,
                const std::vector<u32>& traps) {
   Lexer lexer;
@@ -125,9 +125,12 @@ u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u3
     if (t >= count) throw Error("bad-handle", "no such terminal in this lexer: " + std::to_string(t));
     return t;
   };
-  for (const auto& [text, shortest, keyword_of, guard_of] : terminals) {
+  for (const auto& [text, how, keyword_of, guard_of] : terminals) {
     for (u32 owner : keyword_of) check(owner);
-    lexer.terminals.push_back({b.check(text), shortest, keyword_of, guard_of ? check(*guard_of) : kNone});
+    if (how > static_cast<u32>(Terminal::Ends::Nested))
+      throw Error("bad-shape", "a terminal ends in one of 4 ways, not " + std::to_string(how));
+    const auto ends = static_cast<Terminal::Ends>(how);
+    lexer.terminals.push_back({b.check(text), ends, keyword_of, guard_of ? check(*guard_of) : kNone});
   }
   lexer.ignored.assign(count, 0);
   for (u32 t : ignore) lexer.ignored[check(t)] = 1;
@@ -240,6 +243,12 @@ void bind_expressions(nb::module_& m) {
              const Builder::Use use(b);
              Patience::let_go();
              return arena.substring_of(list);
+           })
+      .def("substring_of_chunks",
+           [](Builder& b, const std::vector<nb::bytes>& chunks) {
+             std::vector<std::string> list;
+             for (const auto& s : chunks) list.emplace_back(view(s));
+             return b.arena().substring_of_chunks(list);
            })
       .def(
           "look_ahead", [](Builder& b, Id e, bool negative) { return b.arena().ahead(b.check(e), negative); },

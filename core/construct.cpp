@@ -571,6 +571,29 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   return has(e, kDead) ? kEmpty : e;
 }
 
+// e but for the empty text.
+Id Arena::nonempty(Id e) {
+  if (!nullable(e)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Epsilon: return kEmpty;
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = nonempty(m);
+      return unite(members);
+    }
+    case Kind::Repeat:
+      if (n.max == 0) return e;  // a cap
+      return concat(nonempty(n.a), repeat_less(e));
+    case Kind::Concat: {
+      const Id head = nonempty(n.a), tail = n.b;
+      return unite(concat(head, tail), nonempty(tail));
+    }
+    case Kind::Ref: return nonempty(rules_[n.a].body);
+    default: return intersect(std::array{e, negate(kEpsilon)}, true);  // which is gone with the first byte
+  }
+}
+
 Id Arena::negate(Id e) {
   const Node& n = node(e);
   if (n.kind == Kind::Not) return n.a;

@@ -100,7 +100,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       Ids members(operands(e));
       for (Id& m : members)
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
-      return intersect(members, has(e, kHasRef));
+      return intersect(members, has(e, kHasRef | kHasToken));
     }
     case Kind::Not: return negate(derive(n.a, byte));
     case Kind::Escaped: return derive_escaped(e, byte);
@@ -242,6 +242,12 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       Id d = derive_symbol(n.a, symbol);
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
+    case Kind::And: {  // of what holds tokens: see nonempty()
+      if (n.b != 2) return kEmpty;
+      const Id not_empty = negate(kEpsilon);
+      const Id a = operands(e)[0], b = operands(e)[1];
+      return a == not_empty ? derive_symbol(b, symbol) : b == not_empty ? derive_symbol(a, symbol) : kEmpty;
+    }
     case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
     case Kind::Lexed: return derive_symbol(lexed_start(e), symbol);
     case Kind::Scan: return derive_scan_symbol(e, symbol);
@@ -313,6 +319,12 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
       case Kind::Union: {
         Ids members(operands(e));
         for (Id m : members) first_symbols(m, out);
+        return;
+      }
+      case Kind::And: {
+        Ids members(operands(e));
+        for (Id m : members)
+          if (node(m).kind != Kind::Not) first_symbols(m, out);
         return;
       }
       case Kind::Repeat: e = n.a; continue;

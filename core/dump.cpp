@@ -193,7 +193,7 @@ std::string Arena::dump(Id root) const {
           if (set.has(static_cast<u8>(s))) out += " " + std::to_string(s);
         break;
       }
-      case Kind::Lexed: push({text("lexed("), {"", n.b, false}, text(")")}); break;
+      case Kind::Lexed: push({text(n.max ? "rest(" : "lexed("), {"", n.b, false}, text(")")}); break;
       case Kind::Scan: {
         const LexState& state = lex_->states.values[n.a];
         std::vector<Item> items{text(state.start ? "scan(|" : "scan(")};

@@ -184,8 +184,7 @@ std::string canonical_spelling(std::string_view text) {
 
 // -- the expression --
 Id Arena::escaped(Id e, Escapes mode) {
-  if (has(e, kHasRef | kHasToken))
-    throw Error("not-regular", "the text of a string cannot hold recursive rules or special tokens");
+  if (has(e, kHasToken)) throw Error("not-regular", "the text of a string cannot hold special tokens");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within the string");
   return escaped_at(e, kBetween, mode);
 }
@@ -232,7 +231,7 @@ bool Arena::live_escaped(Id e, EscapeAt at, Escapes mode) {
   both &= middle;
   if (both.count() == all) return false;
   const Id begin = concat(char_class(escape_range(at, mode)), any_text_);
-  return live(intersect(e, begin));
+  return live(intersect(std::array{e, begin}, has(e, kHasRef)));
 }
 
 }  // namespace guiderail

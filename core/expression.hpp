@@ -175,9 +175,11 @@ class Arena {
   Id intersect(Id a, Id b) { return intersect(std::array{a, b}); }
   Id negate(Id e);           // over all byte strings
   Id complement_text(Id e);  // over all UTF-8 texts
+  Id nonempty(Id e);
   Id repeat(Id e, u32 min, u32 max);
   Id choice(std::vector<std::string> strings);
   Id substring_of(const std::vector<std::string>& texts);
+  Id substring_of_chunks(const std::vector<std::string>& chunks);
   Id ahead(Id e, bool negative);
   Id behind(Id e, bool negative);  // of what was read up to here, anywhere to its left: pass `any* e`
   Id scope(Id e);
@@ -316,6 +318,7 @@ class Arena {
   // The characters beyond ASCII in sets within which every expression treats all alike. Empty: too many to be of use.
   const std::vector<CharSet::Ptr>& atoms();
   bool has_json() const { return json_ != nullptr; }
+  bool has_lexers() const { return lex_ != nullptr; }
   bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 node_count() const { return std::atomic_ref<const u32>(count_).load(std::memory_order_relaxed); }
@@ -339,6 +342,9 @@ class Arena {
   enum class Behind { Nothing, Unknown, Something };
   bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
   bool is_open(Id e) const;
+  Id lexed_start(Id e);  // a Lexed as the state between lexemes that it is
+  Id nested_at(u32 lexer, const Place& place);
+  Id fence(Id texts, Id rest);
   Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
   LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
   bool fence_allows(Id fence, u8 byte);
@@ -512,8 +518,7 @@ class Arena {
   u32 equivalent_column(u32 lexer, Id parse, const Layout& at, u32 column);
   Id scan(u32 state, Id parse, u32 layout, u32 column);
   Id scan_start(u32 lexer, Id parse, u32 layout);
-  Id lexed_start(Id e);
-  Id fence(Id texts, Id rest);
+  Id lexed_rest(u32 lexer, Id parse, u32 layout);
   Id hole();
   Id open_scan(u32 state, u32 column);
   u32 column_behind(Id e, const LexStep& step, u8 byte) const;

@@ -88,6 +88,7 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
         return;
       }
       case Kind::Repeat:
+      case Kind::Escaped:
       case Kind::Greedy: e = n.a; continue;
       default: return;
     }
@@ -128,12 +129,16 @@ void Arena::check_rules() {
           null = null || n.min == 0 || has(n.a, kNullable);
           prod = n.min == 0 || productive[n.a];
           break;
+        case Kind::Escaped:
+          prod = prod || n.b != kBetween;  // within an escape: made by a search, not by users
+          if (n.b != kBetween) break;
+          [[fallthrough]];
         case Kind::Greedy:
           null = null || has(n.a, kNullable);
           prod = productive[n.a];
           break;
         case Kind::Lexed:
-          null = null || has(n.b, kNullable);
+          null = null || (n.max == 0 && has(n.b, kNullable));
           prod = productive[n.b];
           break;
         default: prod = true; break;
@@ -187,6 +192,9 @@ void Arena::freeze(Id root) {
     for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
   frozen_sets_ = static_cast<u32>(charsets_.size());
   frozen_ = true;
+  if (lex_)
+    for (Lexer& lexer : lex_->lexers)  // what may be empty is optional in the grammar
+      for (u32 t : lexer.nested) lexer.terminals[t].text = nonempty(lexer.terminals[t].text);
   extent_ = {count_, pool_.size(), static_cast<u32>(byte_sets_.size()), raw_bytes_};
   if (json_) json_->note_extent();
   if (lex_) lex_->note_extent();

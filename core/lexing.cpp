@@ -8,6 +8,11 @@
 // two ways: it goes on, or it has ended and the rest stands behind a Fence: no beginning of what follows may be a text
 // with which the lexeme would have gone on. A fence mostly falls with that byte, or forbids it.
 //
+// A nested terminal stands for a language of its own (a JSON Schema, a special token, a grammar with another lexer). It
+// is no lexeme: between two lexemes the state is the union of the Scan and, for each nested terminal that may come, of
+// its text in front of a Lexed that is resumed behind it. So within it nothing of this lexer holds, and it may end
+// wherever one of its texts does.
+//
 // Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
 #include "lexing.hpp"
 
@@ -61,8 +66,11 @@ u32 Arena::lexer(Lexer lexer) {
     throw Error("bad-shape", "a lexer takes 1 to 65,000 terminals");
   for (const Terminal& terminal : lexer.terminals) {
     if (has(terminal.text, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
-    if (nullable(terminal.text)) throw Error("empty-terminal", "a terminal cannot match the empty text");
+    if (nullable(terminal.text) && terminal.ends != Terminal::Ends::Nested)
+      throw Error("empty-terminal", "a terminal cannot match the empty text");
   }
+  for (u32 t = 0; t < lexer.terminals.size(); ++t)
+    if (lexer.terminals[t].ends == Terminal::Ends::Nested) lexer.nested.push_back(t);
   lex_->lexers.push_back(std::move(lexer));
   return static_cast<u32>(lex_->lexers.size() - 1);
 }
@@ -112,6 +120,37 @@ Id Arena::lexed(u32 lexer, Id body) {
   return intern(d);
 }
 
+// The texts behind a nested terminal: as `lexed`, in the midst of a text.
+Id Arena::lexed_rest(u32 lexer, Id parse, u32 layout) {
+  if (parse == kEmpty) return kEmpty;
+  if (beyond_cut(parse)) return unknown();
+  Draft d = draft(Kind::Lexed);
+  d.a = lexer;
+  d.b = parse;
+  d.min = layout;
+  d.max = 1;
+  d.flags = kHasRef | kSearch | (parse_ends(lexer, parse, layout) ? kNullable : 0u);
+  for (const Terminal& t : lex_->lexers[lexer].terminals)
+    d.flags |= node(t.text).flags.load(std::memory_order_relaxed) & kHasToken;
+  d.shortest = has(parse, kNullable) || (d.flags & kNullable) ? 0 : node(parse).shortest;
+  d.longest = kInf;
+  return intern(d);
+}
+
+// The nested terminals that may come at a place, each with what is behind it.
+Id Arena::nested_at(u32 lexer, const Place& place) {
+  const Lexer& of = lex_->lexers[lexer];
+  if (of.nested.empty() || place.parse == kEmpty) return kEmpty;
+  Ids parts;
+  const ByteSet symbols = first(place.parse);
+  for (u32 t : of.nested) {
+    if (!symbols.has(static_cast<u8>(of.wide() ? t >> 8 : t))) continue;
+    if (const Id rest = advance(lexer, place.parse, t); rest != kEmpty)
+      parts.push_back(concat(of.terminals[t].text, lexed_rest(lexer, rest, place.layout)));
+  }
+  return parts.empty() ? kEmpty : unite(parts);
+}
+
 // -- the automaton of lexemes --
 u32 Arena::lex_state(LexState state) {
   const u32 known = lex_->states.find(state);
@@ -153,7 +192,7 @@ u32 Arena::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
   LexState state{lexer_id, true, kNone, kEmpty, false, {}};
   for (u32 t = 0; t < lexer.terminals.size(); ++t) {
     const Terminal& terminal = lexer.terminals[t];
-    if (!bit(context, t) || terminal.text == kEmpty) continue;
+    if (!bit(context, t) || terminal.text == kEmpty || terminal.ends == Terminal::Ends::Nested) continue;
     const bool name_only = std::any_of(terminal.keyword_of.begin(), terminal.keyword_of.end(),
                                        [&](u32 owner) { return bit(context, owner); });
     state.entries.push_back({t << 2 | (name_only ? kNameOnly : 0) | (bit(rivals, t) ? kRivalOnly : 0), terminal.text});
@@ -295,8 +334,10 @@ LexStep Arena::lex_step_by(u32 id, Read read) {
   LexState next{from.lexer, false, emitted, kEmpty, false, {}};
   std::vector<Id> longer;
   auto goes_on = [&](Id text) { return text != kEpsilon && (first(text).any() || has(text, kHasToken)); };
+  const auto ends = winner == kNone ? Terminal::Ends::Last : lexer.terminals[winner].ends;
   std::erase_if(alive, [&](const LexState::Entry& e) {
-    return !goes_on(e.text) || (!(e.key & kNameOnly) && e.key >> 2 == winner && lexer.terminals[winner].shortest);
+    if (!goes_on(e.text) || ends == Terminal::Ends::Lazy) return true;
+    return ends == Terminal::Ends::First && !(e.key & kNameOnly) && e.key >> 2 == winner;
   });
   for (const auto& e : alive) {
     if (!(e.key & kNameOnly)) {
@@ -420,17 +461,25 @@ Id Arena::scan_start(u32 lexer_id, Id parse, u32 layout) {
   if (parse == kEmpty) return kEmpty;
   if (beyond_cut(parse)) return unknown();
   const bool brackets = lex_->layouts.values[layout].brackets != 0;
-  return scan(lex_start_of(lexer_id, parse, brackets), parse, layout, 0);
+  const Id cut = scan(lex_start_of(lexer_id, parse, brackets), parse, layout, 0);
+  const Id nested = nested_at(lexer_id, {parse, layout});
+  return nested == kEmpty ? cut : unite(cut, nested);
 }
 
 Id Arena::lexed_start(Id e) {
-  Id state = scan_start(node(e).a, node(e).b, 0);
+  Id state = scan_start(node(e).a, node(e).b, node(e).min);
+  if (node(e).max != 0) return state;
   for (char c : lex_->lexers[node(e).a].before) state = derive(state, static_cast<u8>(c));
   return state;
 }
 
 Id Arena::fence(Id texts, Id rest) {
   if (rest == kEmpty || rest == kEpsilon || texts == kEmpty) return rest;
+  if (node(rest).kind == Kind::Union) {
+    Ids members(operands(rest));
+    for (Id& m : members) m = fence(texts, m);
+    return unite(members);
+  }
   if (node(rest).kind == Kind::Fence) {
     texts = unite(texts, node(rest).a);
     rest = node(rest).b;

@@ -12,8 +12,10 @@ constexpr u32 kNone = 0xFFFFFFFF;
 constexpr u8 kNever = 254;  // the symbol of never()
 
 struct Terminal {
-  Id text = kEmpty;             // kEmpty: it has none (an indentation is no text)
-  bool shortest = false;        // ends where it matches first, not where it matches last
+  Id text = kEmpty;  // kEmpty: it has none (an indentation is no text)
+  // Ends where it matches last, or first; Lazy: first, and so does the lexeme, whatever others could still become.
+  // Nested: a language of its own, no lexeme (see lexing.cpp).
+  enum class Ends : u8 { Last, First, Lazy, Nested } ends = Ends::Last;
   std::vector<u32> keyword_of;  // where one of these may come too, it is only another name of it
   u32 guard_of = kNone;         // competes wherever that one may come
 };
@@ -31,6 +33,7 @@ struct Lexer {
   std::optional<Indentation> indentation;
   std::string before;                             // read as if it stood before the text
   std::vector<u32> traps;                         // what may stand in front of never()
+  std::vector<u32> nested;                        // terminals that are languages of their own
   std::vector<std::vector<std::string>> samples;  // of each terminal, see Arena::samples
   std::vector<u8> sampled;
   // Found when the arena is frozen: bytes that are ignored between lexemes; bytes at which one may begin.

@@ -175,8 +175,21 @@ bool Arena::surely_live(Id e) {
         return false;
       }
       case Kind::Concat:
-        if (has(n.b, kSearch) || !surely_live(n.a)) return false;
-        return true;
+        if (!surely_live(n.a)) return false;
+        e = n.b;
+        continue;
+      case Kind::Lexed: {  // behind a nested terminal nothing is fenced off: as good as a context that holds
+        const u32 lexer = n.a;
+        const Place place{n.b, n.min};
+        const u32 start = lex_start_of(lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
+        if (!lex_->states.values[start].entries.empty() && context_holds(start)) return true;
+        const ByteSet symbols = first(place.parse);
+        for (u32 t : lex_->lexers[lexer].nested)
+          if (symbols.has(static_cast<u8>(lex_->lexers[lexer].wide() ? t >> 8 : t)) &&
+              advance(lexer, place.parse, t) != kEmpty && live(lex_->lexers[lexer].terminals[t].text))
+            return true;
+        return false;
+      }
       default: return !has(e, kSearch);
     }
   }
@@ -248,7 +261,9 @@ void Arena::survey_lexers() {
       set_bit(all, t);
       if (lexer.ignored[t]) set_bit(ignored, t);
       if (!lexer.ignored[t] && lexer.terminals[t].guard_of == kNone) lexer.begins |= first(lexer.terminals[t].text);
-      if (lexer.terminals[t].text == kEmpty || has(lexer.terminals[t].text, kHasRef)) lexer.sampled[t] = 1;
+      const Terminal& terminal = lexer.terminals[t];
+      if (terminal.text == kEmpty || has(terminal.text, kHasRef) || terminal.ends == Terminal::Ends::Nested)
+        lexer.sampled[t] = 1;
     }
     const u32 gaps = lex_start(id, ignored, none);
     for (unsigned b = 0; b < 256; ++b) {

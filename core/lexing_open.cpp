@@ -252,8 +252,15 @@ Arena::Behind Arena::peek_end(const LexemeEnd& end, const Place& place, u32& sta
     ++brackets;
   else if (lines && among(lines->closing) && brackets > 0)
     --brackets;
+  bool nested = false;
+  for (u32 t : lexer.nested) {
+    if (!behind.first.has(static_cast<u8>(t))) continue;
+    if (first(lexer.terminals[t].text).any()) return Behind::Unknown;
+    nested = true;  // special tokens: no byte of them comes
+  }
   start =
       lex_start_by(end.lexer, first_id(behind.first), lexer.traps.empty() ? 0 : first_id(behind.kept), brackets != 0);
+  if (nested) return Behind::Something;
   if (lex_->states.values[start].entries.empty()) {
     Place there = place;
     return behind_end(end, there, start, false);
@@ -272,6 +279,11 @@ Arena::Behind Arena::behind_end(const LexemeEnd& end, Place& place, u32& start, 
     return place.parse != kEmpty && has(place.parse, kUnknownText) ? Behind::Unknown : Behind::Nothing;
   if (beyond_cut(place.parse)) return Behind::Unknown;
   start = lex_start_of(end.lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
+  const Id nested = nested_at(end.lexer, place);
+  if (nested != kEmpty) {
+    if (!exact) return Behind::Unknown;
+    return live(scan_start(end.lexer, place.parse, place.layout)) ? Behind::Something : Behind::Nothing;
+  }
   if (lex_->states.values[start].entries.empty())
     return parse_ends(end.lexer, place.parse, place.layout) ? Behind::Something : Behind::Nothing;
   if (context_holds(start)) return Behind::Something;

@@ -156,6 +156,7 @@ bool Arena::live_search(Id start) {
   parent.emplace(start, start);
   Id found = kEmpty;
   bool depends = false;  // on a text that was forgotten
+  std::vector<u32> symbols;
   while (!queue.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
     make_room();
     const Item item = queue.top();
@@ -187,6 +188,24 @@ bool Arena::live_search(Id start) {
       queue.push({add_sat(node(state).shortest, kWait), order++, state, tried});
       return false;
     });
+    if (found != kEmpty || item.from > 0 || symbols_.empty() || !has(state, kHasToken | kHasRef)) continue;
+    symbols.clear();
+    first_symbols(state, symbols);
+    for (std::size_t i = 0; i < symbols.size() && found == kEmpty; ++i) {
+      const Id next = derive_symbol(state, symbols[i]);
+      if (next == kEmpty || parent.contains(next)) continue;
+      if (has(next, kUnknownText)) {
+        depends = true;
+        continue;
+      }
+      const bool known = !has(next, kSearch) || has(next, kLiveKnown);
+      if (known && has(next, kDead)) continue;
+      parent.emplace(next, state);
+      if (known || nullable(next) || (lex_ && surely_live(next)))
+        found = next;
+      else
+        queue.push({node(next).shortest, order++, next, 0});
+    }
   }
   if (found == kEmpty && depends) {
     node(start).flags.fetch_or(static_cast<u32>(kLiveKnown | kUnknownText), std::memory_order_relaxed);

@@ -243,7 +243,7 @@ class MaskBuilder {
   std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
   std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
   void bundle(Piece& piece);
-  u32 follow(u32 bundle, u32 start, Id after);
+  u32 follow(u32 bundle, u32 start, Id after, Id nested);
   u32 intern_answer(std::span<const u32> of);
   Spot spot(const Arena::Place& place, u32 how);
   Spot near_spot(u32 lexer, const Arena::Place& place);
@@ -262,6 +262,7 @@ class MaskBuilder {
   void take(Piece& piece, Sum& to);
   void take(u32 answer, Sum& to);
   bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
+  Id begun(Id e);
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
   void resolve(Id state, Sum& sum);
@@ -374,7 +375,7 @@ class MaskBuilder {
   std::deque<Follow> follows_;
   FlatMap follow_ids_;                                            // bundle, start -> follow
   std::unordered_map<std::vector<u32>, u32, KeyHash> follow_of_;  // bundle, pieces -> follow
-  std::unordered_map<u64, u32> ends_;                             // (start, after) -> number
+  std::map<std::array<u32, 3>, u32> ends_;                        // (start, after, nested) -> number
   // Answers one behind the other; the first is nothing.
   std::vector<u32> answer_words_, answer_ends_{0};
   IdTable answer_ids_;

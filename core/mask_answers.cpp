@@ -42,12 +42,12 @@ void MaskBuilder::bundle(Piece& piece) {
   }
 }
 
-// `after`: may follow without a lexeme, where the lexed text can end.
-u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
+// `after`: may follow without a lexeme, where the lexed text can end. `nested`: may follow in place of a lexeme.
+u32 MaskBuilder::follow(u32 bundle, u32 start, Id after, Id nested) {
   u64 key = u64{bundle} << 32 | start;
-  if (after != kEpsilon) {
+  if (after != kEpsilon || nested != kEmpty) {
     const u32 next = static_cast<u32>(ends_.size());
-    key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(u64{start} << 32 | after, next).first->second;
+    key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(std::array{start, after, nested}, next).first->second;
   }
   if (const u32* known = follow_ids_.find(key)) return *known;
   arena_.make_room();
@@ -66,7 +66,13 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
   for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
     Group& group = *made.behind->groups[i];
     go_on(group, arena_.open_lexeme({group.end.fence, lexer, start, 0}));
-    if (after != kEpsilon) go_on(group, after);  // no lexeme: no fence holds there
+    if (after != kEpsilon) {  // no lexeme: no fence holds there
+      const ByteSet begins = arena_.first(after);
+      for (unsigned b = 0; b < 256 && !made.blurred; ++b)
+        made.blurred = begins.has(static_cast<u8>(b)) && !arena_.fence_allows(group.end.fence, static_cast<u8>(b));
+      go_on(group, after);
+    }
+    if (nested != kEmpty) go_on(group, arena_.fence(group.end.fence, nested));
   }
   // Lexemes that differ only in what no token of the bundle begins with lead to the same pieces.
   std::vector<u32> same{bundle};
@@ -158,7 +164,7 @@ u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
   const u32 turn_id = turn_at(bundle, at);
   Turn& turn = turns_[turn_id];
   if (turn.how != Arena::Behind::Something) return turn.how == Arena::Behind::Nothing ? kNothing : kNotKnown;
-  const Follow& behind = follows_[follow(bundle, turn.start, kEpsilon)];
+  const Follow& behind = follows_[follow(bundle, turn.start, kEpsilon, kEmpty)];
   if (behind.bundles.empty()) return intern_answer({&behind.number, 1});
   const u64 key = u64{bundle} << 32 | turn_id;
   if (const u32* known = near_answers_.find(key)) return *known;
@@ -217,7 +223,9 @@ u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
       of.assign(known.begin(), known.end());
     } else {
       const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
-      of.push_back(follow(bundle, start, ends ? after : kEpsilon));
+      const Id nested = arena_.nested_at(end.lexer, place);
+      of.push_back(
+          follow(bundle, start, ends ? after : kEpsilon, nested == kEmpty ? kEmpty : arena_.concat(nested, after)));
       of.resize(follows_[of[0]].bundles.size() + 1, kNotKnown);
     }
     answers(follows_[of[0]].bundles, place, after, of.data() + 1);
@@ -252,10 +260,31 @@ void MaskBuilder::take(u32 answer, Sum& to) {
   taken_[answer] = taking_;
   const std::span<const u32> of = this->answer(answer);
   const Follow& follow = follows_[of[0]];
+  to.blurred = to.blurred || follow.blurred;
   for (int t : follow.behind->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
   for (auto [word, bits] : follow.words) to.words[word] |= bits;
   for (const auto& piece : follow.pieces) take(*piece, to);
   for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
+}
+
+// A state whose lexed texts have not begun yet, between their first lexemes.
+Id MaskBuilder::begun(Id e) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Lexed: return arena_.lexed_start(e);
+    case Kind::Concat: {
+      const Id after = n.b;
+      const Id head = begun(n.a);
+      return head == n.a ? e : arena_.concat(head, after);
+    }
+    case Kind::Union: {
+      const std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      std::vector<Id> started = members;
+      for (Id& m : started) m = begun(m);
+      return started == members ? e : arena_.unite(std::move(started));
+    }
+    default: return e;
+  }
 }
 
 // The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
@@ -276,8 +305,9 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
         rest.push_back(m);
       continue;
     }
-    const std::vector<Id> heads = members(n.a);
     const Id after = n.b;
+    if (!arena_.live(after)) continue;  // pieces know nothing of it
+    const std::vector<Id> heads = members(arena_.node(m).a);
     std::vector<Id> plain;
     for (Id head : heads) {
       if (!arena_.lexed_place(head, lexeme, place)) {
@@ -321,7 +351,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   fresh = false;
   std::vector<std::pair<Id, Id>> lexed;
   std::vector<Id> others;
-  if (!lexed_parts(state, lexed, others)) return nullptr;
+  if (!arena_.has_lexers() || !lexed_parts(begun(state), lexed, others)) return nullptr;
   if (piece_bytes_ + answer_bytes_ > kMostLexed) forget_pieces();
   pending_.clear();
   struct Part {
@@ -363,6 +393,11 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
     take(*piece, sum);
     at += 2;
     for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
+  }
+  if (sum.blurred) {  // the state is read as any other
+    answer_bytes_ += 56 + key.size() * 4;
+    known_masks_.emplace(std::move(key), nullptr);
+    return nullptr;
   }
   postponed_ = std::move(sum.open_nodes);
   postponed_tokens_ = std::move(sum.open_tokens);

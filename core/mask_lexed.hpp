@@ -57,6 +57,8 @@ struct MaskBuilder::Follow {
   const Bundle* behind;
   u32 number;
   u32 alone;  // its answer where it has no bundles
+  bool blurred =
+      false;  // what follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens
 };
 
 // A mask being put together.
@@ -65,6 +67,7 @@ struct MaskBuilder::Sum {
   std::vector<u32> open_nodes;
   std::vector<int> open_tokens;
   std::vector<std::shared_ptr<const Words>> dense;  // not yet among the words
+  bool blurred = false;                             // tokens are missing
 };
 
 }  // namespace guiderail

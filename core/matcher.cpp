@@ -478,7 +478,7 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
 
 const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const {
   const MaskEntry* entry = nullptr;
-  if (program.arena_->has(state, kHasScan)) {
+  if (program.arena_->has_lexers()) {
     bool fresh = false;
     if (auto made = builder.lexed(state, specials(program, state), fresh)) {
       entry = made.get();

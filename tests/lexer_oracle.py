@@ -1,8 +1,9 @@
 """The obvious, slow meaning of a grammar with a lexer (``guiderail.frontends.grammar.syntax.Lexer``).
 
 Lexemes are cut off one after the other: of the terminals that an Earley recogniser allows next, and the ignored ones,
-the first in order that matches a beginning of the rest wins, with its longest (or shortest) text. A guard competes
-wherever its terminal does; where it wins, the text is refused.
+the first in order that matches a beginning of the rest wins, with its longest (or shortest) text. A lazy one ends the
+lexeme where it matches first. A guard competes wherever its terminal does; where it wins, the text is refused. In place
+of a lexeme a nested terminal may come: all beginnings of the rest are tried that it has as a whole text.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from guiderail.constraint import Constraint
+from guiderail.frontends.grammar.constraint import GrammarConstraint
 from guiderail.frontends.grammar.syntax import (
     Choice,
     Expression,
@@ -18,7 +20,6 @@ from guiderail.frontends.grammar.syntax import (
     Name,
     Repetition,
     Sequence,
-    Terminal,
     Text,
 )
 
@@ -118,28 +119,39 @@ def prefixes(constraint: Constraint, text: str) -> Iterator[int]:
             yield i + 1
 
 
-def match(terminal: Terminal, text: str) -> int:
-    """The length of the lexeme of ``terminal`` at the beginning of ``text``; 0: none."""
-    if terminal.constraint is None:
-        return 0
-    lengths = prefixes(terminal.constraint, text)
-    return next(lengths, 0) if terminal.shortest else max(lengths, default=0)
-
-
 def lexeme(lexer: Lexer, candidates: set[str], text: str) -> tuple[str, int] | None:
-    """The terminal and length of the next lexeme."""
-    for terminal in lexer.terminals:
-        if terminal.name not in candidates or any(owner in candidates for owner in terminal.keyword_of):
-            continue
-        length = match(terminal, text)
-        if not length:
-            continue
-        for other in lexer.terminals:
-            named = other.name in candidates and terminal.name in other.keyword_of
-            if named and other.constraint is not None and other.constraint.matches(text[:length]):
-                return other.name, length
-        return terminal.name, length
-    return None
+    """The terminal and length of the next lexeme: byte by byte, those that are still in the running."""
+    competing = [
+        t
+        for t in lexer.terminals
+        if t.name in candidates and t.constraint is not None and not any(owner in candidates for owner in t.keyword_of)
+    ]
+    lengths = [set(prefixes(t.constraint, text)) for t in competing if t.constraint is not None]
+    last, best = len(competing) - 1, None
+    for length in range(1, len(text) + 1):
+        for rank in range(last + 1):
+            if length not in lengths[rank]:
+                continue
+            best = competing[rank], length
+            last = rank - 1 if competing[rank].shortest else rank  # those after it are outranked
+            break
+        if best is not None and best[1] == length and best[0].lazy:
+            break
+    if best is None:
+        return None
+    terminal, length = best
+    for other in lexer.terminals:
+        named = other.name in candidates and terminal.name in other.keyword_of
+        if named and other.constraint is not None and other.constraint.matches(text[:length]):
+            return other.name, length
+    return terminal.name, length
+
+
+def holds(constraint: Constraint, text: str) -> bool:
+    """Whether a nested constraint has a whole text."""
+    if isinstance(constraint, GrammarConstraint) and constraint.tree.lexer is not None:
+        return accepts(constraint.tree, text)
+    return constraint.matches(text)
 
 
 def accepts(grammar: Grammar, text: str) -> bool:
@@ -152,6 +164,10 @@ def accepts(grammar: Grammar, text: str) -> bool:
     if lines is not None:
         known |= {lines.indent, lines.dedent}
     parser = Earley(grammar, known)
+    nested = {t.name: t.constraint for t in lexer.terminals if t.nested and t.constraint is not None}
+    if nested:
+        assert lines is None
+        return any(at == len(text) and parser.accepts() for at in between(lexer, nested, guards, parser, text, 0))
     levels, brackets, at = [0], 0, 0
     if lines is not None and lines.initial_newline:
         text = "\n" + text
@@ -205,3 +221,28 @@ def accepts(grammar: Grammar, text: str) -> bool:
     if lines is None or not lines.final_newline or brackets or not parser.read(lines.newline):
         return False
     return closes() and parser.accepts()
+
+
+def between(
+    lexer: Lexer, nested: dict[str, Constraint], guards: set[str], parser: Earley, text: str, at: int
+) -> Iterator[int]:
+    """The places between two lexemes that can be come to, while the parser is as it is there."""
+    yield at
+    if at == len(text):
+        return
+    before = len(parser.sets)
+    allowed = parser.allowed()
+    for name in allowed & nested.keys():
+        for end in range(at + 1, len(text) + 1):
+            if holds(nested[name], text[at:end]) and parser.read(name):
+                yield from between(lexer, nested, guards, parser, text, end)
+                del parser.sets[before:]
+    candidates = (allowed - nested.keys()) | lexer.ignore
+    candidates |= {t.name for t in lexer.terminals if t.guard_of in candidates}
+    found = lexeme(lexer, candidates, text[at:])
+    if found is None or found[0] in guards:
+        return
+    name, length = found
+    if name in lexer.ignore or parser.read(name):
+        yield from between(lexer, nested, guards, parser, text, at + length)
+        del parser.sets[before:]

@@ -536,7 +536,6 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "other grammar": ("start: @other", "lark-unsupported", "constraints={'other'", "@other"),
     "parameter": ('start::0 : "a"', "lark-unsupported", "parametric", "::"),
     "and in a rule": ('start: "a" & "b"', "lark-unsupported", "joins terminals", "&"),
-    "nothing": ('start: A\nA: "a" & "b"', "lark-never", "exclude each other", "A"),
     "itself": ('start: A\nA: "a" & B\nB: A', "lark-grammar", "holds itself", "A"),
     "%regex": ('start: A\nA: %regex {"type": "number"}', "lark-syntax", "substring_words", ""),
 }  # fmt: skip

@@ -55,6 +55,7 @@ class Builder:
     def complement(self, e: int, /) -> int: ...  # every UTF-8 text that e does not match
     def repeat(self, e: int, min: int, max: int = -1, /) -> int: ...  # max < 0: unbounded
     def choice(self, strings: Sequence[bytes], /) -> int: ...  # a minimal acyclic automaton
+    def substring_of_chunks(self, chunks: Sequence[bytes], /) -> int: ...  # any run of consecutive chunks
     def substring_of(self, texts: Sequence[bytes], /) -> int: ...  # any substring (character boundaries), linear size
     def look_ahead(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
     def look_behind(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
@@ -85,8 +86,9 @@ class Builder:
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def lexer(  # how texts are cut into terminals; the number of the lexer
         self,
-        # (text; EMPTY: none, shortest match?, keyword of these, guard of this one: competes with it, is refused)
-        terminals: Sequence[tuple[int, bool, Sequence[int], int | None]],
+        # (text; EMPTY: none, 0: ends with its longest match, 1: its shortest, 2: so does the lexeme, 3: it is nested,
+        # keyword of these, guard of this one: competes with it, is refused)
+        terminals: Sequence[tuple[int, int, Sequence[int], int | None]],
         ignore: Sequence[int],
         # newline, indent, dedent, opening, closing, columns of a tab, strict tabs, final newline
         indentation: tuple[int, int, int, Sequence[int], Sequence[int], int, bool, bool] | None = None,

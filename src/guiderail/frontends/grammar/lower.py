@@ -56,7 +56,7 @@ def lower(prepared: Prepared, b: _core.Builder) -> int:
     Raises:
         LimitError: ``grammar-depth``: rules begin with rules that begin with rules …, too many.
     """
-    if prepared.lexer is not None:
+    if prepared.lexer is not None and prepared.lexer.terminals:
         return _lower_lexed(prepared, prepared.lexer, b)
     return _Lowering(prepared, b).run(prepared.start)
 
@@ -67,7 +67,7 @@ def _lower_lexed(prepared: Prepared, lexer: Lexer, b: _core.Builder) -> int:
     terminals = [
         (
             b.EMPTY if terminal.constraint is None else terminal.constraint._lower(b),
-            terminal.shortest,
+            3 if terminal.nested else 2 if terminal.lazy else int(terminal.shortest),
             [place[name] for name in terminal.keyword_of],
             None if terminal.guard_of is None else place[terminal.guard_of],
         )

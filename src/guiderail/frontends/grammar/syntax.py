@@ -107,6 +107,10 @@ class Terminal:
         keyword_of: terminals of which this text is one more name: wherever one of them is allowed too, a lexeme of
             that terminal that reads exactly so is this terminal, and this one does not compete by itself.
         guard_of: competes wherever that terminal may come; a text that this one takes is refused.
+        lazy: as ``shortest``, and the lexeme ends there whatever others could still become: where several are lazy,
+            the one that matches first ends it.
+        nested: a language of its own, which the lexer does not cut: it may begin wherever the grammar has it, and end
+            wherever one of its texts does.
     """
 
     name: str
@@ -114,6 +118,8 @@ class Terminal:
     shortest: bool = False
     keyword_of: tuple[str, ...] = ()
     guard_of: str | None = None
+    lazy: bool = False
+    nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ _SIGNATURES = {
     # by argument: h handle, H handles, n number or flag, b bytes, B list of bytes, c characters, s text or number(s),
     # l number of a lexer
     "literal": "b", "byte_class": "b", "char_class": "c", "concat": "H", "union": "H", "intersection": "H",
-    "complement": "h", "repeat": "hnn", "choice": "B", "substring_of": "B", "look_ahead": "hn", "look_behind": "hn",
-    "scope": "h", "greedy": "h", "token": "s", "rule": "sn", "escaped": "hn", "item": "hn", "distinct": "h",
-    "terminal": "ln", "never": "l", "lexed": "lh", "define": "hh",
+    "complement": "h", "repeat": "hnn", "choice": "B", "substring_of": "B", "substring_of_chunks": "B",
+    "look_ahead": "hn", "look_behind": "hn", "scope": "h", "greedy": "h", "token": "s", "rule": "sn",
+    "escaped": "hn", "item": "hn", "distinct": "h", "terminal": "ln", "never": "l", "lexed": "lh", "define": "hh",
 }  # fmt: skip
 _FRESH = ("rule", "define", "lexer")
 _KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "infinite": 1}

@@ -303,7 +303,14 @@ def _is_empty(strings: Strings) -> bool:
     if strings._kind == "or":
         return all(part.is_empty() for part in strings._parts)
     builder = _core.Builder()
-    return builder.is_empty(strings.lower(builder))
+    handle = strings.lower(builder)
+    try:
+        return builder.is_empty(handle)
+    except CompileError as error:
+        if error.code != "not-regular":  # rules: a question for the finished program
+            raise
+    program = builder.finish(handle)
+    return not program.is_live(program.root)
 
 
 # -- normal form -------------------------------------------------------------------------------------------------

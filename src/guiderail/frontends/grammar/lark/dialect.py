@@ -27,6 +27,7 @@ _NO_MEANING = {
     "stop_capture": "what is captured is not recorded",
     "temperature": "sampling is not the grammar's",
 }
+_EMPTY = ('""', '""i')  # strings that Lark refuses
 _SPECIAL_RANGES = 4096  # most ids that one `<[…]>` may name
 
 
@@ -339,6 +340,8 @@ class _Rewriter:
                 else:
                     name = self.anonymous("REGEX", Cut("", (token, *found[begin:i])))
                 self.edit(token.start, end, name)
+            elif token.text in _EMPTY:
+                self.edit(token.start, token.end, "()")
             elif token.kind == "special":
                 self.edit(token.start, token.end, self.anonymous("TOKEN", self.special(token), token.text))
             elif token.kind == "grammar":
@@ -429,7 +432,7 @@ class _Rewriter:
 
 def _needs_reading(found: list[Token], cut: set[str]) -> bool:
     for i, token in enumerate(found):
-        if token.text == "%regex" or (token.kind == "name" and token.text in cut):
+        if token.text == "%regex" or token.text in _EMPTY or (token.kind == "name" and token.text in cut):
             return True
         if token.kind == "mark":
             if token.text in ("&", "{"):

@@ -16,12 +16,21 @@ from guiderail import _core
 from guiderail._core import CharSet
 from guiderail.constraint import AllOf, Complement, Constraint, Literal
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
+from guiderail.frontends.grammar.analysis import ConstraintFacts
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
 
-__all__ = ["Lexeme", "keywords", "lexeme_of_constraint", "lexeme_of_part", "lexeme_of_pattern", "ordered"]
+__all__ = [
+    "Lexeme",
+    "keywords",
+    "lexeme_of_constraint",
+    "lexeme_of_part",
+    "lexeme_of_pattern",
+    "no_text",
+    "ordered",
+]
 
 _WIDEST = 2**64
 _FOREMOST = 2**31  # a priority
@@ -39,7 +48,10 @@ class Lexeme:
         shortest: whether a lexeme ends at the first match.
         rank: what Lark sorts terminals by.
         pattern: Lark's pattern, or None where Lark does not see the terminal.
+        lazy: whether a lexeme ends where this one matches first, whatever others could still become.
+        nested: whether it is a constraint with texts of its own, which the lexer does not cut.
         nullable: whether the definition has the empty text, which no lexeme is.
+        nothing: whether no other text is left.
         depends: characters behind a lexeme that undo it, which the lexer cannot see.
         after: characters that could lengthen a lexeme, or undo it.
         keyword_of: terminals that this one is a keyword of.
@@ -52,7 +64,10 @@ class Lexeme:
     rank: tuple[int, int, int, str]
     pattern: Any = None
     priority: int = 0
+    lazy: bool = False
+    nested: bool = False
     nullable: bool = False
+    nothing: bool = False
     depends: CharSet = _NONE
     after: CharSet = _NONE
     keyword_of: list[str] = field(default_factory=list)
@@ -166,25 +181,24 @@ def lexeme_of_constraint(
         nullable = b.is_nullable(e)
     except GuiderailError as error:
         raise type(error)(f"the terminal {name}: {error.message}", code=error.code, **place(name)) from error
-    if empty:
-        raise CompileError(f"no text is a {name}; its parts exclude each other", code="lark-never", **place(name))
+    lexeme.lazy = shortest
+    lexeme.nothing = empty
     if nullable:
         _drop_empty(lexeme)
-        if shortest:  # the empty text is the first match everywhere
-            lexeme.constraint = Literal("")
+        lexeme.nothing = shortest or _empty(lexeme.constraint)  # lazy: the empty text is the first match everywhere
     return lexeme
 
 
 def lexeme_of_part(name: str, constraint: Constraint, shown: str, place: Any) -> Lexeme:
-    """The lexeme of a whole constraint, as a JSON Schema or a special token: it is tried before all others."""
-    b = _core.Builder()
-    if b.is_nullable(constraint._lower(b)):
-        raise CompileError(
-            f"{shown} stands for a constraint that allows the empty text; make it optional in the rules instead",
-            code="lark-empty-terminal",
-            **place(name),
-        )
-    return Lexeme(name, constraint, False, (-_FOREMOST, 0, 0, name), priority=_FOREMOST)
+    """The lexeme of a whole constraint, as a JSON Schema or a special token: a language of its own."""
+    lexeme = Lexeme(name, constraint, False, (-_FOREMOST, 0, 0, name), priority=_FOREMOST, nested=True)
+    facts = ConstraintFacts()
+    try:
+        lexeme.nullable = facts.nullable(constraint)
+        lexeme.nothing = not facts.productive(constraint)
+    except GuiderailError as error:
+        raise type(error)(f"{shown}: {error.message}", code=error.code, **place(name)) from error
+    return lexeme
 
 
 def ordered(lexemes: Iterable[Lexeme]) -> list[Lexeme]:
@@ -277,6 +291,14 @@ def _within(inner: Constraint, outer: Constraint) -> bool:
 def _empty(constraint: Constraint) -> bool:
     b = _core.Builder()
     return b.is_empty(constraint._lower(b))
+
+
+def no_text(constraint: Constraint, b: _core.Builder) -> bool:
+    """Whether no text fits; False where that is too hard to decide, and left to the guide."""
+    try:
+        return b.is_empty(constraint._lower(b))
+    except LimitError:
+        return False
 
 
 def _divide(string: Lexeme, owners: list[Lexeme]) -> list[Lexeme]:

@@ -9,11 +9,12 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
+from guiderail import _core
 from guiderail.constraint import AllOf, Complement, Constraint, any_text
 from guiderail.constraint import Sequence as Both
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar import syntax
-from guiderail.frontends.grammar.build import leaves
+from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.bodies import sequence_of
 from guiderail.frontends.grammar.lark.dialect import Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
@@ -24,6 +25,7 @@ from guiderail.frontends.grammar.lark.lexemes import (
     lexeme_of_constraint,
     lexeme_of_part,
     lexeme_of_pattern,
+    no_text,
     ordered,
 )
 from guiderail.frontends.grammar.lark.quick import Parts, quick
@@ -126,6 +128,7 @@ class Reader:
         definitions: the others, with Lark's patterns.
         nullable: terminals that may be empty.
         never: those that take the empty text wherever they may.
+        impossible: those that no text is.
         divided: strings that are keywords in some spellings only, and their parts.
     """
 
@@ -139,6 +142,7 @@ class Reader:
         self.definitions: dict[str, Any] = {}
         self.nullable: set[str] = set()
         self.never: set[str] = set()  # those that take the empty text wherever they may
+        self.impossible: set[str] = set()  # those that no text is
         self.divided: dict[str, list[str]] = {}
 
     # -- errors
@@ -196,7 +200,7 @@ class Reader:
             self.term(cut, ())
         used = set().union(*(leaves(rule.body)[0] for rule in rules.values()), parts.ignore, self.kept())
         lexer = self.lexer(used - rules.keys(), set(parts.ignore), rules)
-        if self.rewritten.renamed or self.divided or self.nullable or self.never:
+        if self.rewritten.renamed or self.divided or self.nullable or self.impossible:
             rules = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
         mentioned = used | self.constraints.keys() | parts.mentioned
@@ -279,6 +283,8 @@ class Reader:
                     found = Choice(tuple(Name(part, e.span) for part in self.divided[e.name]))
                 if e.name in self.nullable:
                     found = Repetition(found, 0, 1)
+                if e.name in self.impossible:
+                    return NEVER
                 return Text("") if e.name in self.never else found
             if isinstance(e, Choice | syntax.Sequence):
                 return type(e)(tuple(map(visit, e.parts)))
@@ -340,9 +346,15 @@ class Reader:
                 lexemes.append(
                     lexeme_of_part(name, self.part(name), self.rewritten.renamed.get(name, name), self.place)
                 )
+        b = _core.Builder()
+        for lexeme in lexemes:
+            if lexeme.pattern is not None and lexeme.pattern.type == "re":
+                lexeme.nothing = no_text(lexeme.constraint, b)
         self.nullable = {x.name for x in lexemes if x.nullable}
-        self.never = {x.name for x in lexemes if x.nullable and x.shortest}
-        lexemes = ordered(x for x in lexemes if x.name not in self.never)
+        self.never = {x.name for x in lexemes if x.nothing and x.nullable}
+        self.impossible = {x.name for x in lexemes if x.nothing and not x.nullable}
+        ignore -= self.impossible
+        lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
         follow = Follow(rules)
         for lexeme in list(lexemes):
@@ -350,7 +362,7 @@ class Reader:
                 continue
             if not guard(lexeme, lexemes, ignore, follow):
                 raise self.look_ahead(lexeme)
-        declared = self.declared(used - {x.name for x in lexemes} - self.divided.keys() - self.never)
+        declared = self.declared(used - {x.name for x in lexemes} - self.divided.keys() - self.never - self.impossible)
         renamed = self.rewritten.renamed
         terminals = [
             syntax.Terminal(
@@ -359,6 +371,8 @@ class Reader:
                 x.shortest,
                 tuple(renamed.get(n, n) for n in x.keyword_of),
                 None if x.guard_of is None else renamed.get(x.guard_of, x.guard_of),
+                x.lazy,
+                x.nested,
             )
             for x in lexemes
         ]

@@ -242,12 +242,7 @@ class SubstringOfChunks(Constraint):
     chunks: tuple[str, ...]
 
     def _lower(self, b: _core.Builder) -> int:
-        tail = b.EPSILON
-        ways = [tail]
-        for chunk in reversed(self.chunks):
-            tail = b.repeat(b.concat([b.literal(chunk.encode()), tail]), 0, 1)
-            ways.append(tail)
-        return b.union(ways)
+        return b.substring_of_chunks([chunk.encode() for chunk in self.chunks])
 
 
 def without_empty(e: Constraint) -> Constraint:

@@ -27,6 +27,9 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_WITH_JSON = ("%json", "%regex", "%llguidance")
+"""Directives whose value may stand in the next line."""
+
 
 class Token(NamedTuple):
     kind: str
@@ -72,7 +75,8 @@ def tokens(text: str) -> list[Token]:
 
 
 def statements(text: str, found: list[Token]) -> list[Statement]:
-    """Cuts tokens into statements. A line break ends one, unless the next line begins with ``|``.
+    """Cuts tokens into statements. A line break ends one, unless the next line begins with ``|``, or with the value of
+    a directive such as ``%json``.
 
     Raises:
         PatternError: the value of a directive such as ``%json`` has no end.
@@ -82,7 +86,7 @@ def statements(text: str, found: list[Token]) -> list[Statement]:
     braces = 0
     for i, token in enumerate(found):
         if token.kind == "newline":
-            if not braces and not _goes_on(found, i):
+            if not braces and not _goes_on(found, i, "{" if line and line[-1].text in _WITH_JSON else "|"):
                 _close(line, result)
                 line = []
             continue
@@ -98,10 +102,11 @@ def statements(text: str, found: list[Token]) -> list[Statement]:
     return result
 
 
-def _goes_on(found: list[Token], i: int) -> bool:
+def _goes_on(found: list[Token], i: int, mark: str) -> bool:
+    """Whether ``mark`` is the next token that is no line break."""
     for token in found[i:]:
         if token.kind != "newline":
-            return token.text == "|"
+            return token.text == mark
     return False
 
 
