@@ -37,7 +37,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
     postponed_tokens_ = std::move(tokens);
     if (key && !arena_.cap_hit()) vocabulary_.cache_mask(*key, made);
   }
-  if (!arena_.cap_hit() && kept_.emplace(e, made).second) forms_bytes_ += made->memory() + 96;
+  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared) forms_bytes_ += made->memory();
   return made;
 }
 
@@ -205,7 +205,7 @@ bool MaskBuilder::differential_string(Id e) {
       text_differences_.erase(key);
       return false;
     }
-    forms_bytes_ += found.capacity() * sizeof(TextDifference) + 96;
+    forms_bytes_ += bytes_of(found) + bytes_of(known->first);
   }
   if (!found.empty() && found[0].node == 0) return false;  // too many
   const Id b = step(e, sample);
@@ -247,7 +247,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   for (u32 node : entry.open_nodes)
     for (u32 n = node; n < trie_.nodes[node].end; ++n)
       if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
-  forms_bytes_ += out.capacity() * sizeof(Leaving) + 96;
+  forms_bytes_ += bytes_of(out);
   return &out;
 }
 

@@ -257,8 +257,9 @@ def _make_room(weight: int) -> None:
 
 
 def clear_cache() -> None:
-    """Forgets the compiled guides that :func:`compile` keeps."""
+    """Forgets the compiled guides that :func:`compile` keeps, and gives their memory back to the system."""
     with _lock:
         dropped = list(_cache.values())
         _cache.clear()
     del dropped  # freed without the lock
+    _core.trim_heap()
