@@ -387,7 +387,12 @@ void bind_expressions(nb::module_& m) {
              return while_let_go([&] { return p.dump(s); });
            })
       .def("node_count", [](Program& p) { return p.arena().node_count(); })
-      .def("memory_size_bytes", [](Program& p) { return p.memory(); });
+      .def("memory_size_bytes", [](Program& p) { return p.memory(); })
+      .def("memory_parts", [](Program& p) {
+        nb::dict parts;
+        for (auto [name, bytes] : p.memory_parts()) parts[name] = bytes;
+        return parts;
+      });
 }
 
 }  // namespace guiderail

@@ -616,8 +616,9 @@ void Costs::restrict(Id state, u32 left, u32* words) {
 }
 
 std::size_t Costs::memory() const {
-  return known_.size() * (sizeof(Entry) + 40) +
-         (worst_.size() + bounds_.size() + plain_.size() + left_.size() + looked_at_.size()) * 40 + profile_size_ * 4;
+  return sizeof(*this) + bytes_of(known_) + bytes_of(worst_) + bytes_of(bounds_) + bytes_of(plain_) + bytes_of(left_) +
+         bytes_of(looked_at_) + bytes_of(specials_) + bytes_of(sets_) + bytes_of(symbols_of_) + bytes_of(twins_) +
+         bytes_of(profiles_) + profile_size_ * 4;
 }
 
 }  // namespace guiderail

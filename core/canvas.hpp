@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "memory.hpp"
 #include "pages.hpp"
 #include "support.hpp"
 
@@ -82,6 +83,11 @@ class Canvas {
         out.push_back({static_cast<u32>(from) + k, mine[k]});
       }
     });
+  }
+  std::size_t memory() const {
+    std::size_t bytes = block_bytes(sizeof(*this)) + bytes_of(sheets_);
+    for (const Sheet& s : sheets_) bytes += bytes_of(s.words) + bytes_of(s.dirty);
+    return bytes;
   }
   const Words* words() const { return sheet_ ? &sheet_->words : nullptr; }
 

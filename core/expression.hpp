@@ -323,6 +323,7 @@ class Arena {
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 node_count() const { return std::atomic_ref<const u32>(count_).load(std::memory_order_relaxed); }
   std::size_t memory() const;
+  void count(Tally& to) const;
   const Limits& limits() const { return limits_; }
 
   // -- lexemes without their grammar (see mask_lexed.cpp) --
@@ -481,6 +482,7 @@ class Arena {
   std::optional<Hash> identity(Id e, Fold& with);
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> rule_hash(u32 rule);
+  std::size_t fold_memory() const;
   Id unknown();
   Id veil(u32 begins);
   ByteSet first_veil(u32 begins);
@@ -577,6 +579,7 @@ class Arena {
   IdTable first_ids_;
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
+  std::size_t rule_bytes_ = 0;    // of their names
   std::vector<u32*> row_blocks_;  // the first is small
   std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
   std::unordered_map<Id, u32> slack_memo_;

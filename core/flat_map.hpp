@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hashing.hpp"
+#include "memory.hpp"
 #include "pages.hpp"
 
 namespace guiderail {
@@ -23,7 +24,7 @@ class FlatMap {
   }
   void clear() { *this = FlatMap(); }
   std::size_t size() const { return size_; }
-  std::size_t memory() const { return keys_.capacity() * 8 + values_.capacity() * 4; }
+  std::size_t memory() const { return bytes_of(keys_) + bytes_of(values_); }
 
  private:
   static constexpr u64 kNone = ~u64{0};  // no key

@@ -241,6 +241,7 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.byte_set_ids_ = ids_of(to.byte_sets_);
   to.symbols_ = symbols_;
   to.rules_ = rules_;
+  to.rule_bytes_ = rule_bytes_;
   to.classes_ = classes_;
   to.representatives_ = representatives_;
   to.class_count_ = class_count_;
@@ -264,18 +265,21 @@ void JsonParts::note_extent() {
   extent.keys = static_cast<u32>(keys.values.size());
   extent.seen = static_cast<u32>(seen.values.size());
   extent.texts = texts.count();
-  extent.table_bytes = 0;
-  for (const MemberTable& table : tables) {
-    std::size_t bytes = sizeof(table) + (table.needed.size() + table.possible.size()) * 8;
-    for (const std::string& name : table.names) bytes += sizeof(name) + name.capacity() + 5;
-    for (const auto& list : table.values) bytes += sizeof(list) + list.capacity() * sizeof(Alternative);
-    extent.table_bytes += bytes + table.others.capacity() * sizeof(OtherKeys);
-  }
+  extent.table_bytes = table_bytes;
+}
+
+std::size_t bytes_of(const MemberTable& of) {
+  std::size_t bytes = bytes_of(of.names) + bytes_of(of.values) + bytes_of(of.required) + bytes_of(of.others) +
+                      bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
+  for (const std::string& name : of.names) bytes += bytes_of(name);
+  for (const auto& list : of.values) bytes += bytes_of(list);
+  return bytes;
 }
 
 std::unique_ptr<JsonParts> JsonParts::fresh() const {
   auto to = std::make_unique<JsonParts>();
   to->tables.assign(tables.begin(), tables.begin() + extent.tables);
+  to->table_bytes = extent.table_bytes;
   to->members = members.first(extent.members);
   to->keys = keys.first(extent.keys);
   to->seen = seen.first(extent.seen);
@@ -284,10 +288,9 @@ std::unique_ptr<JsonParts> JsonParts::fresh() const {
   return to;
 }
 
-// Tables made while reading are small ones: of an item that was read (distinct.cpp).
 std::size_t JsonParts::memory() const {
-  return texts.memory() + members.values.size() * 200 + keys.values.size() * 180 + seen.values.size() * 130 +
-         extent.table_bytes + (tables.size() - extent.tables) * 1024 + (equal.size() + others.size()) * 40;
+  return sizeof(*this) + texts.memory() + members.memory() + keys.memory() + seen.memory() + bytes_of(facts) +
+         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others);
 }
 
 }  // namespace guiderail

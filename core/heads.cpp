@@ -141,9 +141,13 @@ std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const std::optional<Hash>
   if (key) {
     if (auto known = vocabulary_.cached_head(*key, asked)) return known;
   } else {
-    if (own_heads_.size() >= kMostOwn) own_heads_.clear();
+    if (own_heads_.size() >= kMostOwn) {
+      own_heads_.clear();
+      own_head_bytes_ = 0;
+    }
     own_key.assign(parts.begin(), parts.end());
     OwnHead& own = own_heads_[own_key];
+    if (own.asked == 0) own_head_bytes_ += bytes_of(own_key);
     if (own.mask) return own.mask;
     asked = ++own.asked;
   }
@@ -153,10 +157,12 @@ std::shared_ptr<const HeadMask> MaskBuilder::head_mask(const std::optional<Hash>
   if (!often && arena_.first(head).count() > kFewFirst) return nullptr;
   auto made = std::make_shared<HeadMask>();
   if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
-  if (key)
+  if (key) {
     vocabulary_.cache_head(*key, made);
-  else
+  } else {
     own_heads_[own_key].mask = made;
+    own_head_bytes_ += made->memory();
+  }
   return made;
 }
 

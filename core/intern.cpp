@@ -36,14 +36,26 @@ Arena::~Arena() {
     give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(u32));
 }
 
+void Arena::count(Tally& to) const {
+  to.add("expressions", ((count_ + kChunkMask) >> kChunkBits) * page_bytes(kChunkBytes) + table_.memory() +
+                            block_bytes(chunk_limit_ * sizeof(void*)) + sizeof(*this));
+  to.add("operands", pool_.memory());
+  to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
+  to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
+  to.add("character sets",
+         bytes_of(charsets_) + bytes_of(charset_ids_) + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
+  to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
+  to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) +
+                      derive_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() +
+                      key_memo_.memory() + union_paths_.memory() + union_memo_.memory() + (fold_ ? fold_memory() : 0));
+  if (json_) to.add("objects", json_->memory());
+  if (lex_) to.add("lexemes", lex_->memory());
+}
+
 std::size_t Arena::memory() const {
-  std::size_t chunks = ((count_ + kChunkMask) >> kChunkBits);
-  return chunks * sizeof(Node) * (kChunkMask + 1) + table_.memory() + pool_.memory() + row_bytes_ +
-         chunk_limit_ * sizeof(void*) + (byte_sets_.capacity() + firsts_.capacity()) * sizeof(ByteSet) +
-         byte_set_ids_.memory() + first_ids_.memory() + slack_memo_.size() * 24 +
-         (cap_memo_.size() + narrow_memo_.size() + reach_memo_.size()) * 40 + derive_memo_.memory() +
-         union_paths_.memory() + union_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() +
-         endless_memo_.memory() + key_memo_.memory() + (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
+  Tally all;
+  count(all);
+  return all.total;
 }
 
 void Arena::let_others_in() {
@@ -317,6 +329,7 @@ Id Arena::rule(std::string name, bool holds_items) {
   d.a = static_cast<u32>(rules_.size());
   d.longest = kInf;
   d.flags = kHasRef | (holds_items ? kHasItem | kFiniteItem : 0);
+  rule_bytes_ += bytes_of(name);
   rules_.push_back({std::move(name)});
   return intern(d);
 }

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "hashing.hpp"
+#include "memory.hpp"
 #include "pages.hpp"
 
 namespace guiderail {
@@ -43,7 +44,7 @@ class IdTable {
     slots_ = std::move(larger);
   }
   void clear() { *this = IdTable(); }
-  std::size_t memory() const { return slots_.capacity() * sizeof(Slot); }
+  std::size_t memory() const { return bytes_of(slots_); }
 
  private:
   struct Slot {
@@ -83,6 +84,7 @@ template <class T>
 struct Interned {
   std::deque<T> values;  // references stay valid
   IdTable ids;
+  std::size_t bytes = 0;  // of what the values own
   Interned first(u32 count) const {
     Interned out;
     for (u32 i = 0; i < count; ++i) out.id(values[i]);
@@ -97,10 +99,13 @@ struct Interned {
       return known;
     const u32 id = static_cast<u32>(values.size());
     ids.reserve(id + 1);  // so that nothing fails once it is there
+    const std::size_t more = bytes_of(value);
     values.push_back(std::move(value));
     ids.add(hash, id);
+    bytes += more;
     return id;
   }
+  std::size_t memory() const { return bytes + bytes_of(values) + ids.memory(); }
 };
 
 }  // namespace guiderail

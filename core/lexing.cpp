@@ -170,7 +170,6 @@ u32 Arena::lex_state(LexState state) {
   for (unsigned b = 0; b < 256 && made.emitted != kNone; ++b)
     if (const Id more = read_text(made.fence, static_cast<u8>(b)); more == kEmpty || !nullable(more))
       facts.beyond.add(static_cast<u8>(b));
-  const std::size_t bytes = 200 + made.entries.capacity() * 8;
   lex_->facts.push_back(std::move(facts));  // at the place of the state that is next
   u32 id = 0;
   try {
@@ -179,10 +178,7 @@ u32 Arena::lex_state(LexState state) {
     lex_->facts.pop_back();
     throw;
   }
-  if (lex_->states.values.size() == lex_->facts.size())
-    lex_->bytes += bytes;
-  else
-    lex_->facts.pop_back();  // it was found meanwhile
+  if (lex_->states.values.size() < lex_->facts.size()) lex_->facts.pop_back();  // it was found meanwhile
   return id;
 }
 
@@ -374,7 +370,7 @@ LexStep Arena::lex_step(u32 id, u8 byte) {
     auto& steps = lex_->facts[id].steps;
     if (steps.empty()) {
       steps.resize(class_count_);
-      lex_->bytes += class_count_ * sizeof(LexStep);
+      lex_->bytes += bytes_of(steps);
     }
     if (steps[classes_[byte]].known) return steps[classes_[byte]];
   }
@@ -675,6 +671,16 @@ void LexParts::note_extent() {
   extent.states = static_cast<u32>(states.values.size());
   extent.layouts = static_cast<u32>(layouts.values.size());
   extent.symbol_sets = static_cast<u32>(symbol_sets.size());
+  lexer_bytes = bytes_of(lexers);
+  for (const Lexer& lexer : lexers) {
+    lexer_bytes += bytes_of(lexer.terminals) + bytes_of(lexer.ignored) + bytes_of(lexer.before) +
+                   bytes_of(lexer.traps) + bytes_of(lexer.samples) + bytes_of(lexer.sampled);
+    for (const Terminal& terminal : lexer.terminals) lexer_bytes += bytes_of(terminal.keyword_of);
+    for (const auto& list : lexer.samples) {
+      lexer_bytes += bytes_of(list);
+      for (const std::string& text : list) lexer_bytes += bytes_of(text);
+    }
+  }
 }
 
 std::unique_ptr<LexParts> LexParts::fresh() const {
@@ -689,15 +695,16 @@ std::unique_ptr<LexParts> LexParts::fresh() const {
     of.lines = facts[i].lines;
     of.tokens = facts[i].tokens;
     to->facts.push_back(std::move(of));
-    to->bytes += 200 + to->states.values[i].entries.capacity() * 8;
   }
+  to->lexer_bytes = lexer_bytes;
   to->extent = extent;
   return to;
 }
 
 std::size_t LexParts::memory() const {
-  return bytes + advances.memory() + cuts.memory() + starts.memory() + wide_starts.memory() + kept.memory() +
-         ahead.memory() + peeks.capacity() * sizeof(Arena::Peek) + layouts.values.size() * 100;
+  return sizeof(*this) + bytes + lexer_bytes + states.memory() + layouts.memory() + bytes_of(facts) +
+         bytes_of(symbol_sets) + symbol_set_ids.memory() + starts.memory() + wide_starts.memory() + advances.memory() +
+         kept.memory() + ahead.memory() + bytes_of(peeks) + cuts.memory() + bytes_of(cut_layouts);
 }
 
 }  // namespace guiderail

@@ -71,6 +71,8 @@ inline u64 bucket_hash(const LexState& s) {
   return hash.done();
 }
 
+inline std::size_t bytes_of(const LexState& of) { return bytes_of(of.entries); }
+
 struct LexStep {
   bool known = false;
   u32 next = kNone;   // the lexeme may go on
@@ -83,6 +85,8 @@ struct Layout {  // where in the indentation
   bool operator==(const Layout&) const = default;
 };
 inline u64 bucket_hash(const Layout& l) { return BucketHash(l.brackets).add(l.columns).done(); }
+
+inline std::size_t bytes_of(const Layout& of) { return bytes_of(of.columns); }
 
 struct LexParts {
   std::deque<Lexer> lexers;
@@ -107,7 +111,8 @@ struct LexParts {
   FlatMap cuts;                  // see Arena::cut_grammar
   std::vector<u32> cut_layouts;  // layouts without columns
   Id hole = kEmpty;              // see Arena::hole
-  std::size_t bytes = 0;         // of states and their steps
+  std::size_t bytes = 0;         // of the steps
+  std::size_t lexer_bytes = 0;   // of the lexers, when frozen
   struct Extent {
     u32 states = 0, layouts = 0, symbol_sets = 0;
   } extent;  // see Arena::fresh

@@ -101,7 +101,7 @@ void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_wo
   const u32 rest = vocabulary_.size() & 31;
   entry.full = of->back() == (rest ? (1u << rest) - 1 : ~0u) &&
                std::all_of(of->begin(), of->end() - 1, [](u32 w) { return w == ~0u; });
-  const u32 *mine = of->data(), *base = base_words ? base_words->data() : zeros_.data();
+  const u32 *mine = of->data(), *base = base_words ? base_words->data() : vocabulary_.zeros().data();
   constexpr std::size_t kBlock = 16;
   diff_.clear();
   for (std::size_t i = 0; i < of->size(); i += kBlock) {

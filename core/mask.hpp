@@ -42,7 +42,7 @@ class MaskBuilder {
     KeyParts parts;
     return arena_.has_json() && key_parts(e, parts);
   }
-  std::size_t memory() const { return piece_bytes_ + answer_bytes_ + forms_memory(); }
+  void count(Tally& to) const;
 
  private:
   struct Strand;
@@ -292,7 +292,7 @@ class MaskBuilder {
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
-  Words words_, zeros_, with_twins_;
+  Words words_, with_twins_;
   std::vector<std::pair<u32, u32>> diff_;
   std::shared_ptr<const Words> base_;
   bool touched_ = false;
@@ -413,11 +413,9 @@ class MaskBuilder {
   std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
   std::unordered_map<std::vector<u32>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
-  std::size_t forms_bytes_ = 0;  // of what the maps below and above hold
-  std::size_t forms_memory() const {
-    return forms_bytes_ + shared_forms_.memory() + stacked_forms_.memory() + text_hits_.size() * 64 +
-           outcomes_.size() * 80;
-  }
+  std::size_t forms_bytes_ = 0, own_head_bytes_ = 0;  // of what the elements of the maps above own
+  std::size_t forms_memory() const;
+  std::size_t lexed_memory() const;
   FlatMap shared_forms_;   // of unions
   FlatMap stacked_forms_;  // of keys that are strings: by the string and what follows the key
   struct Outcome {         // of open tokens

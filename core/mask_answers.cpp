@@ -38,7 +38,6 @@ void MaskBuilder::bundle(Piece& piece) {
     else
       to.whole.insert(to.whole.end(), group->whole.begin(), group->whole.end());
     group->whole = {};
-    piece_bytes_ += fresh ? sizeof(Bundle) + 24 : 8;
   }
 }
 
@@ -81,9 +80,8 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after, Id nested) {
     same.insert(same.end(), {static_cast<u32>(at >> 32), static_cast<u32>(at)});
   }
   const u32 next = static_cast<u32>(follows_.size());  // more may have been made meanwhile
-  const std::size_t size = same.size();
+  const std::size_t bytes = bytes_of(same);
   const auto [it, fresh] = follow_of_.try_emplace(std::move(same), next);
-  answer_bytes_ += 16;
   if (fresh) {
     for (const auto& piece : made.pieces)
       made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
@@ -98,8 +96,7 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after, Id nested) {
     made.words.shrink_to_fit();
     made.bundles.shrink_to_fit();
     made.number = next;
-    answer_bytes_ +=
-        sizeof(Follow) + 64 + made.pieces.size() * 16 + made.words.size() * 8 + made.bundles.size() * 4 + size * 4;
+    answer_bytes_ += bytes_of(made.pieces) + bytes_of(made.words) + bytes_of(made.bundles) + bytes;
     follows_.push_back(std::move(made));
   }
   follow_ids_.set(key, it->second);
@@ -121,16 +118,13 @@ u32 MaskBuilder::intern_answer(std::span<const u32> of) {
   open_.push_back(std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; }));
   answer_words_.insert(answer_words_.end(), of.begin(), of.end());
   answer_ends_.push_back(static_cast<u32>(answer_words_.size()));
-  answer_bytes_ += 24 + of.size() * 4;
   if (of.size() == 1) alone = id;
   return id;
 }
 
 MaskBuilder::Spot MaskBuilder::spot(const Arena::Place& place, u32 how) {
   const u32 next = static_cast<u32>(spots_.size());
-  const auto [it, fresh] = spots_.try_emplace({place.parse, place.layout, how}, next);
-  if (fresh) answer_bytes_ += 48;
-  return {place, it->second};
+  return {place, spots_.try_emplace({place.parse, place.layout, how}, next).first->second};
 }
 
 MaskBuilder::Spot MaskBuilder::near_spot(u32 lexer, const Arena::Place& place) {
@@ -144,7 +138,6 @@ u32 MaskBuilder::turn_at(u32 bundle, const Spot& at) {
   if (const u32* known = turn_ids_.find(key)) return *known;
   const Arena::LexemeEnd& end = bundles_[bundle].end;
   u32 id = static_cast<u32>(turns_.size());
-  answer_bytes_ += 16;
   if (const Arena::Place reading = arena_.reading_end(end, at.place); reading.parse != at.place.parse) {
     id = turn_at(bundle, spot(reading, 0));
   } else {
@@ -152,7 +145,6 @@ u32 MaskBuilder::turn_at(u32 bundle, const Spot& at) {
     turn.place = reading;
     turn.how = arena_.peek_end(end, reading, turn.start);
     turns_.push_back(turn);
-    answer_bytes_ += sizeof(Turn);
   }
   turn_ids_.set(key, id);
   return id;
@@ -184,7 +176,6 @@ u32 MaskBuilder::near_answer(u32 bundle, const Spot& at) {
   const u32 result = intern_answer({pending_.data() + from, pending_.size() - from});
   pending_.resize(from);
   near_answers_.set(key, result);
-  answer_bytes_ += 16;
   return result;
 }
 
@@ -232,7 +223,6 @@ u32 MaskBuilder::exact_answer(u32 bundle, const Spot& at, Id after, u32 near) {
     result = intern_answer(of);
   }
   exact_answers_.set(key, result);
-  answer_bytes_ += 16;
   return result;
 }
 
@@ -347,12 +337,21 @@ void MaskBuilder::forget_pieces() {
   piece_bytes_ = answer_bytes_ = 0;
 }
 
+std::size_t MaskBuilder::lexed_memory() const {
+  return piece_bytes_ + answer_bytes_ + bytes_of(pieces_) + bytes_of(parts_) + bytes_of(below_) +
+         bytes_of(exit_parts_) + bytes_of(bases_) + bytes_of(bundles_) + bytes_of(follows_) + follow_ids_.memory() +
+         bytes_of(follow_of_) + bytes_of(ends_) + bytes_of(answer_words_) + bytes_of(answer_ends_) +
+         answer_ids_.memory() + bytes_of(open_) + bytes_of(spots_) + bytes_of(endings_of_) + bytes_of(turns_) +
+         turn_ids_.memory() + near_answers_.memory() + exact_answers_.memory() + bytes_of(known_masks_) +
+         bytes_of(taken_);
+}
+
 std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<int>& specials, bool& fresh) {
   fresh = false;
   std::vector<std::pair<Id, Id>> lexed;
   std::vector<Id> others;
   if (!arena_.has_lexers() || !lexed_parts(begun(state), lexed, others)) return nullptr;
-  if (piece_bytes_ + answer_bytes_ > kMostLexed) forget_pieces();
+  if (lexed_memory() > kMostLexed) forget_pieces();
   pending_.clear();
   struct Part {
     Id open, after;
@@ -407,7 +406,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   const std::shared_ptr<const Words> base = common_base(sum.dense);
   for (std::size_t i = 0; base && i < base->size(); ++i) sum.words[i] |= (*base)[i];
   store(sum.words, base, *entry);
-  answer_bytes_ += sizeof(std::shared_ptr<int>) + 56 + key.size() * 4;
+  answer_bytes_ += bytes_of(key);
   known_masks_.emplace(std::move(key), entry);
   fresh = true;
   return entry;
@@ -425,7 +424,7 @@ std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_pt
     for (const auto& d : dense)
       for (std::size_t i = 0; i < words->size(); ++i) (*words)[i] |= (*d)[i];
     base = words;
-    piece_bytes_ += words->size() * 4;
+    piece_bytes_ += shared_bytes<Words>() + bytes_of(*words) + block_bytes(dense.size() * sizeof(dense[0]));
   }
   return base;
 }

@@ -28,7 +28,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
     made = draw(e);
     if (key && !arena_.cap_hit()) vocabulary_.cache_mask(*key, made);
   }
-  if (!arena_.cap_hit() && kept_.emplace(e, made).second) forms_bytes_ += made->memory() + 96;
+  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared) forms_bytes_ += made->memory();
   return made;
 }
 
@@ -198,8 +198,8 @@ bool MaskBuilder::differential_string(Id e) {
     else if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found))
       found.assign(1, {0, false});
     if (arena_.cap_hit()) return false;
-    forms_bytes_ += found.capacity() * sizeof(TextDifference) + 96;
     known = text_differences_.emplace(key, std::move(found)).first;
+    forms_bytes_ += bytes_of(known->second) + bytes_of(known->first);
   }
   const std::vector<TextDifference>& found = known->second;
   if (!found.empty() && found[0].node == 0) return false;  // too many
@@ -241,7 +241,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   for (u32 node : entry.open_nodes)
     for (u32 n = node; n < trie_.nodes[node].end; ++n)
       if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
-  forms_bytes_ += out.capacity() * sizeof(Leaving) + 96;
+  forms_bytes_ += bytes_of(out);
   return &leaving_.emplace(e, std::move(out)).first->second;
 }
 

@@ -74,7 +74,10 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
   const MemberTable& table = *key.table;
   if (key_hits_.size() <= key.table_id) key_hits_.resize(key.table_id + 1);
   std::vector<KeyHits>& of = key_hits_[key.table_id];
-  if (of.empty()) of.resize(table.names.size());
+  if (of.empty()) {
+    of.resize(table.names.size());
+    forms_bytes_ += bytes_of(of);
+  }
   auto take = [&](const std::string& name, KeyHits* known, bool allowed) {
     if (k.quoted && k.depth == name.size()) return out.complete = true;
     if (key.any && k.depth == 0 && !name.empty()) {  // how most names are told apart
@@ -227,7 +230,10 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
   if (arena_.has(e, kUnknownText)) return false;
   if (closed_names_.size() <= key.table_id) closed_names_.resize(key.table_id + 1);
   auto& of = closed_names_[key.table_id];
-  if (of.empty()) of.resize(table.names.size());
+  if (of.empty()) {
+    of.resize(table.names.size());
+    forms_bytes_ += bytes_of(of);
+  }
   for (u32 i = k.lo; i < k.hi; ++i) {
     const std::string& name = table.names[table.order[i]];
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return false;  // inside a character
@@ -248,6 +254,10 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
         if (beginnings(text, tokens.begin) && on_path(0, text + '"')) tokens.whole.push_back(text + '"');
       }
       tokens.made = true;
+      if (keep) {
+        forms_bytes_ += bytes_of(tokens.begin) + bytes_of(tokens.whole);
+        for (const std::string& text : tokens.whole) forms_bytes_ += bytes_of(text);
+      }
     }
     for (int t : tokens.begin) set(t);
     for (const std::string& text : tokens.whole) {
@@ -296,7 +306,6 @@ const MaskEntry* MaskBuilder::settle_tokens(const MaskEntry& shared, Id state, s
   auto entry = std::make_shared<MaskEntry>();
   entry->base = shared.base;
   entry->specials = shared.specials;
-  entry->owns_base = shared.owns_base;
   std::map<u32, u32> words;  // that are not in the other's
   entry->diff = shared.diff;
   for (std::size_t i = 0; i < open.size(); ++i) {

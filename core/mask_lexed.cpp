@@ -28,10 +28,24 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
     : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
   states_.resize(vocabulary.longest() + 2);
   rows_.resize(vocabulary.longest() + 2);
-  zeros_.assign(vocabulary.words(), 0);
 }
 
 MaskBuilder::~MaskBuilder() = default;
+
+std::size_t MaskBuilder::forms_memory() const {
+  return forms_bytes_ + own_head_bytes_ + bytes_of(own_heads_) + bytes_of(key_hits_) + bytes_of(text_hits_) +
+         bytes_of(closed_names_) + bytes_of(kept_) + bytes_of(never_dies_) + bytes_of(leaving_) +
+         bytes_of(text_differences_) + shared_forms_.memory() + stacked_forms_.memory() + bytes_of(outcomes_) +
+         bytes_of(free_.diff);
+}
+
+void MaskBuilder::count(Tally& to) const {
+  to.add("building masks", sizeof(*this) + bytes_of(words_) + bytes_of(with_twins_) + bytes_of(diff_) +
+                               bytes_of(states_) + bytes_of(exit_states_) + bytes_of(rows_) + bytes_of(self_loops_) +
+                               bytes_of(endings_) + bytes_of(postponed_));
+  to.add("forms of masks", forms_memory());
+  to.add("pieces of masks", lexed_memory());
+}
 
 // May all below a node be a piece of its own? Not where names of the lexeme will be corrected (lexeme_names).
 bool MaskBuilder::shareable(Id e, u32 node) const {
@@ -164,12 +178,12 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
     if (count > most) {
       piece->dense = std::make_shared<const Words>(std::move(all.words));
       piece->words.clear();
-      piece_bytes_ += words_.size() * 4;
+      piece_bytes_ += shared_bytes<Words>() + bytes_of(*piece->dense);
     }
   }
   piece->count = count;
   piece->words.shrink_to_fit();
-  piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8 + piece->bundles.size() * 4 + piece->parts.size() * 16;
+  piece_bytes_ += shared_bytes<Piece>() + bytes_of(piece->words) + bytes_of(piece->bundles) + bytes_of(piece->parts);
   return piece;
 }
 
@@ -212,7 +226,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
   piece->words.shrink_to_fit();
   piece->count = piece->words.size();
   piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
-  piece_bytes_ += sizeof(Piece) + 64 + piece->words.size() * 8;
+  piece_bytes_ += shared_bytes<Piece>() + bytes_of(piece->words) + bytes_of(piece->bundles);
   return piece;
 }
 
@@ -242,7 +256,7 @@ void MaskBuilder::note_endings(Piece& piece) {
     w->erase(std::unique(w->begin(), w->end()), w->end());
     w->shrink_to_fit();
     if (w->empty()) w = nullptr;
-    if (w) piece_bytes_ += w->size() * 4;
+    if (w) piece_bytes_ += shared_bytes<std::vector<int>>() + bytes_of(*w);
   }
   struct Making {
     Group group;
@@ -333,8 +347,7 @@ void MaskBuilder::note_endings(Piece& piece) {
         strand.node = sources[0].node;
       } else {
         strand.rest = joined(std::move(sources));
-        piece_bytes_ +=
-            strand.rest->nodes.capacity() * sizeof(ExitTrie::Node) + strand.rest->tokens.capacity() * 4 + 64;
+        piece_bytes_ += strand.rest->memory();
       }
       begin_at(at.first).strands.push_back(std::move(strand));
     }
@@ -346,10 +359,10 @@ void MaskBuilder::note_endings(Piece& piece) {
       });
       for (const Strand& strand : b.strands)
         b.tokens += strand.node == kInTrie ? strand.rest->tokens.size() : trie_.nodes[strand.node].end - strand.node;
-      piece_bytes_ += sizeof(Begin) + b.strands.size() * sizeof(Strand) + 160;
+      piece_bytes_ += bytes_of(b.strands) + block_bytes(64);  // about one state after it
     }
-    piece_bytes_ += sizeof(Group) + group.whole.size() * 4;
     if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
+    piece_bytes_ += block_bytes(sizeof(Group)) + bytes_of(group.whole) + bytes_of(group.begins) + bytes_of(group.heavy);
     piece.own.push_back(std::make_unique<Group>(std::move(group)));
   }
   bundle(piece);

@@ -63,7 +63,6 @@ bool MaskBuilder::never_dies(Id text) {
   }
   if (!hit_before) arena_.clear_cap_hit();  // then it is "no", which is never wrong
   never_dies_[text] = all;
-  forms_bytes_ += 48;
   return all;
 }
 

@@ -44,16 +44,41 @@ void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
 
 void Program::keep(std::shared_ptr<const MaskEntry> mask) {
   masks_.push_back(std::move(mask));
-  mask_bytes_ += masks_.back()->memory();
+  (masks_.back()->shared ? shared_mask_bytes_ : mask_bytes_) += masks_.back()->memory();
+}
+
+void Program::count(Tally& to) const {
+  arena_->count(to);
+  if (builder_) builder_->count(to);
+  for (const MaskBuilder* spare : spares_) spare->count(to);
+  to.add("masks", mask_bytes_ + bytes_of(masks_));
+  to.add("searches", costs_ ? costs_->memory() : 0);
+  to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
+}
+
+void Program::note_growth() {  // a sum of many parts: not after every byte that is read
+  const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
+  if (nodes - noted_nodes_ >= 32 || masks - noted_masks_ >= 4 || ++locks_ >= 16) note_size();
 }
 
 void Program::note_size() {
-  std::size_t builders = builder_ ? builder_->memory() : 0;
-  for (const MaskBuilder* spare : spares_) builders += spare->memory();
-  const std::size_t bytes = arena_->memory() + builders + mask_bytes_ + key_tokens_.memory() +
-                            masks_.capacity() * sizeof(masks_[0]) + (costs_ ? costs_->memory() : 0);
-  bytes_.store(bytes, std::memory_order_relaxed);
-  if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
+  noted_nodes_ = arena_->node_count();
+  noted_masks_ = static_cast<u32>(masks_.size());
+  locks_ = 0;
+  Tally all;
+  count(all);
+  bytes_.store(all.total, std::memory_order_relaxed);
+  // Masks that are shared are the vocabulary's, and yet not freed before the program.
+  if (all.total + shared_mask_bytes_ > budget_.bytes || arena_->node_count() > budget_.nodes)
+    outgrown_.store(true, std::memory_order_relaxed);
+}
+
+std::vector<std::pair<const char*, std::size_t>> Program::memory_parts() {
+  std::vector<std::pair<const char*, std::size_t>> parts;
+  Tally all{&parts};
+  std::lock_guard lock(arena_->mutex);
+  count(all);
+  return parts;
 }
 
 Id Program::advance_known(Id state, std::string_view bytes) const {
@@ -286,6 +311,11 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
     set_of_symbol_.push_back(nullptr);
     token_of_symbol_.push_back(token);
   }
+  own_bytes_ = shared_bytes<Guide>() + bytes_of(symbols_of_token_) + bytes_of(token_of_symbol_) +
+               bytes_of(set_of_symbol_) + bytes_of(set_symbols_);
+  for (const auto& [token, of] : symbols_of_token_) own_bytes_ += bytes_of(of);
+  for (const auto& set : set_of_symbol_)
+    if (set) own_bytes_ += shared_bytes<Words>() + bytes_of(*set);
   if (!program_->vocabulary_) program_->serve(vocabulary_);
   if (max_memory != 0) {  // of what is there from the start, a renewal frees nothing
     const Arena& arena = *program_->arena_;
@@ -674,7 +704,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
 std::size_t Guide::memory() const {
   std::vector<std::shared_ptr<Program>> living;  // let go without the mutex
   std::lock_guard lock(mutex_);
-  std::size_t bytes = program_->memory();
+  std::size_t bytes = program_->memory() + own_bytes_;
   for (const auto& earlier : earlier_)
     if (auto program = earlier.lock()) {
       bytes += program->memory();

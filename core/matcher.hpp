@@ -55,6 +55,7 @@ class Program : public std::enable_shared_from_this<Program> {
     return known && !known->is_open() ? known : nullptr;
   }
   std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free, masks included
+  std::vector<std::pair<const char*, std::size_t>> memory_parts();               // the same by name
   bool outgrown() const { return outgrown_.load(std::memory_order_relaxed); }
   // The same program as it was when compiled, its ids included, and without what was found by reading.
   std::shared_ptr<Program> fresh();
@@ -66,11 +67,11 @@ class Program : public std::enable_shared_from_this<Program> {
   };
   bool search(Id start, std::size_t limit, Manner manner, std::string& out, bool& left);
   friend class Guide;
-  // Holds the arena's mutex; before it lets go, notes how large the program has become.
+  // Holds the arena's mutex; before it lets go, notes how large the program has become, if that may have changed much.
   class Lock {
    public:
     explicit Lock(Program& program) : program_(program), lock_(program.arena_->mutex) {}
-    ~Lock() { program_.note_size(); }
+    ~Lock() { program_.note_growth(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
     // Lets go of the mutex until something has come true, or for so long; true: it has.
@@ -103,7 +104,9 @@ class Program : public std::enable_shared_from_this<Program> {
   Program(const Program& compiled, std::shared_ptr<Arena> arena);
   void serve(std::shared_ptr<Vocabulary> vocabulary);  // under the mutex
   void keep(std::shared_ptr<const MaskEntry> mask);
+  void count(Tally& to) const;  // under the mutex
   void note_size();
+  void note_growth();
   static u64 next_serial();
 
   std::shared_ptr<Arena> arena_;
@@ -119,11 +122,12 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<InProgress> in_progress_;
   std::condition_variable_any made_, builder_free_;  // with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
-  std::unique_ptr<Costs> costs_;       // made when a budget is first asked for
-  std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
-  FlatMap key_tokens_;                 // from states within keys, by the token; bounded
-  std::size_t mask_bytes_ = 0;
+  std::unique_ptr<Costs> costs_;                        // made when a budget is first asked for
+  std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
+  FlatMap key_tokens_;                                  // from states within keys, by the token; bounded
+  std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
   Budget budget_;
+  u32 noted_nodes_ = 0, noted_masks_ = 0, locks_ = 0;  // when the size was noted; since then
   std::atomic<std::size_t> bytes_{0};
   std::atomic<bool> outgrown_{false};
 };
@@ -182,6 +186,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::vector<u32> set_symbols_;
   Id root_;
   Budget budget_;
+  std::size_t own_bytes_ = 0;  // of the above
 
   std::mutex renewal_;        // held while a fresh program is made
   mutable std::mutex mutex_;  // of what follows; never held for long

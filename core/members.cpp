@@ -147,6 +147,7 @@ Id Arena::members(MemberTable table) {
   start.table = static_cast<u32>(json_->tables.size());
   start.gone.assign(table.needed.size(), 0);
   start.pending = table.pending;
+  json_->table_bytes += bytes_of(table);
   json_->tables.push_back(std::move(table));
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }
@@ -317,7 +318,10 @@ bool Arena::allowed_at(u32 state, u32 field) {
   const MemberState& members = json_->members.values[state];
   if (members.pending == 0) return allowed(members, field);
   MemberFacts& facts = facts_of(state);
-  if (facts.fields.empty()) facts.fields.resize(json_->tables[members.table].names.size());
+  if (facts.fields.empty()) {
+    facts.fields.resize(json_->tables[members.table].names.size());
+    json_->facts_bytes += bytes_of(facts.fields);
+  }
   u8& known = facts.fields[field];
   if (!known) known = allowed(members, field) ? 2 : 1;
   return known == 2;

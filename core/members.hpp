@@ -103,6 +103,12 @@ struct SeenState {         // items of a Distinct
 };
 inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
 
+// What the values own.
+std::size_t bytes_of(const MemberTable& of);
+inline std::size_t bytes_of(const MemberState& of) { return bytes_of(of.gone) + bytes_of(of.seen); }
+inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
+inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
+
 // Byte strings that grow by one byte at a time, by id (0: the empty one): a trie of links to what they grew from.
 class Texts {
  public:
@@ -125,7 +131,9 @@ class Texts {
     std::string out;
     for (u32 t = text; t != 0; t = links_[t].first) out.push_back(static_cast<char>(links_[t].second));
     std::reverse(out.begin(), out.end());
-    return whole_.emplace(text, std::move(out)).first->second;
+    const std::string& kept = whole_.emplace(text, std::move(out)).first->second;
+    whole_bytes_ += bytes_of(kept);
+    return kept;
   }
   u32 count() const { return static_cast<u32>(links_.size()); }
   Texts first(u32 count) const {
@@ -133,12 +141,13 @@ class Texts {
     for (u32 t = 1; t < count; ++t) out.grow(links_[t].first, links_[t].second);
     return out;
   }
-  std::size_t memory() const { return links_.capacity() * 8 + children_.memory() + whole_.size() * 80; }
+  std::size_t memory() const { return bytes_of(links_) + children_.memory() + bytes_of(whole_) + whole_bytes_; }
 
  private:
   std::vector<std::pair<u32, u8>> links_;
   FlatMap children_;
   std::unordered_map<u32, std::string> whole_;
+  std::size_t whole_bytes_ = 0;  // of its texts
 };
 
 struct MembersDue {  // of a MemberState: members that must come, the characters of these at least
@@ -156,7 +165,9 @@ struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 
 
 struct JsonParts {
   std::deque<MemberFacts> facts;
+  std::size_t facts_bytes = 0;  // of what they own
   std::deque<MemberTable> tables;
+  std::size_t table_bytes = 0;  // the same
   Interned<MemberState> members;
   Interned<KeyState> keys;
   Interned<SeenState> seen;
@@ -175,6 +186,7 @@ struct JsonParts {
 
 // The memos of portable hashes.
 struct Arena::Fold {
+  std::size_t memory() const { return bytes_of(rules) + bytes_of(nodes) + bytes_of(tables); }
   std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
   std::unordered_map<Id, std::optional<Hash>> nodes;   // above a rule
   std::unordered_map<u32, std::optional<Hash>> tables;

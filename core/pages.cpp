@@ -56,29 +56,37 @@ class Regions {
     free_[kind] = block->next;
     Region& region = region_of(block)->second;
     if (region.taken++ == 0) idle_ -= region.size;
+    in_use_ += size_of(kind);
     return block;
   }
   void give(void* at, std::size_t bytes) noexcept {
     std::lock_guard lock(mutex_);
-    shelve(at, kind_of(bytes));
+    const std::size_t kind = kind_of(bytes);
+    in_use_ -= size_of(kind);
+    shelve(at, kind);
     const auto region = region_of(at);
     const std::size_t size = region->second.size;
     if (--region->second.taken != 0) return;
     idle_ += size;
-    if (idle_ <= kMostIdle) return;
-    idle_ -= size;
-    const char *from = region->first, *to = from + size;
-    for (Block*& first : free_)
-      for (Block** link = &first; *link;) {
-        const char* block = reinterpret_cast<const char*>(*link);
-        if (block >= from && block < to)
-          *link = (*link)->next;
-        else
-          link = &(*link)->next;
-      }
-    if (current_ == region) current_ = regions_.end();
-    unmap(region->first, size);
-    regions_.erase(region);
+    if (idle_ > kMostIdle) release(region);
+  }
+  static std::size_t bytes_of(std::size_t bytes) { return size_of(kind_of(bytes)); }
+  std::size_t in_use() {
+    std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  // Regions that nobody uses, and the pages of free blocks elsewhere, go back to the system.
+  void trim() {
+    std::lock_guard lock(mutex_);
+    for (auto it = regions_.begin(); it != regions_.end();) {
+      const auto region = it++;
+      if (region->second.taken == 0) release(region);
+    }
+#ifdef __linux__
+    for (std::size_t kind = 1; kind < kKinds; ++kind)
+      for (Block* block = free_[kind]; block; block = block->next)  // all but the page that holds the link
+        madvise(reinterpret_cast<char*>(block) + kSmall, size_of(kind) - kSmall, MADV_DONTNEED);
+#endif
   }
   void reserve(std::size_t bytes) {
     std::lock_guard lock(mutex_);
@@ -112,6 +120,22 @@ class Regions {
   std::size_t left(Map::iterator region) const {
     return region == regions_.end() ? 0 : region->second.size - region->second.used;
   }
+  void release(Map::iterator region) {  // of which no block is in use
+    const std::size_t size = region->second.size;
+    idle_ -= size;
+    const char *from = region->first, *to = from + size;
+    for (Block*& first : free_)
+      for (Block** link = &first; *link;) {
+        const char* block = reinterpret_cast<const char*>(*link);
+        if (block >= from && block < to)
+          *link = (*link)->next;
+        else
+          link = &(*link)->next;
+      }
+    if (current_ == region) current_ = regions_.end();
+    unmap(region->first, size);
+    regions_.erase(region);
+  }
   void shelve(void* at, std::size_t kind) noexcept { free_[kind] = new (at) Block{free_[kind]}; }
   void cut(std::size_t kind) {
     Region& region = current_->second;
@@ -134,7 +158,7 @@ class Regions {
   Map regions_;
   Map::iterator current_ = regions_.end();
   std::array<Block*, kKinds> free_{};
-  std::size_t idle_ = 0;
+  std::size_t idle_ = 0, in_use_ = 0;  // bytes
 };
 
 Regions& regions() {  // lives on: what is static elsewhere may give back late
@@ -149,9 +173,12 @@ void* take_pages(std::size_t bytes) {
   return regions().take(bytes);
 }
 void give_pages(void* at, std::size_t bytes) noexcept { regions().give(at, bytes); }
+std::size_t page_bytes(std::size_t bytes) { return Regions::bytes_of(bytes); }
+std::size_t pages_in_use() { return regions().in_use(); }
 void reserve_pages(std::size_t bytes) { regions().reserve(bytes); }
 
 void trim_heap() {
+  regions().trim();
 #ifdef __GLIBC__
   malloc_trim(0);
 #endif

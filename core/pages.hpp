@@ -16,7 +16,10 @@ void give_pages(void* at, std::size_t bytes) noexcept;
 // Makes room for so many bytes in large pages, where there is less. Who touches one first waits until all of it is
 // cleared: that should not be a mask, so what was not reserved lies in small pages, unless it is large itself.
 void reserve_pages(std::size_t bytes);
-// Lets the heap of the process give what is free in it back to the system, where it can (glibc). Some milliseconds.
+// What so many bytes take of them; what is taken now.
+std::size_t page_bytes(std::size_t bytes);
+std::size_t pages_in_use();
+// What is free in the pages and in the heap goes back to the system, where it can (glibc). Some milliseconds.
 void trim_heap();
 
 template <class T>

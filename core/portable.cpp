@@ -306,4 +306,6 @@ std::optional<Hash> Arena::portable_hash(Id e) {
   return identity(e, *fold_);
 }
 
+std::size_t Arena::fold_memory() const { return sizeof(Fold) + fold_->memory(); }
+
 }  // namespace guiderail

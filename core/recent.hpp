@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hashing.hpp"
+#include "memory.hpp"
 #include "pages.hpp"
 
 namespace guiderail {
@@ -63,7 +64,10 @@ class Recent {
     }
   }
   void clear() { *this = Recent(slots_.size() / 2); }
-  std::size_t bytes() const { return bytes_; }
+  std::size_t bytes() const { return bytes_; }  // of the values
+  std::size_t memory() const {                  // and of what finds them
+    return bytes_ + bytes_of(entries_) + bytes_of(free_) + bytes_of(slots_);
+  }
 
  private:
   static constexpr u32 kNone = 0xFFFFFFFF;

@@ -136,20 +136,21 @@ std::shared_ptr<const Words> Spelling::dense_with(const SpelledClass& of, u8 byt
     if (exits.before[i].within(of.letters))
       (*made)[static_cast<u32>(exits.trie->tokens[i]) >> 5] |= 1u << (exits.trie->tokens[i] & 31);
   std::lock_guard lock(mutex_);
+  if (with_.size() >= kMostClasses) with_.clear();
   if (classes_.contains(of.chars.get())) with_.emplace(key, made);
   return made;
 }
 
 std::size_t Spelling::memory() const {
-  std::size_t bytes = text_.capacity() * 4 + paths_.capacity() * sizeof(Letters);
-  for (const Users& u : users_) bytes += (u.dense.capacity() + u.few.capacity()) * 4;
-  for (const auto& nodes : exits_) bytes += nodes.capacity() * 4;
+  std::size_t bytes = bytes_of(text_) + bytes_of(paths_);
+  for (const Users& u : users_) bytes += bytes_of(u.dense) + bytes_of(u.few);
+  for (const Users* u : {&beyond_, &broken_}) bytes += bytes_of(u->dense) + bytes_of(u->few);
+  for (const auto& nodes : exits_) bytes += bytes_of(nodes);
   std::lock_guard lock(mutex_);
-  bytes += (classes_.size() + with_.size()) * (text_.size() * 4 + 200);
+  bytes += bytes_of(classes_) + bytes_of(with_) + classes_.size() * shared_bytes<SpelledClass>() +
+           (classes_.size() + with_.size()) * (shared_bytes<Words>() + bytes_of(text_));
   for (const auto& t : tries_)
-    if (t)
-      bytes += t->before.capacity() * sizeof(Letters) + t->trie->tokens.capacity() * 4 +
-               t->trie->nodes.capacity() * sizeof(ExitTrie::Node);
+    if (t) bytes += shared_bytes<SpelledExits>() + bytes_of(t->before) + t->trie->memory();
   return bytes;
 }
 

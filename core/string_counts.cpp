@@ -70,4 +70,10 @@ std::shared_ptr<const Words> StringCounts::inside(u32 most) {
   return made_[count] = words;
 }
 
+std::size_t StringCounts::memory() const {
+  std::size_t bytes = sizeof(*this) + bytes_of(inside_) + bytes_of(leaving_) + bytes_of(made_);
+  for (const auto& [count, words] : made_) bytes += shared_bytes<Words>() + bytes_of(*words);
+  return bytes;
+}
+
 }  // namespace guiderail

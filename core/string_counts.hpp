@@ -23,7 +23,7 @@ class StringCounts {
   std::shared_ptr<const Words> inside(u32 most);
   // Those that leave it: what they read before the quote; sorted by token.
   const std::vector<Count>& leaving() const { return leaving_; }
-  std::size_t memory() const { return (inside_.size() + leaving_.size()) * sizeof(Count) + made_.size() * words_ * 4; }
+  std::size_t memory() const;
 
  private:
   std::size_t words_;

@@ -220,6 +220,7 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
       behind = concat(key.table->colon, concat(o.value, behind));
       after.push_back(concat(quote_, behind));
     }
+    json_->facts_bytes += bytes_of(after);
     facts_of(id).after = std::move(after);
   }
   Ids ways;

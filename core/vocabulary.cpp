@@ -13,13 +13,26 @@ constexpr std::size_t kFirstPages = 4u << 20;  // bytes, of what the first masks
 constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
 }  // namespace
 
+namespace {
+std::size_t words_bytes(const std::shared_ptr<const Words>& of) {
+  return of ? shared_bytes<Words>() + bytes_of(*of) : 0;
+}
+}  // namespace
+
+std::size_t ExitTrie::memory() const {
+  return shared_bytes<ExitTrie>() + bytes_of(nodes) + bytes_of(tokens) + words_bytes(dense);
+}
+
 std::size_t ClassMask::memory() const {
-  std::size_t words = dense ? dense->size() : 0;
-  for (const auto& [n, w] : bounded) words += w->size();
-  for (const auto& [b, t] : exit_tries)
-    words += (t->dense ? t->dense->size() : 0) + t->tokens.size() + 4 * t->nodes.size();
-  return sizeof(*this) + words * 4 + tokens.capacity() * 4 + upto.capacity() * 4 + alive.capacity() * 8 +
-         (exits.capacity() + splits.capacity()) * 4;
+  std::size_t bytes = shared_bytes<ClassMask>() + bytes_of(tokens) + bytes_of(upto) + words_bytes(dense) +
+                      bytes_of(bounded) + bytes_of(exit_tries) + bytes_of(alive) + bytes_of(exits) + bytes_of(splits);
+  for (const auto& [n, w] : bounded) bytes += words_bytes(w);
+  for (const auto& [b, t] : exit_tries) bytes += t->memory();
+  return bytes;
+}
+
+std::size_t HeadMask::memory() const {
+  return shared_bytes<HeadMask>() + bytes_of(tokens) + words_bytes(dense) + rest.memory() - shared_bytes<ExitTrie>();
 }
 
 Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size,
@@ -28,7 +41,8 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
       offsets_(offsets.begin(), offsets.end()),
       special_(std::move(special)),
       size_(size),
-      stops_(std::move(stops)) {
+      stops_(std::move(stops)),
+      zeros_((size + 31) / 32, 0) {
   if (offsets_.size() < 2) throw Error("vocabulary-empty", "a vocabulary needs at least one token");
   if (special_.size() != offsets_.size() - 1) throw Error("vocabulary-shape", "special must have one entry a token");
   if (size_ < special_.size())
@@ -261,7 +275,7 @@ std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32
   if (!fresh) fresh = scan_class(chars, root);
   std::lock_guard lock(mutex_);
   if (const Cached* known = cache_.find(key)) return known->classes;  // another thread was first
-  cache_.add(key, {fresh, nullptr}, fresh->memory());
+  cache_.add(key, {fresh, nullptr, {}}, fresh->memory());
   cache_.forget(kCacheLimit);
   return fresh;
 }
@@ -488,8 +502,11 @@ std::shared_ptr<const MaskEntry> Vocabulary::cached_mask(const Hash& key) {
 void Vocabulary::cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> mask) {
   std::lock_guard lock(mutex_);
   if (cache_.has(key)) return;
-  const std::size_t bytes = mask->memory() + 128;
-  cache_.add(key, {nullptr, std::move(mask)}, bytes);
+  const std::size_t bytes = mask->memory();
+  if (!mask->shared) mask->shared.to(shared_masks_, bytes);
+  Cached made{nullptr, std::move(mask), {}};
+  made.cached.to(cached_masks_, bytes);
+  cache_.add(key, std::move(made), bytes);
   cache_.forget(kCacheLimit);
 }
 
@@ -506,7 +523,7 @@ std::shared_ptr<const HeadMask> Vocabulary::cached_head(const Hash& key, u32& as
 void Vocabulary::cache_head(const Hash& key, std::shared_ptr<const HeadMask> head) {
   std::lock_guard lock(mutex_);
   if (heads_.has(key)) return;
-  const std::size_t bytes = head->memory() + 128;
+  const std::size_t bytes = head->memory();
   heads_.add(key, std::move(head), bytes);
   heads_.forget(kHeadLimit);
 }
@@ -520,20 +537,28 @@ void Vocabulary::clear_cache() {
 
 std::size_t Vocabulary::cache_memory() const {
   std::lock_guard lock(mutex_);
-  return cache_.bytes() + heads_.bytes() + asked_.capacity() * sizeof(Asked);
+  return cache_.memory() + heads_.memory() + bytes_of(asked_);
 }
 
 std::size_t Vocabulary::string_memory() const {
   std::lock_guard lock(mutex_);
   std::size_t bytes = 0;
   for (const auto& counts : string_counts_) bytes += counts ? counts->memory() : 0;
-  if (bytes_below_) bytes += bytes_below_->memory();
+  if (bytes_below_) bytes += sizeof(BytesBelow) + bytes_below_->memory();
   return bytes;
 }
 
 std::size_t Vocabulary::memory() const {
-  return data_.capacity() + offsets_.capacity() * 4 + special_.capacity() +
-         trie_.nodes.capacity() * (sizeof(TrieNode) + 6) + trie_.fan_nodes.capacity() * 5 + spelling_.memory() +
+  std::size_t shared = 0;  // masks that only guides still hold
+  {
+    std::lock_guard lock(mutex_);
+    const std::size_t live = shared_masks_->load(), cached = cached_masks_->load();
+    shared = live > cached ? live - cached : 0;
+    for (const auto& canvas : canvases_) shared += canvas->memory();
+  }
+  return sizeof(*this) + bytes_of(data_) + bytes_of(offsets_) + bytes_of(special_) + bytes_of(twins_) +
+         bytes_of(zeros_) + bytes_of(trie_.nodes) + bytes_of(trie_.parents) + bytes_of(trie_.depths) +
+         bytes_of(trie_.fans) + bytes_of(trie_.fan_bytes) + bytes_of(trie_.fan_nodes) + spelling_.memory() + shared +
          cache_memory() + string_memory();
 }
 

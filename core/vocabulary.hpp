@@ -88,6 +88,7 @@ struct ExitTrie {
   PagedVector<int> tokens;
   std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
   u16 deepest = 0;
+  std::size_t memory() const;
 };
 
 // What follows these trie nodes as one trie; `byte`: on the edges to them. `origin`: for each token of it, the one of
@@ -123,10 +124,7 @@ struct HeadMask {
   std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
   ExitTrie rest;                       // what follows an end of h (at least one byte into the token)
   bool nullable = false;               // t may also read whole tokens
-  std::size_t memory() const {
-    return sizeof(*this) + tokens.capacity() * 4 + (dense ? dense->capacity() * 4 : 0) +
-           rest.nodes.capacity() * sizeof(ExitTrie::Node) + rest.tokens.capacity() * 4;
-  }
+  std::size_t memory() const;
 };
 
 // A mask, compressed: a shared base (null: nothing allowed) and the words in which it differs.
@@ -140,10 +138,10 @@ struct MaskEntry {
   std::vector<int> open_tokens;
   bool is_open() const { return !open_nodes.empty() || !open_tokens.empty(); }
   bool owns_base = false;  // the base is this mask's own, not shared with a class
+  mutable Charge shared;   // to the vocabulary: programs hold it, too
   std::size_t memory() const {
-    return sizeof(*this) + diff.capacity() * 8 +
-           (specials.capacity() + open_nodes.capacity() + open_tokens.capacity()) * 4 +
-           (owns_base ? base->size() * 4 : 0);
+    return shared_bytes<MaskEntry>() + bytes_of(diff) + bytes_of(specials) + bytes_of(open_nodes) +
+           bytes_of(open_tokens) + (owns_base ? shared_bytes<Words>() + bytes_of(*base) : 0);
   }
 };
 
@@ -159,6 +157,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   u32 token_count() const { return static_cast<u32>(offsets_.size() - 1); }
   u32 longest() const { return longest_; }
   const std::vector<u32>& stops() const { return stops_; }
+  const Words& zeros() const { return zeros_; }  // a bitset without a token
   const Trie& trie() const { return trie_; }
   bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }
   std::string_view bytes(u32 token) const {
@@ -218,6 +217,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::vector<u8> special_;
   u32 size_, longest_ = 0, text_tokens_ = 0;
   std::vector<u32> stops_;
+  Words zeros_;
   std::vector<std::pair<u32, u32>> twins_;
   Trie trie_;
   std::array<u32, 256> roots_{};  // children of the root
@@ -234,9 +234,13 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   struct Cached {                                  // one of the two
     std::shared_ptr<ClassMask> classes;
     std::shared_ptr<const MaskEntry> mask;
+    Charge cached;  // of the mask
   };
   static Hash class_key(const CharSet* chars, u32 root);
   Recent<Cached> cache_;
+  // Bytes of masks that were cached and live, and of those that still are cached.
+  Charge::Account shared_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
+  Charge::Account cached_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
   Recent<std::shared_ptr<const HeadMask>> heads_;
   struct Asked {  // for a head; who comes to the same place begins anew
     u64 head = 0;

@@ -130,7 +130,9 @@ class Program:
     def dump(self, state: int, /) -> str: ...
     def node_count(self) -> int: ...
     def memory_size_bytes(self) -> int: ...
+    def memory_parts(self) -> dict[str, int]: ...  # the same by what it is of
 
+def pages_in_use() -> int: ...  # bytes that the core has taken of its large pages
 def trim_heap() -> None: ...  # what is free in the heap goes back to the system; some milliseconds
 def apply_bitmask(
     logits: NDArray[Any],  # (columns,) or (rows, columns), numbers of 2, 4 or 8 bytes; changed

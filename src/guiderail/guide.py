@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
+from guiderail.kept import clear_kept
 from guiderail.matcher import Matcher
 from guiderail.program import FUEL, MAX_NODES, build_program
 from guiderail.special_tokens import special_tokens_of
@@ -284,8 +285,10 @@ def _make_room(weight: int) -> None:
 
 
 def clear_cache() -> None:
-    """Forgets the compiled guides that :func:`compile` keeps."""
+    """Forgets what :func:`compile` keeps and what was read of schemas; the memory goes back to the system."""
     with _lock:
         dropped = list(_cache.values())
         _cache.clear()
     del dropped  # freed without the lock
+    clear_kept()
+    _core.trim_heap()

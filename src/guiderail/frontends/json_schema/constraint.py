@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import marshal
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
+from guiderail.kept import Kept
 from guiderail.nesting import MOST_PARTS, written_out
 from guiderail.texts import shown
 from guiderail.work import MAX_WORK, limited, spend
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonSchema", "json_schema"]
 
-_CACHED = 256
-_cache: OrderedDict[tuple[bytes, SchemaOptions, int], JsonSchema] = OrderedDict()
-_lock = threading.Lock()
+_cache: Kept[tuple[bytes, SchemaOptions, int], JsonSchema] = Kept(32 << 20)
+_WEIGHT = 20  # bytes for each of a schema's text, what was made of it included
 _accepting = threading.Lock()
 
 
@@ -198,20 +197,14 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     except ValueError:
         text = marshal.dumps(_plain(schema), 2)
     key = (text, checked, id(checked.registry))
-    with _lock:
-        known = _cache.get(key)
-        if known is not None:
-            _cache.move_to_end(key)
-            return known
+    known = _cache.get(key)
+    if known is not None:
+        return known
     if not _is_json(schema):
         text = marshal.dumps(_plain(schema), 2)
     made = JsonSchema(text, checked)
     made.check()
-    with _lock:
-        made = _cache.setdefault(key, made)
-        while len(_cache) > _CACHED:
-            _cache.popitem(last=False)
-    return made
+    return _cache.put(key, made, _WEIGHT * len(text))
 
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))

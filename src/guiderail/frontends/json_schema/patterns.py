@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import lru_cache
 
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import Regex, regex
+from guiderail.kept import kept, text_weight
 
 __all__ = ["read_pattern"]
 
@@ -33,7 +33,7 @@ _BEYOND = {
 }  # understood, but no automaton does it: another reading would mean something else
 
 
-@lru_cache(maxsize=8192)
+@kept(16 << 20, text_weight)
 def read_pattern(pattern: str) -> Regex:
     """The search for a pattern of JSON Schema; ``dialect`` and ``flags`` of the result say how it was read.
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from guiderail import _core
 from guiderail.constraint import AnyText, Constraint
+from guiderail.kept import kept
 from guiderail.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
 
 __all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd"]
@@ -45,7 +45,7 @@ def pieces(text: str) -> list[tuple[str, bool]]:
     return _cut(text, current_special_tokens().names) if text else []
 
 
-@lru_cache(maxsize=4096)
+@kept(4 << 20, lambda text, names: 4 * len(text) + 100 * len(names))
 def _cut(text: str, names: frozenset[str]) -> list[tuple[str, bool]]:
     found = sorted((name for name in names if name in text), key=len, reverse=True)
     if not found:

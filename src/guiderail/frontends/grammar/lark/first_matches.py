@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.errors import LimitError
 from guiderail.frontends.grammar.lark.first_match import Machine
 from guiderail.frontends.regex import regex
+from guiderail.kept import kept
 
 __all__ = ["FirstMatches"]
 
@@ -80,7 +80,7 @@ class FirstMatches(Constraint):
         return f"first_matches({self.pattern!r}{'' if self.kind == 'whole' else f', {self.kind!r}'})"
 
 
-@lru_cache(maxsize=32)
+@kept(8 << 20, lambda pattern: 4000 * len(pattern))
 def _automaton(pattern: str) -> tuple[Machine, list[int]]:
     machine = Machine(regex(pattern)._parsed.tree)
     machine.decide()

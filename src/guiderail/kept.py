@@ -1,0 +1,104 @@
+"""Results that are kept for whoever asks again: those used last, as long as they weigh no more than a bound.
+
+What users write decides how large an entry is (a schema, a pattern), so that a number of entries bounds nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, TypeVar
+
+__all__ = ["Kept", "clear_kept", "kept", "text_weight"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_ENTRY = 500  # bytes of an entry, its key and its place in the order, about
+_all: list[Kept[Any, Any]] = []
+
+
+class Kept(Generic[K, V]):
+    """Values by key, of which the longest unused go first. Safe to use from many threads at once."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        _all.append(self)
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            known = self._entries.get(key)
+            if known is None:
+                return None
+            self._entries.move_to_end(key)
+            return known[0]
+
+    def put(self, key: K, value: V, weight: int) -> V:
+        """Keeps a value that weighs so many bytes, if it is not heavier than all that may be kept.
+
+        Returns:
+            The value that is kept for the key: another thread may have been sooner.
+        """
+        weight += _ENTRY
+        dropped = []  # freed without the lock
+        with self._lock:
+            known = self._entries.get(key)
+            if known is not None:
+                return known[0]
+            if weight <= self.most_bytes:
+                self._entries[key] = value, weight
+                self.bytes += weight
+            while self.bytes > self.most_bytes:
+                old = self._entries.popitem(last=False)
+                self.bytes -= old[1][1]
+                dropped.append(old)
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            dropped, self._entries, self.bytes = self._entries, OrderedDict(), 0
+        del dropped
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Keeps what a function returned, by its arguments, which are given by position and hashable.
+
+    Args:
+        most_bytes: what all of it may weigh.
+        weigh: the bytes of an entry, from the arguments.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        known: Kept[tuple[Any, ...], tuple[R]] = Kept(most_bytes)
+
+        def asked(*args: P.args, **named: P.kwargs) -> R:
+            found = known.get(args)
+            if found is None:
+                found = known.put(args, (function(*args, **named),), weigh(*args))
+            return found[0]
+
+        update_wrapper(asked, function)
+        return asked
+
+    return decorate
+
+
+def text_weight(text: str, *_: Any) -> int:
+    """About what the tree of a pattern takes."""
+    return 200 * len(text)
+
+
+def clear_kept() -> None:
+    """Forgets all of them."""
+    for one in _all:
+        one.clear()
