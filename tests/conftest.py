@@ -7,10 +7,12 @@ import importlib.util
 import json
 import os
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import skips
 
 from guiderail import Vocabulary
 
@@ -35,6 +37,20 @@ LLAMA3_SPECIAL = (
     *_LLAMA3_NAMED,
     *(f"<|reserved_special_token_{i + 2}|>" for i in range(256 - len(_LLAMA3_NAMED))),
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    skips.judge(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    skips.judge(report)
+    return report
 
 
 def _package_file(package: str, name: str) -> Path:

@@ -1,0 +1,45 @@
+"""Which tests may be skipped in CI, and why. Under ``GUIDERAIL_STRICT_SKIPS=1`` any other skip is a failure.
+
+A skipped test checks nothing, and nobody notices: a library that is no longer installed, a browser that moved. So CI
+installs everything the tests compare with, and this list names the few that need more than that.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+# Patterns for reasons, each with what runs the test instead.
+ALLOWED = {
+    r"GUIDERAIL_CLIENT_TESTS=1": "make test-clients: clients from PyPI in environments of their own",
+    r"GUIDERAIL_ENGINE_TESTS=1": "make test-engines: serving engines, gigabytes each",
+    r"(vllm|sglang|mlx and mlx-lm|llama-cpp-python) (is|are) not installed": "make test-engines",
+    r"not all of onnxruntime-genai, onnx-ir, torch, transformers are installed": "make test-engines",
+    r"(the grammar|the list) is that of Python 3\.11": "the job on Python 3.11",
+    r"re knows no atomic groups": "the jobs on Python 3.11 and newer",
+    r"the syntax is that of Python 3\.11": "the jobs on Python 3.11 and newer",
+    r"needs? a GPU": "a machine with a GPU",
+}
+
+
+def strict() -> bool:
+    """Whether an unexpected skip is a failure in this run."""
+    return os.environ.get("GUIDERAIL_STRICT_SKIPS") == "1"
+
+
+def expected(reason: str) -> bool:
+    """Whether a skip for this reason is on the list."""
+    return any(re.search(pattern, reason) for pattern in ALLOWED)
+
+
+def judge(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turns an unexpected skip into a failure."""
+    if not strict() or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    where = report.longrepr
+    reason = where[2] if isinstance(where, tuple) else str(where)
+    if not expected(reason):
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid}: {reason}\nCI skips nothing that tests/skips.py does not list."
