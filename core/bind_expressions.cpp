@@ -14,10 +14,12 @@ class Builder {
   Builder(u32 max_nodes, u32 fuel) : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth})) {}
 
   Arena& arena() {
+    check_unused();
     if (finished_) throw Error("builder-finished", "finish() was called; make a new Builder");
     return *arena_;
   }
   Id check(Id e) const {
+    check_unused();
     if (e >= arena_->node_count())
       throw Error("bad-handle", "no such expression in this builder: " + std::to_string(e));
     return e;
@@ -29,14 +31,31 @@ class Builder {
   std::shared_ptr<Program> finish(Id root) {
     arena();
     check(root);
+    const Use use(*this);
     auto program = std::make_shared<Program>(arena_, root);
     finished_ = true;
     return program;
   }
+  // While it lives, the core may let go of the interpreter lock, and other threads are refused.
+  class Use {
+   public:
+    explicit Use(Builder& of) : mark_{of} {}
+
+   private:
+    struct Mark {
+      explicit Mark(Builder& of) : of(of) { of.in_use_ = true; }
+      ~Mark() { of.in_use_ = false; }
+      Builder& of;
+    } mark_;  // ends last: it changes under the interpreter lock
+    LetGo let_go_;
+  };
 
  private:
+  void check_unused() const {
+    if (in_use_) throw Error("builder-shared", "another thread is using this builder; give each thread its own");
+  }
   std::shared_ptr<Arena> arena_;
-  bool finished_ = false;
+  bool finished_ = false, in_use_ = false;
 };
 
 // Literals among the alternatives become one acyclic automaton.
@@ -89,7 +108,9 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   table.max = max < 0 ? kInf : static_cast<u32>(max);
   table.escapes = static_cast<Escapes>(escapes);
   table.pending = pending;
-  return b.arena().members(std::move(table));
+  Arena& arena = b.arena();
+  const Builder::Use use(b);
+  return arena.members(std::move(table));
 }
 
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
@@ -125,6 +146,12 @@ u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, bool, std::vector<u3
 Id check_state(Program& p, Id e) {
   if (e >= p.arena().node_count()) throw Error("bad-handle", "no such state in this program: " + std::to_string(e));
   return e;
+}
+
+template <class F>
+auto while_let_go(F f) {
+  LetGo let_go;
+  return f();
 }
 
 }  // namespace
@@ -192,13 +219,19 @@ void bind_expressions(nb::module_& m) {
              std::vector<std::string> list;
              list.reserve(strings.size());
              for (const auto& s : strings) list.emplace_back(view(s));
-             return b.arena().choice(std::move(list));
+             Arena& arena = b.arena();
+             const Builder::Use use(b);
+             Patience::let_go();
+             return arena.choice(std::move(list));
            })
       .def("substring_of",
            [](Builder& b, const std::vector<nb::bytes>& texts) {
              std::vector<std::string> list;
              for (const auto& s : texts) list.emplace_back(view(s));
-             return b.arena().substring_of(list);
+             Arena& arena = b.arena();
+             const Builder::Use use(b);
+             Patience::let_go();
+             return arena.substring_of(list);
            })
       .def(
           "look_ahead", [](Builder& b, Id e, bool negative) { return b.arena().ahead(b.check(e), negative); },
@@ -254,6 +287,7 @@ void bind_expressions(nb::module_& m) {
            [](Builder& b, Id e) {
              Arena& a = b.arena();
              if (a.has(b.check(e), kHasRef)) throw Error("not-regular", "is_empty takes an expression without rules");
+             const Builder::Use use(b);
              return !a.live(e);
            })
       .def("first_bytes",
@@ -272,36 +306,65 @@ void bind_expressions(nb::module_& m) {
 
   nb::class_<Program>(m, "Program")
       .def_prop_ro("root", [](Program& p) { return p.root(); })
-      .def("derivative", [](Program& p, Id s, nb::bytes data) { return p.advance(check_state(p, s), view(data)); })
+      .def("derivative",
+           [](Program& p, Id s, nb::bytes data) {
+             check_state(p, s);
+             LetGo let_go;
+             return p.advance(s, view(data));
+           })
       .def("derivative_symbol",
            [](Program& p, Id s, const Symbol& symbol) {
+             check_state(p, s);
+             LetGo let_go;
              const auto& symbols = p.arena().symbols();
              for (u32 i = 0; i < symbols.size(); ++i)
-               if (symbols[i] == symbol) return p.advance_symbols(check_state(p, s), {i});
+               if (symbols[i] == symbol) return p.advance_symbols(s, {i});
              return kEmpty;
            })
       .def("is_nullable", [](Program& p, Id s) { return p.arena().nullable(check_state(p, s)); })
-      .def("is_live", [](Program& p, Id s) { return p.live(check_state(p, s)); })
-      .def("first_bytes", [](Program& p, Id s) { return to_bytes(p.next_bytes(check_state(p, s))); })
+      .def("is_live",
+           [](Program& p, Id s) {
+             check_state(p, s);
+             LetGo let_go;
+             return p.live(s);
+           })
+      .def("first_bytes",
+           [](Program& p, Id s) {
+             check_state(p, s);
+             return to_bytes(while_let_go([&] { return p.next_bytes(s); }));
+           })
       .def("first_symbols",
            [](Program& p, Id s) {
+             check_state(p, s);
              std::vector<Symbol> out;
-             for (u32 i : p.next_symbols(check_state(p, s))) out.push_back(p.arena().symbols()[i]);
+             for (u32 i : while_let_go([&] { return p.next_symbols(s); })) out.push_back(p.arena().symbols()[i]);
              return out;
            })
       .def("forced_bytes",
-           [](Program& p, Id s, std::size_t limit) { return to_bytes(p.forced(check_state(p, s), limit)); })
+           [](Program& p, Id s, std::size_t limit) {
+             check_state(p, s);
+             return to_bytes(while_let_go([&] { return p.forced(s, limit); }));
+           })
       .def("shortest",
            [](Program& p, Id s, std::size_t limit) -> std::optional<nb::bytes> {
+             check_state(p, s);
              std::string out;
-             if (!p.shortest(check_state(p, s), limit, out)) return std::nullopt;
+             if (!while_let_go([&] { return p.shortest(s, limit, out); })) return std::nullopt;
              return to_bytes(out);
            })
       .def("least_bytes", [](Program& p, Id s) { return p.arena().node(check_state(p, s)).shortest; })
-      .def("likely", [](Program& p, Id s, std::size_t limit) { return to_bytes(p.likely(check_state(p, s), limit)); })
+      .def("likely",
+           [](Program& p, Id s, std::size_t limit) {
+             check_state(p, s);
+             return to_bytes(while_let_go([&] { return p.likely(s, limit); }));
+           })
       .def_prop_ro("serial", &Program::serial)
       .def("symbols", [](Program& p) { return p.arena().symbols(); })
-      .def("dump", [](Program& p, Id s) { return p.dump(check_state(p, s)); })
+      .def("dump",
+           [](Program& p, Id s) {
+             check_state(p, s);
+             return while_let_go([&] { return p.dump(s); });
+           })
       .def("node_count", [](Program& p) { return p.arena().node_count(); })
       .def("memory_size_bytes", [](Program& p) { return p.memory(); });
 }

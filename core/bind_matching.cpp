@@ -1,4 +1,5 @@
 #include <chrono>
+#include <deque>
 
 #include "bindings.hpp"
 
@@ -86,14 +87,12 @@ bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::i
   const std::size_t words = m.guide().vocabulary().words();
   u32* out = rows.row(row, words);
   bool restricts;
-  if (budget) {
-    nb::gil_scoped_release release;
-    restricts = m.fill(out, *budget);
-  } else if (m.ready()) {
+  if (!budget && m.check_unchanging().ready()) {
     restricts = m.fill(out);
   } else {
+    const Matcher::Reading reading(m);
     nb::gil_scoped_release release;
-    restricts = m.fill(out);
+    restricts = budget ? m.fill(out, *budget) : m.fill(out);
   }
   rows.pad(out, words);
   return restricts;
@@ -109,7 +108,7 @@ std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& row
     if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
     const std::size_t words = matchers[i]->guide().vocabulary().words();
     out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
-    if (matchers[i]->terminated())
+    if (matchers[i]->check_unchanging().terminated())
       throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
   }
   return out;
@@ -132,10 +131,14 @@ class Filling {
         rows_(bitmask),
         matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
         out_(rows_of(matchers_, rows_, rows_at)),
-        seconds_(matchers_.size(), 0.0) {
+        seconds_(matchers_.size(), 0.0),
+        readings_(matchers_.size()) {
     const unsigned most = threads_of(threads);
     bool all_ready = true;
-    for (Matcher* m : matchers_) all_ready = all_ready && m->ready();
+    for (std::size_t i = 0; i < matchers_.size(); ++i) {
+      readings_[i].emplace(*matchers_[i]);
+      all_ready = all_ready && matchers_[i]->ready();
+    }
     if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
       for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
     } else {
@@ -152,6 +155,10 @@ class Filling {
 
  private:
   void fill(std::size_t i) {
+    struct End {
+      ~End() { reading.reset(); }
+      std::optional<Matcher::Reading>& reading;
+    } end{readings_[i]};
     const auto began = std::chrono::steady_clock::now();
     matchers_[i]->fill(out_[i]);
     rows_.pad(out_[i], matchers_[i]->guide().vocabulary().words());
@@ -161,7 +168,8 @@ class Filling {
   Rows rows_;
   std::vector<Matcher*> matchers_;
   std::vector<u32*> out_;
-  std::vector<double> seconds_;     // each written by the thread that fills the row
+  std::vector<double> seconds_;  // each written by the thread that fills the row
+  std::vector<std::optional<Matcher::Reading>> readings_;
   std::optional<Background> work_;  // destroyed first: it uses the others
 };
 
@@ -171,7 +179,11 @@ void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
   Rows rows(bitmask);
   const std::vector<u32*> out = rows_of(matchers, rows, rows_at);
   bool all_ready = true;
-  for (Matcher* m : matchers) all_ready = all_ready && m->ready();
+  std::deque<Matcher::Reading> readings;
+  for (Matcher* m : matchers) {
+    readings.emplace_back(*m);
+    all_ready = all_ready && m->ready();
+  }
   nb::gil_scoped_release release;
   // Known masks are copies of microseconds: threads pay only for many of them.
   if (all_ready && matchers.size() < 64) threads = 1;
@@ -195,6 +207,7 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
   const std::size_t words = m.guide().vocabulary().words();
   std::vector<u32*> out(draft.size() + 1);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = rows.row(first_row + static_cast<std::int64_t>(i), words);
+  const Matcher::Reading reading(m);
   nb::gil_scoped_release release;
   std::vector<bool> accepted = m.fill_draft(draft, *parents, out);
   for (u32* row : out) rows.pad(row, words);
@@ -215,9 +228,12 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
 }  // namespace
 
 void bind_matching(nb::module_& m) {
+  // How long, in microseconds, others wait before long work makes room for them; for tests.
+  m.def("set_lock_slice", [](u32 slice) { YieldingMutex::set_slice(std::chrono::microseconds(slice)); });
   nb::class_<Guide>(m, "Guide")
       .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
                        const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory) {
+             nb::gil_scoped_release release;
              return std::make_shared<Guide>(std::move(program), std::move(vocabulary), symbols, max_memory);
            }),
            nb::arg(), nb::arg(), nb::arg(), nb::arg("max_memory") = 0)
@@ -239,6 +255,7 @@ void bind_matching(nb::module_& m) {
              check_state(*program, state, kEpsilon);
              if (token < 0 || token >= g.vocabulary().size())
                throw Error("matcher-token", "token id " + std::to_string(token) + " is out of range");
+             LetGo let_go;
              return g.advance(*program, state, static_cast<u32>(token));
            })
       .def("is_accepting_state",
@@ -277,48 +294,86 @@ void bind_matching(nb::module_& m) {
             new (self) Matcher(g, std::move(ids));
           },
           nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
-      .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other); })
-      .def_prop_ro("state", &Matcher::state)
-      .def_prop_ro("program", &Matcher::program)
-      .def("accept_token", &Matcher::accept_token)
+      .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other.check_unchanging()); })
+      .def_prop_ro("state", [](const Matcher& m) { return m.check_unchanging().state(); })
+      .def_prop_ro("program", [](const Matcher& m) { return m.check_unchanging().program(); })
+      .def("accept_token",
+           [](Matcher& m, std::int64_t token) {
+             if (m.accept_known(token)) return true;
+             const Matcher::Changing changing(m);
+             LetGo let_go;
+             return m.accept_token(token);
+           })
       .def("accept_within",
            [](Matcher& m, std::int64_t token, std::int64_t budget) {
-             nb::gil_scoped_release release;
+             const Matcher::Changing changing(m);
+             LetGo let_go;
              return m.accept_within(token, budget);
            })
-      .def("validate", &Matcher::validate)
+      .def("validate",
+           [](const Matcher& m, const std::vector<std::int64_t>& draft) {
+             const Matcher::Reading reading(m);
+             LetGo let_go;
+             return m.validate(draft);
+           })
       .def("fill_draft", &fill_draft, nb::arg("draft"), nb::arg("bitmask"), nb::arg("parents") = nb::none(),
            nb::arg("first_row") = 0)
-      .def("accept_string", [](Matcher& m, nb::bytes data) { return m.accept_string(view(data)); })
+      .def("accept_string",
+           [](Matcher& m, nb::bytes data) {
+             const Matcher::Changing changing(m);
+             LetGo let_go;
+             return m.accept_string(view(data));
+           })
       .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0, nb::arg("budget") = nb::none())
       .def(
           "least_tokens",
-          [](Matcher& m, bool thorough) -> std::optional<u32> {
-            nb::gil_scoped_release release;
+          [](const Matcher& m, bool thorough) -> std::optional<u32> {
+            const Matcher::Reading reading(m);
+            LetGo let_go;
             const u32 needed = m.needed(thorough);
             return needed == kInf ? std::nullopt : std::optional(needed);
           },
           nb::arg("thorough") = true)
-      .def("rollback", &Matcher::rollback)
+      .def("rollback",
+           [](Matcher& m, std::int64_t count) {
+             const Matcher::Changing changing(m);
+             m.rollback(count);
+           })
       .def("reset",
            [](Matcher& m) {
+             const Matcher::Changing changing(m);
              const Program* current = m.guide().program().get();
              std::optional<nb::gil_scoped_release> release;  // as for a new one; and the old program may end here
              if (current != m.program().get() || m.program()->outgrown()) release.emplace();
              m.reset();
            })
-      .def("forced_bytes", [](Matcher& m, std::size_t limit) { return to_bytes(m.forced(limit)); })
-      .def("is_accepting", &Matcher::accepting)
-      .def("is_complete", &Matcher::complete)
-      .def("is_terminated", &Matcher::terminated)
+      .def("forced_bytes",
+           [](const Matcher& m, std::size_t limit) {
+             std::string forced;
+             {
+               const Matcher::Reading reading(m);
+               LetGo let_go;
+               forced = m.forced(limit);
+             }
+             return to_bytes(forced);
+           })
+      .def("is_accepting", [](const Matcher& m) { return m.check_unchanging().accepting(); })
+      .def("is_complete",
+           [](const Matcher& m) {
+             const Matcher::Reading reading(m);
+             LetGo let_go;
+             return m.complete();
+           })
+      .def("is_terminated", [](const Matcher& m) { return m.check_unchanging().terminated(); })
       .def("stop_token_ids", &Matcher::stops)
-      .def_prop_ro("step_count", &Matcher::step_count)
+      .def_prop_ro("step_count", [](const Matcher& m) { return m.check_unchanging().step_count(); })
       .def(
           "history",
           [](const Matcher& m, std::optional<std::int64_t> last) {
             if (last && *last < 0)
               throw Error("matcher-history",
                           "history takes a number of steps, 0 or more, not " + std::to_string(*last));
+            m.check_unchanging();
             return m.history(last ? static_cast<std::size_t>(*last) : m.step_count());
           },
           nb::arg("last") = nb::none());

@@ -77,7 +77,7 @@ void bind_vocabulary(nb::module_& m) {
            })
       .def("memory_size_bytes", &Vocabulary::memory)
       .def("cache_size_bytes", &Vocabulary::cache_memory)
-      .def("clear_cache", &Vocabulary::clear_cache);
+      .def("clear_cache", &Vocabulary::clear_cache, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace guiderail

@@ -24,6 +24,21 @@ void bind_vocabulary(nb::module_& m);
 void bind_matching(nb::module_& m);
 void bind_apply(nb::module_& m);
 
+// While it lives, the core may let go of Python's interpreter lock: before it waits for others, or when its work takes
+// longer than a moment. Calls that are mostly short keep the lock so. It is taken back at the end, so what is made of
+// Python objects is made before and after.
+class LetGo final : public Patience {
+ public:
+  LetGo() = default;
+  ~LetGo() override {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  void release() override { state_ = PyEval_SaveThread(); }
+  PyThreadState* state_ = nullptr;
+};
+
 inline std::string_view view(const nb::bytes& b) { return {b.c_str(), b.size()}; }
 inline nb::bytes to_bytes(std::string_view s) { return nb::bytes(s.data(), s.size()); }
 inline nb::bytes to_bytes(const ByteSet& set) {

@@ -20,7 +20,8 @@ constexpr u32 kFewNodes = 1'000;                // that any call may add
 constexpr u32 kHaste = 8;                       // how much more than what was read counts what is missing, in haste
 constexpr std::size_t kMostProfiles = 1 << 22;  // tokens remembered with what is needed after them
 constexpr int kMostRounds = 4;
-constexpr int kMostDepth = 16;  // of searches for parts of parts
+constexpr u32 kBetweenBreaks = 256;  // trie nodes of a walk, until others may be let in
+constexpr int kMostDepth = 16;       // of searches for parts of parts
 }  // namespace
 
 Costs::Costs(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
@@ -34,6 +35,49 @@ Costs::Costs(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& token
   for (u32 s = 0; s < specials_.size(); ++s)
     if (!sets_[s]) symbols_of_[specials_[s]].push_back(s);
   for (auto [one, other] : vocabulary.twins()) twins_[one].push_back(other);
+}
+
+// While it lives, a search has its turn. What it keeps is put away while others have theirs.
+class Costs::Turn : public Arena::Aside {
+ public:
+  explicit Turn(Costs& costs) : Arena::Aside(costs.arena_), costs_(costs) {}
+  void leave() override {
+    work_ = costs_.work_;
+    steps_ = costs_.steps_;
+    hasty_ = costs_.hasty_;
+    work_kept_ = std::exchange(costs_.work_kept_, 1);
+    nodes_kept_ = std::exchange(costs_.nodes_kept_, 0);
+    begun_at_ = costs_.begun_at_;
+    most_nodes_ = std::exchange(costs_.most_nodes_, 0);
+    depth_ = std::exchange(costs_.depth_, 0);
+    unspelled_ = costs_.unspelled_;
+    nodes_ = costs_.arena_.node_count();
+  }
+  void enter() override {
+    const u32 foreign = costs_.arena_.node_count() - nodes_;
+    costs_.work_ = work_;
+    costs_.steps_ = steps_;
+    costs_.hasty_ = hasty_;
+    costs_.work_kept_ = work_kept_;
+    costs_.nodes_kept_ = nodes_kept_;
+    costs_.begun_at_ = begun_at_ + foreign;
+    costs_.most_nodes_ = most_nodes_ + foreign;
+    costs_.depth_ = depth_;
+    costs_.unspelled_ = unspelled_;
+  }
+
+ private:
+  Costs& costs_;
+  std::size_t work_ = 0, steps_ = 0, work_kept_ = 0;
+  std::optional<Manner> hasty_;
+  u32 nodes_kept_ = 0, begun_at_ = 0, most_nodes_ = 0, nodes_ = 0;
+  int depth_ = 0;
+  bool unspelled_ = false;
+};
+
+std::optional<u32> Costs::found(Id state) {
+  const u32 least = known(state);
+  return least == kInf && !known_.contains(state) ? std::nullopt : std::optional(least);
 }
 
 // A token as a unit, whatever it spells.
@@ -66,7 +110,9 @@ void Costs::each_token(Id state, F f, Whole whole, Many many, Open open) {
   std::vector<Id> states(vocabulary_.longest() + 2);
   std::unordered_map<Id, ByteSet> stay;
   states[0] = state;
+  u32 count = 0;
   for (u32 n = 1; n < trie_.nodes[0].end;) {
+    if (++count % kBetweenBreaks == 0) arena_.make_room();
     const TrieNode& node = trie_.nodes[n];
     const u32 depth = trie_.depths[n];
     const Id before = states[depth - 1];
@@ -162,12 +208,14 @@ void Costs::begin(std::size_t work) {
 
 Id Costs::leave(Id state) {
   if (!arena_.has(state, kHasToken)) return state;
-  auto [it, fresh] = left_.try_emplace(state, state);
-  if (fresh) it->second = arena_.counts_spent(state);
-  return it->second;
+  if (auto it = left_.find(state); it != left_.end()) return it->second;
+  const Id spent = arena_.counts_spent(state);
+  left_.emplace(state, spent);
+  return spent;
 }
 
 u32 Costs::of(Id state) {
+  const Turn turn(*this);
   begin(2 * kMostStates);
   const u32 needed = find(state);
   if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // all that may be done for it was
@@ -276,6 +324,7 @@ bool Costs::complete(Id from, Manner manner) {
   queue.push({missing(start), 0, start});
   std::vector<u32> symbols;
   while (!queue.empty()) {
+    arena_.make_room();
     const auto [total, depth, state] = queue.top();
     queue.pop();
     if (ways[state].depth < depth) continue;
@@ -380,6 +429,7 @@ bool Costs::by_tokens(Id from, std::size_t most, u32 deepest) {
 }
 
 u32 Costs::refine(Id state) {
+  const Turn turn(*this);
   begin(kMostWork);
   if (find(state) == kInf) {
     begin(kMostWork);
@@ -408,7 +458,8 @@ u32 Costs::refine(Id state) {
 Id Costs::best_next(Id state) {
   u32 least = kInf;
   Id best = kEmpty;
-  for (const Branch& branch : profile(state)) {
+  const Branches branches = profile(state);
+  for (const Branch& branch : *branches) {
     u32 needed = known(branch.next);
     if (needed == kInf && !exhausted()) needed = find(branch.next);
     if (needed >= least) continue;
@@ -430,7 +481,7 @@ Id Costs::read(Id state, u32 token) {
 
 // -- masks --
 // The tokens of a state, by the states after them. Those are without texts where a state without texts tells of them.
-std::vector<Costs::Branch>& Costs::profile(Id state) {
+Costs::Branches Costs::profile(Id state) {
   if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;
   if (profile_size_ > kMostProfiles) {
     profiles_.clear();
@@ -482,8 +533,9 @@ std::vector<Costs::Branch>& Costs::profile(Id state) {
       if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
         note(static_cast<u32>(token), next, false);
     }
+  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // others were first
   for (const Branch& branch : found) profile_size_ += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
-  return profiles_[state] = std::move(found);
+  return profiles_[state] = std::make_shared<const std::vector<Branch>>(std::move(found));
 }
 
 // What is needed after a token, looked for only as far as it matters to whoever has `left` tokens.
@@ -510,6 +562,7 @@ std::optional<u32> Costs::worst(Id state) const {
 }
 
 void Costs::restrict(Id state, u32 left, u32* words) {
+  const Turn turn(*this);
   begin(kMaskWork);
   Words refused(vocabulary_.words(), 0);
   u32 worst = 0, least = kInf;
@@ -521,11 +574,11 @@ void Costs::restrict(Id state, u32 left, u32* words) {
     return needed <= left;
   };
   std::vector<u32> lost, far;  // without texts there is no end, or none that is near enough
-  const std::vector<Branch>& branches = profile(state);
+  const Branches branches = profile(state);
   steps_ = kFewSteps;  // where there are many tokens, one more or less is no matter
-  for (const Branch& branch : branches) steps_ -= std::min(steps_, branch.size());
+  for (const Branch& branch : *branches) steps_ -= std::min(steps_, branch.size());
   std::vector<const Branch*> allowed;
-  for (const Branch& branch : branches) {
+  for (const Branch& branch : *branches) {
     const u32 needed = need(branch.next, left);
     if (count(needed)) {
       allowed.push_back(&branch);

@@ -28,9 +28,12 @@ class Costs {
   Costs(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
         const std::vector<std::shared_ptr<const Words>>& sets);
 
-  // All need the arena's mutex.
+  // All need the arena's mutex. Several threads may search at once, taking turns (see Arena::make_room): what was found
+  // is shared, what a search keeps is its own.
   u32 of(Id state);      // kInf: no completion was found within the limits
   u32 refine(Id state);  // the same after a more thorough search
+  // of(state), if that is known.
+  std::optional<u32> found(Id state);
   // The most that any next state needs; nullopt: not looked at yet.
   std::optional<u32> worst(Id state) const;
   // ANDs `words` with the tokens after which at most `left` tokens more are needed.
@@ -68,7 +71,8 @@ class Costs {
   u32 refined(Id e, Manner manner);
   void count(Id state);
   bool by_tokens(Id start, std::size_t most, u32 deepest);
-  std::vector<Branch>& profile(Id state);
+  using Branches = std::shared_ptr<const std::vector<Branch>>;
+  Branches profile(Id state);
   Id best_next(Id state);
   u32 need(Id next, u32 left);
   Id forget(Id e) { return arena_.without_values(e, plain_); }
@@ -103,15 +107,18 @@ class Costs {
   std::unordered_map<Id, u32> looked_at_;  // so many tokens ahead, breadth first
   std::unordered_map<Id, Id> plain_;       // see Arena::without_values
   std::unordered_map<Id, Id> left_;        // see leave
-  std::unordered_map<Id, std::vector<Branch>> profiles_;
+  std::unordered_map<Id, Branches> profiles_;
   std::size_t profile_size_ = 0;
-  std::size_t work_ = 0;          // states that searches may still visit, and one
-  std::size_t steps_ = 0;         // tokens that may still be read where that is not for a mask
-  std::optional<Manner> hasty_;   // of the last search that came to an end, where that was one in haste
-  std::size_t work_kept_ = 1;     // of work_, for other searches
-  u32 nodes_kept_ = 0;            // of most_nodes_, the same
-  u32 begun_at_ = 0, added_ = 0;  // expressions in the arena; that searches added
-  u32 most_nodes_ = 0;            // expressions that the arena may come to meanwhile
+  u32 added_ = 0;  // expressions in the arena that searches added
+  class Turn;
+  // of the search that has its turn
+  std::size_t work_ = 0;         // states that searches may still visit, and one
+  std::size_t steps_ = 0;        // tokens that may still be read where that is not for a mask
+  std::optional<Manner> hasty_;  // of the last search that came to an end, where that was one in haste
+  std::size_t work_kept_ = 1;    // of work_, for other searches
+  u32 nodes_kept_ = 0;           // of most_nodes_, the same
+  u32 begun_at_ = 0;             // expressions in the arena
+  u32 most_nodes_ = 0;           // expressions that the arena may come to meanwhile
   int depth_ = 0;
   bool unspelled_ = false;  // a completion was found that no tokens spell
 };

@@ -261,6 +261,7 @@ Id Arena::unite_memoised(Ids& parts) {
   if (union_paths_.size() >= kUnionPaths || union_memo_.size() >= kUnionPaths) {
     union_paths_.clear();
     union_memo_.clear();
+    ++union_era_;
   }
   u32 path = 0;
   for (Id e : parts) {
@@ -273,8 +274,9 @@ Id Arena::unite_memoised(Ids& parts) {
     }
   }
   if (const u32* known = union_memo_.find(path)) return *known;
+  const u32 era = union_era_;
   const Id out = unite(parts);
-  union_memo_.set(path, out);
+  if (era == union_era_) union_memo_.set(path, out);  // else the path has become that of another list
   return out;
 }
 
@@ -315,6 +317,7 @@ bool Arena::join_escaped(Ids& parts) {
 }
 
 Id Arena::unite(std::span<const Id> list) {
+  make_room();
   work_ += list.size();
   // Flatten; X{0,1} contributes X and the empty string.
   bool epsilon = false;

@@ -31,6 +31,7 @@ Id Arena::derive(Id e, u8 byte) {
   if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
   if (const u32* known = derive_memo_.find(key)) return *known;
+  make_room();
   const Id out = derive_fresh(e, byte);
   if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
   derive_memo_.set(key, out);
@@ -424,6 +425,7 @@ Id Arena::step_slow(Id e, u8 byte) {
     if (const u32 known = node(e).first; known != kUnknown && !firsts_[known].has(byte)) return kEmpty;
     const u64 key = u64{e} << 8 | byte;
     if (const u32* known = exact_memo_.find(key)) return *known;
+    make_room();
     const Id next = settle_step(derive(e, byte));
     if (next == kUnknown) return kEmpty;
     if (exact_memo_.size() >= kMemoLimit) exact_memo_.clear();
@@ -432,6 +434,7 @@ Id Arena::step_slow(Id e, u8 byte) {
   }
   const u32 byte_class = classes_[byte];
   if (Id known = known_step(e, byte_class); known != kUnknown) return known;
+  make_room();
   const Id next = settle_step(derive(e, byte));
   if (next == kUnknown) return kEmpty;
   Node& n = node(e);

@@ -220,13 +220,13 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
 Id Arena::other_than(Id e, u32 seen) {
   const SeenState& state = json_->seen.values[seen];
   if (state.texts.empty()) return e;
-  auto [it, fresh] = json_->others.try_emplace(seen, kEmpty);
-  if (fresh) {
+  auto it = json_->others.find(seen);
+  if (it == json_->others.end()) {
     std::vector<Id> equal;
     for (u32 text : state.texts) equal.push_back(equal_values(text));
-    json_->others[seen] = negate(unite(std::move(equal)));
+    it = json_->others.emplace(seen, negate(unite(std::move(equal)))).first;
   }
-  return intersect(std::array{e, json_->others[seen]}, true);
+  return intersect(std::array{e, it->second}, true);
 }
 
 // -- all spellings of one value --

@@ -31,7 +31,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -43,6 +42,7 @@
 #include "interned.hpp"
 #include "pages.hpp"
 #include "short_vector.hpp"
+#include "yielding_mutex.hpp"
 
 namespace guiderail {
 
@@ -201,7 +201,7 @@ class Arena {
   void freeze(Id root);
   // The arena as it was when it was frozen, with the same ids and no memos: what was found by reading is left behind.
   // Needs the mutex.
-  std::shared_ptr<Arena> fresh() const;
+  std::shared_ptr<Arena> fresh();
 
   // -- reading --
   // All but the lock-free ones need the mutex.
@@ -317,7 +317,7 @@ class Arena {
   bool has_json() const { return json_ != nullptr; }
   bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
   Id rule_body(u32 rule) const { return rules_[rule].body; }
-  u32 node_count() const { return count_; }
+  u32 node_count() const { return std::atomic_ref<const u32>(count_).load(std::memory_order_relaxed); }
   std::size_t memory() const;
   const Limits& limits() const { return limits_; }
 
@@ -356,9 +356,36 @@ class Arena {
   Column column_at(const LexemeEnd& end, const Place& place);
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
 
-  std::mutex mutex;
+  // -- beside others --
+  YieldingMutex mutex;
+  // For loops that may be long: others may read and grow the arena here, if they have waited for it. Every derivative
+  // that is not known and every union calls it. Afterwards expressions and memos may have been added, so no reference
+  // into what grows is kept across it; nothing that was there has changed.
+  void make_room() {
+    if (mutex.due()) [[unlikely]]
+      if (mutex.pause()) let_others_in();
+  }
+  // What a search keeps in the arena's company and others must not find: taken away while they are let in.
+  class Aside {
+   public:
+    explicit Aside(Arena& arena) : arena_(arena), outer_(std::exchange(arena.asides_, this)) {}
+    virtual ~Aside() { arena_.asides_ = outer_; }
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+    virtual void leave() = 0;
+    virtual void enter() = 0;
+
+   private:
+    friend class Arena;
+    Arena& arena_;
+    Aside* const outer_;
+  };
+  // While it lives, the mutex is free; for long work that has nothing to do with the arena.
+  class Outside;
 
  private:
+  class Away;  // what belongs to the holder is kept while others hold the mutex
+  void let_others_in();
   static constexpr u8 kCut = 255;  // the symbol that stands for all that was cut off (canonical)
   static constexpr u32 kChunkBits = 10, kChunkMask = (1u << kChunkBits) - 1;
   struct Rule {
@@ -555,11 +582,15 @@ class Arena {
   FlatMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_, key_memo_;
   FlatMap union_paths_, union_memo_;  // lists of operands as paths; what they unite to; bounded
+  u32 union_era_ = 0;                 // how often they were cleared
   FlatMap exact_memo_;                // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;
-  u64 work_ = 0;  // operands of unions and intersections handled so far: what a search pays with
+  // of the holder of the mutex
+  Aside* asides_ = nullptr;
+  std::vector<u64> sampling_;  // lexer << 32 | terminal: samples of which are being looked for
+  u64 work_ = 0;               // operands of unions and intersections handled so far: what a search pays with
   bool frozen_ = false;
   u32 frozen_sets_ = 0;  // character sets that the byte classes know
   struct Extent {        // how much there was of what only grows
@@ -572,6 +603,47 @@ class Arena {
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
+};
+
+class Arena::Away {
+ public:
+  explicit Away(Arena& arena)
+      : arena_(arena),
+        asides_(std::exchange(arena.asides_, nullptr)),
+        sampling_(std::move(arena.sampling_)),
+        work_(arena.work_),
+        cap_hit_(arena.cap_hit_) {
+    arena.sampling_.clear();
+    for (Aside* a = asides_; a; a = a->outer_) a->leave();
+  }
+  ~Away() {
+    arena_.asides_ = asides_;
+    arena_.sampling_ = std::move(sampling_);
+    arena_.work_ = work_;
+    arena_.cap_hit_ = cap_hit_;
+    for (Aside* a = asides_; a; a = a->outer_) a->enter();
+  }
+  Away(const Away&) = delete;
+  Away& operator=(const Away&) = delete;
+
+ private:
+  Arena& arena_;
+  Aside* const asides_;
+  std::vector<u64> sampling_;
+  const u64 work_;
+  const bool cap_hit_;
+};
+
+class Arena::Outside {
+ public:
+  explicit Outside(Arena& arena) : away_(arena), arena_(arena) { arena_.mutex.unlock(); }
+  ~Outside() { arena_.mutex.lock(); }
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  Away away_;  // destroyed when the mutex is held again
+  Arena& arena_;
 };
 
 }  // namespace guiderail

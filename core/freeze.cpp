@@ -193,10 +193,12 @@ void Arena::freeze(Id root) {
   survey_lexers();
 }
 
-std::shared_ptr<Arena> Arena::fresh() const {
+std::shared_ptr<Arena> Arena::fresh() {
+  constexpr u32 kBetweenBreaks = 256;  // nodes
   auto copy = std::make_shared<Arena>(limits_);
   Arena& to = *copy;
   for (Id id = 0; id < extent_.nodes; ++id) {
+    if (id % kBetweenBreaks == 0) make_room();
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
       to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
     const Node& from = node(id);
@@ -217,6 +219,7 @@ std::shared_ptr<Arena> Arena::fresh() const {
   to.table_.clear();
   to.table_.reserve(std::max<u32>(to.count_, 512));
   for (Id id = 2; id < to.count_; ++id) {
+    if (id % kBetweenBreaks == 0) make_room();
     const Node& n = to.node(id);
     Draft d{n.kind, n.a, n.b, n.min, n.max};
     d.has_list = n.kind == Kind::Switch || n.kind == Kind::Union || n.kind == Kind::And || n.kind == Kind::Token;

@@ -82,6 +82,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, HeadMask& out) {
   out.nullable = loop == kEmpty && arena_.nullable(head);
   std::vector<std::pair<u32, Id>> stack{{0, head}};
   while (!stack.empty()) {
+    arena_.make_room();
     const auto [node, before] = stack.back();
     stack.pop_back();
     arena_.ensure_row(before);

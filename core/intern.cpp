@@ -44,6 +44,12 @@ std::size_t Arena::memory() const {
          endless_memo_.memory() + key_memo_.memory() + (json_ ? json_->memory() : 0) + (lex_ ? lex_->memory() : 0);
 }
 
+void Arena::let_others_in() {
+  const Away away(*this);
+  cap_hit_ = false;
+  mutex.make_room();
+}
+
 Arena::Draft Arena::draft(Kind kind) const {
   Draft d{};
   d.kind = kind;
@@ -101,7 +107,7 @@ Id Arena::intern(Draft& d) {
   n.shortest = d.shortest;
   n.longest = d.longest;
   table_.add(bucket, id);
-  ++count_;
+  std::atomic_ref<u32>(count_).store(count_ + 1, std::memory_order_relaxed);  // see node_count()
   return id;
 }
 

@@ -88,6 +88,9 @@ struct Interned {
     for (u32 i = 0; i < count; ++i) out.id(values[i]);
     return out;
   }
+  u32 find(const T& value) const {  // IdTable::kNone: it has no id yet
+    return ids.find(bucket_hash(value), [&](u32 i) { return values[i] == value; });
+  }
   u32 id(T value) {
     const u64 hash = bucket_hash(value);
     if (const u32 known = ids.find(hash, [&](u32 i) { return values[i] == value; }); known != IdTable::kNone)

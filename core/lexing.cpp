@@ -114,23 +114,25 @@ Id Arena::lexed(u32 lexer, Id body) {
 
 // -- the automaton of lexemes --
 u32 Arena::lex_state(LexState state) {
+  if (const u32 known = lex_->states.find(state); known != IdTable::kNone) return known;
+  // Found before the state has an id: reading may fail, and others may come to the same state meanwhile.
+  const Lexer& lexer = lex_->lexers[state.lexer];
+  LexParts::Facts facts;
+  for (const auto& e : state.entries) {
+    facts.lines = facts.lines || (!state.start && lexer.indentation && e.key >> 2 == lexer.indentation->newline);
+    facts.tokens = facts.tokens || has(e.text, kHasToken);
+  }
+  if (state.entries.empty() && state.emitted != kNone) {  // an open lexeme that is complete
+    facts.lines = lexer.indentation && state.emitted == lexer.indentation->newline;
+    facts.ends = kEnds;
+  }
+  for (unsigned b = 0; b < 256 && state.emitted != kNone; ++b)
+    if (const Id more = read_text(state.fence, static_cast<u8>(b)); more == kEmpty || !nullable(more))
+      facts.beyond.add(static_cast<u8>(b));
+  const std::size_t bytes = 200 + state.entries.capacity() * 8;
   const u32 id = lex_->states.id(std::move(state));
   if (id == lex_->facts.size()) {
-    const LexState& made = lex_->states.values[id];
-    const Lexer& lexer = lex_->lexers[made.lexer];
-    LexParts::Facts facts;
-    for (const auto& e : made.entries) {
-      facts.lines = facts.lines || (!made.start && lexer.indentation && e.key >> 2 == lexer.indentation->newline);
-      facts.tokens = facts.tokens || has(e.text, kHasToken);
-    }
-    if (made.entries.empty() && made.emitted != kNone) {  // an open lexeme that is complete
-      facts.lines = lexer.indentation && made.emitted == lexer.indentation->newline;
-      facts.ends = kEnds;
-    }
-    lex_->bytes += 200 + made.entries.capacity() * 8;
-    for (unsigned b = 0; b < 256 && made.emitted != kNone; ++b)
-      if (const Id more = read_text(made.fence, static_cast<u8>(b)); more == kEmpty || !nullable(more))
-        facts.beyond.add(static_cast<u8>(b));
+    lex_->bytes += bytes;
     lex_->facts.push_back(std::move(facts));
   }
   return id;

@@ -193,6 +193,7 @@ void Arena::sample(u32 start, std::size_t most, u32 wanted) {
   std::unordered_map<u32, char> known{{start, 1}};
   std::vector<char> found(lexer.terminals.size(), 0);
   std::size_t missing = wanted == kNone ? found.size() : 1;
+  std::vector<std::pair<u32, std::string>> texts;
   for (std::size_t i = 0; i < work.size() && missing && work.size() < most; ++i) {
     const ByteSet goes_on = lexeme_first(work[i].state, wanted);
     for (u32 c = 0; c < class_count_ && missing; ++c) {
@@ -204,24 +205,32 @@ void Arena::sample(u32 start, std::size_t most, u32 wanted) {
       if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
         found[t] = 1;
         --missing;
-        lexer.samples[t].push_back(text);
+        texts.emplace_back(t, text);
       }
       if (step.next != kNone && known.try_emplace(step.next, 1).second) work.push_back({step.next, std::move(text)});
     }
   }
+  if (wanted != kNone && std::exchange(lexer.sampled[wanted], 1))
+    return;  // others were first, and read what they found
+  for (auto& [t, text] : texts) lexer.samples[t].push_back(std::move(text));
 }
 
 // A few texts of a terminal: perhaps one that is read as it where all compete, and its shortest.
 const std::vector<std::string>& Arena::samples(u32 id, u32 terminal) {
   Lexer& lexer = lex_->lexers[id];
-  if (!lexer.sampled[terminal]) {
-    lexer.sampled[terminal] = 1;
-    const Bits none((lexer.terminals.size() + 63) / 64);
-    Bits alone = none;
-    for (u32 t = 0; t < lexer.terminals.size(); ++t)
-      if (lexer.ignored[t] || t == terminal) set_bit(alone, t);
-    sample(lex_start(id, alone, none), kMostProbed, terminal);
-  }
+  const u64 key = u64{id} << 32 | terminal;
+  if (lexer.sampled[terminal] || std::find(sampling_.begin(), sampling_.end(), key) != sampling_.end())
+    return lexer.samples[terminal];
+  struct Within {
+    Within(std::vector<u64>& list, u64 key) : list(list) { list.push_back(key); }
+    ~Within() { list.pop_back(); }
+    std::vector<u64>& list;
+  } within(sampling_, key);
+  const Bits none((lexer.terminals.size() + 63) / 64);
+  Bits alone = none;
+  for (u32 t = 0; t < lexer.terminals.size(); ++t)
+    if (lexer.ignored[t] || t == terminal) set_bit(alone, t);
+  sample(lex_start(id, alone, none), kMostProbed, terminal);
   return lexer.samples[terminal];
 }
 

@@ -70,6 +70,7 @@ Arena::Reach Arena::reach(Id start) {
   Reach out{kInf, false};
   const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
   while (!queue.empty() && best.size() < limits_.fuel && work_ < work_limit) {
+    make_room();
     const Id state = queue.front();
     queue.pop_front();
     if (!done.insert(state).second) continue;
@@ -155,6 +156,7 @@ bool Arena::live_search(Id start) {
   Id found = kEmpty;
   bool depends = false;  // on a text that was forgotten
   while (!queue.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
+    make_room();
     const Item item = queue.top();
     const Id state = item.id;
     queue.pop();

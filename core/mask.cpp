@@ -8,6 +8,7 @@ constexpr std::size_t kManyExits = 3000;  // from here on another way may be che
 constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
 constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
 constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
+constexpr u32 kBetweenBreaks = 256;       // trie nodes of a walk, until others may be let in
 constexpr u32 kShortLoop = 12;
 constexpr int kMostNesting = 8;
 constexpr std::size_t kFewOpen = 64;
@@ -162,6 +163,7 @@ void MaskBuilder::visit(Id e, u32 node) {
 
 void MaskBuilder::enter(Id e, u32 node) {
   if (arena_.cap_hit()) return;  // nothing that is found counts
+  arena_.make_room();
   const TrieNode& n = trie_.nodes[node];
   if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
   if (postponed(e, node) || may_end(e, node, nullptr)) return;
@@ -474,7 +476,7 @@ bool MaskBuilder::uniform(Id e, u32 node) {
   const Id head = arena_.node(e).kind == Kind::Concat ? arena_.node(e).a : e;
   if (arena_.node(head).kind != Kind::Union || !all_uniform(e)) return false;
   const Shared shared(*this);
-  auto mask = vocabulary_.class_mask(raw_characters(), node);
+  auto mask = class_mask(raw_characters(), node);
   std::vector<Id> chain{e};
   while (chain.size() <= vocabulary_.longest() + 1) {
     const Id next = step(chain.back(), 'a');
@@ -517,7 +519,7 @@ bool MaskBuilder::structural(Id e, u32 node) {
   std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
   for (const Loop& loop : loops) {
     // inside the trie a walk is cheaper than a class mask for a short loop
-    auto mask = node != 0 && loop.max < kShortLoop ? nullptr : vocabulary_.class_mask(loop.chars, node);
+    auto mask = node != 0 && loop.max < kShortLoop ? nullptr : class_mask(loop.chars, node);
     if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
       rest.push_back(loop.whole);
       continue;
@@ -577,8 +579,9 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only
       if (!only || only->has(i)) set(trie.tokens[i]);
   };
   if (top) allow(trie.nodes[0]);
-  for (u32 n = 1; n < trie.nodes.size();) {
+  for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
     const ExitTrie::Node& t = trie.nodes[n];
+    if (count % kBetweenBreaks == 0) arena_.make_room();
     const Id next = step(exit_states_[t.depth - 1], t.byte);
     if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {
       n = t.end;
@@ -602,7 +605,7 @@ bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
 // The tokens that leave a class by a byte that is in no path of it, into one state whatever came before. `added`: the
 // tokens of the class are in the mask.
 void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
-  auto exits = vocabulary_.exit_trie(mask, byte);
+  auto exits = exit_trie(mask, byte);
   if (postpone_exits(*exits, next, 0)) return;
   if (share_ && without_ == 0 && exits->nodes.size() >= kWorthSharing && shareable(next, 0)) {
     wanted_exits_.push_back({next, std::move(exits)});
@@ -827,7 +830,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
   const Shared shared(*this);
-  auto mask = vocabulary_.class_mask(loop.chars, node);
+  auto mask = class_mask(loop.chars, node);
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
   u32 longest = mask->most;  // characters of the loop that any token reads, on its way out too
@@ -856,7 +859,7 @@ bool MaskBuilder::semantic(Id e, u32 node) {
   if (!loop.chars) return false;
   if (node == 0 && loop.inside != e && differential(e, loop.inside)) return true;
   if (node == 0 && canvas_ && semantic_spelled(loop, e)) return true;
-  auto mask = vocabulary_.class_mask(loop.chars, node);
+  auto mask = class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();
   bool added = false;

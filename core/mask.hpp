@@ -171,6 +171,9 @@ class MaskBuilder {
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   void visit_free(Id free, u32 node);
+  // Of the vocabulary; where a scan of it is needed, others may use the arena meanwhile.
+  std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 node);
+  std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
   void leave(ClassMask& mask, u8 byte, Id next, bool& added);
   bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
   struct Spelled {  // the tokens of an exit trie that were made of these characters before, so many of them

@@ -50,6 +50,7 @@ u32 MaskBuilder::follow(u32 bundle, u32 start, Id after) {
     key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(u64{start} << 32 | after, next).first->second;
   }
   if (const u32* known = follow_ids_.find(key)) return *known;
+  arena_.make_room();
   Follow made{{}, {}, {}, &bundles_[bundle], 0, kNothing};
   auto go_on = [&](Group& group, Id state) {
     for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));

@@ -303,7 +303,7 @@ void MaskBuilder::note_endings(Piece& piece) {
       const u8 byte = static_cast<u8>(b);
       if (mask.exit_at[b] == mask.exit_at[b + 1] || !allowed(m, byte)) continue;
       if (!inside.has(byte)) {
-        m.exits[{byte, without}].push_back(vocabulary_.exit_trie(mask, byte));
+        m.exits[{byte, without}].push_back(exit_trie(mask, byte));
         continue;
       }
       for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i)

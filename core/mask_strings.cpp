@@ -99,7 +99,7 @@ bool MaskBuilder::absorbing(Id e, u32 node) {
   bool all = false;
   if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
   const Shared shared(*this);
-  auto mask = vocabulary_.class_mask(raw_characters(), node);
+  auto mask = class_mask(raw_characters(), node);
   add(*mask, kInf);
   std::vector<u32> exits;
   for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
@@ -186,6 +186,20 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
     if (const Id next = step(e, byte); next != kEmpty) enter(next, c);
     return true;
   });
+}
+
+std::shared_ptr<ClassMask> MaskBuilder::class_mask(const CharSet::Ptr& chars, u32 node) {
+  if (auto known = vocabulary_.known_class_mask(chars, node)) return known;
+  if (arena_.cap_hit()) return vocabulary_.class_mask(chars, node);  // that would count for others
+  const Arena::Outside outside(arena_);
+  return vocabulary_.class_mask(chars, node);
+}
+
+std::shared_ptr<const ExitTrie> MaskBuilder::exit_trie(ClassMask& mask, u8 byte) {
+  if (auto known = vocabulary_.known_exit_trie(mask, byte)) return known;
+  if (arena_.cap_hit()) return vocabulary_.exit_trie(mask, byte);
+  const Arena::Outside outside(arena_);
+  return vocabulary_.exit_trie(mask, byte);
 }
 
 }  // namespace guiderail

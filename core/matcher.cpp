@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "making.hpp"
+
 namespace guiderail {
 
 namespace {
@@ -10,6 +12,7 @@ constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
 constexpr std::size_t kMostKeyTokens = 1u << 16;
 constexpr std::size_t kFirstPages = 1u << 20;  // bytes, of what its first texts will take
 constexpr u32 kHaste = 32;                     // how much more than what was read counts what is missing, in haste
+constexpr u32 kBetweenBreaks = 256;            // trie nodes of a walk, until others may be let in
 }  // namespace
 
 // -- Program --
@@ -46,11 +49,20 @@ void Program::keep(std::shared_ptr<const MaskEntry> mask) {
 }
 
 void Program::note_size() {
-  const std::size_t bytes = arena_->memory() + (builder_ ? builder_->memory() : 0) + mask_bytes_ +
-                            key_tokens_.memory() + masks_.capacity() * sizeof(masks_[0]) +
-                            (costs_ ? costs_->memory() : 0);
+  std::size_t builders = builder_ ? builder_->memory() : 0;
+  for (const MaskBuilder* spare : spares_) builders += spare->memory();
+  const std::size_t bytes = arena_->memory() + builders + mask_bytes_ + key_tokens_.memory() +
+                            masks_.capacity() * sizeof(masks_[0]) + (costs_ ? costs_->memory() : 0);
   bytes_.store(bytes, std::memory_order_relaxed);
   if (bytes > budget_.bytes || arena_->node_count() > budget_.nodes) outgrown_.store(true, std::memory_order_relaxed);
+}
+
+Id Program::advance_known(Id state, std::string_view bytes) const {
+  for (char c : bytes) {
+    state = arena_->known_step(state, arena_->byte_class(static_cast<u8>(c)));
+    if (state == kUnknown || state == kEmpty) break;
+  }
+  return state;
 }
 
 Id Program::advance(Id state, std::string_view bytes, u32 token) {
@@ -200,6 +212,7 @@ bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& ou
   std::priority_queue<Item> queue;
   queue.push({0, 0, start});
   while (!queue.empty()) {
+    arena_->make_room();
     const auto [total, depth, state] = queue.top();
     queue.pop();
     if (best[state] < depth) continue;
@@ -364,31 +377,42 @@ std::shared_ptr<Program> Guide::start() {
 
 const MaskEntry* Guide::mask(Program& program, Id state) const {
   if (const MaskEntry* known = program.known_mask(state)) return known;
-  Arena& arena = *program.arena_;
   Program::Lock lock(program);
-  Node& node = arena.node(state);
-  if (const MaskEntry* known = node.mask.load(std::memory_order_acquire)) return known;
+  for (;;) {
+    if (const MaskEntry* known = program.known_mask(state)) return known;
+    Program::Maker maker(program, Program::Making::Mask, state);
+    if (!maker.begin(lock)) continue;
+    try {
+      Program::Builder builder(program, lock);
+      const MaskEntry* entry = make_mask(program, *builder, lock, state);
+      program.arena_->node(state).mask.store(entry, std::memory_order_release);
+      return entry;
+    } catch (...) {
+      maker.fail(std::current_exception());
+      throw;
+    }
+  }
+}
+
+const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const {
   const MaskEntry* entry = nullptr;
-  if (arena.has(state, kHasScan)) {
+  if (program.arena_->has(state, kHasScan)) {
     bool fresh = false;
-    if (auto made = program.builder_->lexed(state, specials(program, state), fresh)) {
+    if (auto made = builder.lexed(state, specials(program, state), fresh)) {
       entry = made.get();
       if (fresh) program.keep(std::move(made));
     }
   }
-  if (!entry) entry = form_mask(program, program.builder_->shared_form(state));
-  if (entry->is_open()) {
-    std::shared_ptr<const MaskEntry> own;
-    const MaskEntry* settled = program.builder_->settle_tokens(*entry, state, own);
-    if (!settled) {
-      own = program.builder_->settle(*entry, state);
-      settled = own.get();
-    }
-    if (own) program.keep(own);
-    entry = settled;
+  if (!entry) entry = form_mask(program, builder, lock, builder.shared_form(state));
+  if (!entry->is_open()) return entry;
+  std::shared_ptr<const MaskEntry> own;
+  const MaskEntry* settled = builder.settle_tokens(*entry, state, own);
+  if (!settled) {
+    own = builder.settle(*entry, state);
+    settled = own.get();
   }
-  node.mask.store(entry, std::memory_order_release);
-  return entry;
+  if (own) program.keep(own);
+  return settled;
 }
 
 // Special tokens that a state reads; ~s: those of a set, by its symbol.
@@ -405,35 +429,41 @@ std::vector<int> Guide::specials(Program& program, Id state) const {
 }
 
 // The mask of a form of states, which may leave tokens open.
-const MaskEntry* Guide::form_mask(Program& program, Id canonical) const {
+const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id canonical) const {
   Arena& arena = *program.arena_;
-  Node& shared = arena.node(canonical);
-  const MaskEntry* entry = shared.mask.load(std::memory_order_relaxed);
-  if (!entry) {
-    if (const Id unnamed = program.builder_->unnamed(canonical); unnamed != kEmpty) form_mask(program, unnamed);
+  for (;;) {
+    if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
+    if (const Id unnamed = builder.unnamed(canonical); unnamed != kEmpty) form_mask(program, builder, lock, unnamed);
     std::optional<Hash> key;  // of what other programs may share
-    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !program.builder_->own_key(canonical))
+    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
       key = arena.portable_hash(canonical);
     std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
+    Program::Maker maker(program, Program::Making::Form, canonical);
     if (!made) {
-      made = build(program, canonical);
-      if (auto found = specials(program, canonical); !found.empty()) {
-        auto with = std::make_shared<MaskEntry>(*made);
-        with->specials = std::move(found);
-        made = with;
+      if (!maker.begin(lock)) continue;
+      try {
+        made = build(program, builder, canonical);
+        if (auto found = specials(program, canonical); !found.empty()) {
+          auto with = std::make_shared<MaskEntry>(*made);
+          with->specials = std::move(found);
+          made = with;
+        }
+      } catch (...) {
+        maker.fail(std::current_exception());
+        throw;
       }
       if (key) vocabulary_->cache_mask(*key, made);
     }
     program.keep(made);
-    entry = made.get();
-    shared.mask.store(entry, std::memory_order_release);
+    const MaskEntry* entry = made.get();
+    arena.node(canonical).mask.store(entry, std::memory_order_release);
+    return entry;
   }
-  return entry;
 }
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
 // nothing but how often something may still come share one mask, as long as no token reaches the cut.
-std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const {
+std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& builder, Id state) const {
   Arena& arena = *program.arena_;
   struct Clear {  // of what a walk that was given up leaves
     ~Clear() { arena.clear_cap_hit(); }
@@ -446,7 +476,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     const auto key = arena.portable_hash(capped);
     if (auto known = key ? vocabulary_->cached_mask(*key) : nullptr) return known;
     arena.clear_cap_hit();
-    auto made = program.builder_->build(capped);
+    auto made = builder.build(capped);
     const bool hit = arena.cap_hit();
     arena.clear_cap_hit();
     if (!hit) {
@@ -455,7 +485,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, Id state) const 
     }
     program.short_caps_.insert(capped);
   }
-  return program.builder_->build(state);
+  return builder.build(state);
 }
 
 bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {
@@ -486,16 +516,27 @@ Costs& Guide::costs(Program& program) const {
 }
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
+  vocabulary_->bytes_below();  // or the costs would make it under the mutex
   Program::Lock lock(program);
-  return thorough ? costs(program).refine(state) : costs(program).of(state);
+  Costs& costs = this->costs(program);
+  for (;;) {
+    if (!thorough)
+      if (const auto found = costs.found(state)) return *found;
+    Program::Maker maker(program, Program::Making::Cost, state);
+    if (maker.begin(lock)) return thorough ? costs.refine(state) : costs.of(state);
+  }
 }
 
 bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
   bool restricts = fill(program, state, {}, out);
+  vocabulary_->bytes_below();
   {
     Program::Lock lock(program);
     Costs& costs = this->costs(program);
-    if (budget == 0 || costs.worst(state).value_or(kInf) > budget - 1) {
+    auto plenty = [&] { return budget > 0 && costs.worst(state).value_or(kInf) <= budget - 1; };
+    while (!plenty()) {
+      Program::Maker maker(program, Program::Making::Cost, state);
+      if (!maker.begin(lock)) continue;
       u32 needed = costs.of(state);
       if (needed > budget) needed = costs.refine(state);
       if (needed == kInf)
@@ -511,11 +552,18 @@ bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stop
       else
         costs.restrict(state, budget - 1, out);
       restricts = true;
+      break;
     }
   }
   if (program.accepting(state))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
   return restricts;
+}
+
+Id Guide::advance_known(const Program& program, Id state, u32 token) const {
+  if (!token_of_symbol_.empty() || !vocabulary_->is_text(token)) return kUnknown;
+  const Id next = program.advance_known(state, vocabulary_->bytes(token));
+  return next != kUnknown && program.arena_->has(next, kCounting) ? kUnknown : next;
 }
 
 Id Guide::advance(Program& program, Id state, u32 token) const {
@@ -590,7 +638,9 @@ TokenTable Guide::token_table(std::size_t max_states) const {
         for (u32 other : it->second) row.push_back({static_cast<std::int32_t>(other), to});
     };
     stack[0] = state;
+    u32 count = 0;
     for (u32 n = 1; n < trie.nodes[0].end;) {
+      if (count++ % kBetweenBreaks == 0) arena.make_room();
       const TrieNode& node = trie.nodes[n];
       const u32 depth = trie.depths[n];
       Id next = arena.step_slow(stack[depth - 1], node.byte);
@@ -644,10 +694,27 @@ Matcher::Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops)
       throw Error("matcher-token", "stop token " + std::to_string(s) + " is not below the vocabulary's size");
 }
 
+void Matcher::refuse_user() const {
+  throw Error("matcher-shared",
+              "another thread is using this matcher; a matcher follows one text, in one thread at a time: give each "
+              "thread a matcher or a fork() of its own, or wait until the other call has ended");
+}
+
 void Matcher::check_running(const char* what) const {
   if (terminated_)
     throw Error("matcher-terminated",
                 std::string(what) + " after a stop token was accepted; reset() or rollback() first");
+}
+
+bool Matcher::accept_known(std::int64_t token) {
+  if (users_.count.load(std::memory_order_acquire) != 0 || terminated_ || token < 0 ||
+      token >= guide_->vocabulary().size())
+    return false;
+  const Id next = guide_->advance_known(*program_, state_, static_cast<u32>(token));
+  if (next == kUnknown || next == kEmpty) return false;
+  steps_.push_back({state_, static_cast<std::int32_t>(token)});
+  state_ = next;
+  return true;
 }
 
 bool Matcher::accept_token(std::int64_t token) {
@@ -738,12 +805,12 @@ bool Matcher::accept_string(std::string_view bytes) {
   return true;
 }
 
-bool Matcher::fill(u32* out) {
+bool Matcher::fill(u32* out) const {
   check_running("fill_next_token_bitmask");
   return guide_->fill(*program_, state_, stops_, out);
 }
 
-bool Matcher::fill(u32* out, std::int64_t budget) {
+bool Matcher::fill(u32* out, std::int64_t budget) const {
   check_running("fill_next_token_bitmask");
   if (budget < 0)
     throw Error("matcher-budget", "a budget is a number of tokens, 0 or more, not " + std::to_string(budget));
@@ -767,9 +834,11 @@ void Matcher::reset() {
   terminated_ = false;
 }
 
-std::string Matcher::forced(std::size_t limit) { return terminated_ ? std::string() : program_->forced(state_, limit); }
+std::string Matcher::forced(std::size_t limit) const {
+  return terminated_ ? std::string() : program_->forced(state_, limit);
+}
 
-bool Matcher::complete() {
+bool Matcher::complete() const {
   if (terminated_) return true;
   if (!program_->accepting(state_)) return false;
   return !program_->next_bytes(state_).any() && program_->next_symbols(state_).empty();

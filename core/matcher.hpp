@@ -7,6 +7,9 @@
 // program.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
+#include <exception>
 #include <functional>
 #include <unordered_set>
 
@@ -33,6 +36,8 @@ class Program : public std::enable_shared_from_this<Program> {
   Id root() const { return root_; }
   u64 serial() const { return serial_; }                               // no other program of the process has it
   Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
+  // The same as far as it is known, without the lock; else kUnknown.
+  Id advance_known(Id state, std::string_view bytes) const;
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
   Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
@@ -44,7 +49,11 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string likely(Id state, std::size_t limit);               // how a completion may begin: a guess (see likely.cpp)
   std::string dump(Id state);
   bool accepting(Id state) const { return arena_->nullable(state); }
-  const MaskEntry* known_mask(Id state) const { return arena_->node(state).mask.load(std::memory_order_acquire); }
+  // Null: it is not made yet, or only as that of a form, which leaves tokens open.
+  const MaskEntry* known_mask(Id state) const {
+    const MaskEntry* known = arena_->node(state).mask.load(std::memory_order_acquire);
+    return known && !known->is_open() ? known : nullptr;
+  }
   std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free, masks included
   bool outgrown() const { return outgrown_.load(std::memory_order_relaxed); }
   // The same program as it was when compiled, its ids included, and without what was found by reading.
@@ -64,10 +73,32 @@ class Program : public std::enable_shared_from_this<Program> {
     ~Lock() { program_.note_size(); }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
+    // Lets go of the mutex until something has come true, or for so long; true: it has.
+    template <class Done>
+    void wait(std::condition_variable_any& for_news, Done done) {
+      Patience::let_go();
+      for_news.wait(lock_, done);
+    }
+    template <class Done>
+    bool wait_for(std::condition_variable_any& for_news, std::chrono::milliseconds time, Done done) {
+      Patience::let_go();
+      return for_news.wait_for(lock_, time, done);
+    }
 
    private:
     Program& program_;
-    std::lock_guard<std::mutex> lock_;
+    std::unique_lock<YieldingMutex> lock_;
+  };
+  enum class Making : u32 { Mask, Form, Cost };
+  class Maker;
+  class Builder;
+  struct Made {  // of what others wait for
+    bool done = false;
+    std::exception_ptr error;
+  };
+  struct InProgress {
+    u64 key;
+    std::shared_ptr<Made> watched;  // null: nobody waits
   };
   Program(const Program& compiled, std::shared_ptr<Arena> arena);
   void serve(std::shared_ptr<Vocabulary> vocabulary);  // under the mutex
@@ -80,7 +111,13 @@ class Program : public std::enable_shared_from_this<Program> {
   const u64 serial_ = next_serial();
   // The vocabulary whose masks hang on the nodes; one program serves one vocabulary.
   std::shared_ptr<Vocabulary> vocabulary_;
+  // What makes masks; while it has been at one mask for long, others make theirs with builders of their own.
   std::unique_ptr<MaskBuilder> builder_;
+  bool builder_taken_ = false;
+  u64 builds_ = 0;                    // how often it was taken
+  std::vector<MaskBuilder*> spares_;  // in use
+  std::vector<InProgress> in_progress_;
+  std::condition_variable_any made_, builder_free_;  // with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
   std::unique_ptr<Costs> costs_;       // made when a budget is first asked for
   std::unordered_set<Id> short_caps_;  // capped states whose caps some token reaches
@@ -125,13 +162,15 @@ class Guide : public std::enable_shared_from_this<Guide> {
   u32 needed(Program& program, Id state, bool thorough) const;
   // kEmpty: refused; stop tokens are the matcher's business.
   Id advance(Program& program, Id state, u32 token) const;
+  Id advance_known(const Program& program, Id state, u32 token) const;  // at once, or kUnknown
   TokenTable token_table(std::size_t max_states) const;
   std::size_t memory() const;  // of all programs that live
 
  private:
   std::vector<int> specials(Program& program, Id state) const;
-  const MaskEntry* form_mask(Program& program, Id form) const;
-  std::shared_ptr<const MaskEntry> build(Program& program, Id state) const;
+  const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
+  const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
+  std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   std::vector<u32> symbols_of(u32 token) const;
   Costs& costs(Program& program) const;  // under the mutex
@@ -154,7 +193,42 @@ class Matcher {
  public:
   Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops);
 
+  // While it lives, one thread changes the matcher, or several read it. Throws matcher-shared where that is not so
+  // already. Begun by threads that hold the interpreter lock; a Reading may end on any.
+  class Changing {
+   public:
+    explicit Changing(Matcher& of) : of_(of) {
+      if (of.users_.count.load(std::memory_order_acquire) != 0) of.refuse_user();
+      of.users_.count.store(-1, std::memory_order_relaxed);
+    }
+    ~Changing() { of_.users_.count.store(0, std::memory_order_release); }
+    Changing(const Changing&) = delete;
+    Changing& operator=(const Changing&) = delete;
+
+   private:
+    Matcher& of_;
+  };
+  class Reading {
+   public:
+    explicit Reading(const Matcher& of) : of_(of) {
+      of.check_unchanging();
+      of.users_.count.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Reading() { of_.users_.count.fetch_sub(1, std::memory_order_release); }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    const Matcher& of_;
+  };
+  // For what is read at once.
+  const Matcher& check_unchanging() const {
+    if (users_.count.load(std::memory_order_acquire) < 0) refuse_user();
+    return *this;
+  }
+
   bool accept_token(std::int64_t token);
+  bool accept_known(std::int64_t token);  // false, and nothing was done: it is not that simple
   // The same, but false also where more than `budget - 1` tokens would be needed afterwards (see budget.hpp).
   bool accept_within(std::int64_t token, std::int64_t budget);
   bool accept_string(std::string_view bytes);
@@ -165,15 +239,15 @@ class Matcher {
   // after others and after a stop token allow everything.
   std::vector<bool> fill_draft(const std::vector<std::int64_t>& draft, const std::vector<std::int64_t>& parents,
                                const std::vector<u32*>& rows) const;
-  bool fill(u32* out);
-  bool fill(u32* out, std::int64_t budget);
-  u32 needed(bool thorough) { return terminated_ ? 0 : guide_->needed(*program_, state_, thorough); }
+  bool fill(u32* out) const;
+  bool fill(u32* out, std::int64_t budget) const;
+  u32 needed(bool thorough) const { return terminated_ ? 0 : guide_->needed(*program_, state_, thorough); }
   bool ready() const { return !terminated_ && program_->known_mask(state_) != nullptr; }
   void rollback(std::int64_t count);
   void reset();
-  std::string forced(std::size_t limit);
+  std::string forced(std::size_t limit) const;
   bool accepting() const { return !terminated_ && program_->accepting(state_); }
-  bool complete();  // accepting, and nothing but a stop token can follow
+  bool complete() const;  // accepting, and nothing but a stop token can follow
   bool terminated() const { return terminated_; }
   Id state() const { return state_; }
   const Guide& guide() const { return *guide_; }
@@ -186,7 +260,14 @@ class Matcher {
 
  private:
   void check_running(const char* what) const;
+  [[noreturn]] void refuse_user() const;
+  struct Users {
+    std::atomic<int> count{0};  // that read it; -1: one changes it
+    Users() = default;
+    Users(const Users&) {}  // a copy has users of its own
+  };
 
+  mutable Users users_;
   std::shared_ptr<Guide> guide_;
   std::shared_ptr<Program> program_;
   std::vector<u32> stops_;

@@ -195,15 +195,16 @@ Id Arena::key_as_string(const KeyApart& key, bool longer) {
   const bool keep = k.others.size() == 1 && id < 1u << 30;
   const u64 memo = keep ? u64{id} << 34 | u64{k.others[0]} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
   if (const u32* known = keep ? key_memo_.find(memo) : nullptr) return *known;
-  std::vector<Id>& after = facts_of(id).after;
-  if (after.empty()) {
+  if (facts_of(id).after.empty()) {
+    std::vector<Id> after;  // whole when others see it
     for (const OtherKeys& o : key.table->others) {
       MemberState next = with_other(*key.state, kSomeText, o.discharges);
       Id behind = kEmpty;
       if (feasible(next)) behind = veiled_members(members_node(std::move(next)));
       behind = concat(key.table->colon, concat(o.value, behind));
-      facts_of(id).after.push_back(concat(quote_, behind));
+      after.push_back(concat(quote_, behind));
     }
+    facts_of(id).after = std::move(after);
   }
   Ids ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)

@@ -247,12 +247,15 @@ void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) co
   for (u32 n : exits) out.exits[at[nodes[n].byte]++] = n;
 }
 
+std::shared_ptr<ClassMask> Vocabulary::known_class_mask(const CharSet::Ptr& chars, u32 root) {
+  std::lock_guard lock(mutex_);
+  const Cached* known = cache_.find(class_key(chars.get(), root));
+  return known ? known->classes : nullptr;
+}
+
 std::shared_ptr<ClassMask> Vocabulary::class_mask(const CharSet::Ptr& chars, u32 root) {
+  if (auto known = known_class_mask(chars, root)) return known;
   const Hash key = class_key(chars.get(), root);
-  {
-    std::lock_guard lock(mutex_);
-    if (const Cached* known = cache_.find(key)) return known->classes;
-  }
   auto fresh = cut_class(chars, root);
   if (!fresh) fresh = scan_class(chars, root);
   std::lock_guard lock(mutex_);
@@ -381,11 +384,14 @@ std::shared_ptr<const SpelledClass> Vocabulary::spelled_class(const CharSet::Ptr
   return spelling_.spelled_class(chars);
 }
 
+std::shared_ptr<const ExitTrie> Vocabulary::known_exit_trie(ClassMask& mask, u8 byte) {
+  std::lock_guard lock(mutex_);
+  const auto it = mask.exit_tries.find(byte);
+  return it != mask.exit_tries.end() ? it->second : nullptr;
+}
+
 std::shared_ptr<const ExitTrie> Vocabulary::exit_trie(ClassMask& mask, u8 byte) {
-  {
-    std::lock_guard lock(mutex_);
-    if (auto it = mask.exit_tries.find(byte); it != mask.exit_tries.end()) return it->second;
-  }
+  if (auto known = known_exit_trie(mask, byte)) return known;
   auto out = std::make_shared<ExitTrie>(
       merge_exits(trie_, {mask.exits.begin() + mask.exit_at[byte], mask.exits.begin() + mask.exit_at[byte + 1]}, byte));
   if (mask.dense) {
@@ -429,7 +435,6 @@ void Vocabulary::give_back(std::unique_ptr<Canvas> canvas) {
   if (canvases_.size() < kMostCanvases) canvases_.push_back(std::move(canvas));
 }
 
-// Under the mutex.
 BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
   constexpr u32 kWorthKnowing = 16;
   std::vector<ByteSet> all(trie.nodes.size());
@@ -445,8 +450,14 @@ BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
 }
 
 const BytesBelow& Vocabulary::bytes_below() {
+  std::lock_guard making(making_bytes_below_);
+  {
+    std::lock_guard lock(mutex_);
+    if (bytes_below_) return *bytes_below_;
+  }
+  auto made = std::make_unique<const BytesBelow>(trie_);
   std::lock_guard lock(mutex_);
-  if (!bytes_below_) bytes_below_ = std::make_unique<const BytesBelow>(trie_);
+  bytes_below_ = std::move(made);
   return *bytes_below_;
 }
 

@@ -171,12 +171,14 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   u32 find_node(std::string_view text) const;  // kNoFan: no such path
 
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
+  std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: it is not made yet
   // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
   void warm(const CharSet::Ptr& chars);
   // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
   // The merged exits of `mask` by a byte that is in no path of the class.
   std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
+  std::shared_ptr<const ExitTrie> known_exit_trie(ClassMask& mask, u8 byte);  // null: it is not made yet
   // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
   Spelling& spelling() { return spelling_; }
@@ -221,6 +223,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::array<u32, 256> roots_{};  // children of the root
   ByteSet before_quote_;
   Spelling spelling_;
+  std::mutex making_bytes_below_;  // held while it is made
   std::unique_ptr<const BytesBelow> bytes_below_;
 
   static constexpr std::size_t kCacheLimit = 80u << 20;  // bytes of class masks and masks together

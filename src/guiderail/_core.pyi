@@ -13,6 +13,7 @@ class CoreError(Exception):
     """Raised where no factory is set; ``args == (code, message)``."""
 
 def set_error_factory(make: Callable[[str, str], BaseException], /) -> None: ...
+def set_lock_slice(microseconds: int, /) -> None: ...  # how long others wait for long work; 0 in tests
 
 # For tests. Tables made from here on find by these bits of their hashes only; returns those of before.
 def set_bucket_bits(bits: int, /) -> int: ...

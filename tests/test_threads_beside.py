@@ -1,0 +1,328 @@
+"""Texts of one guide beside each other: long work lets others in, and what they do meanwhile changes nothing.
+
+Long work makes room for others at many places (``Arena::make_room``). Here it does so at every one of them, and masks
+of many threads are held bit for bit against those of a guide that one thread has to itself.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from core_support import bits_of, mask_of, plain, words
+from guiderail import _core
+
+SIGNS = "a b c x ab ba abc true false null 1 12 3.5 -7 e 0 é ü € { } [ ] ( ) , : ; + * = _ < > / | & ! . ?"
+QUOTES = '" "a "b": ": ", {" [" [[ ]] }} "} "] ], }, 1, a, select from where SELECT FROM if while return def'
+SPACES = " |\n|\t|  |\n    |, | :|: |==|# a|\\|\\n|\\u00|aaa|aaaaaa|bbbb|word|words|name|tags|id|0000"
+WORDS = [*SIGNS.split(" "), *QUOTES.split(" "), *SPACES.split("|")]
+TOKENS = sorted({w.encode() for w in WORDS} | {bytes([b]) for b in range(256)})
+
+LARK = r"""
+start: statement+
+statement: NAME "=" sum ";" | "if" "(" sum ")" "{" statement* "}" | "return" sum? ";"
+sum: product | sum "+" product
+product: atom | product "*" atom
+atom: NAME | NUMBER | STRING | "(" sum ")"
+NAME: /[a-z_][a-z_0-9]*/
+NUMBER: /[0-9]+(\.[0-9]+)?/
+STRING: /"([^"\\\n]|\\.)*"/
+COMMENT: /#[^\n]*/
+%ignore COMMENT
+%ignore /[ \n\t]+/
+"""
+CONSTRAINTS: dict[str, Callable[[], gr.Constraint]] = {
+    "intersections": lambda: gr.regex("(a|b|c){2,40}") & ~gr.regex(".*abc.*") & gr.regex("[^x]*b[^x]{0,9}"),
+    "complements": lambda: ~gr.regex(".*(ab|ba){2}.*") & ~gr.regex(".*c.{3}a.*") & gr.regex("[abcx1 ]{0,30}"),
+    "look-arounds": lambda: gr.regex(r"(?=.*1)(?!.*bbbb)(?:\w+\b ?){1,9}(?<!a)"),
+    "counted groups": lambda: gr.regex(r"(?:[ab]{1,4}[0-9 ]{2,9}){3,40}(?:ab|c,){0,200}x"),
+    "ambiguous rules": lambda: gr.grammar(
+        'root ::= pair root | pair | "(" root ")" list?\npair ::= "a" | "a" "b"? | list "b"\nlist ::= "c" list | "c"?',
+        "gbnf",
+    ),
+    "lexed": lambda: gr.grammar(LARK, "lark"),
+    "open object": lambda: gr.json_schema(
+        {"properties": {"name": {"type": "string"}, "tags": {"items": {"type": "integer"}}}, "type": "object"}
+    ),
+    "closed object": lambda: gr.json_schema(
+        {
+            "type": "object",
+            "properties": {w: {"enum": [w, 1, None]} for w in ("a", "ab", "abc", "name", "tags", "id")},
+            "required": ["ab", "id"],
+            "additionalProperties": False,
+            "minProperties": 3,
+        }
+    ),
+    "keys": lambda: gr.json_schema(
+        {"type": "object", "patternProperties": {"^a": {"type": "integer"}, "b$": {"type": "null"}}, "maxProperties": 5}
+    ),
+    "texts": lambda: gr.json_schema(
+        {
+            "type": "array",
+            "items": {"type": "string", "pattern": "^[ab]+€?$", "maxLength": 6, "not": {"pattern": "aba"}},
+        }
+    ),
+    "distinct items": lambda: gr.json_schema(
+        {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"enum": ["a", "ab", 1, 12, None, [1], {"a": 1}]},
+            "minItems": 2,
+        }
+    ),
+    "distinct texts": lambda: gr.json_schema(
+        {"type": "array", "uniqueItems": True, "items": {"type": ["string", "integer"]}}
+    ),
+    "anything": lambda: gr.json_schema({}),
+}
+
+
+@pytest.fixture
+def shaken() -> Iterator[None]:
+    _core.set_lock_slice(0)
+    yield
+    _core.set_lock_slice(200)
+
+
+def guide_of(constraint: gr.Constraint) -> gr.Guide:
+    return gr.compile(constraint, plain(TOKENS), cache=False, prepare=0)
+
+
+def walk(guide: gr.Guide, seed: int, steps: int = 24) -> list[tuple[bytes, bool, int]]:
+    """What one text sees, drawn the same way for the same seed: masks, whether the text is complete, tokens."""
+    rng = random.Random(seed)
+    matcher = guide.matcher()
+    seen: list[tuple[bytes, bool, int]] = []
+    for _ in range(steps):
+        mask = mask_of(matcher)
+        allowed = np.flatnonzero(mask[: len(TOKENS)])
+        if not len(allowed):
+            break
+        token = int(rng.choice(allowed))
+        seen.append((mask.tobytes(), matcher.is_complete(), token))
+        assert matcher.validate([token, token]) >= 1
+        matcher.forced_bytes(8)
+        assert matcher.accept_token(token)
+        if rng.random() < 0.2:
+            matcher.rollback(1)
+    return seen
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+@pytest.mark.usefixtures("shaken")
+def test_masks_of_many_threads_are_those_of_one(name: str) -> None:
+    threads, seeds = 6, 8
+    constraint = CONSTRAINTS[name]()
+    alone = guide_of(constraint)
+    expected = [walk(alone, seed) for seed in range(seeds)]
+    assert any(len(seen) > 3 for seen in expected)
+    for _ in range(2):
+        guide = guide_of(constraint)
+        barrier = threading.Barrier(threads)
+
+        def work(thread: int, guide: gr.Guide = guide, barrier: threading.Barrier = barrier) -> None:
+            order = list(range(seeds))
+            random.Random(thread).shuffle(order)
+            barrier.wait()
+            for seed in order:
+                assert walk(guide, seed) == expected[seed]
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(threads)))
+
+
+@pytest.mark.parametrize("name", [n for n in CONSTRAINTS if n not in ("look-arounds", "complements")])
+@pytest.mark.usefixtures("shaken")
+def test_every_text_is_completed_within_its_budget_beside_others(name: str) -> None:
+    threads = 5
+    guide = guide_of(CONSTRAINTS[name]())
+    barrier = threading.Barrier(threads)
+    size = guide.vocabulary.size
+
+    def work(thread: int) -> None:
+        rng = random.Random(thread)
+        bitmask = np.zeros((1, words(size)), dtype=np.int32)
+        barrier.wait()
+        for _ in range(3):
+            matcher = guide.matcher()
+            needed = matcher.least_tokens()
+            assert needed is not None
+            budget = needed + rng.randrange(12)
+            while True:
+                matcher.fill_next_token_bitmask(bitmask, 0, budget)
+                allowed = np.flatnonzero(bits_of(bitmask)[:size])
+                assert len(allowed), "a budget that suffices leaves a way to the end"
+                token = int(rng.choice(allowed))
+                assert matcher.accept_token(token)
+                if matcher.is_terminated():
+                    break
+                budget -= 1
+                assert budget >= 0
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+
+
+# A grammar with so many ways to read a text that one mask takes seconds.
+MANY_WAYS = (
+    'root ::= r0{2} root* r1+ | "b"* "a"? | "" | "+b"? "+"{0,2}\n'
+    'r0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
+)
+
+
+class Slow:
+    """A guide, and a text of it whose next mask takes long."""
+
+    def __init__(self) -> None:
+        pieces = [
+            p.encode() for p in ("a", "b", "+", ")", ",", "+b", "ab", "aab", "))", "ba", "+baab", "aa", ")ab", "b)")
+        ]
+        self.vocabulary = plain(pieces)
+        self.guide = gr.compile(gr.grammar(MANY_WAYS, "gbnf"), self.vocabulary, cache=False, prepare=0)
+
+    def matcher(self, text: str = "+baab))abaaaab)ab") -> gr.Matcher:
+        matcher = self.guide.matcher()
+        assert matcher.accept_string(text)
+        return matcher
+
+    def fill(self, matcher: gr.Matcher) -> bytes:
+        bitmask = np.zeros((1, words(self.vocabulary.size)), dtype=np.int32)
+        try:
+            matcher.fill_next_token_bitmask(bitmask)
+        except gr.LimitError as error:
+            return error.code.encode()
+        return bitmask.tobytes()
+
+
+class Beside:
+    """Runs something in a thread, and watches whether this process stands still meanwhile."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.gap = 0.0
+        self._stop = threading.Event()
+        self._worker = threading.Thread(target=work)
+        self._watcher = threading.Thread(target=self._watch)
+
+    def _watch(self) -> None:
+        last = time.perf_counter()
+        while not self._stop.is_set():
+            time.sleep(0.0005)
+            now = time.perf_counter()
+            self.gap = max(self.gap, now - last)
+            last = now
+
+    def __enter__(self) -> Beside:
+        self._watcher.start()
+        self._worker.start()
+        time.sleep(0.02)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._worker.join()
+        self._stop.set()
+        self._watcher.join()
+
+
+def test_a_slow_mask_stops_nobody_else() -> None:
+    slow = Slow()
+    other, one = slow.matcher("+ba"), slow.matcher()
+    token = slow.vocabulary.core.find(b"b")
+    took = []
+
+    def timed(call: Callable[[], object]) -> None:
+        began = time.perf_counter()
+        call()
+        took.append(time.perf_counter() - began)
+
+    with Beside(lambda: slow.fill(one)) as beside:
+        timed(lambda: other.accept_token(token))
+        timed(other.is_complete)
+        timed(lambda: other.forced_bytes(10))
+        timed(lambda: other.validate([token, token]))
+        timed(lambda: slow.fill(slow.matcher("+")))
+        timed(other.fork)
+    assert beside.gap < 0.25 and max(took) < 0.25, (beside.gap, took)
+
+
+@pytest.mark.parametrize(
+    "call", ["accept_token", "validate", "accept_string", "forced_bytes", "is_complete", "least_tokens"]
+)
+def test_no_call_stops_other_threads_while_its_own_work_is_long(call: str) -> None:
+    slow = Slow()
+    matcher = slow.matcher("+baab))abaaaab)")
+    token = slow.vocabulary.core.find(b"ab")
+    calls: dict[str, Callable[[], object]] = {
+        "accept_token": lambda: [matcher.accept_token(token), matcher.accept_token(token)],
+        "validate": lambda: matcher.validate([token] * 3),
+        "accept_string": lambda: matcher.accept_string("abab"),
+        "forced_bytes": lambda: matcher.forced_bytes(4),
+        "is_complete": matcher.is_complete,
+        "least_tokens": lambda: matcher.least_tokens(thorough=False),
+    }
+
+    def work() -> None:
+        try:
+            calls[call]()
+        except gr.LimitError:  # it takes too much; that it stops nobody is what counts
+            return
+
+    with Beside(work) as beside:
+        pass
+    assert beside.gap < 0.25
+
+
+def test_a_mask_that_several_want_is_made_once() -> None:
+    alone = Slow()
+    began = time.process_time()
+    expected = alone.fill(alone.matcher())
+    once = time.process_time() - began
+    slow = Slow()
+    matchers = [slow.matcher() for _ in range(6)]
+    began = time.process_time()
+    with ThreadPoolExecutor(6) as pool:
+        assert set(pool.map(slow.fill, matchers)) == {expected}
+    assert time.process_time() - began < 3 * once + 0.2
+
+
+def test_a_matcher_in_use_is_refused_to_other_threads() -> None:
+    guide = gr.compile(gr.any_text(), plain([b"a", b"b"]), cache=False)
+    matcher = guide.matcher()
+    assert matcher.accept_token(0)
+    draft = [0] * 400_000
+    bitmask = np.zeros((len(draft) + 1, 1), dtype=np.int32)
+    changing: list[Callable[[], object]] = [
+        lambda: matcher.accept_token(1),
+        lambda: matcher.accept_string("b"),
+        lambda: matcher.accept_within(1, 9),
+        lambda: matcher.rollback(1),
+        matcher.reset,
+    ]
+    worker = threading.Thread(target=lambda: matcher.fill_draft(draft, bitmask))
+    worker.start()
+    refused = False
+    while worker.is_alive() and not refused:
+        try:
+            matcher.rollback(0)
+        except gr.MatcherError as error:
+            assert error.code == "matcher-shared"
+            refused = True
+    assert refused
+    for call in changing:  # there is plenty of time
+        with pytest.raises(gr.MatcherError) as caught:
+            call()
+        assert caught.value.code == "matcher-shared"
+    assert matcher.history() == [0]  # it may be read
+    assert not matcher.is_terminated()
+    assert mask_of(matcher)[:2].all()
+    worker.join()
+    assert (bitmask == bitmask[0]).all() and bitmask.any()
+    assert matcher.history() == [0]
+    matcher.rollback(1)
+    assert matcher.accept_string("ab")
