@@ -187,4 +187,18 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
   });
 }
 
+std::shared_ptr<ClassMask> MaskBuilder::class_mask(const CharSet::Ptr& chars, u32 node) {
+  if (auto known = vocabulary_.known_class_mask(chars, node)) return known;
+  if (arena_.cap_hit()) return vocabulary_.class_mask(chars, node);  // that would count for others
+  const Arena::Outside outside(arena_);
+  return vocabulary_.class_mask(chars, node);
+}
+
+std::shared_ptr<const ExitTrie> MaskBuilder::exit_trie(ClassMask& mask, u8 byte) {
+  if (auto known = vocabulary_.known_exit_trie(mask, byte)) return known;
+  if (arena_.cap_hit()) return vocabulary_.exit_trie(mask, byte);
+  const Arena::Outside outside(arena_);
+  return vocabulary_.exit_trie(mask, byte);
+}
+
 }  // namespace guiderail
