@@ -1,5 +1,6 @@
 # make demo    the embedded model fills in a JSON Schema, before your eyes
 # make test    lint excepted, everything that can be checked here
+# make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make soak    a server under attack beside innocent streams
@@ -106,6 +107,14 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
+
+test-engines: $(VENV)/.test
+	$(call say,serving engines in environments of their own: gigabytes each)
+	@GUIDERAIL_ENGINE_TESTS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -ra tests/engines $(PYTEST_ARGS)
+
+test-clients: $(VENV)/.test
+	$(call say,clients from PyPI in environments of their own against a real server)
+	@GUIDERAIL_CLIENT_TESTS=1 $(BIN)/python -m pytest -ra tests/clients $(PYTEST_ARGS)
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)

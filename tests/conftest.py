@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import skips
 
+import skips
 from guiderail import Vocabulary
 
 LLAMA3_PATTERN = (
