@@ -98,7 +98,7 @@ def test_what_is_prepared_is_there() -> None:
         gr.compile(constraint, VOCABULARY, cache=False, prepare=n).memory_size_bytes()
         for n in (0, 1, 5, 10, 1000, 4096)
     ]
-    assert sizes == sorted(sizes) and sizes[0] < sizes[1] < sizes[3] <= sizes[4] == sizes[5]
+    assert sizes == sorted(sizes) and sizes[0] <= sizes[1] < sizes[3] <= sizes[4] == sizes[5]
     pattern = gr.regex("[a-z]+")
     assert (
         gr.compile(pattern, VOCABULARY, cache=False).memory_size_bytes()
@@ -129,7 +129,7 @@ def test_option() -> None:
     constraint = gr.json_schema(CASES[0][0])
     guide = gr.compile(constraint, VOCABULARY, prepare=3)
     assert gr.compile(constraint, VOCABULARY, prepare=3) is guide is not gr.compile(constraint, VOCABULARY)
-    assert pickle.loads(pickle.dumps(guide))._limits[-1] == 3
+    assert pickle.loads(pickle.dumps(guide))._limits[3] == 3
     for wrong in (-1, 4097):
         with pytest.raises(CompileError) as error:
             gr.compile(constraint, VOCABULARY, prepare=wrong)

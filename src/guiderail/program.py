@@ -42,8 +42,8 @@ def build_program(
             raise CompileError(
                 f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
             )
-    builder = _core.Builder(max_nodes, fuel)
     with nested("the constraint"), limited(max_work):
+        builder = _core.Builder(max_nodes, fuel)
         return builder.finish(constraint._lower(builder))
 
 
