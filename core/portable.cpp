@@ -9,7 +9,6 @@
 namespace guiderail {
 namespace {
 constexpr std::size_t kMostRules = 6;  // that one rule leads to
-constexpr std::size_t kMostFolded = 1u << 16;
 }  // namespace
 
 // What an expression is, told to `to` in full and in one way only: its words and texts, its parts by what they stand
@@ -302,8 +301,12 @@ std::optional<Hash> Arena::portable_hash(Id e) {
     for (u32 r = 0; r < rules_.size(); ++r) made->rules[r] = rule_hash(r);
     fold_ = std::move(made);
   }
-  if (fold_->nodes.size() > kMostFolded) fold_->nodes.clear();
-  return identity(e, *fold_);
+  const bool full = fold_->nodes.size() > fold_->most;
+  if (full) fold_->nodes.clear();
+  const std::optional<Hash> out = identity(e, *fold_);
+  // A stack that is deeper than the memo would be hashed anew at every step.
+  if (full) fold_->most = std::max(Fold().most, 2 * fold_->nodes.size());
+  return out;
 }
 
 std::size_t Arena::fold_memory() const { return sizeof(Fold) + fold_->memory(); }

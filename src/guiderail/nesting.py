@@ -18,7 +18,7 @@ from guiderail.errors import LimitError
 
 __all__ = ["MOST_PARTS", "nested", "written_out"]
 
-MOST_PARTS = 10_000_000
+MOST_PARTS = 1_000_000
 """Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
 
 
@@ -39,11 +39,14 @@ def nested(what: str) -> Iterator[None]:
 
 
 def written_out(value: Any) -> int | None:
-    """How many parts a value of dicts and lists has where it is written out; None: it holds itself, and has no end."""
+    """How many parts a value of dicts and lists has where it is written out; None: it holds itself, and has no end.
+
+    Beyond ``MOST_PARTS`` nobody counts on.
+    """
     seen: set[int] = set()
     stack = [value]
     count = 0
-    while stack:
+    while stack and count <= MOST_PARTS:
         one = stack.pop()
         if isinstance(one, dict):
             inside: Any = one.values()
