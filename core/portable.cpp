@@ -301,11 +301,11 @@ std::optional<Hash> Arena::portable_hash(Id e) {
     for (u32 r = 0; r < rules_.size(); ++r) made->rules[r] = rule_hash(r);
     fold_ = std::move(made);
   }
-  const bool full = fold_->nodes.size() > fold_->most;
-  if (full) fold_->nodes.clear();
+  if (fold_->nodes.size() > fold_->most) fold_->nodes.clear();
+  const std::size_t before = fold_->nodes.size();
   const std::optional<Hash> out = identity(e, *fold_);
-  // A stack that is deeper than the memo would be hashed anew at every step.
-  if (full) fold_->most = std::max(Fold().most, 2 * fold_->nodes.size());
+  // A stack that is as deep as the memo is large would be hashed anew at every step.
+  fold_->most = std::max(fold_->most, 4 * (fold_->nodes.size() - before));
   return out;
 }
 

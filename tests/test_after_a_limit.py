@@ -156,3 +156,14 @@ def test_what_is_nested_deeply_does_not_exhaust_the_stack(constraint: gr.Constra
     assert mask_of(matcher).any()
     assert not matcher.is_accepting()
     assert mask_of(matcher.fork()).any()
+
+
+def test_a_hundred_thousand_brackets() -> None:
+    """Each costs as much as the first: a step that looked at the whole stack would take minutes here."""
+    vocabulary = gr.Vocabulary([bytes([b]) for b in range(256)] + [b"[[", b"</s>"], stop_token_ids=[257])
+    matcher = gr.compile(gr.json_schema({}), vocabulary, cache=False).matcher()
+    mask = gr.allocate_token_bitmask(1, vocabulary.size)
+    for _ in range(100_000):
+        matcher.fill_next_token_bitmask(mask, 0)
+        assert matcher.accept_token(ord("["))
+    assert mask[0, 256 >> 5] >> (256 & 31) & 1
