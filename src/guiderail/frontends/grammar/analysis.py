@@ -39,6 +39,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
+from guiderail.work import spend
 
 __all__ = [
     "ConstraintFacts",
@@ -178,6 +179,7 @@ class Decision:
             known = self.known.get(id(e))
             if known is not None:
                 return known[1]
+            spend(25)
             if depth > NESTED:
                 value = Fold(self._step)(e)
             else:
@@ -386,6 +388,7 @@ def left_names(e: Expression, nullable: Callable[[Expression], bool]) -> set[str
         if isinstance(here, Name):
             found.add(here.name)
         elif id(here) not in seen:
+            spend(25)
             seen.add(id(here))
             if isinstance(here, Sequence):
                 for part in here.parts:

@@ -14,6 +14,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
+from guiderail.work import spend
 
 __all__ = [
     "EMPTY",
@@ -163,6 +164,7 @@ class Fold(Generic[T]):
                 for part in inner.parts:
                     known = self.known.get(id(part))
                     values.append(self(part, depth + 1) if known is None else known[1])
+        spend(10 + len(values))
         value = self.combine(e, values)
         self.known[id(e)] = e, value
         return value
@@ -182,6 +184,7 @@ class Fold(Generic[T]):
                 missing.reverse()
                 stack += missing
                 continue
+            spend(10 + len(kids))
             known[id(e)] = e, combine(e, [known[id(kid)][1] for kid in kids])
             stack.pop()
         return known[id(root)][1]

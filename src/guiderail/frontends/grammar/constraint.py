@@ -26,6 +26,7 @@ from guiderail.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading
+from guiderail.work import MAX_WORK, limited
 
 __all__ = ["GrammarConstraint", "grammar"]
 
@@ -101,7 +102,7 @@ class GrammarConstraint(Constraint):
                 state.tape = found
                 return
         begun = time.perf_counter()
-        with nested("the grammar"):
+        with nested("the grammar"), limited(MAX_WORK):
             object.__setattr__(self, "_imported", self._read())
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
         state.key = key if slow and not self._imported else None

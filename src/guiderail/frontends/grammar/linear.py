@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from guiderail.frontends.grammar.build import Fold, choice, repetition, sequence
 from guiderail.frontends.grammar.syntax import Expression, Name, Repetition, Sequence
+from guiderail.work import spend
 
 __all__ = ["Sizes", "System", "right_linear"]
 
@@ -136,6 +137,7 @@ class System:
     def _remove(self, state: str, into: set[str], sizes: Sizes) -> dict[str, int]:
         """Makes arrows of the ways through a state. Returns by how much the states before it grow, in leaves."""
         arrows, exits = self.arrows.pop(state), self.exits.pop(state)
+        spend(100 * (1 + len(into)) * (1 + sum(map(len, arrows.values()))))
         loop = arrows.pop(state, [])
         turns = [repetition(choice(loop), 0, None)] if loop else []
         grown: dict[str, int] = {}

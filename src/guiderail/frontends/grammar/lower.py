@@ -37,6 +37,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
+from guiderail.work import spend
 
 __all__ = ["lower"]
 
@@ -213,6 +214,7 @@ class _Lowering:
         if found is None:
             if depth > NESTED:
                 return self.deep(e)
+            spend(30)
             found = self._build(e, [self.build(kid, depth + 1) for kid in children(e)])
             self.built[id(e)] = found
         return found
