@@ -118,7 +118,7 @@ class Costs {
   std::size_t work_kept_ = 1;    // of work_, for other searches
   u32 nodes_kept_ = 0;           // of most_nodes_, the same
   u32 begun_at_ = 0;             // expressions in the arena
-  u32 most_nodes_ = 0;           // expressions that the arena may come to meanwhile
+  u32 most_nodes_ = 0;           // expressions that the arena may reach meanwhile
   int depth_ = 0;
   bool unspelled_ = false;  // a completion was found that no tokens spell
 };

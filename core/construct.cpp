@@ -571,7 +571,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   return has(e, kDead) ? kEmpty : e;
 }
 
-// e but for the empty text.
+// e without the empty text.
 Id Arena::nonempty(Id e) {
   if (!nullable(e)) return e;
   const Node& n = node(e);

@@ -10,7 +10,7 @@
 //
 // A nested terminal stands for a language of its own (a JSON Schema, a special token, a grammar with another lexer). It
 // is no lexeme: between two lexemes the state is the union of the Scan and, for each nested terminal that may come, of
-// its text in front of a Lexed that is resumed behind it. So within it nothing of this lexer holds, and it may end
+// its text in front of a Lexed that is resumed after it. So within it nothing of this lexer holds, and it may end
 // wherever one of its texts does.
 //
 // Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
@@ -120,7 +120,7 @@ Id Arena::lexed(u32 lexer, Id body) {
   return intern(d);
 }
 
-// The texts behind a nested terminal: as `lexed`, in the midst of a text.
+// The texts after a nested terminal: as `lexed`, in the midst of a text.
 Id Arena::lexed_rest(u32 lexer, Id parse, u32 layout) {
   if (parse == kEmpty) return kEmpty;
   if (beyond_cut(parse)) return unknown();
@@ -137,7 +137,7 @@ Id Arena::lexed_rest(u32 lexer, Id parse, u32 layout) {
   return intern(d);
 }
 
-// The nested terminals that may come at a place, each with what is behind it.
+// The nested terminals that may come at a place, each with what follows it.
 Id Arena::nested_at(u32 lexer, const Place& place) {
   const Lexer& of = lex_->lexers[lexer];
   if (of.nested.empty() || place.parse == kEmpty) return kEmpty;

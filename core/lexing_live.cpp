@@ -178,7 +178,7 @@ bool Arena::surely_live(Id e) {
         if (!surely_live(n.a)) return false;
         e = n.b;
         continue;
-      case Kind::Lexed: {  // behind a nested terminal nothing is fenced off: as good as a context that holds
+      case Kind::Lexed: {  // after a nested terminal nothing is fenced off: as good as a context that holds
         const u32 lexer = n.a;
         const Place place{n.b, n.min};
         const u32 start = lex_start_of(lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);

@@ -226,7 +226,7 @@ def accepts(grammar: Grammar, text: str) -> bool:
 def between(
     lexer: Lexer, nested: dict[str, Constraint], guards: set[str], parser: Earley, text: str, at: int
 ) -> Iterator[int]:
-    """The places between two lexemes that can be come to, while the parser is as it is there."""
+    """The places between two lexemes that can be reached, while the parser is as it is there."""
     yield at
     if at == len(text):
         return

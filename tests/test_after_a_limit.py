@@ -76,7 +76,7 @@ def test_nodes_run_out(name: str, seed: int) -> None:
 
 
 def _walk(reference: gr.Guide, guide: gr.Guide, stop: int, rng: random.Random) -> None:
-    """Along one text; whatever the limit refuses is asked for again, then skipped."""
+    """Along one text; whatever the limit refuses is tried again, then skipped."""
     right = reference.matcher()
     matcher: gr.Matcher | None = None
     try:

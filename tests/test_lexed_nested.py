@@ -1,4 +1,4 @@
-"""Languages within a Lark grammar, lazy rules, special tokens behind texts: against the slow lexer, and walked."""
+"""Languages within a Lark grammar, lazy rules, special tokens after texts: against the slow lexer, and walked."""
 
 from __future__ import annotations
 

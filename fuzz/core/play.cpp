@@ -182,7 +182,7 @@ class Game {
           fail("validate says " + std::to_string(valid) + ", accepted are " + std::to_string(accepted));
         break;
       }
-      case 2: {  // masks of a draft are those that one comes to token by token
+      case 2: {  // masks of a draft are those that one meets token by token
         std::vector<std::int64_t> draft, parents;
         for (u32 n = in_.below(4); n > 0; --n) {
           parents.push_back(static_cast<std::int64_t>(in_.below(static_cast<u32>(draft.size()) + 1)) - 1);
@@ -282,7 +282,7 @@ class Game {
     return true;
   }
 
-  // A walk within a budget that was promised comes to an end, whatever is chosen.
+  // A walk within a promised budget reaches an end, whatever is chosen.
   void budgeted() {
     u32 budget;
     try {

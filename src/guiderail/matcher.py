@@ -223,7 +223,7 @@ def fill_next_token_bitmasks(
         bitmask: int32, shape ``(batch, >= ceil(vocabulary.size / 32))``, NumPy or a CPU tensor.
         rows: the row of each matcher; by default its position.
         threads: at most so many native threads; None: one a core. All calls of a process share them; there are never
-            more than two a core, whatever is asked for, and those without work end after some seconds.
+            more than two a core, however many are requested, and idle ones end after some seconds.
 
     Raises:
         MatcherError: a matcher has terminated, or ``threads`` is less than 1.

@@ -29,7 +29,7 @@ class Recipe:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether nothing is requested."""
         return self.ask is None and self.tools is None
 
     def build(self, vocabulary: Vocabulary) -> tuple[ToolPlan | None, Constraint]:

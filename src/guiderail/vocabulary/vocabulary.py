@@ -297,7 +297,7 @@ class Vocabulary:
         """The ids by which the tokenizer spells ``text`` as a continuation.
 
         Their bytes are exactly those of ``text``: where the tokenizer puts a space before the first word,
-        the text is encoded behind a line break, whose tokens are cut off again. Short texts are remembered, for
+        the text is encoded after a line break, whose tokens are cut off again. Short texts are remembered, for
         a call of a tokenizer costs up to 0.1 ms, and what is forced comes again and again.
 
         Raises:

@@ -72,7 +72,7 @@ class _Gbnf(Reader):
                 self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
             rules[rule.name] = rule
         for _, begin, end in self.single.values():
-            self.refuse("!<token> is read with * or + behind it, as a text; one token alone cannot be said", begin, end)
+            self.refuse("!<token> is read with * or + after it, as a text; one token alone cannot be said", begin, end)
         for token, begin, end in self.negated:
             if isinstance(token, int) and token not in self.positive:
                 self.refuse(

@@ -188,6 +188,19 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
         schema = _read(schema)
+    try:  # shared parts are written once here, so that this is quick whatever the schema is
+        seen = (marshal.dumps(schema), checked, id(checked.registry))
+    except ValueError:
+        seen = None
+    known = None if seen is None else _cache.get(seen)
+    if known is not None:
+        return known
+    made = _made(schema, checked)
+    return made if seen is None else _cache.put(seen, made, len(seen[0]))
+
+
+def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
+    """The constraint of a schema that was not seen in this form; one for equal schemas."""
     size = written_out(schema)
     if size is None or size > MOST_PARTS:
         said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
