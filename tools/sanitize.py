@@ -43,8 +43,13 @@ FILES = {
         "test_limits.py",
         "test_vocabulary.py",
         "test_budget.py",
+        "test_after_a_limit.py",
+        "test_lexed_nested.py",
+        "test_mask_walks.py",
+        "test_identities.py",
     ],
     "thread": [
+        "test_threads_beside.py",
         "test_threads.py",
         "test_bitmask_native.py",
         "test_guide_memory.py",
@@ -56,6 +61,8 @@ FILES = {
 RUNTIMES = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
 # Tests that limit the address space, of which a sanitizer reserves terabytes, or that measure memory.
 TOO_NARROW = "not memory and not rlimit and not address_space and not grows"
+# The thread sanitizer follows no threads that a forked child starts.
+FORKS = " and not of_a_fork"
 REPORTS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "SUMMARY: ")
 # Runs pytest with the package that is first on sys.path, whatever an editable installation says.
 RUN = """
@@ -76,7 +83,10 @@ def main() -> int:
     options, rest = parser.parse_known_args()
     package = build(options.kind)
     files = [Path(one) for one in rest if one.endswith(".py")] or [ROOT / "tests" / one for one in FILES[options.kind]]
-    chosen = [one for one in rest if not one.endswith(".py")] or ["-k", TOO_NARROW]
+    chosen = [one for one in rest if not one.endswith(".py")] or [
+        "-k",
+        TOO_NARROW + (FORKS if options.kind == "thread" else ""),
+    ]
     environment = environment_of(options.kind)
     stop = time.monotonic() + options.seconds
     failed, unfinished = [], []
