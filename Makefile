@@ -6,7 +6,8 @@
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
-# make docs    docs/api.md from the docstrings
+# make docs    docs/api.md from the docstrings, docs/pictures from the engine
+# make site    the documentation as a web site, into build/site
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
 # make clean   everything that was built
 
@@ -29,7 +30,7 @@ NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench soak docs core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test lint format bench soak docs site core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -72,6 +73,11 @@ $(VENV)/.test: $(VENV)/.demo
 $(VENV)/.lint: $(VENV)/.package
 	$(call say,the linters)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[lint]'
+	@touch $@
+
+$(VENV)/.site: $(VENV)/.package
+	$(call say,mkdocs)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(INSTALL) --no-build-isolation --editable '.[site]'
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.test
@@ -121,6 +127,11 @@ soak: $(VENV)/.test
 
 docs: $(VENV)/.package
 	@$(BIN)/python docs/make_api.py
+	@$(BIN)/python docs/draw.py
+
+site: $(VENV)/.site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(call say,build/site/index.html)
 
 # -- inputs nobody thought of, and sanitizers: see docs/testing.md ------------------------------------------------
 SECONDS ?= 600

@@ -9,14 +9,16 @@ from __future__ import annotations
 import doctest
 import importlib.util
 import re
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 import guiderail as gr
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"])
+PAGES = sorted([*ROOT.glob("docs/*.md"), *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING"))])
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: (.*?) -->")
 LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#]+)")
@@ -85,3 +87,29 @@ def test_every_error_code_is_documented() -> None:
         used |= set(re.findall(r'(?:CoreError|fail|Error)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))
     assert len(used) > 40, "the search for codes finds none: has the way they are written changed?"
     assert sorted(used - known) == []
+
+
+def test_paths_in_guides_exist() -> None:
+    """Contributors follow these paths by hand."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = set(re.findall(r"`((?:src|tests|core|docs|benchmarks|fuzz|tools|examples)/[\w./-]*)`", text))
+    assert len(paths) > 30
+    assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+
+
+def test_pictures_are_drawn_and_shown() -> None:
+    """``docs/draw.py`` runs, twice with the same result, and the page shows each picture it makes."""
+    spec = importlib.util.spec_from_file_location("guiderail_draw", ROOT / "docs/draw.py")
+    assert spec is not None and spec.loader is not None
+    draw = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = draw
+    try:
+        spec.loader.exec_module(draw)
+        drawn = dict(draw.pictures())
+        assert dict(draw.pictures()) == drawn
+    finally:
+        del sys.modules[spec.name]
+    page = (ROOT / "docs/how_it_works.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\(pictures/(\w+)\.svg\)", page)) == set(drawn)
+    for svg in drawn.values():
+        ElementTree.fromstring(svg)

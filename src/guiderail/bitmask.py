@@ -129,26 +129,21 @@ def apply_token_bitmask_inplace(
 ) -> None:
     """Writes ``-inf`` into ``logits`` wherever ``bitmask`` has a 0.
 
-    ``logits[row]`` is masked by ``bitmask[row]``: for all rows, or with ``indices`` only for those rows (the
-    others stay as they are, and the batch sizes may then differ). XGrammar's ``indices`` mean the same.
-    Columns from ``vocab_size`` on are set to ``-inf`` (XGrammar leaves them: a padding token could be
-    sampled).
+    ``bitmask[row]`` masks ``logits[row]``. With ``indices`` it masks only those rows; the others stay as they are, and
+    the batch sizes may differ. XGrammar's ``indices`` mean the same. Columns from ``vocab_size`` on become ``-inf``;
+    XGrammar leaves them, so that a model could sample a padding token.
 
     Args:
-        logits: ``(vocabulary,)`` or ``(batch, vocabulary)``; NumPy float16, float32, float64, or torch also
-        bfloat16,
-            on any device; any strides. On CUDA a Triton kernel is used if Triton can be imported.
-        bitmask: int32 ``(words,)`` or ``(batch, words)``, NumPy or torch. One on the CPU is copied to the
-        logits'
-            device first.
-        indices: rows to mask.
-        vocab_size: number of tokens that the bitmask speaks of, at most ``32 * words``; by default all its
-        bits.
+        logits: ``(vocabulary,)`` or ``(batch, vocabulary)``, with any strides: NumPy float16, float32 or float64, or
+            torch (bfloat16 too) on any device. On CUDA a Triton kernel is used if Triton can be imported.
+        bitmask: int32 ``(words,)`` or ``(batch, words)``, NumPy or torch. A bitmask on the CPU is copied to the
+            device of the logits first.
+        indices: the rows to mask; by default all.
+        vocab_size: number of tokens that the bitmask covers, at most ``32 * words``; by default all its bits.
 
     Raises:
-        BitmaskError: ``bitmask-dtype``, ``bitmask-shape``, ``bitmask-device``, ``bitmask-index``,
-        ``bitmask-size``,
-            ``bitmask-readonly``; the logits are unchanged then.
+        BitmaskError: the arrays do not fit; the logits are unchanged then. Codes: ``bitmask-dtype``,
+            ``bitmask-shape``, ``bitmask-device``, ``bitmask-index``, ``bitmask-size``, ``bitmask-readonly``.
     """
     if isinstance(logits, np.ndarray):
         infinity = _INFINITIES.get(logits.dtype)
@@ -172,8 +167,7 @@ def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = N
     """New logits with ``-inf`` wherever ``bitmask`` has a 0, for arrays that cannot be changed in place.
 
     Args:
-        logits: floating point, ``(vocabulary,)`` or ``(batch, vocabulary)``: NumPy, torch, or any array with
-        an
+        logits: floating point, ``(vocabulary,)`` or ``(batch, vocabulary)``: NumPy, torch, or any array with an
             ``__array_namespace__`` (JAX, also under ``jit``).
         bitmask: int32 ``(words,)`` or ``(batch, words)``, of the same library or NumPy.
         vocab_size: as in :func:`apply_token_bitmask_inplace`.

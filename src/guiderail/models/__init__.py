@@ -39,14 +39,12 @@ def load_model(source: Any = None, *, threads: int | None = None) -> Model:
     """Makes a model of what you have; see the table of this module.
 
     Args:
-        source: None for the embedded model, a path (``*.gguf``, or a folder or hub name of a transformers
-        model),
+        source: None for the embedded model, a path (``*.gguf``, or a folder or hub name of a transformers model),
             a transformers model, a pair ``(model, tokenizer)``, a ``llama_cpp.Llama``, or a model already.
         threads: threads for models run by llama.cpp (GGUF files: the idle cores by default; the embedded one: 1).
 
     Raises:
-        ModelError: it is none of these, cannot be read, or a package is missing; the message says what to
-        install.
+        ModelError: it is none of these, it cannot be read, or a package is missing; the message says what to install.
     """
     if threads is not None and not (source is None or _is_gguf(source)):
         raise ModelError("threads is an option of GGUF models and of the embedded one only", code="bad-option")

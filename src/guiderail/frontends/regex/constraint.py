@@ -106,9 +106,8 @@ def regex(
 
     Args:
         pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do.
-        dialect: ``"python"`` (``re`` of Python 3.11) or ``"ecma"`` (ECMA-262, which JSON Schema's
-        ``pattern`` means; read
-            without the ``u`` flag as leniently as its Annex B, with ``\u{…}`` and ``\p{…}`` in any case).
+        dialect: ``"python"`` (``re`` of Python 3.11) or ``"ecma"`` (ECMA-262, the dialect of JSON Schema's ``pattern``;
+            without the ``u`` flag it is read as leniently as Annex B says, with ``\u{…}`` and ``\p{…}`` in any case).
         flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA.
         mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand around
             the match.
