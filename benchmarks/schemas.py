@@ -1,9 +1,10 @@
 """guiderail beside other engines on JSON Schemas: what they take, what they let through, how long it takes.
 
-For every schema: compile it, then walk the tokens of each instance (the compact text of ``json.dumps``), with
-the mask before each token. An instance counts as accepted if every token is in its mask and the text may end
-after the last. No language model is needed. The data is a folder of documents or a ``.jsonl.gz`` of them, each
-``{"id", "schema", "tests": [{"data", "valid"}]}``, as MaskBench has them.
+For every schema: compile it, then walk the tokens of each instance, with the mask before each token. Instances are
+written as ``json.dumps`` writes them: on one line, with a blank after commas and colons (``--layout compact``: none).
+An instance counts as accepted if every token is in its mask and the text may end after the last. No language model is
+needed. The data is a folder of documents or a ``.jsonl.gz`` of them, each ``{"id", "schema", "tests": [{"data",
+"valid"}]}``, as MaskBench has them.
 
 - ``--engines a,b`` measures each in a process of its own; a crash or a time-out costs it that schema only.
 - ``--interleave a,b`` puts them into one process where they take turns instance by instance, so that both meet the
@@ -40,7 +41,7 @@ from report import mean_and_quantiles, micro, table  # noqa: E402
 from schema_data import choose, load  # noqa: E402
 from svg import distribution  # noqa: E402
 
-ENGINES = ("guiderail", "llguidance", "xgrammar", "outlines-core", "lm-format-enforcer")
+ENGINES = ("guiderail", "guiderail-unprepared", "llguidance", "xgrammar", "outlines-core", "lm-format-enforcer")
 GRACE_S = 15  # beyond the limit: then the process is killed, for native code does not hear the alarm
 Rows = dict[str, dict[str, dict[str, Any]]]  # engine → id of the schema → what was measured
 
@@ -50,7 +51,7 @@ class Worker:
 
     def __init__(self, engines: str, options: argparse.Namespace) -> None:
         command = [sys.executable, str(SUPPORT / "schema_worker.py"), "--engines", engines, "--data", str(options.data)]
-        command += ["--limit-s", str(options.limit_s), "--clock", options.clock]
+        command += ["--limit-s", str(options.limit_s), "--clock", options.clock, "--layout", options.layout]
         command += ["--tokenizer", options.tokenizer] if options.tokenizer else []
         errors = None if options.verbose else subprocess.DEVNULL
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
@@ -315,6 +316,7 @@ def main() -> None:
     parser.add_argument(
         "--clock", choices=["wall", "cpu"], default="wall", help="cpu leaves out what other processes take"
     )
+    parser.add_argument("--layout", choices=["spaced", "compact"], default="spaced", help="of the instances' texts")
     parser.add_argument("--out", type=Path, help="write every measurement to this file, a line of JSON each")
     parser.add_argument("--report", type=Path, nargs="+", help="measure nothing, print what these files hold")
     parser.add_argument("--svg", type=Path, help="draw the distribution of mask + accept")

@@ -63,6 +63,15 @@ class GuiderailSchemas(Guiderail, SchemaEngine):
         return partial(matcher.fill_next_token_bitmask, self.bits, 0), matcher.accept_token, matcher.is_accepting
 
 
+class GuiderailUnprepared(GuiderailSchemas):
+    """Without the masks of a likely text that compiling otherwise makes: what they are worth."""
+
+    name = "guiderail-unprepared"
+
+    def compile(self, schema: Any) -> Any:
+        return self.gr.compile(self.gr.json_schema(schema, **self.options), self.vocabulary, prepare=0)
+
+
 class LLGuidanceSchemas(LLGuidance, SchemaEngine):
     def compile(self, schema: Any) -> Any:
         matcher = self.llg.LLMatcher(self.tokenizer, json.dumps({"grammars": [{"json_schema": schema}]}))
@@ -148,5 +157,12 @@ class LMFormatEnforcerSchemas(SchemaEngine):
 
 SCHEMA_ENGINES: dict[str, type[SchemaEngine]] = {
     e.name: e
-    for e in (GuiderailSchemas, LLGuidanceSchemas, XGrammarSchemas, OutlinesCoreSchemas, LMFormatEnforcerSchemas)
+    for e in (
+        GuiderailSchemas,
+        GuiderailUnprepared,
+        LLGuidanceSchemas,
+        XGrammarSchemas,
+        OutlinesCoreSchemas,
+        LMFormatEnforcerSchemas,
+    )
 }

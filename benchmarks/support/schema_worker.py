@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--engines", required=True)
     parser.add_argument("--limit-s", type=int, required=True)
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    parser.add_argument("--layout", choices=["spaced", "compact"], default="spaced")
     options = parser.parse_args()
     if options.clock == "cpu":
         global now
@@ -158,6 +159,7 @@ def main() -> None:
 
     tokenizer, size = load_tokenizer(options.tokenizer)
     engines = [SCHEMA_ENGINES[name](tokenizer, size) for name in options.engines.split(",")]
+    separators = (",", ":") if options.layout == "compact" else (", ", ": ")
     data = load(options.data)
 
     def on_alarm(*_: object) -> None:
@@ -169,7 +171,9 @@ def main() -> None:
         name = line.strip()
         entry = data[name]
         texts = [
-            tokenizer.encode(json.dumps(test["data"], ensure_ascii=False), add_special_tokens=False)
+            tokenizer.encode(
+                json.dumps(test["data"], ensure_ascii=False, separators=separators), add_special_tokens=False
+            )
             for test in entry["tests"]
         ]
         signal.alarm(options.limit_s)
