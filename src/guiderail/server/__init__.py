@@ -12,7 +12,7 @@
     nursery.py, nursery_child.py    the process in which constraints are compiled first
     engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
     crew.py, asides.py    threads for what may take long
-    bodies.py, connections.py    requests that are large, slow or malformed
+    bodies.py, connections.py, problems.py    requests that are large, slow or malformed
     inspection.py     /inspect: records of texts, for whoever asks why
     metrics.py, errors.py, options.py, http.py
 

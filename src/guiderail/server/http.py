@@ -17,8 +17,9 @@ from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse, Response
 
 from guiderail.server.bodies import Gone, parse_json, read_body, uncollected
-from guiderail.server.errors import ApiError, from_validation
+from guiderail.server.errors import ApiError
 from guiderail.server.metrics import Metrics
+from guiderail.server.problems import from_validation
 
 __all__ = ["Events", "Gate", "Gone", "read", "sse", "while_listening"]
 
@@ -49,7 +50,8 @@ def _parsed(body: bytes, form: type[Form], values: int) -> Form:
         made: Form = form.model_validate(data)
         return made
     except ValidationError as error:
-        raise from_validation(error.errors(include_url=False, include_input=False)) from None
+        problems = error.errors(include_url=False, include_input=False)
+        raise from_validation(problems, data, form.model_fields) from None
     except RecursionError:
         raise ApiError(400, "the body is nested too deep", code="invalid-json") from None
 

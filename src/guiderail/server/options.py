@@ -125,6 +125,14 @@ class ServerOptions:
                 raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
         if self.inspect not in ("off", "asked", "all"):
             raise ModelError(f"inspect is off, asked or all, not {self.inspect!r}", code="bad-option")
+        if self.tool_format is not None:
+            from guiderail.frontends.tools.errors import ToolError
+            from guiderail.frontends.tools.format import read_format
+
+            try:
+                read_format(self.tool_format)
+            except ToolError as error:
+                raise ModelError(f"tool_format: {error.message}", code="bad-option") from None
         if self.api_key is not None and not self.api_key:
             raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
         if isinstance(self.cors_origins, str):
