@@ -12,6 +12,7 @@
 // character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
 // next token a count makes a difference only when it is spent (canonical).
 #include <algorithm>
+#include <unordered_set>
 
 #include "lexing.hpp"
 #include "work.hpp"
@@ -302,37 +303,37 @@ Id Arena::counts_spent(Id e) {
 }
 
 void Arena::first_symbols(Id e, std::vector<u32>& out) {
-  for (;;) {
-    if (!has(e, kHasToken | kHasRef)) return;
+  if (symbols_.empty()) return;
+  std::vector<Id> open{e};
+  std::unordered_set<Id> seen;  // what expressions share is looked at once
+  while (!open.empty()) {
+    e = open.back();
+    open.pop_back();
+    if (!has(e, kHasToken | kHasRef) || !seen.insert(e).second) continue;
     const Node& n = node(e);
     switch (n.kind) {
       case Kind::Token: {
         auto list = operands(e);
         out.insert(out.end(), list.begin(), list.end());
-        return;
+        break;
       }
       case Kind::Concat:
-        first_symbols(n.a, out);
-        if (!nullable(n.a)) return;
-        e = n.b;
-        continue;
-      case Kind::Union: {
-        Ids members(operands(e));
-        for (Id m : members) first_symbols(m, out);
-        return;
-      }
+        open.push_back(n.a);
+        if (nullable(n.a)) open.push_back(n.b);
+        break;
+      case Kind::Union:
       case Kind::And: {
-        Ids members(operands(e));
-        for (Id m : members)
-          if (node(m).kind != Kind::Not) first_symbols(m, out);
-        return;
+        const bool all = n.kind == Kind::Union;
+        for (Id m : operands(e))
+          if (all || node(m).kind != Kind::Not) open.push_back(m);
+        break;
       }
-      case Kind::Repeat: e = n.a; continue;
-      case Kind::Ref: e = rules_[n.a].body; continue;
-      case Kind::Lexed: e = lexed_start(e); continue;
-      case Kind::Scan: scan_symbols(e, out); return;
-      case Kind::Fence: e = n.b; continue;
-      default: return;
+      case Kind::Repeat: open.push_back(n.a); break;
+      case Kind::Ref: open.push_back(rules_[n.a].body); break;
+      case Kind::Lexed: open.push_back(lexed_start(e)); break;
+      case Kind::Scan: scan_symbols(e, out); break;
+      case Kind::Fence: open.push_back(n.b); break;
+      default: break;
     }
   }
 }
