@@ -113,6 +113,10 @@ struct Registry {
   std::mutex mutex;
   std::unordered_multimap<Hash, std::weak_ptr<const CharSet>, HashHasher> sets;
   std::size_t sweep_at = 1024;  // forget dead entries when the table has doubled
+  void sweep() {
+    std::erase_if(sets, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at = std::max<std::size_t>(1024, 2 * sets.size());
+  }
 };
 
 Registry& registry() {
@@ -150,11 +154,14 @@ CharSet::Ptr CharSet::intern(std::vector<Range> normal) {
   for (auto it = first; it != last; ++it)
     if (auto old = it->second.lock(); old && old->ranges_ == fresh->ranges_) return old;
   r.sets.emplace(fresh->hash(), fresh);
-  if (r.sets.size() > r.sweep_at) {
-    std::erase_if(r.sets, [](const auto& entry) { return entry.second.expired(); });
-    r.sweep_at = std::max<std::size_t>(1024, 2 * r.sets.size());
-  }
+  if (r.sets.size() > r.sweep_at) r.sweep();
   return fresh;
+}
+
+void CharSet::forget_dead() {
+  auto& r = registry();
+  std::lock_guard lock(r.mutex);
+  r.sweep();
 }
 
 CharSet::Ptr CharSet::unite(const CharSet& a, const CharSet& b) {

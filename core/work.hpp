@@ -3,7 +3,7 @@
 // reads the same arena meanwhile.
 #pragma once
 
-#include "support.hpp"
+#include "faults.hpp"
 
 namespace guiderail {
 
@@ -14,7 +14,7 @@ class Work {
     u64 steps;  // how many that were when the limit was set
   };
   static void spend(u64 steps = 1) {
-    if ((spent_ += steps) > allowed_.until) stop();
+    if ((spent_ += steps) > allowed_.until || faults::on_limit()) stop();
   }
   static u64 spent() { return spent_; }
   static void recount(u64 spent) {
