@@ -12,7 +12,8 @@ CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSe
 // Hands out handles of one arena until finish() turns it into a program.
 class Builder {
  public:
-  Builder(u32 max_nodes, u32 fuel) : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth})) {}
+  Builder(u32 max_nodes, u32 fuel, u64 step_work)
+      : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth, step_work})) {}
 
   Arena& arena() {
     check_unused();
@@ -173,9 +174,12 @@ void bind_expressions(nb::module_& m) {
   m.def("spent_work", &Work::spent);
   m.def("limit_work", [](u64 steps) {
     const Work::Allowed before = Work::limit(steps);
-    return std::pair(before.until, before.steps);
+    return std::tuple(before.until, before.steps, reinterpret_cast<std::uintptr_t>(before.what));
   });
-  m.def("restore_work", [](std::pair<u64, u64> before) { Work::restore({before.first, before.second}); });
+  m.def("restore_work", [](std::tuple<u64, u64, std::uintptr_t> before) {
+    const auto [until, steps, what] = before;
+    Work::restore({until, steps, reinterpret_cast<const char*>(what)});
+  });
   nb::class_<CharSet>(m, "CharSet")
       .def(nb::new_([](const std::vector<CharSet::Range>& ranges) {
              for (auto [lo, hi] : ranges)
@@ -199,7 +203,8 @@ void bind_expressions(nb::module_& m) {
       .def("__hash__", [](const CharSet& a) { return static_cast<Py_ssize_t>(a.hash().lo >> 2); });
 
   nb::class_<Builder>(m, "Builder")
-      .def(nb::init<u32, u32>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel)
+      .def(nb::init<u32, u32, u64>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel,
+           nb::arg("step_work") = Limits{}.step_work)
       .def_ro_static("EMPTY", &kEmpty)
       .def_ro_static("EPSILON", &kEpsilon)
       .def("literal", [](Builder& b, nb::bytes data) { return b.arena().literal(view(data)); })

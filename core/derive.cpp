@@ -32,7 +32,10 @@ Id Arena::derive(Id e, u8 byte) {
                      (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
   if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
-  if (const u32* known = derive_memo_.find(key)) return *known;
+  if (const u32* known = derive_memo_.find(key)) {
+    Work::spend();
+    return *known;
+  }
   make_room();
   const Id out = derive_fresh(e, byte);
   if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
@@ -339,6 +342,7 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
 }
 
 u32 Arena::find_first(Id e) {
+  Work::spend();
   Node& n = node(e);
   ByteSet set;
   switch (n.kind) {

@@ -114,7 +114,7 @@ struct MaskEntry;
 struct Node {
   Kind kind = Kind::Empty;
   std::atomic<u32> flags{0};
-  u16 depth = 0;                   // nesting of heads; bounds every recursion over structure
+  u32 depth = 0;                   // nesting of heads; bounds every recursion over structure
   u32 a = 0, b = 0;                // operands, or offset and count in the operand pool
   u32 min = 0, max = 0;            // Repeat (b = 1: capped)
   u32 shortest = 0;                // characters of a shortest match (0 below a Ref: unknown)
@@ -131,6 +131,7 @@ struct Limits {
   u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
   u32 fuel = 200'000;         // states one emptiness test may visit; each pays for 20 operands handled
   u32 max_depth = 1'500;      // nesting of operators
+  u64 step_work = 5'000'000;  // steps of work for one mask or one token (see work.hpp)
 };
 
 struct MemberTable;
@@ -277,6 +278,7 @@ class Arena {
   Id scan_without_names(Id e, Id& texts);
   u32* ensure_row(Id e);  // null: see kExactStep
   std::string dump(Id e) const;
+  std::string rules_ahead(Id e) const;  // the names of the next few rules, for messages; empty: there are none
 
   // Lock-free: the successor, or kUnknown where it was never computed.
   Id known_step(Id e, u32 byte_class) const {

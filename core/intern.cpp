@@ -108,7 +108,7 @@ Id Arena::intern(Draft& d) {
   Node& n = *new (&node(id)) Node;
   n.kind = d.kind;
   n.flags.store(d.flags, std::memory_order_relaxed);
-  n.depth = static_cast<u16>(d.depth);
+  n.depth = d.depth;
   if (d.has_list) {
     n.a = pool_.add(d.list);
     n.b = static_cast<u32>(d.list.size());

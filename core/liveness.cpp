@@ -7,6 +7,7 @@
 
 #include "expression.hpp"
 #include "faults.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 namespace {
@@ -159,6 +160,7 @@ bool Arena::live_search(Id start) {
   std::vector<u32> symbols;
   while (!queue.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
     make_room();
+    Work::spend();
     const Item item = queue.top();
     const Id state = item.id;
     queue.pop();

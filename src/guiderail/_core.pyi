@@ -37,15 +37,15 @@ class CharSet:
 
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far
-def limit_work(steps: int, /) -> tuple[int, int]: ...  # from now on, within the limit around; that, for restore_work
-def restore_work(before: tuple[int, int], /) -> None: ...
+def limit_work(steps: int, /) -> tuple[int, int, int]: ...  # from now on, within the limit around; for restore_work
+def restore_work(before: tuple[int, int, int], /) -> None: ...
 
 class Builder:
     """Builds interned expressions bottom-up; ``finish`` freezes it into a Program."""
 
     EMPTY: int  # matches nothing
     EPSILON: int  # matches the empty string
-    def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000) -> None: ...
+    def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000, step_work: int = ...) -> None: ...
     def literal(self, data: bytes, /) -> int: ...
     def char_class(self, chars: CharSet, /) -> int: ...  # one character
     def byte_class(self, values: bytes, /) -> int: ...  # one byte out of these values

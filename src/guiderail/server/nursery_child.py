@@ -22,7 +22,7 @@ from guiderail.bitmask import allocate_token_bitmask
 from guiderail.constraint import Constraint
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar.tape import Recorder
-from guiderail.guide import Guide
+from guiderail.guide import Guide, Options
 from guiderail.server.constraints import Ask
 from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.reading import Manner, read_light
@@ -54,7 +54,7 @@ def compile_recipe(recipe: Recipe, vocabulary: Any, max_nodes: int, fuel: int) -
     """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
     plan, constraint = recipe.build(vocabulary)
     recording = Recording(constraint)
-    matcher = Guide(recording, vocabulary, max_nodes=max_nodes, fuel=fuel).matcher()
+    matcher = Guide(recording, vocabulary, Options(max_nodes=max_nodes, fuel=fuel)).matcher()
     matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
     matcher.least_tokens(thorough=False)
     return plan, constraint, recording.tape
