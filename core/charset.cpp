@@ -150,9 +150,12 @@ CharSet::Ptr CharSet::intern(std::vector<Range> normal) {
   std::shared_ptr<const CharSet> fresh(new CharSet(std::move(normal)));
   auto& r = registry();
   std::lock_guard lock(r.mutex);
-  const auto [first, last] = r.sets.equal_range(fresh->hash());
-  for (auto it = first; it != last; ++it)
-    if (auto old = it->second.lock(); old && old->ranges_ == fresh->ranges_) return old;
+  auto [it, last] = r.sets.equal_range(fresh->hash());
+  while (it != last) {
+    const auto old = it->second.lock();
+    if (old && old->ranges_ == fresh->ranges_) return old;
+    it = old ? std::next(it) : r.sets.erase(it);  // one that is made and dropped over and over leaves no trail
+  }
   r.sets.emplace(fresh->hash(), fresh);
   if (r.sets.size() > r.sweep_at) r.sweep();
   return fresh;

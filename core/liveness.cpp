@@ -107,7 +107,7 @@ Arena::Reach Arena::reach(Id start) {
 
 // R & C{m,n}: what R & C* can reach tells most of it, and is the same for all counts.
 std::optional<bool> Arena::live_by_length(Id e) {
-  if (node(e).kind != Kind::And || has(e, kHasLook)) return std::nullopt;
+  if (node(e).kind != Kind::And || has(e, kHasLook | kHasRef)) return std::nullopt;
   Ids members(operands(e));
   u32 min = 0, max = kInf;
   for (Id& m : members) {
