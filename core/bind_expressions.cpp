@@ -80,9 +80,9 @@ Id unite_with_choice(Arena& arena, const std::vector<Id>& parts) {
 
 using Values = std::vector<std::variant<Id, std::vector<std::pair<Id, u32>>>>;
 
-Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
-                const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma,
-                Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+MemberTable table_of(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
+                     const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others,
+                     Id comma, Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
   if (values.size() != names.size() || required.size() != names.size())
     throw Error("bad-shape", "members: names, values and required must have equal lengths");
   if (min < 0 || min >= kInf || max >= kInf || escapes > 1)
@@ -102,7 +102,7 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   }
   for (bool r : required) table.required.push_back(r);
   for (auto [key, value, dense, discharges] : others)
-    table.others.push_back({b.check(key), b.check(value), dense, discharges});
+    table.others.push_back({b.check(key), b.check(value), dense, discharges, {}});
   table.comma = b.check(comma);
   table.colon = b.check(colon);
   table.ordered = ordered;
@@ -110,7 +110,62 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   table.max = max < 0 ? kInf : static_cast<u32>(max);
   table.escapes = static_cast<Escapes>(escapes);
   table.pending = pending;
+  return table;
+}
+
+Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
+                const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma,
+                Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+  MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, min, max, escapes, pending);
   Arena& arena = b.arena();
+  const Builder::Use use(b);
+  return arena.members(std::move(table));
+}
+
+using Numbers = std::vector<u32>;
+
+// Objects whose alternatives are read side by side, see votes.cpp.
+Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
+             const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma, Id colon, bool ordered, u32 escapes,
+             const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells,
+             const std::vector<std::pair<u32, Numbers>>& parts, const std::vector<Numbers>& effects,
+             const std::vector<std::pair<Numbers, Id>>& settled) {
+  MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, 0, -1, escapes, 1);
+  auto vote = std::make_shared<Vote>();
+  auto bits = [](const Numbers& set, std::size_t size) {
+    Bits out(size);
+    for (u32 i : set) {
+      if (i >= size * 64) throw Error("bad-shape", "vote: there are not so many cells or names");
+      set_bit(out, i);
+    }
+    return out;
+  };
+  const std::size_t words = (cells.size() + 63) / 64;
+  for (const auto& [needed, min, max] : cells) {
+    vote->cells.push_back({bits(needed, names.size() / 64 + 1), min, max < 0 ? kInf : static_cast<u32>(max)});
+    vote->counted = std::max({vote->counted, min, max < 0 ? 0 : static_cast<u32>(max) + 1});
+  }
+  for (const auto& [op, of] : parts) {
+    for (u32 p : of)
+      if (op > static_cast<u32>(Vote::Op::Not) || p >= (op == 0 ? cells.size() : vote->parts.size()))
+        throw Error("bad-shape", "vote: a part of what comes later");
+    if (op == 0 && of.size() != 1) throw Error("bad-shape", "vote: a part is one cell");
+    vote->parts.push_back({static_cast<Vote::Op>(op), of});
+  }
+  for (const Numbers& effect : effects) vote->effects.push_back(bits(effect, words));
+  auto known = [&](u32 effect) {
+    if (effect >= effects.size()) throw Error("bad-shape", "vote: no such effect");
+  };
+  for (const auto& list : table.values)
+    for (const Alternative& a : list) known(a.discharges);
+  for (const OtherKeys& o : table.others) known(o.discharges);
+  Arena& arena = b.arena();
+  for (const auto& [set, start] : settled) {
+    if (const auto plain = arena.plain_members(b.check(start)))
+      vote->settled.push_back({bits(set, words), start, *plain});
+  }
+  if (vote->parts.empty()) throw Error("bad-shape", "vote: there is no formula");
+  table.vote = std::move(vote);
   const Builder::Use use(b);
   return arena.members(std::move(table));
 }
@@ -294,6 +349,9 @@ void bind_expressions(nb::module_& m) {
       .def("members", &make_members, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered") = false, nb::arg("min") = 0,
            nb::arg("max") = -1, nb::arg("escapes") = 0, nb::arg("pending") = 0)
+      .def("vote", &make_vote, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
+           nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
+           nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
       .def(
           "item", [](Builder& b, Id e, bool infinite) { return b.arena().item(b.check(e), infinite); }, nb::arg(),
           nb::arg("infinite") = false)

@@ -136,6 +136,7 @@ struct Limits {
 
 struct MemberTable;
 struct MemberState;
+struct Vote;
 struct KeyState;
 struct JsonParts;
 struct KeyApart;
@@ -189,6 +190,7 @@ class Arena {
   Id counted(Id e, u32 most);  // e, of which at most so many tokens hold a byte (see derive.cpp)
   Id escaped(Id e, Escapes mode);
   Id members(MemberTable table);
+  std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
   Id item(Id e, bool infinite);
   Id distinct(Id body);
   u32 lexer(Lexer lexer);
@@ -448,14 +450,20 @@ class Arena {
   Id close_key(const KeyState& key);
   ByteSet first_member(Id e);
   bool feed_key(KeyState& key, u8 byte);
-  bool allowed(const MemberState& state, u32 field) const;
+  bool allowed(const MemberState& state, u32 field);
   bool others_allowed(const MemberState& state);
   bool allowed_at(u32 state, u32 field);  // the same by id, remembered
   bool others_allowed_at(u32 state);
   MemberFacts& facts_of(u32 state);
   u32 count_other_texts(const MemberTable& table);
   bool counts_fit(const MemberState& state, u32 field) const;
-  bool feasible(const MemberState& state) const;
+  bool feasible(const MemberState& state);
+  void fail(MemberState& next, u32 effect, u32 name) const;  // of votes, see votes.cpp
+  void settle(MemberState& state) const;
+  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
+  bool vote_holds(const MemberState& state) const;
+  bool vote_feasible(const MemberState& state);
+  bool other_allowed_at(u32 state, u32 kind);
   MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
   MemberState with_other(const MemberState& state, u32 key_text, u32 discharges);
   Id item_at(Id e, u32 text, u32 facts);
@@ -480,6 +488,8 @@ class Arena {
   void describe_members(const MemberState& state, To& to) const;
   template <class To>
   void describe_table(const MemberTable& table, To& to) const;
+  template <class To>
+  void describe_vote(const Vote& vote, To& to) const;
   bool known_identity(Id e, const Fold& with, std::optional<Hash>& out) const;
   std::optional<Hash> identity(Id e, Fold& with);
   void rules_below(Id e, std::vector<u32>& rules) const;

@@ -273,6 +273,12 @@ std::size_t bytes_of(const MemberTable& of) {
                       bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
   for (const std::string& name : of.names) bytes += bytes_of(name);
   for (const auto& list : of.values) bytes += bytes_of(list);
+  if (of.vote) {
+    for (const Vote::Cell& cell : of.vote->cells) bytes += sizeof cell + bytes_of(cell.required);
+    for (const Vote::Part& part : of.vote->parts) bytes += sizeof part + bytes_of(part.of);
+    for (const Bits& effect : of.vote->effects) bytes += sizeof effect + bytes_of(effect);
+    for (const Vote::Settled& settled : of.vote->settled) bytes += sizeof settled + bytes_of(settled.cells);
+  }
   return bytes;
 }
 

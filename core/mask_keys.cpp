@@ -52,7 +52,7 @@ MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, con
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
   const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kBehindBlank : kUnquoted;
-  const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0);
+  const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
   if (keep && (known->known >> slot & 1))
     return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
   const std::string_view rest = std::string_view(name).substr(depth);

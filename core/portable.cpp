@@ -105,6 +105,8 @@ void Arena::describe_members(const MemberState& state, To& to) const {
   to.word(u64{state.count} << 32 | state.pending);
   to.word(state.gone.size());
   for (u64 w : state.gone) to.word(w);
+  to.word(state.failed.size());
+  for (u64 w : state.failed) to.word(w);
   to.word(u64{state.seen.size()} << 1 | state.some);
   for (u32 text : state.seen) to.text(json_->texts.whole(text));  // sorted by text
 }
@@ -130,6 +132,31 @@ void Arena::describe_table(const MemberTable& table, To& to) const {
     to.part(o.key);
     to.part(o.value);
     to.word(u64{o.discharges} << 1 | o.dense);
+  }
+  if (table.vote) describe_vote(*table.vote, to);
+}
+
+template <class To>
+void Arena::describe_vote(const Vote& vote, To& to) const {
+  auto bits = [&](const Bits& of) {
+    for (u64 w : of) to.word(w);
+  };
+  to.word(vote.cells.size());
+  for (const Vote::Cell& cell : vote.cells) {
+    to.word(u64{cell.min} << 32 | cell.max);
+    bits(cell.required);
+  }
+  to.word(vote.parts.size());
+  for (const Vote::Part& part : vote.parts) {
+    to.word(u64{part.of.size()} << 8 | static_cast<u64>(part.op));
+    for (u32 p : part.of) to.word(p);
+  }
+  to.word(vote.effects.size());
+  for (const Bits& effect : vote.effects) bits(effect);
+  to.word(vote.settled.size());
+  for (const Vote::Settled& settled : vote.settled) {
+    bits(settled.cells);
+    to.part(settled.start);
   }
 }
 
@@ -262,6 +289,8 @@ void Arena::rules_below(Id e, std::vector<u32>& rules) const {
         for (const auto& list : table.values)
           for (const Alternative& a : list) work.push_back(a.value);
         for (const OtherKeys& o : table.others) work.push_back(o.value);
+        if (table.vote)
+          for (const Vote::Settled& settled : table.vote->settled) work.push_back(settled.start);
         break;
       }
       default: break;  // known_identity() knows no others

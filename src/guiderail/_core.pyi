@@ -82,6 +82,22 @@ class Builder:
         escapes: int = 0,
         pending: int = 0,  # obligations to be discharged
     ) -> int: ...
+    def vote(  # objects whose alternatives are read side by side
+        self,
+        names: Sequence[bytes],
+        values: Sequence[Sequence[tuple[int, int]]],  # (value, its effect)
+        required: Sequence[bool],  # in all alternatives
+        others: Sequence[tuple[int, int, bool, int]],  # (decoded key text, value, dense, its effect)
+        comma: int,
+        colon: int,
+        *,
+        ordered: bool,
+        escapes: int,
+        cells: Sequence[tuple[Sequence[int], int, int]],  # (names that are required, least, most members or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # 0: a cell; of earlier parts 1: all, 2: any, 3: just one, 4: not
+        effects: Sequence[Sequence[int]],  # cells that fail
+        settled: Sequence[tuple[Sequence[int], int]],  # where just these cells must hold, these members say the same
+    ) -> int: ...
     def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def lexer(  # how texts are cut into terminals; the number of the lexer

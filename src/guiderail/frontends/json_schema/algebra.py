@@ -7,10 +7,11 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from guiderail.frontends.json_schema.errors import SchemaLimitError
+from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Algebra", "And", "Not", "Or"]
 
+MOST_CELLS = 64
+"""Objects are kept as a union of so many cells at most; what would have more is read side by side."""
+
+_PRUNED = 16  # times as many are looked through for those that are not empty
 _FEW = 4  # optional members, the negations of which are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
@@ -54,10 +59,11 @@ class And(Term):
         self.parts = parts
 
     def _evaluate(self) -> Shape:
-        shape = self.parts[0].shape()
-        for part in self.parts[1:]:
-            shape = self.algebra.and_shapes(shape, part.shape())
-        return shape
+        with self.algebra.trying(eager=False):
+            shape = self.parts[0].shape()
+            for part in self.parts[1:]:
+                shape = self.algebra.and_shapes(shape, part.shape())
+            return shape
 
 
 class Or(Term):
@@ -71,7 +77,8 @@ class Or(Term):
         self.parts = parts
 
     def _evaluate(self) -> Shape:
-        return self.algebra.union(part.shape() for part in self.parts)
+        with self.algebra.trying(eager=False):
+            return self.algebra.union(part.shape() for part in self.parts)
 
 
 class Not(Term):
@@ -85,7 +92,8 @@ class Not(Term):
         self.operand = operand
 
     def _evaluate(self) -> Shape:
-        return self.algebra.not_shape(self.operand.shape())
+        with self.algebra.trying(eager=False):
+            return self.algebra.not_shape(self.operand.shape())
 
 
 class Algebra:
@@ -106,7 +114,8 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
-        self._work = 0  # products of cells, of the large ones
+        self.eager = False
+        self.most_cells = MOST_CELLS
         self._emptiness: Emptiness | None = None
 
     @property
@@ -225,8 +234,9 @@ class Algebra:
         if len(a) == 1 and a[0] is ANY_OBJECT:
             return b
         size = len(a) * len(b)
-        if size > 64:
-            return self._distinct(self._large(a, b))
+        if size > self.most_cells:
+            large = self._large(a, b) if size <= _PRUNED * self.most_cells else None
+            return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         if size > 3 and min(len(a), len(b)) > 1:
             from guiderail.frontends.json_schema.simplify import without_covered
@@ -234,21 +244,36 @@ class Algebra:
             cells = without_covered(cells)
         return self._distinct(cells)
 
-    def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell]:
-        """A product of many cells: what is empty is dropped on the way."""
+    def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
+        """All of some unions, not multiplied out."""
+        from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, vote
+
+        if self.eager:
+            raise TooMany
+        return vote(self, all_of(self, [any_of(map(formula_of, cells)) for cells in unions]))
+
+    @contextmanager
+    def trying(self, eager: bool = True) -> Iterator[None]:
+        """Within, what would be left to be read side by side raises `TooMany`; not where ``eager`` is false."""
+        before, self.eager = self.eager, eager
+        try:
+            yield
+        finally:
+            self.eager = before
+
+    def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
+        """A product of many cells: what is empty is dropped on the way. None where many are left."""
         from guiderail.frontends.json_schema.satisfiable import is_empty_object
         from guiderail.frontends.json_schema.simplify import Cover
 
-        self._limit(len(a) * len(b) // 64)
-        self._work += len(a) * len(b)
-        self._limit(self._work // 64)
         cover = Cover()
         for x in a:
             for y in b:
                 cell = self._and_object(x, y)
                 if cell is not None and not is_empty_object(self, cell):
                     cover.add(cell)
-            self._limit(len(cover.cells))
+            if len(cover.cells) > self.most_cells:
+                return None
         return cover.cells
 
     def _limit(self, size: int) -> None:
@@ -277,6 +302,8 @@ class Algebra:
             return b
         if b is ANY_OBJECT:
             return a
+        if type(a) is not ObjectCell or type(b) is not ObjectCell:
+            return next(iter(self._late((a,), (b,))), None)
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
@@ -363,6 +390,8 @@ class Algebra:
         the name is missing, or has none of the values, or has those of one cell, which fails. That is a sum of
         alternatives where De Morgan's law has a product.
         """
+        if any(type(cell) is not ObjectCell for cell in cells):
+            return self._not_late(cells)
         if len(cells) > 1:
             from guiderail.frontends.json_schema.satisfiable import discriminator
 
@@ -378,12 +407,22 @@ class Algebra:
                         both = self._and_object(here, fails)
                         if both is not None:
                             found.append(both)
-                self._limit(len(found))
-                return tuple(found)
+                return tuple(found) if len(found) <= self.most_cells else self._not_late(cells)
         objects: tuple[ObjectCell, ...] = (ANY_OBJECT,)
-        for cell in cells:
-            objects = self.and_objects(objects, self._not_object(cell))
+        try:
+            with self.trying():
+                for cell in cells:
+                    objects = self.and_objects(objects, self._not_object(cell))
+        except TooMany:
+            return self._not_late(cells)
         return objects
+
+    def _not_late(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
+        from guiderail.frontends.json_schema.votes import any_of, formula_of, negated, vote
+
+        if self.eager:
+            raise TooMany
+        return vote(self, negated(any_of(map(formula_of, cells))))
 
     def _not_object(self, cell: ObjectCell, but: str | None = None) -> tuple[ObjectCell, ...]:
         """The complement of a cell, given that the member ``but`` is as the cell says."""
