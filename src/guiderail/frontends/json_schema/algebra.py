@@ -28,7 +28,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
-from guiderail.work import spend
+from guiderail.work import spend, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.satisfiable import Emptiness
@@ -38,7 +38,10 @@ __all__ = ["Algebra", "And", "Not", "Or"]
 MOST_CELLS = 64
 """Objects are kept as a union of so many cells at most; what would have more is read side by side."""
 
+_MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are looked through for those that are not empty
+_TRIED = 1_000_000  # steps, for the alternatives of one schema
+_FEW_TEXTS = 8
 _FEW = 4  # optional members, the negations of which are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
@@ -49,21 +52,29 @@ def has_surrogate(name: str) -> bool:
 
 
 class And(Term):
-    """The intersection of terms."""
+    """The intersection of terms.
 
-    __slots__ = ("algebra", "parts")
+    Attributes:
+        parts: of which none is an intersection.
+        given: the terms that were joined, some of them intersections whose shapes may be known.
+    """
 
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...]) -> None:
+    __slots__ = ("algebra", "given", "parts")
+
+    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
         self.known = None
         self.algebra = algebra
         self.parts = parts
+        self.given = given
 
     def _evaluate(self) -> Shape:
+        whole = all(term.known is not None or not isinstance(term, And) for term in self.given)
         with self.algebra.trying(eager=False):
-            shape = self.parts[0].shape()
-            for part in self.parts[1:]:
+            shape = TRUE.shape()
+            for part in self.given if whole else self.parts:
                 shape = self.algebra.and_shapes(shape, part.shape())
-            return shape
+        self.given = ()
+        return shape
 
 
 class Or(Term):
@@ -71,7 +82,7 @@ class Or(Term):
 
     __slots__ = ("algebra", "parts")
 
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...]) -> None:
+    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
         self.known = None
         self.algebra = algebra
         self.parts = parts
@@ -96,6 +107,28 @@ class Not(Term):
             return self.algebra.not_shape(self.operand.shape())
 
 
+def _plainly_within(x: Term, y: Term) -> bool | None:
+    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
+
+    Returns:
+        True: all do. False: none does. None: that is not plain to see.
+    """
+    if x is y:
+        return True
+    shape = x.known
+    if shape is None or shape.arrays or shape.objects or shape.null or shape.booleans:
+        return None
+    if shape.numbers is not Numbers.NONE or (y.known is None and not (type(y) is Not and y.operand.known is not None)):
+        return None
+    texts = shape.strings.finite_texts()
+    if texts is None or not 0 < len(texts) <= _FEW_TEXTS:
+        return None
+    spend(20)
+    strings = y.shape().strings
+    found = [text in strings for text in texts]
+    return True if all(found) else None if any(found) else False
+
+
 class Algebra:
     """The operations, with the terms made so far (so that equal combinations are one term) and the limit.
 
@@ -114,7 +147,7 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
-        self.eager = False
+        self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
         self._emptiness: Emptiness | None = None
 
@@ -149,6 +182,7 @@ class Algebra:
         made: dict[frozenset[Term], Term],
     ) -> Term:
         parts: dict[Term, None] = {}
+        terms = tuple(terms)
         for term in terms:
             if term is absorbing:
                 return absorbing
@@ -162,7 +196,7 @@ class Algebra:
         key = frozenset(parts)
         known = made.get(key)
         if known is None:
-            known = made[key] = absorbing if self._opposed(parts) else kind(self, tuple(parts))
+            known = made[key] = absorbing if self._opposed(parts) else kind(self, tuple(parts), terms)
         return known
 
     def _opposed(self, parts: dict[Term, None]) -> bool:
@@ -233,8 +267,10 @@ class Algebra:
             return a
         if len(a) == 1 and a[0] is ANY_OBJECT:
             return b
+        if 0 < self.eager < spent():
+            raise TooMany
         size = len(a) * len(b)
-        if size > self.most_cells:
+        if size > (self.most_cells if min(len(a), len(b)) > 1 else _MOST_ALONE * self.most_cells):
             large = self._large(a, b) if size <= _PRUNED * self.most_cells else None
             return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
@@ -254,8 +290,11 @@ class Algebra:
 
     @contextmanager
     def trying(self, eager: bool = True) -> Iterator[None]:
-        """Within, what would be left to be read side by side raises `TooMany`; not where ``eager`` is false."""
-        before, self.eager = self.eager, eager
+        """Within, what would be left to be read side by side raises `TooMany`; not where ``eager`` is false.
+
+        So does what takes more than some 0.1 s.
+        """
+        before, self.eager = self.eager, spent() + _TRIED if eager else 0
         try:
             yield
         finally:
@@ -304,6 +343,12 @@ class Algebra:
             return a
         if type(a) is not ObjectCell or type(b) is not ObjectCell:
             return next(iter(self._late((a,), (b,))), None)
+        if len(b.named) <= _FEW and b.rest is TRUE and b.max is None and not (b.rules or b.obligations or b.min):
+            told = [_plainly_within(a.named[key], term) if key in a.named else None for key, term in b.named.items()]
+            if all(told) and b.required <= a.required:
+                return a
+            if any(t is False and (k in a.required or k in b.required) for t, k in zip(told, b.named, strict=True)):
+                return None
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
@@ -313,7 +358,8 @@ class Algebra:
             for key, term in a.named.items():
                 other = b.named.get(key)
                 if other is not None:
-                    named[key] = term if term is other or other is TRUE else self.and_terms((term, other))
+                    same = other is TRUE or _plainly_within(term, other)
+                    named[key] = term if same else self.and_terms((term, other))
                 elif b.rest is TRUE and not b.rules:
                     named[key] = term
                 else:
@@ -337,6 +383,14 @@ class Algebra:
             known = {o.key() for o in obligations}
             obligations += tuple(o for o in b.obligations if o.key() not in known)
         rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
+        if (
+            rest is a.rest
+            and (rules, low, high, obligations) == (a.rules, a.min, a.max, a.obligations)
+            and len(required) == len(a.required)
+            and len(named) == len(a.named)
+            and all(named[key] is term for key, term in a.named.items())
+        ):
+            return a
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
         return self._settled(cell) if obligations else cell
 

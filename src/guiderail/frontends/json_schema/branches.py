@@ -132,7 +132,7 @@ def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape
             shape = algebra.pruned(algebra.and_shapes(shape, negations[j]))
         exact.append(shape)
     found = algebra.union(exact)
-    if algebra.eager and len(found.objects) > algebra.most_cells:
+    if algebra.eager and len(found.objects) > max(algebra.most_cells, sum(len(shape.objects) for shape in shapes)):
         raise TooMany
     return found
 

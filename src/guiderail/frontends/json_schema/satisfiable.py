@@ -169,8 +169,13 @@ class Emptiness:
         return product
 
     def object(self, cell: ObjectCell) -> bool:
-        if cell is ANY_OBJECT:
+        if cell is ANY_OBJECT or cell.inhabited:
             return False
+        empty = self._object(cell)
+        cell.inhabited = not empty
+        return empty
+
+    def _object(self, cell: ObjectCell) -> bool:
         if isinstance(cell, Vote):
             return not self._some(ANY_OBJECT, [(cell.formula, True)], [])
         spend(20)
@@ -407,6 +412,17 @@ def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None
     return None
 
 
+def _quick_shape(term: Term) -> Shape | None:
+    """The shape of a term, if it is no combination of others that may be large."""
+    if term.known is not None or not isinstance(term, And | Or | Not):
+        return term.shape()
+    if isinstance(term, And) and any(
+        part.known is not None and not (part.known.arrays or part.known.objects) for part in term.parts
+    ):
+        return term.shape()
+    return None
+
+
 def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
     """Whether some required name has values in one cell that it cannot have in the other."""
     spend(40 * (1 + len(x.required) + len(y.required)))
@@ -419,11 +435,11 @@ def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
             continue
         if p is q or p is TRUE or q is TRUE:
             continue
-        if isinstance(p, And | Or | Not) or isinstance(q, And | Or | Not):
-            continue
         try:
-            s, t = p.shape(), q.shape()
+            s, t = _quick_shape(p), _quick_shape(q)
         except Undecided:
+            continue
+        if s is None or t is None:
             continue
         if s.objects and t.objects:
             continue
