@@ -379,7 +379,7 @@ u32 Arena::find_first(Id e) {
       for (Id m : members) set &= first(m);
       break;
     }
-    case Kind::Veil: set = first_veil(n.a); break;
+    case Kind::Veil: set = first_veil(n.a, n.b); break;
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Greedy:

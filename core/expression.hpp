@@ -264,6 +264,8 @@ class Arena {
   Id veiled_stack(Id e, u32 left = kWholeStack);
   Id veiled_members(Id e);
   Id veiled_part(Id e);
+  Id list_alone(
+      Id e);  // a list of distinct values without what was written before and comes behind; kEmpty: it is none
   Id key_start(u32 members);
   Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
   // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
@@ -497,7 +499,11 @@ class Arena {
   std::size_t fold_memory() const;
   Id unknown();
   Id veil(u32 begins);
-  ByteSet first_veil(u32 begins);
+  Id veil_of(const ByteSet& begins);
+  ByteSet first_veil(u32 begins, u32 set);
+  bool begins_endless_string(Id e);
+  Id veiled_items(Id e);
+  Id item_alone(Id body, u32 seen);
   Id veiled_key(const MemberState& state, bool others);
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);

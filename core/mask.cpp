@@ -155,6 +155,7 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
+    if (node == 0 && excepting(e)) return;
     if (names(e, node) || lexeme_names(e, node) ||
         (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
       return;

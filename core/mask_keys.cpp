@@ -109,6 +109,7 @@ Id MaskBuilder::shared_form(Id state) {
   const u32 horizon = vocabulary_.longest();
   if (!arena_.has_json() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
     return arena_.canonical(state, horizon);
+  for (Id alone = arena_.list_alone(state); alone != kEmpty; alone = arena_.list_alone(state)) state = alone;
   KeyParts parts;
   if (key_parts(state, parts)) {
     if (const Id form = key_form(state, parts); form != kEmpty) return form;

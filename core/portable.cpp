@@ -88,7 +88,11 @@ void Arena::describe(Id e, To& to) const {
       for (u64 w : lex_->symbol_sets[n.a].words) to.word(w);
       to.word(n.b);
       break;
-    case Kind::Veil: to.word(n.a); break;
+    case Kind::Veil:
+      to.word(n.a);
+      if (n.b)
+        for (u64 w : firsts_[n.b - 1].words) to.word(w);
+      break;
     case Kind::Empty:
     case Kind::Epsilon:
     case Kind::Token:  // unknown()
