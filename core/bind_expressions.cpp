@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "decimals.hpp"
 #include "lexing.hpp"
 #include "work.hpp"
 
@@ -168,6 +169,40 @@ Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& valu
   table.vote = std::move(vote);
   const Builder::Use use(b);
   return arena.members(std::move(table));
+}
+
+u128 decimal_digits(const std::string& digits) {
+  u128 out = 0;
+  for (char c : digits) {
+    if (c < '0' || c > '9' || out > DecimalTable::kHuge) throw Error("bad-shape", "decimals: not a number below 10^36");
+    out = 10 * out + static_cast<u32>(c - '0');
+  }
+  return out;
+}
+
+using DecimalCuts = std::vector<std::tuple<std::string, std::string, u32, u32, std::string>>;
+using DecimalLabels = std::vector<std::pair<bool, std::vector<std::pair<std::string, std::vector<std::string>>>>>;
+
+Id make_decimals(Builder& b, const DecimalCuts& cuts, const DecimalLabels& labels,
+                 const std::vector<std::string>& moduli, u32 scale, std::int64_t room) {
+  DecimalTable table;
+  table.scale = scale;
+  if (room >= 0) table.room = static_cast<u32>(room);
+  for (const auto& [dotted, parts] : labels) {
+    DecimalLabel& label = table.labels.emplace_back();
+    label.dotted = dotted;
+    for (const auto& [step, gaps] : parts) {
+      DecimalPart& part = label.parts.emplace_back();
+      part.step = decimal_digits(step);
+      for (const std::string& gap : gaps) part.gaps.push_back(decimal_digits(gap));
+    }
+  }
+  for (const auto& [whole, fraction, at, above, gap] : cuts) {
+    if (std::max(at, above) >= labels.size()) throw Error("bad-handle", "decimals: no such label");
+    table.cuts.push_back({whole, fraction, at, above, decimal_digits(gap)});
+  }
+  for (const std::string& modulus : moduli) table.moduli.push_back(decimal_digits(modulus));
+  return b.arena().decimals(std::move(table));
 }
 
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
@@ -356,6 +391,8 @@ void bind_expressions(nb::module_& m) {
           "item", [](Builder& b, Id e, bool infinite) { return b.arena().item(b.check(e), infinite); }, nb::arg(),
           nb::arg("infinite") = false)
       .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
+      .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
+           nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
       .def("terminal", [](Builder& b, u32 lexer, u32 index) { return b.arena().terminal(lexer, index); })

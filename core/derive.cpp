@@ -111,6 +111,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Members: return derive_members(e, byte);
     case Kind::Key: return derive_key(e, byte);
     case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
+    case Kind::Decimal: return derive_decimal(e, byte);
     case Kind::Terminal: return lex_->symbol_sets[n.a].has(byte) ? kEpsilon : kEmpty;
     case Kind::Lexed: return derive(lexed_start(e), byte);
     case Kind::Scan: return derive_scan(e, byte);
@@ -391,6 +392,7 @@ u32 Arena::find_first(Id e) {
     case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Members:
     case Kind::Key: set = first_member(e); break;
+    case Kind::Decimal: set = first_decimal(e); break;
     case Kind::Terminal: set = lex_->symbol_sets[n.a]; break;
     case Kind::Lexed: set = first(lexed_start(e)); break;
     case Kind::Scan: set = first_scan(e); break;

@@ -186,6 +186,7 @@ std::string Arena::dump(Id root) const {
         out += table.others.empty() ? "}" : shown ? ", *}" : "*}";
         break;
       }
+      case Kind::Decimal: out += "number " + std::to_string(n.a); break;
       case Kind::Terminal: {
         out += "terminal";
         const ByteSet& set = lex_->symbol_sets[n.a];

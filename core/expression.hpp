@@ -23,6 +23,7 @@
 //   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
 //   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
 //   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
+//   Decimal            what is left of a number (decimals.cpp)
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
 //   Scan, Fence        a place in one; what follows a lexeme that must not have gone on
@@ -76,6 +77,7 @@ enum class Kind : u8 {
   Key,
   Distinct,
   Item,
+  Decimal,
   Terminal,
   Lexed,
   Scan,
@@ -148,6 +150,9 @@ struct LexState;
 struct LexStep;
 struct LexParts;
 struct Layout;
+struct DecimalTable;
+struct DecimalState;
+struct DecimalParts;
 
 // Tokens of any kind by their texts or ids, or all but these and those that end a text.
 struct TokenSet {
@@ -193,6 +198,7 @@ class Arena {
   std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
   Id item(Id e, bool infinite);
   Id distinct(Id body);
+  Id decimals(DecimalTable table);
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
   Id never(u32 lexer);           // behind a terminal: it competes for lexemes, and then nothing can come
@@ -498,6 +504,9 @@ class Arena {
   std::optional<Hash> rule_hash(u32 rule);
   std::size_t fold_memory() const;
   Id unknown();
+  Id decimal_node(DecimalState state, u32 least);
+  Id derive_decimal(Id e, u8 byte);
+  ByteSet first_decimal(Id e) const;
   Id veil(u32 begins);
   Id veil_of(const ByteSet& begins);
   ByteSet first_veil(u32 begins, u32 set);
@@ -629,6 +638,7 @@ class Arena {
   std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
+  std::unique_ptr<DecimalParts> decimals_;
   std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
 };
 

@@ -1,4 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
+#include "decimals.hpp"
 #include "lexing.hpp"
 
 namespace guiderail {
@@ -198,6 +199,7 @@ void Arena::freeze(Id root) {
   extent_ = {count_, pool_.size(), static_cast<u32>(byte_sets_.size()), raw_bytes_};
   if (json_) json_->note_extent();
   if (lex_) lex_->note_extent();
+  if (decimals_) decimals_->note_extent();
   survey_lexers();
 }
 
@@ -255,6 +257,7 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.extent_ = extent_;
   if (json_) to.json_ = json_->fresh();
   if (lex_) to.lex_ = lex_->fresh();
+  if (decimals_) to.decimals_ = decimals_->fresh();
   return copy;
 }
 

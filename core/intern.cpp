@@ -1,6 +1,7 @@
 // The arena: interning, and the leaves of the algebra.
 #include <algorithm>
 
+#include "decimals.hpp"
 #include "faults.hpp"
 #include "lexing.hpp"
 #include "work.hpp"
@@ -50,6 +51,7 @@ void Arena::count(Tally& to) const {
                       key_memo_.memory() + union_paths_.memory() + union_memo_.memory() + (fold_ ? fold_memory() : 0));
   if (json_) to.add("objects", json_->memory());
   if (lex_) to.add("lexemes", lex_->memory());
+  if (decimals_) to.add("numbers", decimals_->memory());
 }
 
 std::size_t Arena::memory() const {

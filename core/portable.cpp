@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "decimals.hpp"
 #include "lexing.hpp"
 
 namespace guiderail {
@@ -84,6 +85,19 @@ void Arena::describe(Id e, To& to) const {
       to.word(u64{n.min} << 1 | (n.b == kSomeText));
       to.part(n.a);
       break;
+    case Kind::Decimal: {
+      const DecimalState& state = decimals_->states.values[n.a];
+      to.text(decimals_->tables[state.table]->told);
+      to.word(u64{state.phase} << 33 | u64{state.fresh} << 32 | state.count);
+      to.word(u64{state.place} << 32 | state.room);
+      to.word(state.list.size());
+      for (u32 x : state.list) to.word(x);
+      for (u128 v : state.value) {
+        to.word(static_cast<u64>(v));
+        to.word(static_cast<u64>(v >> 64));
+      }
+      break;
+    }
     case Kind::Terminal:
       for (u64 w : lex_->symbol_sets[n.a].words) to.word(w);
       to.word(n.b);

@@ -100,6 +100,18 @@ class Builder:
     ) -> int: ...
     def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def decimals(  # plain decimals of one sign, from 0 on; see core/decimals.hpp
+        self,
+        cuts: Sequence[
+            tuple[str, str, int, int, str]
+        ],  # digits, of the fraction; labels at and above; units to the next
+        labels: Sequence[
+            tuple[bool, Sequence[tuple[str, Sequence[str]]]]
+        ],  # dotted; (step or "0", but not multiples of)
+        moduli: Sequence[str],
+        scale: int,
+        room: int = -1,  # digits after the point; < 0: any
+    ) -> int: ...
     def lexer(  # how texts are cut into terminals; the number of the lexer
         self,
         # (text; EMPTY: none, 0: ends with its longest match, 1: its shortest, 2: so does the lexeme, 3: it is nested,
