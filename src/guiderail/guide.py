@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.kept import clear_kept
+from guiderail.kept import clear_kept, kept_bytes
 from guiderail.matcher import Matcher
 from guiderail.program import FUEL, MAX_NODES, build_program
 from guiderail.special_tokens import special_tokens_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from guiderail.token_automaton import TokenAutomaton
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Guide", "clear_cache", "compile"]
+__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory"]
 
 MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
@@ -267,6 +268,42 @@ def _make_room(weight: int) -> None:
                 key, guide = _cache.popitem(last=False)
                 total -= sizes[key]
                 dropped.append(guide)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What the process holds, in bytes, beside the guides and vocabularies that say so themselves.
+
+    Attributes:
+        cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
+        readings: schemas, patterns and numbers that were read and are kept for who asks again, about. Each kind is
+            bounded, to 100 MiB in all.
+        character_sets: sets of characters and their automata, which guides and patterns share; as long as one of them
+            lives.
+        native: the heap and the large pages that are in use: all of the above, guides, vocabularies, and whatever else
+            is in the process. The heap is told on Linux alone. What is free stays with the process for later use;
+            :func:`clear_cache` gives it back.
+    """
+
+    cached_guides: int
+    readings: int
+    character_sets: int
+    native: int
+
+
+def memory() -> MemoryUse:
+    """What is held for the whole process; guides say what they hold by :meth:`Guide.memory_size_bytes`.
+
+    >>> import guiderail as gr
+    >>> gr.clear_cache()
+    >>> gr.memory().cached_guides
+    0
+    """
+    with _lock:
+        guides = list(_cache.values())
+    sizes = sum(guide.memory_size_bytes() for guide in guides)
+    native = _core.heap_in_use() + _core.pages_in_use()
+    return MemoryUse(sizes, kept_bytes(), _core.character_sets_bytes(), native)
 
 
 def clear_cache() -> None:
