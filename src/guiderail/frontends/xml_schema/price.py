@@ -17,7 +17,7 @@ from guiderail.work import spend
 
 __all__ = ["spend_on"]
 
-_TAG = 1_000  # steps for each tag: it is parsed, checked against the schema of schemas, and built
+_TAG = 600  # steps for each tag: it is parsed, checked against the schema of schemas, and built
 _PAIR = 15  # for each pair of particles of one content model
 _BYTE = 1
 _MOST = 10**9  # particles: a model that has more is refused in any case
