@@ -209,7 +209,7 @@ def compile(
 
         max_step_work: steps that one mask or reading one token may take, and a quarter of what a search for an end
             may; beyond, a LimitError with the code ``step-work``. What is known already costs nothing, so it may take
-            less after others have read the same, and never more.
+            less after others have read the same (``docs/limits.md``).
 
     Raises:
         CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; max_memory is
