@@ -286,6 +286,7 @@ Judge::Places Judge::evaluate(int index, u32 j) {
       Places here = place(j);
       for (u32 count = 0; here != 0 && count <= t.max; ++count) {
         if (count >= t.min) found |= here;
+        if (count == t.max) return found;
         const Places next = before(t.parts[0], here);
         if (next == here) return found | here;  // nothing changes any more, however often
         if (count >= t.min && (next & ~found) == 0) return found;

@@ -374,9 +374,8 @@ void play(const u8* data, std::size_t size) {
     auto program = std::make_shared<Program>(arena, root.id);
     auto guide = std::make_shared<Guide>(program, vocabulary(which), symbols(which), 0);
     ++totals.expressions;
-    Texts texts(in, which, guide, oracle, root.term);
     try {
-      texts.run();
+      Texts(in, which, guide, oracle, root.term).run();
     } catch (const Error& error) {
       if (!is_limit(error)) fail("while reading: " + error.code + ": " + error.what());
     } catch (const Unjudged&) {
