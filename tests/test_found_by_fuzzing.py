@@ -148,3 +148,23 @@ def test_an_escape_that_is_begun_in_a_text_of_rules() -> None:
     for text, matches in ((rb'"\u0061\u0063"', True), (rb'"\u0061\u0062"', False), (rb'"\u00e9c"', True)):
         state = program.derivative(program.root, text)
         assert bool(state and program.is_nullable(state)) == matches, text
+
+
+@pytest.mark.parametrize(("a", "b", "turns"), [("1,2", "1,1", "2,2"), ("2,3", "1,1", "1,3"), ("1,3", "1,2", "3,3")])
+def test_choices_of_repeated_elements_in_turns(a: str, b: str, turns: str) -> None:
+    """``(a{1,2} | b){2,2}`` reads ``aa`` and ``ab``, as all validators say: no turn need take as much as it can."""
+    xmlschema = pytest.importorskip("xmlschema")
+
+    def occurs(counts: str) -> str:
+        least, most = counts.split(",")
+        return f'minOccurs="{least}" maxOccurs="{most}"'
+
+    parts = "".join(f'<xs:element name="{n}" type="xs:int" {occurs(c)}/>' for n, c in (("a", a), ("b", b)))
+    source = (
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="r"><xs:complexType>'
+        f"<xs:choice {occurs(turns)}>{parts}</xs:choice></xs:complexType></xs:element></xs:schema>"
+    )
+    constraint, theirs = gr.xml_schema(source), xmlschema.XMLSchema(source)
+    for word in (w for n in range(1, 6) for w in itertools.product("ab", repeat=n)):
+        text = "<r>" + "".join(f"<{name}>1</{name}>" for name in word) + "</r>"
+        assert constraint.matches(text) == theirs.is_valid(text), text
