@@ -141,14 +141,17 @@ CLANG ?= clang++
 FUZZ_CMAKE = -S fuzz/core -DCMAKE_CXX_COMPILER=$(CLANG) --log-level=WARNING
 
 # Two thirds of the time for random inputs, which are many; one third for what coverage leads to.
+SANITIZED_OPTIONS = -max_total_time=$$(( $(SECONDS) / 6 )) -max_len=64 -timeout=30 -rss_limit_mb=3000 -artifact_prefix=build/
 fuzz-core: $(VENV)/.tools
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-fast -DFUZZ_KIND=fast
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-sanitized -DFUZZ_KIND=sanitized
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/fuzz-fast --parallel $(JOBS)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/fuzz-sanitized --parallel $(JOBS)
-	@build/fuzz-fast/fuzz_core $$(( $(SECONDS) * 2 / 3 ))
-	@mkdir -p build/fuzz-corpus
-	@build/fuzz-sanitized/fuzz_core -max_total_time=$$(( $(SECONDS) / 3 )) -max_len=64 -timeout=30 -rss_limit_mb=3000 -artifact_prefix=build/ build/fuzz-corpus fuzz/corpus/core
+	@build/fuzz-fast/fuzz_texts $$(( $(SECONDS) / 3 ))
+	@build/fuzz-fast/fuzz_core $$(( $(SECONDS) / 3 ))
+	@mkdir -p build/fuzz-corpus/core build/fuzz-corpus/texts
+	@build/fuzz-sanitized/fuzz_texts $(SANITIZED_OPTIONS) build/fuzz-corpus/texts
+	@build/fuzz-sanitized/fuzz_core $(SANITIZED_OPTIONS) build/fuzz-corpus/core fuzz/corpus/core
 
 fuzz-readers: $(VENV)/.fuzz
 	@$(BIN)/python fuzz/readers/run.py --seconds $(SECONDS)

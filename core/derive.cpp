@@ -439,6 +439,10 @@ Id Arena::settle_step(Id next) {
 
 Id Arena::step_slow(Id e, u8 byte) {
   if (e == kEmpty) return kEmpty;
+  if (!frozen_) {  // classes of bytes may still change: nothing is kept by them
+    const Id next = settle_step(derive(e, byte));
+    return next == kUnknown ? kEmpty : next;
+  }
   if (has(e, kExactStep)) {
     if (const u32 known = node(e).first; known != kUnknown && !firsts_[known].has(byte)) return kEmpty;
     const u64 key = u64{e} << 8 | byte;

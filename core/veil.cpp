@@ -353,7 +353,7 @@ KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
 
 // The texts of strings and keys are states that many others hold.
 Id Arena::step_text(Id text, u8 byte) {
-  if (has(text, kExactStep)) {
+  if (!frozen_ || has(text, kExactStep)) {
     const Id next = derive(text, byte);
     return live(next) ? next : kEmpty;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of, plain
+from guiderail import _core
 
 BYTES = plain([*(bytes([b]) for b in range(256)), b'"a', b'"b":', b'",', b"1,"])
 OBJECT = {"type": "object", "additionalProperties": {"type": "integer"}}
@@ -110,3 +112,59 @@ def test_a_memo_emptied_while_it_is_filled(seed: int) -> None:
     assert [text for text in texts if len(text) <= 40 and not derives(text, AMBIGUOUS, "a")] == []
     for text in sorted({text[:i] for text in texts for i in range(6, 18)}):
         assert constraint.matches(text) == derives(text, AMBIGUOUS, "a"), text
+
+
+@pytest.mark.parametrize("seed", range(5, 12))
+def test_emptiness_asked_before_the_classes_of_bytes_are_known(seed: int) -> None:
+    """What ``is_empty`` met on its way was kept by classes of bytes that later literals divide: texts inside JSON
+    strings were read as others."""
+
+    def accepted(ask: bool) -> list[str]:
+        rng, b = random.Random(seed), _core.Builder(100_000, 10_000)
+
+        def one() -> int:
+            return b.char_class(_core.CharSet([(ord(c), ord(c)) for c in sorted(rng.sample("klmnop", 2))]))
+
+        text = b.concat([b.literal(b'"'), b.escaped(b.concat([one(), one(), one()]), 0), b.literal(b'"')])
+        other = b.literal(b'"' + bytes(rng.choices(b"klmnop", k=3)) + b'"')
+        e = b.intersection([text, b.complement(other)])
+        if ask:
+            assert not b.is_empty(e)
+        program = b.finish(b.union([e, b.choice([b"A", b"C1", b"E2", b"G4", b"l"])]))
+        texts = ['"' + "".join(letters) + '"' for letters in itertools.product("klmnop", repeat=3)]
+        states = [(text, program.derivative(program.root, text.encode())) for text in texts]
+        return [text for text, state in states if state and program.is_nullable(state)]
+
+    assert accepted(True) == accepted(False)
+
+
+def test_an_escape_that_is_begun_in_a_text_of_rules() -> None:
+    """Whether an escape can still become a character was asked with an intersection of what holds rules."""
+    b = _core.Builder(100_000, 10_000)
+    rule = b.rule("r")
+    b.define(rule, b.union([b.concat([b.literal(b"c"), rule]), b.literal(b"c")]))
+    value = b.concat([b.repeat(b.char_class(_core.CharSet([(0, 0x10FFFF)])), 1, 7), rule])
+    program = b.finish(b.concat([b.literal(b'"'), b.escaped(value, 1), b.literal(b'"')]))
+    for text, matches in ((rb'"\u0061\u0063"', True), (rb'"\u0061\u0062"', False), (rb'"\u00e9c"', True)):
+        state = program.derivative(program.root, text)
+        assert bool(state and program.is_nullable(state)) == matches, text
+
+
+@pytest.mark.parametrize(("a", "b", "turns"), [("1,2", "1,1", "2,2"), ("2,3", "1,1", "1,3"), ("1,3", "1,2", "3,3")])
+def test_choices_of_repeated_elements_in_turns(a: str, b: str, turns: str) -> None:
+    """``(a{1,2} | b){2,2}`` reads ``aa`` and ``ab``, as all validators say: no turn need take as much as it can."""
+    xmlschema = pytest.importorskip("xmlschema")
+
+    def occurs(counts: str) -> str:
+        least, most = counts.split(",")
+        return f'minOccurs="{least}" maxOccurs="{most}"'
+
+    parts = "".join(f'<xs:element name="{n}" type="xs:int" {occurs(c)}/>' for n, c in (("a", a), ("b", b)))
+    source = (
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="r"><xs:complexType>'
+        f"<xs:choice {occurs(turns)}>{parts}</xs:choice></xs:complexType></xs:element></xs:schema>"
+    )
+    constraint, theirs = gr.xml_schema(source), xmlschema.XMLSchema(source)
+    for word in (w for n in range(1, 6) for w in itertools.product("ab", repeat=n)):
+        text = "<r>" + "".join(f"<{name}>1</{name}>" for name in word) + "</r>"
+        assert constraint.matches(text) == theirs.is_valid(text), text

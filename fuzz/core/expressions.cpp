@@ -331,7 +331,7 @@ void Expressions::lexed() {
     ignored_code = std::to_string(count - 1);
   }
   const std::string name = "l" + std::to_string(rules_++);
-  std::string code = "(" + name + " := b.lexer([" + terminal_code + "], [" + ignored_code + "]), ";
+  std::string code = "(" + name + " := b.lexer([" + terminal_code + "], [" + ignored_code + "])), ";
   const u32 number = arena_.lexer(std::move(lexer));
   std::vector<Made> parts;
   auto part = [&](Lexed::Part made) {

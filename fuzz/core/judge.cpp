@@ -95,6 +95,7 @@ struct Judge::Grammar {
   using State = std::set<Stack>;
   const Lexed& of;
   std::vector<State> states{};
+  std::vector<u32> readable{};  // by state: terminals, of which there are few
   std::map<State, u32> ids{};
   std::map<std::pair<u32, u32>, u32> steps{};
 
@@ -141,17 +142,19 @@ struct Judge::Grammar {
       work.push_back(std::move(stack));
     }
     const auto [at, fresh] = ids.try_emplace(state, static_cast<u32>(states.size()));
-    if (fresh) states.push_back(std::move(state));
+    if (fresh) {
+      u32 set = 0;
+      for (const Stack& stack : state)
+        if (!stack.empty()) set |= 1u << of.parts[stack.back().part].terminal;
+      readable.push_back(set);
+      states.push_back(std::move(state));
+    }
     if (states.size() > kMostStates) throw Unjudged{};
     return at->second;
   }
   u32 start() { return id({{todo(of.start)}}); }
   bool ends(u32 state) const { return states[state].contains(Stack{}); }
-  bool may_read(u32 state, u32 terminal) const {
-    return std::any_of(states[state].begin(), states[state].end(), [&](const Stack& stack) {
-      return !stack.empty() && of.parts[stack.back().part].terminal == terminal;
-    });
-  }
+  bool may_read(u32 state, u32 terminal) const { return readable[state] >> terminal & 1; }
   u32 read(u32 state, u32 terminal) {
     if (const auto known = steps.find({state, terminal}); known != steps.end()) return known->second;
     std::vector<Stack> next;
@@ -283,6 +286,7 @@ Judge::Places Judge::evaluate(int index, u32 j) {
       Places here = place(j);
       for (u32 count = 0; here != 0 && count <= t.max; ++count) {
         if (count >= t.min) found |= here;
+        if (count == t.max) return found;
         const Places next = before(t.parts[0], here);
         if (next == here) return found | here;  // nothing changes any more, however often
         if (count >= t.min && (next & ~found) == 0) return found;

@@ -19,7 +19,7 @@
 namespace guiderail::fuzz {
 namespace {
 
-constexpr u32 kMostTexts = 2'500;  // of one expression
+constexpr u32 kMostTexts = 12'000;  // of one expression
 constexpr u32 kMostKept = 24;      // matches that others are made of
 constexpr u32 kMostSearched = 12;  // completions
 constexpr u32 kMostMasks = 4;
@@ -374,9 +374,8 @@ void play(const u8* data, std::size_t size) {
     auto program = std::make_shared<Program>(arena, root.id);
     auto guide = std::make_shared<Guide>(program, vocabulary(which), symbols(which), 0);
     ++totals.expressions;
-    Texts texts(in, which, guide, oracle, root.term);
     try {
-      texts.run();
+      Texts(in, which, guide, oracle, root.term).run();
     } catch (const Error& error) {
       if (!is_limit(error)) fail("while reading: " + error.code + ": " + error.what());
     } catch (const Unjudged&) {

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
+from guiderail.partial import PartialJson
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "tests" / "data"
@@ -179,6 +180,110 @@ def some_tools() -> list[bytes]:
         for at in range(12)
         for some, choice in (([function], "auto"), ([function, flat], "required"), ([custom], "required"))
     ]
+
+
+@lru_cache(maxsize=64)
+def calls_of(name: str) -> Any:
+    return gr.tool_calls(json.loads(some_tools()[0])["tools"], format=name)
+
+
+def in_pieces(data: bytes) -> list[str]:
+    """The text after the first byte, which says where it is cut."""
+    if not data:
+        return []
+    rest, step = text(data[1:]), 1 + data[0] % 16
+    return [rest[i : i + step] for i in range(0, len(rest), step)]
+
+
+def tool_text(data: bytes) -> None:
+    """What a model wrote: in one piece and in several it says the same."""
+    formats = sorted(gr.tool_formats())
+    calls = calls_of(formats[(data[0] if data else 0) // 16 % len(formats)])
+    outcomes = []
+    for pieces in ([text(data[1:])], in_pieces(data)):
+        reader = gr.ToolCallReader(calls)
+        try:
+            for piece in pieces:
+                reader.feed(piece)
+                reader.snapshot()
+            reader.close()
+            outcomes.append(repr(reader.snapshot()))
+        except gr.GuiderailError as error:
+            outcomes.append(error.code)
+    assert outcomes[0] == outcomes[1], outcomes
+
+
+def some_tool_texts() -> list[bytes]:
+    found = [one for one in strings_in("test_tool*.py", "tool_*.py") if b"{" in one or b"<" in one]
+    return [bytes([16 * at + 3]) + one for at in range(12) for one in found if len(one) < 400]
+
+
+def tool_format(data: bytes) -> None:
+    value = parsed(data)
+    if isinstance(value, dict):
+        used(gr.tool_calls(json.loads(some_tools()[0])["tools"], format=value))
+
+
+def tool_format_files() -> list[bytes]:
+    folder = ROOT / "src" / "guiderail" / "frontends" / "tools" / "formats"
+    return [path.read_bytes() for path in sorted(folder.glob("*.json"))]
+
+
+# -- JSON and values ------------------------------------------------------------------------------------------------
+def partial_json(data: bytes) -> None:
+    """Read in pieces, a document has the value that ``json`` reads, and what is none is refused."""
+    whole = "".join(in_pieces(data))
+    reader = PartialJson()
+    try:
+        for piece in in_pieces(data):
+            reader.feed(piece)
+            reader.snapshot()
+        value, refused = reader.close(), False
+    except gr.GuiderailError:
+        value, refused = None, True
+    try:
+        expected = json.loads(whole, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        assert refused, "what json refuses is read"
+        return
+    assert not refused, "what json reads is refused"
+    assert repr(value) == repr(expected), (value, expected)
+
+
+def refuse(name: str) -> Any:
+    raise ValueError(name)  # NaN and its like are no JSON
+
+
+def json_texts() -> list[bytes]:
+    found = [
+        b'{"a": [1, -0.5e+3, "x\\u00e9\\ud83d\\ude00\\n"], "b": {"c": null}}',
+        b' [true, false, {}, [], ""] ',
+        b'"\\\\\\""',
+        b"-0",
+        b"1E400",
+    ]
+    return [bytes([step]) + one for one in found for step in (0, 1, 2, 6)]
+
+
+VALUES: Any = dict[str, list[int | str | None] | dict[str, float | bool]]
+
+
+def python_value(data: bytes) -> None:
+    """A text that is to be a value of a type, in each notation."""
+    if data:
+        gr.read(VALUES, text(data[1:]), notation=["json", "yaml", "python"][data[0] % 3])
+
+
+def python_values() -> list[bytes]:
+    values = [b'{"a": [1, "x", null]}', b"a:\n- 1\n- x\n- null\n", b"{'a': [1, 'x', None], 'b': {'c': 1.5, 'd': True}}"]
+    return [bytes([at]) + one for at in range(3) for one in values]
+
+
+def schema_in(notation: str) -> Callable[[bytes], None]:
+    def run(data: bytes) -> None:
+        used(gr.json_schema(text(data), notation=notation))
+
+    return run
 
 
 # -- types written as Python source ---------------------------------------------------------------------------------
@@ -366,6 +471,12 @@ TARGETS: dict[str, Target] = {
     "xml-schema": Target(xml_schema, xml_schemas),
     "structural-tag": Target(structural_tag, structural_tags),
     "tools": Target(tools, some_tools),
+    "tool-text": Target(tool_text, some_tool_texts),
+    "tool-format": Target(tool_format, tool_format_files),
+    "partial-json": Target(partial_json, json_texts),
+    "python-value": Target(python_value, python_values),
+    "schema-as-yaml": Target(schema_in("yaml"), schemas),
+    "schema-as-python": Target(schema_in("python"), schemas),
     "python-type": Target(python_type, types),
     "vocabulary": Target(file_of("vocabulary", gr.Vocabulary.load), saved_vocabularies),
     "tokenizer-json": Target(file_of("tokenizer.json", of_tokenizer), tokenizers),

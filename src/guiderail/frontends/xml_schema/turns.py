@@ -14,7 +14,7 @@ __all__ = ["in_turns"]
 
 def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
     """A form of ``Repeat(item, least, most)`` that every validator reads alike; None where the plain one will do."""
-    if most is not None and most < 2:
+    if (most is not None and most < 2) or _of_elements(item):
         return None
     if not _firsts(item) & _open_ends(item, 1 if least > 1 else 2):
         return None
@@ -26,6 +26,13 @@ def in_turns(item: Particle, least: int, most: int | None) -> Particle | None:
     elif least > 1:
         return None
     return turns if least else Repeat(turns, 0, 1)
+
+
+def _of_elements(p: Particle) -> bool:
+    """A choice among repeated elements: each turn is one element's, which every validator reads in all its ways."""
+    if not isinstance(p, Choice) or _nullable(p):
+        return False
+    return all(isinstance(item.item if isinstance(item, Repeat) else item, Element) for item in p.items)
 
 
 def _nullable(p: Particle) -> bool:
