@@ -11,6 +11,7 @@ from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.satisfiable import is_empty_shape, plainly_disjoint
 from guiderail.frontends.json_schema.shape import (
+    ANY_OBJECT,
     FALSE,
     NOTHING,
     TRUE,
@@ -52,16 +53,28 @@ def apply_branches(node: Node, shape: Shape, restrict: Restrict) -> Shape:
     if "anyOf" in schema:
         terms = terms_of(node, "anyOf")
         if all(term is not TRUE for term in terms):
-            shape = algebra.union([restrict(node, shape, term) for term in terms])
+            around = _around(algebra, shape, terms)
+            found = algebra.union([restrict(node, around, term) for term in terms])
+            shape = found if around is shape else algebra.and_shapes(shape, found)
     if "oneOf" in schema:
         terms = terms_of(node, "oneOf")
-        shape = _one_of(algebra, shape, terms, [restrict(node, shape, term) for term in terms])
+        around = _around(algebra, shape, terms)
+        found = _one_of(algebra, around, terms, [restrict(node, around, term) for term in terms])
+        shape = found if around is shape else algebra.and_shapes(shape, found)
     if "not" in schema:
         term = scope.child(schema["not"])
         shape = algebra.and_shapes(shape, algebra.not_shape(_narrowed(algebra, shape, term.shape())))
     if "if" in schema and scope.dialect in ("draft-07", "2019-09", "2020-12"):
         shape = _conditional(node, algebra, shape, restrict)
     return shape
+
+
+def _around(algebra: Algebra, shape: Shape, terms: list[Term]) -> Shape:
+    """What alternatives are read within: all that is known, unless its own alternatives would be multiplied."""
+    count = len(shape.objects)
+    if count < 2 or count * len(terms) <= algebra.most_cells:
+        return shape
+    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
 
 
 def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
@@ -163,9 +176,18 @@ def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict)
     if test is FALSE:
         return restrict(node, shape, no)
     condition = _narrowed(algebra, shape, test.shape())
-    passed = algebra.pruned(algebra.and_shapes(shape, condition))
-    failed = algebra.pruned(algebra.and_shapes(shape, algebra.not_shape(condition)))
-    return algebra.union((algebra.pruned(restrict(node, passed, yes)), algebra.pruned(restrict(node, failed, no))))
+    unless = algebra.not_shape(condition)
+
+    def split(outer: Shape) -> Shape:
+        passed = algebra.pruned(algebra.and_shapes(outer, condition))
+        failed = algebra.pruned(algebra.and_shapes(outer, unless))
+        return algebra.union((algebra.pruned(restrict(node, passed, yes)), algebra.pruned(restrict(node, failed, no))))
+
+    found, count = split(shape), len(shape.objects)
+    if count > 1 and len(found.objects) > max(algebra.most_cells, count + len(condition.objects) + len(unless.objects)):
+        anything = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
+        return algebra.and_shapes(shape, split(anything))
+    return found
 
 
 def dependencies_of(node: Node) -> list[tuple[str, list[str], Term]]:
