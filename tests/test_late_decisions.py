@@ -91,6 +91,25 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
         },
         [{f"a{i}": 0 for i in range(10)}, {f"b{i}": 0 for i in range(10)}, {}, {f"a{i}": 0 for i in range(9)}],
     ),
+    "no type": (  # so that all alternatives share whatever is no object
+        {"oneOf": [{**kind, "required": ["kind"]} for kind in kinds(40)]},
+        [{"kind": "k7"}, {"kind": "k7", "x7": ""}, 1, "k7", [], {}],
+    ),
+    "a switch": (
+        {
+            "type": "object",
+            "allOf": [
+                {"if": {"properties": {"kind": {"const": f"k{i}"}}}, "then": {"properties": {"v": {"minimum": i}}}}
+                for i in range(80)
+            ],
+            "required": ["kind"],
+        },
+        [{"kind": "k9", "v": 9}, {"kind": "k9", "v": 8}, {"kind": "none", "v": -1}],
+    ),
+    "integers beside numbers": (
+        {"type": "object", "oneOf": [{"properties": {"a": {"type": t}}} for t in ("integer", "number", "string")]},
+        [{"a": 1}, {"a": 1.5}, {"a": "x"}, {"a": None}, {}],
+    ),
     "patterns": (
         {
             "type": "object",
@@ -104,8 +123,10 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WIDE)
-@pytest.mark.parametrize("cells", [None, 0])
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [(name, cells) for name in WIDE for cells in (None, 0) if cells is None or name != "a switch"],  # that is a union
+)
 def test_many_alternatives_compile_and_mean_what_they_say(name: str, cells: int | None) -> None:
     schema, values = WIDE[name]
     made = program(schema, cells)
@@ -138,6 +159,32 @@ def test_what_no_value_satisfies_is_refused(schema: Any) -> None:
     with pytest.raises(gr.SchemaError) as caught:
         program(schema, 0)
     assert caught.value.code == "unsatisfiable-schema"
+
+
+def test_integers_keep_the_spellings_of_numbers() -> None:
+    schema = {
+        "type": "object",
+        "oneOf": [{"properties": {"n": {"type": "integer"}}, "required": ["a"]}, {"required": ["b"]}],
+    }
+    judge = jsonschema.Draft202012Validator(schema)
+    made = program(schema, 0)
+    for text in ('{"n": 2.0, "b": 1}', '{"n": 2e0, "b": 1}', '{"n": 2.5, "b": 1}', '{"n": 2.0, "a": 1, "b": 1}'):
+        assert takes(made, text) == judge.is_valid(json.loads(text)), text
+
+
+def test_a_long_chain_of_negations() -> None:
+    defs: dict[str, Any] = {"n0": {"type": "object", "properties": {"a": {"const": 1}}}}
+    for i in range(1, 150):
+        alternatives = [
+            {"type": "object", "properties": {"a": {"$ref": f"#/$defs/n{i - 1}"}}, "required": ["a"]},
+            {"type": "object", "properties": {"b": {"$ref": f"#/$defs/n{i - 1}"}}},
+        ]
+        defs[f"n{i}"] = {"oneOf": alternatives}
+    schema = {"$ref": "#/$defs/n9", "$defs": defs}
+    judge = jsonschema.Draft202012Validator(schema)
+    made = program(schema)
+    for value in ({}, {"a": {}}, {"b": 1}, {"a": {"a": {"a": {"a": 1}}}}, {"b": {"b": {"b": {"a": 1}}}}):
+        assert takes(made, json.dumps(value)) == judge.is_valid(value), value
 
 
 # -- against the normal form ------------------------------------------------------------------------------------------

@@ -93,25 +93,36 @@ def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
 
 
 def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape]) -> Shape:
-    """Exactly one: each branch (a term, and its shape within ``outer``) without those others that it overlaps."""
+    """Exactly one: each branch (a term, and its shape within ``outer``) without those others that it overlaps.
+
+    Objects are looked at alone: where none of the branches says ``"type": "object"``, all of them share all strings.
+    """
+    bare = [_no_objects(shape) for shape in shapes]
+    only = [_only_objects(shape) for shape in shapes]
+    rest = _exact(algebra, _no_objects(outer), terms, bare, _overlaps(algebra, terms, bare))
+    overlaps = _overlaps(algebra, terms, only)
+    try:
+        with algebra.trying():
+            objects = _exact(algebra, _only_objects(outer), terms, only, overlaps).objects
+    except TooMany:  # they are told apart while they are read
+        formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
+        objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
+    return Shape(rest.null, rest.booleans, rest.numbers, rest.strings, rest.arrays, objects)
+
+
+def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[list[int]]:
+    """For each branch those others that may share a value with it."""
     overlaps: list[list[int]] = [[] for _ in shapes]
     for i, a in enumerate(shapes):
         for j in range(i):
             if terms[i] is terms[j] or not _disjoint(algebra, a, shapes[j]):
                 overlaps[i].append(j)
                 overlaps[j].append(i)
-    if not any(overlaps):
-        return algebra.union(shapes)
-    try:
-        with algebra.trying():
-            return _exact(algebra, outer, terms, shapes, overlaps)
-    except TooMany:
-        pass
-    # the same without the objects, which are told apart while they are read
-    bare = _exact(algebra, _no_objects(outer), terms, [_no_objects(shape) for shape in shapes], overlaps)
-    formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
-    objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
-    return Shape(bare.null, bare.booleans, bare.numbers, bare.strings, bare.arrays, objects)
+    return overlaps
+
+
+def _only_objects(shape: Shape) -> Shape:
+    return Shape(False, 0, NOTHING.numbers, NOTHING.strings, (), shape.objects)
 
 
 def _no_objects(shape: Shape) -> Shape:
@@ -133,6 +144,8 @@ def _groups(overlaps: list[list[int]]) -> Iterator[list[int]]:
 
 
 def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape], overlaps: list[list[int]]) -> Shape:
+    if not any(overlaps):
+        return algebra.union(shapes)
     negations: dict[int, Shape] = {}
     exact: list[Shape] = []
     for i, shape in enumerate(shapes):
