@@ -270,6 +270,8 @@ class Algebra:
         if 0 < self.eager < spent():
             raise TooMany
         size = len(a) * len(b)
+        if size > 1 and any(type(cell) is not ObjectCell for cell in (*a, *b)):
+            return self._late(a, b)
         if size > (self.most_cells if min(len(a), len(b)) > 1 else _MOST_ALONE * self.most_cells):
             large = self._large(a, b) if size <= _PRUNED * self.most_cells else None
             return self._distinct(large) if large is not None else self._late(a, b)

@@ -11,6 +11,7 @@ from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.satisfiable import is_empty_shape, plainly_disjoint
 from guiderail.frontends.json_schema.shape import (
+    ANY_OBJECT,
     FALSE,
     NOTHING,
     TRUE,
@@ -52,16 +53,28 @@ def apply_branches(node: Node, shape: Shape, restrict: Restrict) -> Shape:
     if "anyOf" in schema:
         terms = terms_of(node, "anyOf")
         if all(term is not TRUE for term in terms):
-            shape = algebra.union([restrict(node, shape, term) for term in terms])
+            around = _around(algebra, shape, terms)
+            found = algebra.union([restrict(node, around, term) for term in terms])
+            shape = found if around is shape else algebra.and_shapes(shape, found)
     if "oneOf" in schema:
         terms = terms_of(node, "oneOf")
-        shape = _one_of(algebra, shape, terms, [restrict(node, shape, term) for term in terms])
+        around = _around(algebra, shape, terms)
+        found = _one_of(algebra, around, terms, [restrict(node, around, term) for term in terms])
+        shape = found if around is shape else algebra.and_shapes(shape, found)
     if "not" in schema:
         term = scope.child(schema["not"])
         shape = algebra.and_shapes(shape, algebra.not_shape(_narrowed(algebra, shape, term.shape())))
     if "if" in schema and scope.dialect in ("draft-07", "2019-09", "2020-12"):
         shape = _conditional(node, algebra, shape, restrict)
     return shape
+
+
+def _around(algebra: Algebra, shape: Shape, terms: list[Term]) -> Shape:
+    """What alternatives are read within: all that is known, unless its own alternatives would be multiplied."""
+    count = len(shape.objects)
+    if count < 2 or count * len(terms) <= algebra.most_cells:
+        return shape
+    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
 
 
 def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
@@ -80,25 +93,36 @@ def _narrowed(algebra: Algebra, outer: Shape, inner: Shape) -> Shape:
 
 
 def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape]) -> Shape:
-    """Exactly one: each branch (a term, and its shape within ``outer``) without those others that it overlaps."""
+    """Exactly one: each branch (a term, and its shape within ``outer``) without those others that it overlaps.
+
+    Objects are looked at alone: where none of the branches says ``"type": "object"``, all of them share all strings.
+    """
+    bare = [_no_objects(shape) for shape in shapes]
+    only = [_only_objects(shape) for shape in shapes]
+    rest = _exact(algebra, _no_objects(outer), terms, bare, _overlaps(algebra, terms, bare))
+    overlaps = _overlaps(algebra, terms, only)
+    try:
+        with algebra.trying():
+            objects = _exact(algebra, _only_objects(outer), terms, only, overlaps).objects
+    except TooMany:  # they are told apart while they are read
+        formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
+        objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
+    return Shape(rest.null, rest.booleans, rest.numbers, rest.strings, rest.arrays, objects)
+
+
+def _overlaps(algebra: Algebra, terms: list[Term], shapes: list[Shape]) -> list[list[int]]:
+    """For each branch those others that may share a value with it."""
     overlaps: list[list[int]] = [[] for _ in shapes]
     for i, a in enumerate(shapes):
         for j in range(i):
             if terms[i] is terms[j] or not _disjoint(algebra, a, shapes[j]):
                 overlaps[i].append(j)
                 overlaps[j].append(i)
-    if not any(overlaps):
-        return algebra.union(shapes)
-    try:
-        with algebra.trying():
-            return _exact(algebra, outer, terms, shapes, overlaps)
-    except TooMany:
-        pass
-    # the same without the objects, which are told apart while they are read
-    bare = _exact(algebra, _no_objects(outer), terms, [_no_objects(shape) for shape in shapes], overlaps)
-    formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
-    objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
-    return Shape(bare.null, bare.booleans, bare.numbers, bare.strings, bare.arrays, objects)
+    return overlaps
+
+
+def _only_objects(shape: Shape) -> Shape:
+    return Shape(False, 0, NOTHING.numbers, NOTHING.strings, (), shape.objects)
 
 
 def _no_objects(shape: Shape) -> Shape:
@@ -120,6 +144,8 @@ def _groups(overlaps: list[list[int]]) -> Iterator[list[int]]:
 
 
 def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape], overlaps: list[list[int]]) -> Shape:
+    if not any(overlaps):
+        return algebra.union(shapes)
     negations: dict[int, Shape] = {}
     exact: list[Shape] = []
     for i, shape in enumerate(shapes):
@@ -163,9 +189,18 @@ def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict)
     if test is FALSE:
         return restrict(node, shape, no)
     condition = _narrowed(algebra, shape, test.shape())
-    passed = algebra.pruned(algebra.and_shapes(shape, condition))
-    failed = algebra.pruned(algebra.and_shapes(shape, algebra.not_shape(condition)))
-    return algebra.union((algebra.pruned(restrict(node, passed, yes)), algebra.pruned(restrict(node, failed, no))))
+    unless = algebra.not_shape(condition)
+
+    def split(outer: Shape) -> Shape:
+        passed = algebra.pruned(algebra.and_shapes(outer, condition))
+        failed = algebra.pruned(algebra.and_shapes(outer, unless))
+        return algebra.union((algebra.pruned(restrict(node, passed, yes)), algebra.pruned(restrict(node, failed, no))))
+
+    found, count = split(shape), len(shape.objects)
+    if count > 1 and len(found.objects) > max(algebra.most_cells, count + len(condition.objects) + len(unless.objects)):
+        anything = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
+        return algebra.and_shapes(shape, split(anything))
+    return found
 
 
 def dependencies_of(node: Node) -> list[tuple[str, list[str], Term]]:

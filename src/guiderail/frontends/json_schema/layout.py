@@ -60,6 +60,10 @@ class Notation:
     def number(self, numbers: Numbers) -> int:
         raise NotImplementedError
 
+    def any_number(self, numbers: Numbers) -> int:
+        """The same, integers spelled as other numbers are."""
+        return self.number(numbers)
+
     def string(self, strings: Strings) -> int:
         raise NotImplementedError
 
@@ -117,6 +121,14 @@ class JsonNotation(Notation):
 
     def number(self, numbers: Numbers) -> int:
         return numbers.lower(self.builder, self._spelling)
+
+    def any_number(self, numbers: Numbers) -> int:
+        from guiderail.frontends.json_schema.number_spelling import NumberSpelling
+
+        options = self.options
+        return numbers.lower(
+            self.builder, NumberSpelling("any", options.max_integer_digits, options.max_fraction_digits)
+        )
 
     def string(self, strings: Strings) -> int:
         b = self.builder

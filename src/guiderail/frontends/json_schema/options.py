@@ -65,7 +65,8 @@ class SchemaOptions:
         max_items: most items of any array, or None.
         max_depth: how deep arrays and objects may nest, or None. The layout ``"indented"`` takes 16 for None where a
             schema is recursive or allows anything.
-        max_branches: alternatives (cells of the normal form) that one schema may have before a LimitError is raised.
+        max_branches: alternatives that one schema may have in advance (of arrays, of combinations of patterns, of what
+            ``contains`` counts) before a LimitError is raised; those of objects are told apart while they are read.
         notation: how values are written: ``"json"``, ``"yaml"`` or ``"python"``.
         block_depth: levels of arrays and objects that YAML writes in block style; flow style below them.
         excludes: texts that no string and no name holds as it is written, between its quotes; strings with a pattern or

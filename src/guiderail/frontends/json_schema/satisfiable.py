@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.algebra import Algebra, And, Not, Or
+from guiderail.frontends.json_schema.algebra import Algebra, Not, Or
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
@@ -25,6 +25,7 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
+from guiderail.frontends.json_schema.simplify import quick_shape
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.votes import Mix, Vote
 from guiderail.work import out_of_work, spend
@@ -412,17 +413,6 @@ def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None
     return None
 
 
-def _quick_shape(term: Term) -> Shape | None:
-    """The shape of a term, if it is no combination of others that may be large."""
-    if term.known is not None or not isinstance(term, And | Or | Not):
-        return term.shape()
-    if isinstance(term, And) and any(
-        part.known is not None and not (part.known.arrays or part.known.objects) for part in term.parts
-    ):
-        return term.shape()
-    return None
-
-
 def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
     """Whether some required name has values in one cell that it cannot have in the other."""
     spend(40 * (1 + len(x.required) + len(y.required)))
@@ -436,7 +426,7 @@ def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
         if p is q or p is TRUE or q is TRUE:
             continue
         try:
-            s, t = _quick_shape(p), _quick_shape(q)
+            s, t = quick_shape(p), quick_shape(q)
         except Undecided:
             continue
         if s is None or t is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from guiderail.frontends.json_schema.algebra import And
+from guiderail.frontends.json_schema.algebra import And, Not, Or
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
 from guiderail.work import spend
 
-__all__ = ["Cover", "within", "without_covered"]
+__all__ = ["Cover", "quick_shape", "within", "without_covered"]
 
 _MOST = 400  # cells among which covers are looked for: it takes the square of that
 
@@ -75,9 +75,24 @@ def within(x: Term, y: Term) -> bool:
     if isinstance(x, And) and all(part in x.parts for part in (y.parts if isinstance(y, And) else (y,))):
         return True
     try:
-        return _shape_within(x.shape(), y.shape())
+        inner = quick_shape(x)
+        outer = None if inner is None else quick_shape(y)
     except Undecided:
         return False
+    return inner is not None and outer is not None and _shape_within(inner, outer)
+
+
+def quick_shape(term: Term) -> Shape | None:
+    """The shape of a term, if it is no combination of others that may be large, or lead ever deeper."""
+    if term.known is not None or not isinstance(term, And | Or | Not):
+        return term.shape()
+    if isinstance(term, And) and any(_is_scalar(part.known) for part in term.parts):
+        return term.shape()
+    return term.shape() if isinstance(term, Not) and _is_scalar(term.operand.known) else None
+
+
+def _is_scalar(shape: Shape | None) -> bool:
+    return shape is not None and not (shape.arrays or shape.objects)
 
 
 def _shape_within(x: Shape, y: Shape) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.items import UNREACHABLE
 from guiderail.frontends.json_schema.layout import Frame, holds
+from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ObjectCell, Term
 from guiderail.frontends.json_schema.votes import Atoms, Ballot, Vote, all_of, regions, vote
-from guiderail.work import spend
+from guiderail.work import out_of_work, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering
@@ -31,6 +33,21 @@ def lower_vote(lowering: Lowering, cell: Vote, level: int) -> int:
         body = _inside(lowering, some, frame, level + 1)
         found.append(body if body == b.EMPTY else b.concat([frame.open, body, frame.close]))
     return b.union(found)
+
+
+def _spellings(lowering: Lowering, atom: Term, terms: list[Term]) -> list[int]:
+    """Integers as ``2.0`` and ``2e0``, where an alternative asks for a number and others tell integers apart."""
+    numbers = atom.shape().numbers
+    if numbers is Numbers.NONE or not numbers.is_integral():
+        return []
+    if all(term.shape().numbers.is_integral() for term in terms if term is not atom):
+        return []
+    try:
+        return [lowering.notation.any_number(numbers)]
+    except LimitError as error:
+        if out_of_work(error):
+            raise
+        return []
 
 
 def _inside(lowering: Lowering, cell: Vote, frame: Frame, level: int) -> int:
@@ -58,6 +75,9 @@ def _inside(lowering: Lowering, cell: Vote, frame: Frame, level: int) -> int:
         for term, failed in atoms.of(terms):
             handle = lowering.term(term, level)
             if handle != b.EMPTY:
+                handle = b.union(
+                    [handle, *_spellings(lowering, term, [t for i, t in enumerate(terms) if i not in failed])]
+                )
                 found.append((handle, effects.setdefault(failed, len(effects))))
         return found
 

@@ -1,0 +1,301 @@
+"""Alternatives of objects that are read side by side, against their normal form and against `jsonschema`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import marshal
+import random
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import guiderail as gr
+import schema_generator
+from core_support import plain
+from guiderail import _core
+from guiderail.frontends.json_schema import algebra
+from guiderail.frontends.json_schema.constraint import JsonSchema
+from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.program import build_program
+
+NAMES = schema_generator.NAMES
+
+
+def program(schema: Any, cells: int | None = None, **options: Any) -> _core.Program:
+    """A schema compiled with at most so many cells in a normal form; 0: none that is a product."""
+    with pytest.MonkeyPatch.context() as patch:
+        if cells is not None:
+            patch.setattr(algebra, "MOST_CELLS", cells)
+        return build_program(JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options)))
+
+
+def takes(made: _core.Program, text: str) -> bool:
+    state = made.derivative(made.root, text.encode())
+    return state != 0 and made.is_nullable(state)
+
+
+def kinds(count: int, **more: Any) -> list[dict[str, Any]]:
+    """Alternatives that an optional name tells apart."""
+    return [{"properties": {"kind": {"const": f"k{i}"}, f"x{i}": {"type": "integer"}}, **more} for i in range(count)]
+
+
+# schema, values: satisfiable, but with too many cells to multiply out
+WIDE: dict[str, tuple[Any, list[Any]]] = {
+    "optional discriminator": (
+        {"oneOf": kinds(24)},
+        [{"kind": "k3", "x3": 1}, {"kind": "k3", "x3": ""}, {"kind": "k3", "x4": ""}, {}, {"x1": 1}, {"kind": "none"}],
+    ),
+    "one alternative without it": (
+        {"type": "object", "oneOf": [*kinds(20, required=["kind"]), {"required": ["kind", "other"]}]},
+        [{"kind": "k1"}, {"kind": "k1", "other": 1}, {"kind": "?", "other": 1}, {"kind": "k2", "x2": "", "other": 1}],
+    ),
+    "any of many, all of many": (
+        {
+            "type": "object",
+            "allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(12)],
+        },
+        [
+            {f"{'ab'[i % 2]}{i}": i for i in range(12)},
+            {f"{'ab'[i % 2]}{i}": i for i in range(11)},
+            {},
+        ],
+    ),
+    "nested oneOf": (
+        {"oneOf": [{"oneOf": kinds(9)}, {"oneOf": [{"required": ["z"]}, *kinds(7)]}]},
+        [{"kind": "k8"}, {"kind": "k1"}, {"z": 1}, {"kind": "k1", "z": 1}, {"kind": "k8", "z": 1}, {}],
+    ),
+    "negated": (
+        {"type": "object", "not": {"anyOf": [{"properties": {f"a{i}": {"const": i}}} for i in range(9)]}},
+        [{}, {f"a{i}": "wrong" for i in range(9)}, {f"a{i}": i for i in range(9)}, {"a0": 5}],
+    ),
+    "counts": (
+        {
+            "type": "object",
+            "oneOf": [
+                {"minProperties": i, "maxProperties": i + 2, "properties": {"a": {"const": i}}} for i in range(9)
+            ],
+        },
+        [{"a": 1}, {"a": 3, "b": 1, "c": 1}, {"b": 1}, {}, {"b": 1, "c": 2, "d": 3}],
+    ),
+    "conditions": (
+        {
+            "type": "object",
+            "allOf": [
+                {"if": {"properties": {f"a{i}": {"const": 1}}}, "then": {"required": [f"b{i}"]}} for i in range(10)
+            ],
+        },
+        [{f"a{i}": 0 for i in range(10)}, {f"b{i}": 0 for i in range(10)}, {}, {f"a{i}": 0 for i in range(9)}],
+    ),
+    "no type": (  # so that all alternatives share whatever is no object
+        {"oneOf": [{**kind, "required": ["kind"]} for kind in kinds(40)]},
+        [{"kind": "k7"}, {"kind": "k7", "x7": ""}, 1, "k7", [], {}],
+    ),
+    "a switch": (
+        {
+            "type": "object",
+            "allOf": [
+                {"if": {"properties": {"kind": {"const": f"k{i}"}}}, "then": {"properties": {"v": {"minimum": i}}}}
+                for i in range(80)
+            ],
+            "required": ["kind"],
+        },
+        [{"kind": "k9", "v": 9}, {"kind": "k9", "v": 8}, {"kind": "none", "v": -1}],
+    ),
+    "integers beside numbers": (
+        {"type": "object", "oneOf": [{"properties": {"a": {"type": t}}} for t in ("integer", "number", "string")]},
+        [{"a": 1}, {"a": 1.5}, {"a": "x"}, {"a": None}, {}],
+    ),
+    "patterns": (
+        {
+            "type": "object",
+            "oneOf": [
+                {"patternProperties": {f"^{a}": {"type": "integer"}}, "minProperties": 1, "additionalProperties": b}
+                for a, b in itertools.product("abcd", (False, {"type": "string"}))
+            ],
+        },
+        [{"a": 1}, {"a": 1, "x": ""}, {"x": ""}, {"b": 1, "c": ""}, {"b": 1, "a": 2}, {"d": ""}],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [(name, cells) for name in WIDE for cells in (None, 0) if cells is None or name != "a switch"],  # that is a union
+)
+def test_many_alternatives_compile_and_mean_what_they_say(name: str, cells: int | None) -> None:
+    schema, values = WIDE[name]
+    made = program(schema, cells)
+    judge = jsonschema.Draft202012Validator(schema)
+    found = [takes(made, json.dumps(value)) for value in values]
+    assert found == [judge.is_valid(value) for value in values]
+    assert len(set(found)) == 2, "the table tries both"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["a"]}]},
+        {
+            "type": "object",
+            "required": ["a"],
+            "not": {
+                "anyOf": [{"properties": {"a": {"type": "number"}}}, {"properties": {"a": {"not": {"type": "number"}}}}]
+            },
+        },
+        {
+            "type": "object",
+            "maxProperties": 1,
+            "allOf": [{"not": {"propertyNames": {"const": n}}} for n in "ab"],
+            "propertyNames": {"enum": ["a", "b"]},
+        },
+    ],
+)
+def test_what_no_value_satisfies_is_refused(schema: Any) -> None:
+    with pytest.raises(gr.SchemaError) as caught:
+        program(schema, 0)
+    assert caught.value.code == "unsatisfiable-schema"
+
+
+def test_integers_keep_the_spellings_of_numbers() -> None:
+    schema = {
+        "type": "object",
+        "oneOf": [{"properties": {"n": {"type": "integer"}}, "required": ["a"]}, {"required": ["b"]}],
+    }
+    judge = jsonschema.Draft202012Validator(schema)
+    made = program(schema, 0)
+    for text in ('{"n": 2.0, "b": 1}', '{"n": 2e0, "b": 1}', '{"n": 2.5, "b": 1}', '{"n": 2.0, "a": 1, "b": 1}'):
+        assert takes(made, text) == judge.is_valid(json.loads(text)), text
+
+
+def test_a_long_chain_of_negations() -> None:
+    defs: dict[str, Any] = {"n0": {"type": "object", "properties": {"a": {"const": 1}}}}
+    for i in range(1, 150):
+        alternatives = [
+            {"type": "object", "properties": {"a": {"$ref": f"#/$defs/n{i - 1}"}}, "required": ["a"]},
+            {"type": "object", "properties": {"b": {"$ref": f"#/$defs/n{i - 1}"}}},
+        ]
+        defs[f"n{i}"] = {"oneOf": alternatives}
+    schema = {"$ref": "#/$defs/n9", "$defs": defs}
+    judge = jsonschema.Draft202012Validator(schema)
+    made = program(schema)
+    for value in ({}, {"a": {}}, {"b": 1}, {"a": {"a": {"a": {"a": 1}}}}, {"b": {"b": {"b": {"a": 1}}}}):
+        assert takes(made, json.dumps(value)) == judge.is_valid(value), value
+
+
+# -- against the normal form ------------------------------------------------------------------------------------------
+LEAVES = [
+    True,
+    False,
+    {"type": "string"},
+    {"type": "object"},
+    {"const": "a"},
+    {"enum": ["a", "b"]},
+    {"type": ["string", "null"]},
+    {"type": "object", "properties": {"a": {"const": "a"}}},
+    {"type": "object", "properties": {"a": {"const": "a"}}, "required": ["a"]},
+]
+
+
+def cells(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    parts: dict[str, st.SearchStrategy[Any]] = {
+        "required": st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
+        "additionalProperties": leaf,
+        "patternProperties": st.dictionaries(st.sampled_from(schema_generator.PATTERNS), leaf, max_size=2),
+        "minProperties": st.integers(0, 3),
+        "maxProperties": st.integers(1, 3),
+        "propertyNames": st.sampled_from([{"enum": ["a", "b"]}, {"pattern": "^a"}]),
+    }
+    properties = st.dictionaries(st.sampled_from(NAMES), leaf, max_size=3)
+    some = st.lists(st.sampled_from(sorted(parts)), max_size=2, unique=True)
+    return some.flatmap(lambda keys: st.fixed_dictionaries({"properties": properties, **{k: parts[k] for k in keys}}))
+
+
+def combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    many = st.lists(inner, min_size=2, max_size=3)
+    return st.one_of(
+        *(st.fixed_dictionaries({keyword: many}) for keyword in ("oneOf", "anyOf", "allOf")),
+        st.fixed_dictionaries({"not": inner}),
+        st.fixed_dictionaries({"if": inner, "then": inner, "else": inner}),
+    )
+
+
+objects = st.recursive(cells(st.sampled_from(LEAVES)), combined, max_leaves=6)
+VALUES = ["a", "b", "c", None, {}, {"a": "a"}, {"a": "b"}]
+PIECES = ["{", "}", '"', ":", ",", '"a"', '"b"', "a", "b", "c", "x", '"a":', '"x-y":', '"ab":', '{"', "null", " "]
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schema=objects, seed=st.integers(0, 1 << 30), ordered=st.booleans())
+def test_late_decisions_are_those_of_the_normal_form(schema: Any, seed: int, ordered: bool) -> None:
+    schema = {"type": "object", "allOf": [schema]}
+    judge = jsonschema.Draft202012Validator(schema)
+    try:
+        late = program(schema, 0, property_order="declared" if ordered else "any")
+    except gr.SchemaError as error:
+        assert error.code == "unsatisfiable-schema"
+        late = None
+    rng = random.Random(seed)
+    for _ in range(40):
+        names = rng.sample([*NAMES, "d", "y"], rng.randrange(5))
+        value = {name: rng.choice(VALUES) for name in names}
+        valid = judge.is_valid(value)
+        if late is None or ordered:  # some order will do
+            texts = [json.dumps(dict(order)) for order in itertools.permutations(value.items())]
+            assert (late is not None and any(takes(late, text) for text in texts)) == valid, value
+        else:
+            assert takes(late, json.dumps(value)) == valid, value
+    if late is None:
+        return
+    for _ in range(3):  # every state can be completed, and its completion is valid
+        state, text = late.root, ""
+        for _ in range(25):
+            able = [(piece, after) for piece in PIECES if (after := late.derivative(state, piece.encode()))]
+            if not able:
+                break
+            piece, state = rng.choice(able)
+            text += piece
+        end = late.shortest(state, 400)
+        if end is not None:
+            assert judge.is_valid(json.loads(text + end.decode()))
+
+
+def test_masks_are_those_of_the_normal_form() -> None:
+    schema = {"type": "object", "oneOf": kinds(4, additionalProperties={"type": "string"})}
+    words = [bytes([b]) for b in range(32, 127)] + [
+        b'{"',
+        b'":',
+        b'"kind',
+        b'"k1"',
+        b'"k',
+        b'x1":',
+        b"null",
+        b'"}',
+        b'","',
+    ]
+    vocabulary = plain(words)
+    with pytest.MonkeyPatch.context() as patch:
+        guides = []
+        for most in (64, 0):
+            patch.setattr(algebra, "MOST_CELLS", most)
+            constraint = JsonSchema(marshal.dumps(schema, 2), SchemaOptions())
+            guides.append(gr.compile(constraint, vocabulary, cache=False))
+    rng = random.Random(1)
+    bits = gr.allocate_token_bitmask(1, vocabulary.size)
+    for _ in range(20):
+        matchers = [guide.matcher() for guide in guides]
+        for _ in range(30):
+            found = []
+            for matcher in matchers:
+                matcher.fill_next_token_bitmask(bits, 0)
+                found.append(bytes(np.asarray(bits).tobytes()))
+            assert found[0] == found[1]
+            allowed = [t for t in range(len(words)) if found[0][t // 8] >> t % 8 & 1]
+            if not allowed:
+                break
+            token = rng.choice(allowed)
+            assert all(matcher.accept_token(token) for matcher in matchers)
