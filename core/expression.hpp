@@ -122,7 +122,7 @@ struct Node {
   u32 min = 0, max = 0;            // Repeat (b = 1: capped)
   u32 shortest = 0;                // characters of a shortest match (0 below a Ref: unknown)
   u32 longest = 0;                 // saturating; kInf: unbounded or unknown
-  Hash hash;                       // under the mutex: see portable_hash; all zero: not computed
+  Hash hash;                       // under the mutex: see portable_hash; all zero: not computed; all one: none
   std::atomic<u32*> row{nullptr};  // transitions by byte class; 0: dead, kUnknown: not computed
   std::atomic<u64> step{0};        // one remembered transition: (byte class + 1) << 32 | target
   std::atomic<const MaskEntry*> mask{nullptr};
@@ -588,6 +588,7 @@ class Arena {
     bool longer;
   };
   Reach reach(Id e);
+  u32 some_length(Id e);
   std::optional<bool> live_by_length(Id e);
   u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
   void ensure_classes();
@@ -624,6 +625,7 @@ class Arena {
   // As many as there are expressions: what stands deep in a state is asked for with every byte.
   std::size_t memo_limit() const { return std::max<std::size_t>(kMemoLimit, count_); }
   FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
+  FlatMap some_lengths_;  // of matches, by what they are of
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;
