@@ -3,6 +3,7 @@
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
+# make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
@@ -29,7 +30,7 @@ NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench soak docs core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test lint format bench real-schemas soak docs core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -107,6 +108,9 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
+
+real-schemas: $(VENV)/.bench
+	@$(BIN)/python benchmarks/real_schemas.py $(REAL_SCHEMAS_ARGS)
 
 test-engines: $(VENV)/.test
 	$(call say,serving engines in environments of their own: gigabytes each)
