@@ -30,7 +30,7 @@ NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench real-schemas soak docs core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test lint format bench soak docs core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -109,7 +109,8 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
 
-real-schemas: $(VENV)/.bench
+.PHONY: real-schemas
+real-schemas: $(VENV)/.test
 	@$(BIN)/python benchmarks/real_schemas.py $(REAL_SCHEMAS_ARGS)
 
 test-engines: $(VENV)/.test

@@ -537,7 +537,7 @@ class _Plans:
 
     @staticmethod
     def _size(plan: Plan) -> int:
-        return 10 + plan.count + len(plan.choice) + sum(len(t.cuts) + 10 for _, t in plan.lazy)
+        return 10 + plan.count + len(plan.choice)
 
 
 _plans: Final = _Plans()
