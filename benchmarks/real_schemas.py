@@ -155,8 +155,8 @@ def whole(paths: Iterator[Path]) -> Iterator[Case]:
 
 
 def asyncapi(cache: Path) -> Iterator[Case]:
-    paths = (npm(cache, "@asyncapi/specs") / "schemas").glob("*.json")
-    # Those have lost $id but not id, which draft 4 reads: their references lead nowhere.
+    # Those of 1.x have lost $id but not id, which draft 4 reads: their references lead nowhere. The list of all names them.
+    paths = (npm(cache, "@asyncapi/specs") / "schemas").glob("[1-9]*.json")
     yield from whole(path for path in paths if not (path.name.startswith("1.") and "without" in path.name))
 
 
