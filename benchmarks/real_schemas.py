@@ -155,7 +155,7 @@ def whole(paths: Iterator[Path]) -> Iterator[Case]:
 
 
 def asyncapi(cache: Path) -> Iterator[Case]:
-    # Those of 1.x have lost $id but not id, which draft 4 reads: their references lead nowhere. The list of all names them.
+    # Some of 1.x have lost $id but not id, which draft 4 reads: their references lead nowhere. all.… refers to them.
     paths = (npm(cache, "@asyncapi/specs") / "schemas").glob("[1-9]*.json")
     yield from whole(path for path in paths if not (path.name.startswith("1.") and "without" in path.name))
 
