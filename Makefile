@@ -3,6 +3,7 @@
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
+# make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
@@ -115,6 +116,10 @@ bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/import_time.py
 	@$(BIN)/python benchmarks/load_vocabulary.py
 	@$(BIN)/python benchmarks/regex.py $(BENCH_ARGS)
+
+.PHONY: real-schemas
+real-schemas: $(VENV)/.test
+	@$(BIN)/python benchmarks/real_schemas.py $(REAL_SCHEMAS_ARGS)
 
 test-engines: $(VENV)/.test
 	$(call say,serving engines in environments of their own: gigabytes each)

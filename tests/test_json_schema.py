@@ -199,6 +199,14 @@ def test_references_that_read_nothing_are_refused(schema: Any) -> None:
         ({"pattern": 3}, "#/pattern"),
         ({"additionalProperties": "no"}, "#"),
         ({"maxItems": -1}, "#/maxItems"),
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b~1c"}, "b/c": {"multipleOf": 0}}},
+            "#/$defs/b~1c/multipleOf",
+        ),
+        (
+            {"items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"allOf": [{"multipleOf": 0}]}}},
+            "#/$defs/a/allOf/0/multipleOf",
+        ),
     ],
 )
 def test_malformed_keywords_are_refused_with_their_place(schema: Any, pointer: str) -> None:

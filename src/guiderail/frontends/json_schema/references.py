@@ -130,10 +130,9 @@ class Document:
             raise SchemaError("$schema is a string with a URI", pointer="#/$schema")
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
+        self.root = Scope(self, self.dialect, None)
         if self._has_inner_identifiers() or self._dynamic:
             self.root = self.scope_of(self.root_resolver(), self.dialect)
-        else:
-            self.root = Scope(self, self.dialect, None)
 
     def term(self) -> Term:
         """The whole schema."""
@@ -190,7 +189,12 @@ class Document:
 
     # -- places
     def pointer(self, target: object) -> str:
-        """Where an object stands in the document, as a URI fragment; found by walking, for messages only."""
+        """Where an object stands in the document, as a URI fragment, for messages and names; if no reference led there,
+        found by walking."""
+        if self.root.resolver is None:
+            for ref, term in self.root.refs.items():
+                if isinstance(term, Node) and term.schema is target and self.root.leads_to(ref, target):
+                    return ref
         for document in (self.contents, *self._kept):
             stack: list[tuple[Any, str]] = [(document, "#")]
             while stack:
@@ -433,6 +437,10 @@ class Scope:
                 else:
                     raise self._unresolvable(ref, schema)
         return value
+
+    def leads_to(self, ref: str, target: object) -> bool:
+        """Whether a reference that was followed before is the place of an object of this document, not of an alias."""
+        return ref.startswith("#/") and "%" not in ref and self._local(ref, {}) is target
 
     def _unresolvable(self, ref: str, schema: dict[str, Any]) -> SchemaError:
         way = (

@@ -1,0 +1,393 @@
+"""Real schemas from npm and PyPI: what compiles, how fast, and whether verdicts are those of other validators.
+
+    python benchmarks/real_schemas.py --cache build/real-schemas [--only github …] [--limit 100]
+
+Downloads the packages into the cache (`npm pack`, `pip download`), reads every schema in them, compiles it, and holds
+texts against it: the examples that come with it, and what is left of them, or of texts the schema itself allows, when
+a part is taken out or put in another's place. The judges are `openapi-schema-validator` and `jsonschema`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import gzip
+import json
+import marshal
+import random
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import guiderail as gr
+from guiderail.program import build_program
+
+Schema = dict[str, Any]
+
+
+@dataclass
+class Case:
+    """A schema with values to judge."""
+
+    name: str
+    schema: Schema
+    values: list[Any] = field(default_factory=list)
+    dialect: str | None = None
+
+
+# -- packages ------------------------------------------------------------------------------------------------------
+def npm(cache: Path, package: str) -> Path:
+    folder = cache / package.strip("@").replace("/", "-")
+    if not folder.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            ["npm", "pack", package, "--silent"], cwd=cache, check=True, capture_output=True, text=True
+        )
+        with tarfile.open(cache / done.stdout.strip().splitlines()[-1]) as archive:
+            archive.extractall(folder, filter="data")
+    return folder / "package"
+
+
+def pypi(cache: Path, package: str) -> Path:
+    folder = cache / package
+    if not folder.exists():
+        wheels = cache / "wheels"
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), package]
+        subprocess.run(command, check=True)
+        wheel = next(wheels.glob(f"{package.replace('-', '_')}-*.whl"))
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    return folder
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+# -- OpenAPI documents ---------------------------------------------------------------------------------------------
+def within(value: Any) -> Iterator[Schema]:
+    stack = [value]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, dict):
+            yield at
+            stack += at.values()
+        elif isinstance(at, list):
+            stack += at
+
+
+def resolved(document: Any, value: Any) -> Any:
+    while isinstance(value, dict) and isinstance(value.get("$ref"), str) and value["$ref"].startswith("#/"):
+        target = document
+        for part in value["$ref"][2:].split("/"):
+            target = target[part.replace("~1", "/").replace("~0", "~")]
+        value = target
+    return value
+
+
+def with_components(document: Any, schema: Schema) -> Schema:
+    """A schema with what it refers to, and no more of its document."""
+    needed: dict[str, dict[str, Any]] = {}
+    waiting: list[Any] = [schema]
+    while waiting:
+        for at in within(waiting.pop()):
+            reference = at.get("$ref")
+            if not isinstance(reference, str) or not reference.startswith("#/components/"):
+                continue
+            section, name = reference.removeprefix("#/components/").split("/")[:2]
+            if name not in needed.setdefault(section, {}):
+                needed[section][name] = document["components"][section][name]
+                waiting.append(needed[section][name])
+    return {**schema, "components": needed} if needed else schema
+
+
+def media_types(document: Any) -> Iterator[tuple[str, Any]]:
+    """The bodies of all requests and responses, with their places."""
+    groups = [(document.get("paths", {}), ""), (document.get("x-webhooks", document.get("webhooks", {})), "webhook ")]
+    for group, kind in groups:
+        for path, item in group.items():
+            for method, operation in item.items():
+                if not isinstance(operation, dict):
+                    continue
+                bodies = {"request": operation.get("requestBody"), **operation.get("responses", {})}
+                for which, body in bodies.items():
+                    for media, content in (resolved(document, body) or {}).get("content", {}).items():
+                        yield f"{kind}{method} {path} {which} {media}", content
+
+
+def openapi(document: Any, dialect: str | None) -> Iterator[Case]:
+    """Every schema of a request, a response or a name, each once, with its examples."""
+    cases: dict[bytes, Case] = {}
+
+    def case(name: str, schema: Schema) -> Case:
+        return cases.setdefault(marshal.dumps(schema, 2), Case(name, schema, dialect=dialect))
+
+    for name, content in media_types(document):
+        if "schema" in content:
+            found = case(name, content["schema"])
+            examples = [resolved(document, e) for e in content.get("examples", {}).values()]
+            found.values += [e["value"] for e in examples if "value" in e]
+            found.values += [content["example"]] if "example" in content else []
+    for name, schema in document.get("components", {}).get("schemas", {}).items():
+        found = case(name, schema)
+        found.values += [schema["example"]] if isinstance(schema, dict) and "example" in schema else []
+    for found in cases.values():
+        found.schema = with_components(document, found.schema)
+        yield found
+
+
+def github(cache: Path) -> Iterator[Case]:
+    yield from openapi(read(npm(cache, "@octokit/openapi") / "generated/api.github.com.json"), "openapi-3.0")
+
+
+# -- JSON Schemas --------------------------------------------------------------------------------------------------
+def whole(paths: Iterator[Path]) -> Iterator[Case]:
+    for path in sorted(paths):
+        schema = read(path)
+        if isinstance(schema, dict) and ("$schema" in schema or "definitions" in schema or "$defs" in schema):
+            yield Case(path.name, schema)
+
+
+def asyncapi(cache: Path) -> Iterator[Case]:
+    # Some of 1.x have lost $id but not id, which draft 4 reads: their references lead nowhere. all.… refers to them.
+    paths = (npm(cache, "@asyncapi/specs") / "schemas").glob("[1-9]*.json")
+    yield from whole(path for path in paths if not (path.name.startswith("1.") and "without" in path.name))
+
+
+def cyclonedx(cache: Path) -> Iterator[Case]:
+    folder = npm(cache, "@cyclonedx/cyclonedx-library") / "res/schema"
+    paths = sorted(folder.glob("*.schema.json"))
+    beside = {path.name: read(path) for path in paths}
+    for path in paths:
+        yield Case(path.name, bundled(read(path), beside))
+
+
+def bundled(schema: Schema, beside: dict[str, Schema]) -> Schema:
+    """The schema with the files of its folder that it names as embedded resources."""
+    found: dict[str, Schema] = {}
+    waiting = [schema]
+    while waiting:
+        for at in within(waiting.pop()):
+            reference = at.get("$ref")
+            name = reference.partition("#")[0] if isinstance(reference, str) else ""
+            if name in beside and name not in found:
+                found[name] = {**beside[name], "$id": name}
+                waiting.append(found[name])
+    if not found:
+        return schema
+    definitions = {**schema.get("definitions", {}), **found}
+    return {"$id": "http://example.org/root.json", **schema, "definitions": definitions}
+
+
+def vega_lite(cache: Path) -> Iterator[Case]:
+    yield from whole((npm(cache, "vega-lite") / "build").glob("*schema*.json"))
+
+
+def renovate(cache: Path) -> Iterator[Case]:
+    yield from whole(npm(cache, "renovate").glob("*schema*.json"))
+
+
+def openapi_itself(cache: Path) -> Iterator[Case]:
+    folder = pypi(cache, "openapi-spec-validator") / "openapi_spec_validator/resources/schemas"
+    for path in sorted(folder.glob("*/schema.json")):
+        yield Case(f"OpenAPI {path.parent.name}", read(path))
+
+
+SOURCES: dict[str, Callable[[Path], Iterator[Case]]] = {
+    "github": github,
+    "asyncapi": asyncapi,
+    "cyclonedx": cyclonedx,
+    "vega-lite": vega_lite,
+    "openapi": openapi_itself,
+    "renovate": renovate,
+}
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+def allowed_by(program: Any, chance: random.Random, steps: int) -> Any:
+    """A value that a program allows: some bytes by chance, then the shortest way to the end; None: none was found."""
+    state, text = program.root, b""
+    for _ in range(chance.randrange(steps)):
+        possible = program.first_bytes(state)
+        plain = bytes(b for b in possible if b < 0x80) or possible
+        if not plain:
+            break
+        byte = bytes([chance.choice(plain)])
+        state, text = program.derivative(state, byte), text + byte
+    rest = program.shortest(state, 4000)
+    try:
+        value = json.loads(text + (rest or b""))
+        text_of(value)
+    except ValueError:  # nothing was found, or a number is too large for a float
+        return None
+    return value
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    stack = [value]
+    while stack:
+        at = stack.pop()
+        items = list(at.items()) if isinstance(at, dict) else list(enumerate(at)) if isinstance(at, list) else []
+        yield from ((at, key) for key, _ in items)
+        stack += [inner for _, inner in items]
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """The value with one part left out, replaced by another value, or given another name."""
+    value = json.loads(json.dumps(value))
+    found = list(places(value))
+    if not found:
+        return chance.choice([None, [], {}, 0, "x"])
+    holder, key = chance.choice(found)
+    others = [None, True, 0, -1, 1.5, "", "x", [], {}, [None], {"x": 1}]
+    kind = chance.randrange(4)
+    if kind == 0:
+        del holder[key]
+    elif kind == 1 and isinstance(holder, dict):
+        holder[f"{key}x"] = holder.pop(key)
+    elif kind == 2:
+        other, name = chance.choice(found)
+        holder[key] = json.loads(json.dumps(other[name])) if (other, name) != (holder, key) else chance.choice(others)
+    else:
+        holder[key] = chance.choice(others)
+    return value
+
+
+def judge(case: Case) -> Callable[[Any], bool]:
+    """Whether a value is valid, by other validators."""
+    if case.dialect == "openapi-3.0":
+        from openapi_schema_validator import OAS30Validator
+
+        return OAS30Validator(case.schema).is_valid
+    from jsonschema.validators import validator_for
+
+    return validator_for(case.schema)(case.schema).is_valid
+
+
+# -- the table -----------------------------------------------------------------------------------------------------
+@dataclass
+class Result:
+    name: str
+    seconds: float = 0.0
+    code: str = ""
+    message: str = ""
+    judged: int = 0
+    different: list[tuple[Any, bool]] = field(default_factory=list)  # value, what the judge says
+
+
+def text_of(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def compiled(case: Case) -> tuple[Any, float]:
+    """The program that verdicts are asked of, and the seconds that the schema as it is takes to compile."""
+    # In draft 4 and OpenAPI 3.0, 1.0 is no integer.
+    old = case.dialect == "openapi-3.0" or "draft-04" in str(case.schema.get("$schema"))
+    start = time.process_time()
+    build_program(gr.json_schema(case.schema, dialect=case.dialect))
+    seconds = time.process_time() - start
+    # Libraries differ in formats, which have tests of their own.
+    integers = "plain" if old else "any"
+    judged = gr.json_schema(case.schema, dialect=case.dialect, format="annotate", integers=integers)
+    return build_program(judged), seconds
+
+
+def reads(program: Any, value: Any) -> bool:
+    return bool(program.is_nullable(program.derivative(program.root, text_of(value).encode())))
+
+
+def verdicts(case: Case, program: Any, changes: int, seed: int = 0) -> Iterator[tuple[Any, bool]]:
+    """Values of a schema, and changed ones, each with what the judge says."""
+    chance = random.Random(seed)
+    values = list(case.values)
+    if changes:
+        values += [v for v in (allowed_by(program, chance, 300) for _ in range(changes)) if v is not None]
+        values += [changed(chance.choice(values), chance) for _ in range(changes) if values]
+    is_valid = judge(case)
+    for value in values:
+        try:
+            yield value, is_valid(value)
+        except Exception as error:  # the judge's own limits: recursion, a pattern that Python does not read
+            print(f"{case.name}: the judge gives up: {type(error).__name__}", file=sys.stderr)
+
+
+def measure(case: Case, changes: int) -> Result:
+    """Compiles a schema and holds its values and changed ones against both."""
+    result = Result(case.name)
+    start = time.process_time()
+    try:
+        program, result.seconds = compiled(case)
+    except gr.GuiderailError as error:
+        result.seconds = time.process_time() - start
+        result.code, result.message = str(error.code), str(error)
+        return result
+    for value, expected in verdicts(case, program, changes):
+        result.judged += 1
+        if reads(program, value) != expected:
+            result.different.append((value, expected))
+    return result
+
+
+def pack(cache: Path, to: Path) -> None:
+    """A small sample for the tests, of what licences permit: MIT (GitHub), Apache-2.0 (CycloneDX, AsyncAPI)."""
+    small = [case for case in github(cache) if len(text_of(case.schema)) < 12_000]
+    cases = small[::40]
+    cases += [case for case in cyclonedx(cache) if case.name.startswith("bom-1.4")]
+    cases += [case for case in asyncapi(cache) if case.name == "1.2.0.json"]
+    rows = []
+    for case in cases:
+        judged = [v for v in verdicts(case, compiled(case)[0], 4) if len(text_of(v[0])) < 4000]
+        rows.append({"name": case.name, "dialect": case.dialect, "schema": case.schema, "values": judged})
+    to.write_bytes(gzip.compress(json.dumps(rows).encode(), 9, mtime=0))
+    print(f"{len(rows)} schemas, {sum(len(row['values']) for row in rows)} values: {to.stat().st_size:,} bytes")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, default=Path("build/real-schemas"))
+    parser.add_argument("--only", nargs="*", choices=list(SOURCES), default=list(SOURCES))
+    parser.add_argument("--limit", type=int, help="schemas of each source")
+    parser.add_argument("--changes", type=int, default=4, help="values made by the schema, and changed ones, for each")
+    parser.add_argument("--show", type=int, default=5, help="refusals, slow compiles and differences told of each")
+    parser.add_argument("--pack", type=Path, help="writes the sample of the tests to this file, and no table")
+    args = parser.parse_args()
+    if args.pack:
+        pack(args.cache, args.pack)
+        return 0
+    failed = False
+    print("| source | schemas | compiled | refused | slowest compile | median | verdicts equal | different |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
+    told: list[str] = []
+    for source in args.only:
+        cases = list(SOURCES[source](args.cache))[: args.limit]
+        results = [measure(case, args.changes) for case in cases]
+        good = [r for r in results if not r.code]
+        refused = [r for r in results if r.code]
+        codes = ", ".join(f"{n} {code}" for code, n in collections.Counter(r.code for r in refused).items()) or "0"
+        slowest = max(results, key=lambda r: r.seconds, default=Result(""))
+        times = sorted(r.seconds for r in results) or [0.0]
+        judged, different = sum(r.judged for r in good), sum(len(r.different) for r in good)
+        print(
+            f"| {source} | {len(results)} | {len(good)} | {codes} | {slowest.seconds:.2f} s | "
+            f"{times[len(times) // 2] * 1000:.1f} ms | {judged - different} | {different} |",
+            flush=True,
+        )
+        told += [f"{source}: refused: {r.name}: {r.message[:300]}" for r in refused[: args.show]]
+        slow = sorted((r for r in results if r.seconds > 0.2), key=lambda r: -r.seconds)
+        told += [f"{source}: {r.seconds:.2f} s: {r.name}" for r in slow[: args.show]]
+        for r in [r for r in good if r.different][: args.show]:
+            value, expected = r.different[0]
+            told.append(f"{source}: the judge says {expected}: {r.name}: {text_of(value)[:300]}")
+        failed = failed or bool(refused) or bool(different)
+    print("\n".join(["", *told]))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
