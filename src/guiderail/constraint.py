@@ -118,7 +118,7 @@ def _coerce(value: Constraint | str) -> Constraint:
     if isinstance(value, str):
         return Literal(value)
     raise CompileError(
-        f"a constraint or a string was expected, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
+        f"expected a constraint or a string, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
         code="not-a-constraint",
     )
 

@@ -124,7 +124,7 @@ def stream(
     wanted = resolve(target)
     if wanted.reading.is_text and growing_strings is not True:
         raise ModelError(
-            "growing_strings is about the values of schemas and types; the target is a text, which comes in pieces",
+            "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
         )
     sampling = Sampling(temperature, top_p, top_k, seed)
@@ -173,7 +173,8 @@ def generations(
     several = isinstance(target, list | tuple)
     if several and len(target) != len(prompts):
         raise ModelError(
-            f"there are {len(prompts)} prompts and {len(target)} constraints; give one constraint, or one a prompt",
+            f"there are {len(prompts)} prompts and {len(target)} constraints; "
+            "give one constraint, or one for each prompt",
             code="bad-batch",
         )
     wanted = [resolve(one) for one in target] if several else [resolve(target)] * len(prompts)

@@ -128,7 +128,7 @@ class TokenAutomaton:
         try:
             opened = np.load(path, allow_pickle=False)
             if not isinstance(opened, np.lib.npyio.NpzFile):
-                raise VocabularyError(f"{path} holds one array, no token automaton", code="automaton-file")
+                raise VocabularyError(f"{path} holds a single array, not a token automaton", code="automaton-file")
             with opened as data:
                 version, size = (int(v) for v in data["format"])
                 if version != _FORMAT:

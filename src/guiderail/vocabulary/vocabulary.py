@@ -187,7 +187,7 @@ class Vocabulary:
         table.close(named.values())
         if table.special.all():
             raise VocabularyError(
-                "no token of the vocabulary is text: nothing could be generated", code="empty-vocabulary"
+                "no token of the vocabulary is text, so a model could write nothing", code="empty-vocabulary"
             )
         table.special.setflags(write=False)
         table.offsets.setflags(write=False)
@@ -307,7 +307,7 @@ class Vocabulary:
         """
         if self._encode is None:
             raise VocabularyError(
-                "this vocabulary has no encoder; pass encode=... where it is made or loaded",
+                "this vocabulary has no encoder; pass encode=... when you make or load it",
                 code="no-encoder",
             )
         known = self._spellings.get(text)
@@ -541,7 +541,7 @@ def _disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verif
         bad = find_mismatches(table, ids, oracle)
     if len(bad) * 2 > len(ids):
         raise VocabularyError(
-            f"{len(bad)} of {len(ids)} tokens decode to something else than they spell, e.g. {bad[0]}; "
+            f"{len(bad)} of {len(ids)} tokens decode to something other than they spell, e.g. {bad[0]}; "
             "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
             code="round-trip",
         )
@@ -572,7 +572,7 @@ def _token_id(what: str, value: Any) -> int:
         raise VocabularyError(f"{what}: a token id is an integer, not {shown(value)}", code="bad-token-id")
     index = operator.index(value)
     if not 0 <= index < 2**31 - 64:
-        raise VocabularyError(f"{what}: {index} is no token id (they start at 0)", code="bad-token-id")
+        raise VocabularyError(f"{what}: {index} is not a token id; they start at 0", code="bad-token-id")
     return index
 
 
