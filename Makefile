@@ -5,6 +5,8 @@
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
+# make many-matchers          1,000 matchers on 16 threads, beside one thread
+# make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
@@ -30,7 +32,7 @@ NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench soak docs site core clean sanitize sanitize-threads fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -159,6 +161,12 @@ sanitize: $(VENV)/.test
 
 sanitize-threads: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py thread
+
+many-matchers: $(VENV)/.test
+	@GUIDERAIL_MANY_MATCHERS=1000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/test_threads_beside.py -k sixteen
+
+faults: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/faults.py --seconds $(SECONDS)
 
 # `make core CORE_FLAGS=-DGUIDERAIL_SANITIZE=address,undefined CORE_BUILD=build/sanitized` for another kind of build.
 CORE_BUILD ?= build/core

@@ -64,7 +64,13 @@ void apply(nb::handle logits, nb::handle bitmask, const std::vector<std::size_t>
 void bind_apply(nb::module_& m) {
   m.def("apply_bitmask", &apply, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg("threads") = 0);
   m.def("pages_in_use", &pages_in_use);
-  m.def("trim_heap", &trim_heap, nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "trim_heap",
+      [] {
+        CharSet::forget_dead();
+        trim_heap();
+      },
+      nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace guiderail

@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "decimals.hpp"
 #include "lexing.hpp"
 #include "work.hpp"
 
@@ -12,7 +13,8 @@ CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSe
 // Hands out handles of one arena until finish() turns it into a program.
 class Builder {
  public:
-  Builder(u32 max_nodes, u32 fuel) : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth})) {}
+  Builder(u32 max_nodes, u32 fuel, u64 step_work)
+      : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth, step_work})) {}
 
   Arena& arena() {
     check_unused();
@@ -79,9 +81,9 @@ Id unite_with_choice(Arena& arena, const std::vector<Id>& parts) {
 
 using Values = std::vector<std::variant<Id, std::vector<std::pair<Id, u32>>>>;
 
-Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
-                const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma,
-                Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+MemberTable table_of(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
+                     const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others,
+                     Id comma, Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
   if (values.size() != names.size() || required.size() != names.size())
     throw Error("bad-shape", "members: names, values and required must have equal lengths");
   if (min < 0 || min >= kInf || max >= kInf || escapes > 1)
@@ -101,7 +103,7 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   }
   for (bool r : required) table.required.push_back(r);
   for (auto [key, value, dense, discharges] : others)
-    table.others.push_back({b.check(key), b.check(value), dense, discharges});
+    table.others.push_back({b.check(key), b.check(value), dense, discharges, {}});
   table.comma = b.check(comma);
   table.colon = b.check(colon);
   table.ordered = ordered;
@@ -109,9 +111,98 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   table.max = max < 0 ? kInf : static_cast<u32>(max);
   table.escapes = static_cast<Escapes>(escapes);
   table.pending = pending;
+  return table;
+}
+
+Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
+                const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma,
+                Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+  MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, min, max, escapes, pending);
   Arena& arena = b.arena();
   const Builder::Use use(b);
   return arena.members(std::move(table));
+}
+
+using Numbers = std::vector<u32>;
+
+// Objects whose alternatives are read side by side, see votes.cpp.
+Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
+             const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma, Id colon, bool ordered, u32 escapes,
+             const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells,
+             const std::vector<std::pair<u32, Numbers>>& parts, const std::vector<Numbers>& effects,
+             const std::vector<std::pair<Numbers, Id>>& settled) {
+  MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, 0, -1, escapes, 1);
+  auto vote = std::make_shared<Vote>();
+  auto bits = [](const Numbers& set, std::size_t size) {
+    Bits out(size);
+    for (u32 i : set) {
+      if (i >= size * 64) throw Error("bad-shape", "vote: there are not so many cells or names");
+      set_bit(out, i);
+    }
+    return out;
+  };
+  const std::size_t words = (cells.size() + 63) / 64;
+  for (const auto& [needed, min, max] : cells) {
+    vote->cells.push_back({bits(needed, names.size() / 64 + 1), min, max < 0 ? kInf : static_cast<u32>(max)});
+    vote->counted = std::max({vote->counted, min, max < 0 ? 0 : static_cast<u32>(max) + 1});
+  }
+  for (const auto& [op, of] : parts) {
+    for (u32 p : of)
+      if (op > static_cast<u32>(Vote::Op::Not) || p >= (op == 0 ? cells.size() : vote->parts.size()))
+        throw Error("bad-shape", "vote: a part of what comes later");
+    if (op == 0 && of.size() != 1) throw Error("bad-shape", "vote: a part is one cell");
+    vote->parts.push_back({static_cast<Vote::Op>(op), of});
+  }
+  for (const Numbers& effect : effects) vote->effects.push_back(bits(effect, words));
+  auto known = [&](u32 effect) {
+    if (effect >= effects.size()) throw Error("bad-shape", "vote: no such effect");
+  };
+  for (const auto& list : table.values)
+    for (const Alternative& a : list) known(a.discharges);
+  for (const OtherKeys& o : table.others) known(o.discharges);
+  Arena& arena = b.arena();
+  for (const auto& [set, start] : settled) {
+    if (const auto plain = arena.plain_members(b.check(start)))
+      vote->settled.push_back({bits(set, words), start, *plain});
+  }
+  if (vote->parts.empty()) throw Error("bad-shape", "vote: there is no formula");
+  table.vote = std::move(vote);
+  const Builder::Use use(b);
+  return arena.members(std::move(table));
+}
+
+u128 decimal_digits(const std::string& digits) {
+  u128 out = 0;
+  for (char c : digits) {
+    if (c < '0' || c > '9' || out > DecimalTable::kHuge) throw Error("bad-shape", "decimals: not a number below 10^36");
+    out = 10 * out + static_cast<u32>(c - '0');
+  }
+  return out;
+}
+
+using DecimalCuts = std::vector<std::tuple<std::string, std::string, u32, u32, std::string>>;
+using DecimalLabels = std::vector<std::pair<bool, std::vector<std::pair<std::string, std::vector<std::string>>>>>;
+
+Id make_decimals(Builder& b, const DecimalCuts& cuts, const DecimalLabels& labels,
+                 const std::vector<std::string>& moduli, u32 scale, std::int64_t room) {
+  DecimalTable table;
+  table.scale = scale;
+  if (room >= 0) table.room = static_cast<u32>(room);
+  for (const auto& [dotted, parts] : labels) {
+    DecimalLabel& label = table.labels.emplace_back();
+    label.dotted = dotted;
+    for (const auto& [step, gaps] : parts) {
+      DecimalPart& part = label.parts.emplace_back();
+      part.step = decimal_digits(step);
+      for (const std::string& gap : gaps) part.gaps.push_back(decimal_digits(gap));
+    }
+  }
+  for (const auto& [whole, fraction, at, above, gap] : cuts) {
+    if (std::max(at, above) >= labels.size()) throw Error("bad-handle", "decimals: no such label");
+    table.cuts.push_back({whole, fraction, at, above, decimal_digits(gap)});
+  }
+  for (const std::string& modulus : moduli) table.moduli.push_back(decimal_digits(modulus));
+  return b.arena().decimals(std::move(table));
 }
 
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
@@ -173,9 +264,12 @@ void bind_expressions(nb::module_& m) {
   m.def("spent_work", &Work::spent);
   m.def("limit_work", [](u64 steps) {
     const Work::Allowed before = Work::limit(steps);
-    return std::pair(before.until, before.steps);
+    return std::tuple(before.until, before.steps, reinterpret_cast<std::uintptr_t>(before.what));
   });
-  m.def("restore_work", [](std::pair<u64, u64> before) { Work::restore({before.first, before.second}); });
+  m.def("restore_work", [](std::tuple<u64, u64, std::uintptr_t> before) {
+    const auto [until, steps, what] = before;
+    Work::restore({until, steps, reinterpret_cast<const char*>(what)});
+  });
   nb::class_<CharSet>(m, "CharSet")
       .def(nb::new_([](const std::vector<CharSet::Range>& ranges) {
              for (auto [lo, hi] : ranges)
@@ -199,7 +293,8 @@ void bind_expressions(nb::module_& m) {
       .def("__hash__", [](const CharSet& a) { return static_cast<Py_ssize_t>(a.hash().lo >> 2); });
 
   nb::class_<Builder>(m, "Builder")
-      .def(nb::init<u32, u32>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel)
+      .def(nb::init<u32, u32, u64>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel,
+           nb::arg("step_work") = Limits{}.step_work)
       .def_ro_static("EMPTY", &kEmpty)
       .def_ro_static("EPSILON", &kEpsilon)
       .def("literal", [](Builder& b, nb::bytes data) { return b.arena().literal(view(data)); })
@@ -289,10 +384,15 @@ void bind_expressions(nb::module_& m) {
       .def("members", &make_members, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered") = false, nb::arg("min") = 0,
            nb::arg("max") = -1, nb::arg("escapes") = 0, nb::arg("pending") = 0)
+      .def("vote", &make_vote, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
+           nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
+           nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
       .def(
           "item", [](Builder& b, Id e, bool infinite) { return b.arena().item(b.check(e), infinite); }, nb::arg(),
           nb::arg("infinite") = false)
       .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
+      .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
+           nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
       .def("terminal", [](Builder& b, u32 lexer, u32 index) { return b.arena().terminal(lexer, index); })

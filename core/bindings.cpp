@@ -1,6 +1,7 @@
 // The module: a table of contents. One function a topic; see _core.pyi for the contract.
 #include "bindings.hpp"
 #include "faults.hpp"
+#include "pages.hpp"
 
 NB_MODULE(_core, m) {
   m.doc() = "The native core of guiderail.";
@@ -11,8 +12,16 @@ NB_MODULE(_core, m) {
   guiderail::bind_matching(m);
   guiderail::bind_apply(m);
 #ifdef GUIDERAIL_FAULTS
-  using guiderail::faults::What;
-  m.def("arm", [](bool limits, guiderail::u64 n) { return arm(limits ? What::Limit : What::Allocation, n); });
-  m.def("disarm", [] { return guiderail::faults::arm(What::Nothing, 0); });
+  namespace faults = guiderail::faults;
+  m.def("arm", [](bool limits, guiderail::u64 n, bool lasting, bool everywhere) {
+    return faults::arm(limits ? faults::What::Limit : faults::What::Allocation, n, lasting, everywhere);
+  });
+  m.def("disarm", [] { return faults::arm(faults::What::Nothing, 0, false, false); });
+  m.def("watch", &faults::watch);
+  m.def("place_of", &faults::place_of);
+  m.def("held", [] {  // blocks, bytes, bytes of pages
+    const faults::Held held = faults::held();
+    return nanobind::make_tuple(held.blocks, held.bytes, guiderail::pages_in_use());
+  });
 #endif
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "work.hpp"
+
 namespace guiderail {
 namespace {
 constexpr std::size_t kMostStates = 20'000;     // that one search for a short completion visits
@@ -22,6 +24,7 @@ constexpr std::size_t kMostProfiles = 1 << 22;  // tokens remembered with what i
 constexpr int kMostRounds = 4;
 constexpr u32 kBetweenBreaks = 256;  // trie nodes of a walk, until others may be let in
 constexpr int kMostDepth = 16;       // of searches for parts of parts
+constexpr u32 kNodesPerStep = 16;    // of the trie: see work.hpp
 }  // namespace
 
 Costs::Costs(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
@@ -112,7 +115,10 @@ void Costs::each_token(Id state, F f, Whole whole, Many many, Open open) {
   states[0] = state;
   u32 count = 0;
   for (u32 n = 1; n < trie_.nodes[0].end;) {
-    if (++count % kBetweenBreaks == 0) arena_.make_room();
+    if (++count % kBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kBetweenBreaks / kNodesPerStep);
+    }
     const TrieNode& node = trie_.nodes[n];
     const u32 depth = trie_.depths[n];
     const Id before = states[depth - 1];
@@ -327,6 +333,7 @@ bool Costs::complete(Id from, Manner manner) {
   std::vector<u32> symbols;
   while (!queue.empty()) {
     arena_.make_room();
+    Work::spend();
     const auto [total, depth, state] = queue.top();
     queue.pop();
     if (ways[state].depth < depth) continue;

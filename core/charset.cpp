@@ -113,6 +113,10 @@ struct Registry {
   std::mutex mutex;
   std::unordered_multimap<Hash, std::weak_ptr<const CharSet>, HashHasher> sets;
   std::size_t sweep_at = 1024;  // forget dead entries when the table has doubled
+  void sweep() {
+    std::erase_if(sets, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at = std::max<std::size_t>(1024, 2 * sets.size());
+  }
 };
 
 Registry& registry() {
@@ -146,15 +150,21 @@ CharSet::Ptr CharSet::intern(std::vector<Range> normal) {
   std::shared_ptr<const CharSet> fresh(new CharSet(std::move(normal)));
   auto& r = registry();
   std::lock_guard lock(r.mutex);
-  const auto [first, last] = r.sets.equal_range(fresh->hash());
-  for (auto it = first; it != last; ++it)
-    if (auto old = it->second.lock(); old && old->ranges_ == fresh->ranges_) return old;
-  r.sets.emplace(fresh->hash(), fresh);
-  if (r.sets.size() > r.sweep_at) {
-    std::erase_if(r.sets, [](const auto& entry) { return entry.second.expired(); });
-    r.sweep_at = std::max<std::size_t>(1024, 2 * r.sets.size());
+  auto [it, last] = r.sets.equal_range(fresh->hash());
+  while (it != last) {
+    const auto old = it->second.lock();
+    if (old && old->ranges_ == fresh->ranges_) return old;
+    it = old ? std::next(it) : r.sets.erase(it);  // one that is made and dropped over and over leaves no trail
   }
+  r.sets.emplace(fresh->hash(), fresh);
+  if (r.sets.size() > r.sweep_at) r.sweep();
   return fresh;
+}
+
+void CharSet::forget_dead() {
+  auto& r = registry();
+  std::lock_guard lock(r.mutex);
+  r.sweep();
 }
 
 CharSet::Ptr CharSet::unite(const CharSet& a, const CharSet& b) {

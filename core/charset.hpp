@@ -26,7 +26,8 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   static Ptr unite(const CharSet& a, const CharSet& b);
   static Ptr intersect(const CharSet& a, const CharSet& b);
   static Ptr invert(const CharSet& a);
-  static const Ptr& any();  // every scalar value
+  static const Ptr& any();    // every scalar value
+  static void forget_dead();  // what was kept to find sets that nobody holds any more
 
   const std::vector<Range>& ranges() const { return ranges_; }
   const Hash& hash() const { return hash_; }

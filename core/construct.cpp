@@ -340,6 +340,7 @@ Id Arena::unite(std::span<const Id> list) {
       parts.push_back(e);
     }
   }
+  if (parts.size() > list.size()) Work::spend((parts.size() - list.size()) / 8);
   for (int round = 0; round < 4; ++round) {
     parts.sort_unique();
     if (parts.size() < 2) break;

@@ -12,6 +12,7 @@
 // character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
 // next token a count makes a difference only when it is spent (canonical).
 #include <algorithm>
+#include <unordered_set>
 
 #include "lexing.hpp"
 #include "work.hpp"
@@ -31,7 +32,10 @@ Id Arena::derive(Id e, u8 byte) {
                      (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
   if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
-  if (const u32* known = derive_memo_.find(key)) return *known;
+  if (const u32* known = derive_memo_.find(key)) {
+    Work::spend();
+    return *known;
+  }
   make_room();
   const Id out = derive_fresh(e, byte);
   if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
@@ -107,6 +111,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Members: return derive_members(e, byte);
     case Kind::Key: return derive_key(e, byte);
     case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
+    case Kind::Decimal: return derive_decimal(e, byte);
     case Kind::Terminal: return lex_->symbol_sets[n.a].has(byte) ? kEpsilon : kEmpty;
     case Kind::Lexed: return derive(lexed_start(e), byte);
     case Kind::Scan: return derive_scan(e, byte);
@@ -302,42 +307,43 @@ Id Arena::counts_spent(Id e) {
 }
 
 void Arena::first_symbols(Id e, std::vector<u32>& out) {
-  for (;;) {
-    if (!has(e, kHasToken | kHasRef)) return;
+  if (symbols_.empty()) return;
+  std::vector<Id> open{e};
+  std::unordered_set<Id> seen;  // what expressions share is looked at once
+  while (!open.empty()) {
+    e = open.back();
+    open.pop_back();
+    if (!has(e, kHasToken | kHasRef) || !seen.insert(e).second) continue;
     const Node& n = node(e);
     switch (n.kind) {
       case Kind::Token: {
         auto list = operands(e);
         out.insert(out.end(), list.begin(), list.end());
-        return;
+        break;
       }
       case Kind::Concat:
-        first_symbols(n.a, out);
-        if (!nullable(n.a)) return;
-        e = n.b;
-        continue;
-      case Kind::Union: {
-        Ids members(operands(e));
-        for (Id m : members) first_symbols(m, out);
-        return;
-      }
+        open.push_back(n.a);
+        if (nullable(n.a)) open.push_back(n.b);
+        break;
+      case Kind::Union:
       case Kind::And: {
-        Ids members(operands(e));
-        for (Id m : members)
-          if (node(m).kind != Kind::Not) first_symbols(m, out);
-        return;
+        const bool all = n.kind == Kind::Union;
+        for (Id m : operands(e))
+          if (all || node(m).kind != Kind::Not) open.push_back(m);
+        break;
       }
-      case Kind::Repeat: e = n.a; continue;
-      case Kind::Ref: e = rules_[n.a].body; continue;
-      case Kind::Lexed: e = lexed_start(e); continue;
-      case Kind::Scan: scan_symbols(e, out); return;
-      case Kind::Fence: e = n.b; continue;
-      default: return;
+      case Kind::Repeat: open.push_back(n.a); break;
+      case Kind::Ref: open.push_back(rules_[n.a].body); break;
+      case Kind::Lexed: open.push_back(lexed_start(e)); break;
+      case Kind::Scan: scan_symbols(e, out); break;
+      case Kind::Fence: open.push_back(n.b); break;
+      default: break;
     }
   }
 }
 
 u32 Arena::find_first(Id e) {
+  Work::spend();
   Node& n = node(e);
   ByteSet set;
   switch (n.kind) {
@@ -374,7 +380,7 @@ u32 Arena::find_first(Id e) {
       for (Id m : members) set &= first(m);
       break;
     }
-    case Kind::Veil: set = first_veil(n.a); break;
+    case Kind::Veil: set = first_veil(n.a, n.b); break;
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Greedy:
@@ -386,6 +392,7 @@ u32 Arena::find_first(Id e) {
     case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Members:
     case Kind::Key: set = first_member(e); break;
+    case Kind::Decimal: set = first_decimal(e); break;
     case Kind::Terminal: set = lex_->symbol_sets[n.a]; break;
     case Kind::Lexed: set = first(lexed_start(e)); break;
     case Kind::Scan: set = first_scan(e); break;

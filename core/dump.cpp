@@ -186,6 +186,7 @@ std::string Arena::dump(Id root) const {
         out += table.others.empty() ? "}" : shown ? ", *}" : "*}";
         break;
       }
+      case Kind::Decimal: out += "number " + std::to_string(n.a); break;
       case Kind::Terminal: {
         out += "terminal";
         const ByteSet& set = lex_->symbol_sets[n.a];
@@ -218,6 +219,33 @@ std::string Arena::dump(Id root) const {
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
     }
   }
+  return out;
+}
+
+std::string Arena::rules_ahead(Id e) const {
+  constexpr std::size_t kNames = 3;
+  constexpr int kNodes = 100;  // looked at
+  std::vector<u32> found;
+  Ids work{e};
+  for (int looked = 0; !work.empty() && looked < kNodes && found.size() < kNames; ++looked) {
+    const Id at = work.back();
+    work.pop_back();
+    const Node& n = node(at);
+    switch (n.kind) {
+      case Kind::Ref:
+        if (std::find(found.begin(), found.end(), n.a) == found.end()) found.push_back(n.a);
+        break;
+      case Kind::Concat:
+        work.push_back(n.b);
+        work.push_back(n.a);
+        break;
+      case Kind::Union: work.append(operands(at)); break;
+      case Kind::Repeat: work.push_back(n.a); break;
+      default: break;
+    }
+  }
+  std::string out;
+  for (const u32 rule : found) out += (out.empty() ? "rule " : ", ") + rules_[rule].name;
   return out;
 }
 

@@ -23,6 +23,7 @@
 //   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
 //   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
 //   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
+//   Decimal            what is left of a number (decimals.cpp)
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
 //   Scan, Fence        a place in one; what follows a lexeme that must not have gone on
@@ -76,6 +77,7 @@ enum class Kind : u8 {
   Key,
   Distinct,
   Item,
+  Decimal,
   Terminal,
   Lexed,
   Scan,
@@ -114,7 +116,7 @@ struct MaskEntry;
 struct Node {
   Kind kind = Kind::Empty;
   std::atomic<u32> flags{0};
-  u16 depth = 0;                   // nesting of heads; bounds every recursion over structure
+  u32 depth = 0;                   // nesting of heads; bounds every recursion over structure
   u32 a = 0, b = 0;                // operands, or offset and count in the operand pool
   u32 min = 0, max = 0;            // Repeat (b = 1: capped)
   u32 shortest = 0;                // characters of a shortest match (0 below a Ref: unknown)
@@ -131,10 +133,12 @@ struct Limits {
   u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
   u32 fuel = 200'000;         // states one emptiness test may visit; each pays for 20 operands handled
   u32 max_depth = 1'500;      // nesting of operators
+  u64 step_work = 5'000'000;  // steps of work for one mask or one token (see work.hpp)
 };
 
 struct MemberTable;
 struct MemberState;
+struct Vote;
 struct KeyState;
 struct JsonParts;
 struct KeyApart;
@@ -146,6 +150,9 @@ struct LexState;
 struct LexStep;
 struct LexParts;
 struct Layout;
+struct DecimalTable;
+struct DecimalState;
+struct DecimalParts;
 
 // Tokens of any kind by their texts or ids, or all but these and those that end a text.
 struct TokenSet {
@@ -188,8 +195,10 @@ class Arena {
   Id counted(Id e, u32 most);  // e, of which at most so many tokens hold a byte (see derive.cpp)
   Id escaped(Id e, Escapes mode);
   Id members(MemberTable table);
+  std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
   Id item(Id e, bool infinite);
   Id distinct(Id body);
+  Id decimals(DecimalTable table);
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
   Id never(u32 lexer);           // behind a terminal: it competes for lexemes, and then nothing can come
@@ -261,6 +270,8 @@ class Arena {
   Id veiled_stack(Id e, u32 left = kWholeStack);
   Id veiled_members(Id e);
   Id veiled_part(Id e);
+  Id list_alone(
+      Id e);  // a list of distinct values without what was written before and comes behind; kEmpty: it is none
   Id key_start(u32 members);
   Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
   // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
@@ -277,6 +288,7 @@ class Arena {
   Id scan_without_names(Id e, Id& texts);
   u32* ensure_row(Id e);  // null: see kExactStep
   std::string dump(Id e) const;
+  std::string rules_ahead(Id e) const;  // the names of the next few rules, for messages; empty: there are none
 
   // Lock-free: the successor, or kUnknown where it was never computed.
   Id known_step(Id e, u32 byte_class) const {
@@ -446,14 +458,20 @@ class Arena {
   Id close_key(const KeyState& key);
   ByteSet first_member(Id e);
   bool feed_key(KeyState& key, u8 byte);
-  bool allowed(const MemberState& state, u32 field) const;
+  bool allowed(const MemberState& state, u32 field);
   bool others_allowed(const MemberState& state);
   bool allowed_at(u32 state, u32 field);  // the same by id, remembered
   bool others_allowed_at(u32 state);
   MemberFacts& facts_of(u32 state);
   u32 count_other_texts(const MemberTable& table);
   bool counts_fit(const MemberState& state, u32 field) const;
-  bool feasible(const MemberState& state) const;
+  bool feasible(const MemberState& state);
+  void fail(MemberState& next, u32 effect, u32 name) const;  // of votes, see votes.cpp
+  void settle(MemberState& state) const;
+  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
+  bool vote_holds(const MemberState& state) const;
+  bool vote_feasible(const MemberState& state);
+  bool other_allowed_at(u32 state, u32 kind);
   MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
   MemberState with_other(const MemberState& state, u32 key_text, u32 discharges);
   Id item_at(Id e, u32 text, u32 facts);
@@ -478,14 +496,23 @@ class Arena {
   void describe_members(const MemberState& state, To& to) const;
   template <class To>
   void describe_table(const MemberTable& table, To& to) const;
+  template <class To>
+  void describe_vote(const Vote& vote, To& to) const;
   bool known_identity(Id e, const Fold& with, std::optional<Hash>& out) const;
   std::optional<Hash> identity(Id e, Fold& with);
   void rules_below(Id e, std::vector<u32>& rules) const;
   std::optional<Hash> rule_hash(u32 rule);
   std::size_t fold_memory() const;
   Id unknown();
+  Id decimal_node(DecimalState state, u32 least);
+  Id derive_decimal(Id e, u8 byte);
+  ByteSet first_decimal(Id e) const;
   Id veil(u32 begins);
-  ByteSet first_veil(u32 begins);
+  Id veil_of(const ByteSet& begins);
+  ByteSet first_veil(u32 begins, u32 set);
+  bool begins_endless_string(Id e);
+  Id veiled_items(Id e);
+  Id item_alone(Id body, u32 seen);
   Id veiled_key(const MemberState& state, bool others);
   Id derive_veil(Id e, u8 byte);
   bool surely_endless(Id text, int depth = 0);
@@ -611,6 +638,7 @@ class Arena {
   std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
+  std::unique_ptr<DecimalParts> decimals_;
   std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
 };
 

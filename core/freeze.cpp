@@ -1,4 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
+#include "decimals.hpp"
 #include "lexing.hpp"
 
 namespace guiderail {
@@ -198,6 +199,7 @@ void Arena::freeze(Id root) {
   extent_ = {count_, pool_.size(), static_cast<u32>(byte_sets_.size()), raw_bytes_};
   if (json_) json_->note_extent();
   if (lex_) lex_->note_extent();
+  if (decimals_) decimals_->note_extent();
   survey_lexers();
 }
 
@@ -255,6 +257,7 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.extent_ = extent_;
   if (json_) to.json_ = json_->fresh();
   if (lex_) to.lex_ = lex_->fresh();
+  if (decimals_) to.decimals_ = decimals_->fresh();
   return copy;
 }
 
@@ -273,6 +276,12 @@ std::size_t bytes_of(const MemberTable& of) {
                       bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
   for (const std::string& name : of.names) bytes += bytes_of(name);
   for (const auto& list : of.values) bytes += bytes_of(list);
+  if (of.vote) {
+    for (const Vote::Cell& cell : of.vote->cells) bytes += sizeof cell + bytes_of(cell.required);
+    for (const Vote::Part& part : of.vote->parts) bytes += sizeof part + bytes_of(part.of);
+    for (const Bits& effect : of.vote->effects) bytes += sizeof effect + bytes_of(effect);
+    for (const Vote::Settled& settled : of.vote->settled) bytes += sizeof settled + bytes_of(settled.cells);
+  }
   return bytes;
 }
 

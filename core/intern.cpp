@@ -1,6 +1,7 @@
 // The arena: interning, and the leaves of the algebra.
 #include <algorithm>
 
+#include "decimals.hpp"
 #include "faults.hpp"
 #include "lexing.hpp"
 #include "work.hpp"
@@ -50,6 +51,7 @@ void Arena::count(Tally& to) const {
                       key_memo_.memory() + union_paths_.memory() + union_memo_.memory() + (fold_ ? fold_memory() : 0));
   if (json_) to.add("objects", json_->memory());
   if (lex_) to.add("lexemes", lex_->memory());
+  if (decimals_) to.add("numbers", decimals_->memory());
 }
 
 std::size_t Arena::memory() const {
@@ -108,7 +110,7 @@ Id Arena::intern(Draft& d) {
   Node& n = *new (&node(id)) Node;
   n.kind = d.kind;
   n.flags.store(d.flags, std::memory_order_relaxed);
-  n.depth = static_cast<u16>(d.depth);
+  n.depth = d.depth;
   if (d.has_list) {
     n.a = pool_.add(d.list);
     n.b = static_cast<u32>(d.list.size());

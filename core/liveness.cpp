@@ -7,6 +7,7 @@
 
 #include "expression.hpp"
 #include "faults.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 namespace {
@@ -106,7 +107,7 @@ Arena::Reach Arena::reach(Id start) {
 
 // R & C{m,n}: what R & C* can reach tells most of it, and is the same for all counts.
 std::optional<bool> Arena::live_by_length(Id e) {
-  if (node(e).kind != Kind::And || has(e, kHasLook)) return std::nullopt;
+  if (node(e).kind != Kind::And || has(e, kHasLook | kHasRef)) return std::nullopt;
   Ids members(operands(e));
   u32 min = 0, max = kInf;
   for (Id& m : members) {
@@ -159,6 +160,7 @@ bool Arena::live_search(Id start) {
   std::vector<u32> symbols;
   while (!queue.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
     make_room();
+    Work::spend();
     const Item item = queue.top();
     const Id state = item.id;
     queue.pop();

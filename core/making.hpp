@@ -31,6 +31,7 @@ class Program::Maker {
     return true;
   }
   void fail(std::exception_ptr error) { error_ = std::move(error); }
+  u64 key() const { return key_; }
   ~Maker() {
     if (!begun_) return;
     auto& list = program_.in_progress_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "work.hpp"
+
 namespace guiderail {
 namespace {
 constexpr std::size_t kManyExits = 3000;  // from here on another way may be cheaper
@@ -14,6 +16,7 @@ constexpr int kMostNesting = 8;
 constexpr std::size_t kFewOpen = 64;
 constexpr u32 kWorthSharing = 16;  // trie nodes
 constexpr u32 kWorthClass = 64;    // trie nodes
+constexpr u32 kNodesPerStep = 16;  // of a trie, where they are only looked at
 }  // namespace
 
 // What postponed() kept.
@@ -152,6 +155,7 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
 // All tokens below `node` that e can begin with; e is the state after the path to it.
 void MaskBuilder::visit(Id e, u32 node) {
   if (trie_.nodes[node].whole) {
+    if (node == 0 && excepting(e)) return;
     if (names(e, node) || lexeme_names(e, node) ||
         (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
       return;
@@ -163,6 +167,7 @@ void MaskBuilder::visit(Id e, u32 node) {
 void MaskBuilder::enter(Id e, u32 node) {
   if (arena_.cap_hit()) return;  // nothing that is found counts
   arena_.make_room();
+  Work::spend();
   const TrieNode& n = trie_.nodes[node];
   if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
   if (postponed(e, node) || may_end(e, node, nullptr)) return;
@@ -240,7 +245,8 @@ void MaskBuilder::scan(Id e, u32 node) {
   const u32 end = nodes[node].end;
   states_[depths[node]] = e;
   rows_[depths[node]] = arena_.ensure_row(e);
-  for (u32 n = node + 1; n < end;) {
+  u32 walked = 0;
+  for (u32 n = node + 1; n < end; ++walked) {
     const TrieNode& t = nodes[n];
     const u32 depth = depths[n];
     Id next = step_from(states_[depth - 1], rows_[depth - 1], t.byte);
@@ -259,6 +265,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;
   }
+  Work::spend(walked / kNodesPerStep);
 }
 
 // -- structural: C{m,M} t --
@@ -580,7 +587,10 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only
   if (top) allow(trie.nodes[0]);
   for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
     const ExitTrie::Node& t = trie.nodes[n];
-    if (count % kBetweenBreaks == 0) arena_.make_room();
+    if (count % kBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kBetweenBreaks / kNodesPerStep);
+    }
     const Id next = step(exit_states_[t.depth - 1], t.byte);
     if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {
       n = t.end;

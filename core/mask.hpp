@@ -137,7 +137,8 @@ class MaskBuilder {
     bool clears;  // those of the other state
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
-  bool differential(Id e, Id b);
+  bool differential(Id e, Id b, Id form);
+  bool excepting(Id e);
   static constexpr std::size_t kMostStrings = 6;
   struct Strings {
     Ids texts, tails;

@@ -55,9 +55,9 @@ bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Dif
   return trie_.each_child(node, child);
 }
 
-// The mask of e from that of b; nothing is drawn yet.
-bool MaskBuilder::differential(Id e, Id b) {
-  if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(b)) return false;
+// The mask of e from that of b, or of a form of it that has the same; nothing is drawn yet.
+bool MaskBuilder::differential(Id e, Id b, Id form) {
+  if (!canvas_ || canvas_->touched() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(form)) return false;
   std::vector<Difference> found;
   std::size_t anew = 0;
   u32 left = kMostPairsInAll;
@@ -82,7 +82,7 @@ bool MaskBuilder::differential(Id e, Id b) {
     return true;
   });
   if (!like) return false;
-  const auto entry = entry_of(b);
+  const auto entry = entry_of(form);
   if (arena_.cap_hit()) return false;
   copy(*entry);
   for (const Difference& d : found) {
@@ -90,6 +90,20 @@ bool MaskBuilder::differential(Id e, Id b) {
     if (d.state != kEmpty) enter(d.state, d.node);
   }
   return true;
+}
+
+// An intersection with all but some texts, such as the items of a list that were written before: without these it is
+// the same as soon as a text cannot become one of them.
+bool MaskBuilder::excepting(Id e) {
+  const bool stacked = arena_.node(e).kind == Kind::Concat;
+  const Id head = stacked ? arena_.node(e).a : e, tail = stacked ? arena_.node(e).b : kEpsilon;
+  if (arena_.node(head).kind != Kind::And || !canvas_ || canvas_->touched()) return false;
+  Ids members(arena_.operands(head)), others;
+  for (Id m : members)
+    if (arena_.node(m).kind != Kind::Not) others.push_back(m);
+  if (others.empty() || others.size() == members.size()) return false;
+  const Id b = arena_.concat(arena_.intersect(others, true), tail);
+  return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
 }
 
 // Strings in progress, each by the text that is left and what follows it, with the same escapes. What goes on with

@@ -52,7 +52,7 @@ MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, con
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
   const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kBehindBlank : kUnquoted;
-  const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0);
+  const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
   if (keep && (known->known >> slot & 1))
     return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
   const std::string_view rest = std::string_view(name).substr(depth);
@@ -109,6 +109,7 @@ Id MaskBuilder::shared_form(Id state) {
   const u32 horizon = vocabulary_.longest();
   if (!arena_.has_json() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
     return arena_.canonical(state, horizon);
+  for (Id alone = arena_.list_alone(state); alone != kEmpty; alone = arena_.list_alone(state)) state = alone;
   KeyParts parts;
   if (key_parts(state, parts)) {
     if (const Id form = key_form(state, parts); form != kEmpty) return form;

@@ -196,7 +196,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
 bool MaskBuilder::semantic(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
-  if (node == 0 && loop.inside != e && differential(e, loop.inside)) return true;
+  if (node == 0 && loop.inside != e && differential(e, loop.inside, loop.inside)) return true;
   if (node == 0 && canvas_ && semantic_spelled(loop, e)) return true;
   auto mask = class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});

@@ -10,9 +10,16 @@ namespace guiderail {
 namespace {
 constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
 constexpr std::size_t kMostKeyTokens = 1u << 16;
+constexpr std::size_t kMostRefused = 1u << 14;
+constexpr std::size_t kBytesOfStep = 64;       // that may take the work of one step: most tokens are shorter
 constexpr std::size_t kFirstPages = 1u << 20;  // bytes, of what its first texts will take
 constexpr u32 kHaste = 32;                     // how much more than what was read counts what is missing, in haste
 constexpr u32 kBetweenBreaks = 256;            // trie nodes of a walk, until others may be let in
+constexpr const char* kMask = "the mask of this place in the text";
+constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
+
+// A limit that the one who makes something has met; those who wait for the same have limits of their own.
+bool of_work(const Error& error) { return error.code == "work" || error.code == "step-work"; }
 }  // namespace
 
 // -- Program --
@@ -54,6 +61,11 @@ void Program::count(Tally& to) const {
   to.add("masks", mask_bytes_ + bytes_of(masks_));
   to.add("searches", costs_ ? costs_->memory() : 0);
   to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
+}
+
+void Program::note_refused(u64 key) {
+  if (refused_.size() >= kMostRefused) refused_.clear();
+  refused_.insert(key);
 }
 
 void Program::note_growth() {  // a sum of many parts: not after every byte that is read
@@ -102,7 +114,12 @@ Id Program::advance(Id state, std::string_view bytes, u32 token) {
   const bool keep = i == 0 && token != kUnknown && arena_->has(state, kExactKey);
   const u64 memo = u64{state} << 32 | token;
   if (const u32* known = keep ? key_tokens_.find(memo) : nullptr) return *known;
-  while (i < bytes.size() && state != kEmpty) {
+  std::optional<Work::Step> step;
+  for (std::size_t until = 0; i < bytes.size() && state != kEmpty;) {
+    if (i >= until) {
+      until = i + kBytesOfStep;
+      step.emplace(step_work(), "reading this text");
+    }
     if (const std::size_t read = arena_->read_key(state, bytes.substr(i)))
       i += read;
     else
@@ -137,6 +154,7 @@ Id Program::token_end(Id state) {
 
 bool Program::live(Id state) {
   Lock lock(*this);
+  const Work::Step step(search_work(), "deciding whether a text can go on", step_work());
   return arena_->live(state);
 }
 
@@ -144,6 +162,7 @@ ByteSet Program::next_bytes(Id state) {
   ByteSet out;
   if (state == kEmpty) return out;
   Lock lock(*this);
+  const Work::Step step(step_work(), "finding what may follow");
   const ByteSet first = arena_->first(state);
   for (unsigned b = 0; b < 256; ++b)
     if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, static_cast<u8>(b)) != kEmpty)
@@ -153,6 +172,7 @@ ByteSet Program::next_bytes(Id state) {
 
 std::vector<u32> Program::next_symbols(Id state) {
   Lock lock(*this);
+  const Work::Step step(step_work(), "finding what may follow");
   std::vector<u32> found;
   arena_->first_symbols(state, found);
   std::sort(found.begin(), found.end());
@@ -164,7 +184,9 @@ std::vector<u32> Program::next_symbols(Id state) {
 std::string Program::forced(Id state, std::size_t limit) {
   std::string out;
   Lock lock(*this);
+  std::optional<Work::Step> step;
   while (out.size() < limit && state != kEmpty && !arena_->nullable(state)) {
+    if (out.size() % kBytesOfStep == 0) step.emplace(step_work(), "finding the text that must follow");
     const ByteSet first = arena_->first(state);
     if (arena_->has(state, kHasToken | kHasRef)) {
       std::vector<u32> symbols;
@@ -207,6 +229,7 @@ std::string Program::likely(Id state, std::size_t limit) {
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
   if (start == kEmpty) return false;
   Lock lock(*this);
+  const Work::Step step(search_work(), kEnd, step_work());
   for (bool haste : {false, true}) {
     bool all = true;  // whether every search saw all there is
     for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
@@ -237,6 +260,7 @@ bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& ou
   queue.push({0, 0, start});
   while (!queue.empty()) {
     arena_->make_room();
+    Work::spend();
     const auto [total, depth, state] = queue.top();
     queue.pop();
     if (best[state] < depth) continue;
@@ -262,6 +286,11 @@ bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& ou
     });
   }
   return false;
+}
+
+std::string Program::rules_ahead(Id state) {
+  Lock lock(*this);
+  return arena_->rules_ahead(state);
 }
 
 std::string Program::dump(Id state) {
@@ -333,6 +362,7 @@ void Guide::prepare(u32 masks) const {
   const std::string text = program->likely(root_, kBytesOfMask * masks);
   std::string_view rest = text;
   try {
+    const Work::Step step(program->step_work(), "this");  // of them all
     for (Id state = root_; masks > 0 && !rest.empty(); --masks) {
       mask(*program, state);
       const int token = vocabulary_->longest_token(rest);
@@ -410,12 +440,18 @@ const MaskEntry* Guide::mask(Program& program, Id state) const {
   for (;;) {
     if (const MaskEntry* known = program.known_mask(state)) return known;
     Program::Maker maker(program, Program::Making::Mask, state);
+    program.check_refused(maker.key(), kMask);
     if (!maker.begin(lock)) continue;
+    const Work::Step step(program.step_work(), kMask);
     try {
       Program::Builder builder(program, lock);
       const MaskEntry* entry = make_mask(program, *builder, lock, state);
       program.arena_->node(state).mask.store(entry, std::memory_order_release);
       return entry;
+    } catch (const Error& error) {
+      if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
+      if (!of_work(error)) maker.fail(std::current_exception());
+      throw;
     } catch (...) {
       maker.fail(std::current_exception());
       throw;
@@ -477,6 +513,9 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
           with->specials = std::move(found);
           made = with;
         }
+      } catch (const Error& error) {
+        if (!of_work(error)) maker.fail(std::current_exception());
+        throw;
       } catch (...) {
         maker.fail(std::current_exception());
         throw;
@@ -552,7 +591,15 @@ u32 Guide::needed(Program& program, Id state, bool thorough) const {
     if (!thorough)
       if (const auto found = costs.found(state)) return *found;
     Program::Maker maker(program, Program::Making::Cost, state);
-    if (maker.begin(lock)) return thorough ? costs.refine(state) : costs.of(state);
+    program.check_refused(maker.key(), kEnd);
+    if (!maker.begin(lock)) continue;
+    const Work::Step step(program.search_work(), kEnd, program.step_work());
+    try {
+      return thorough ? costs.refine(state) : costs.of(state);
+    } catch (const Error& error) {
+      if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
+      throw;
+    }
   }
 }
 
@@ -566,6 +613,7 @@ bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stop
     while (!plenty()) {
       Program::Maker maker(program, Program::Making::Cost, state);
       if (!maker.begin(lock)) continue;
+      const Work::Step step(program.search_work(), kEnd, program.step_work());
       u32 needed = costs.of(state);
       if (needed > budget) needed = costs.refine(state);
       if (needed == kInf)
@@ -596,6 +644,7 @@ Id Guide::advance_known(const Program& program, Id state, u32 token) const {
 }
 
 Id Guide::advance(Program& program, Id state, u32 token) const {
+  const Work::Step step(program.step_work(), "reading this token");
   Id as_unit = kEmpty;
   if (!token_of_symbol_.empty())
     if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
@@ -735,6 +784,18 @@ void Matcher::check_running(const char* what) const {
                 std::string(what) + " after a stop token was accepted; reset() or rollback() first");
 }
 
+template <class F>
+auto Matcher::placed(F f) const {
+  try {
+    return f();
+  } catch (const Error& error) {
+    if (error.code != "step-work") throw;
+    const std::string rules = program_->rules_ahead(state_);
+    throw Error(error.code, std::string(error.what()) + " (after " + std::to_string(steps_.size()) +
+                                " tokens of the text" + (rules.empty() ? ")" : "; what follows is " + rules + ")"));
+  }
+}
+
 bool Matcher::accept_known(std::int64_t token) {
   if (users_.count.load(std::memory_order_acquire) != 0 || terminated_ || token < 0 ||
       token >= guide_->vocabulary().size())
@@ -752,7 +813,7 @@ bool Matcher::accept_token(std::int64_t token) {
     throw Error("matcher-token", "token id " + std::to_string(token) + " is not in 0.." +
                                      std::to_string(guide_->vocabulary().size() - 1));
   const u32 id = static_cast<u32>(token);
-  Id next = guide_->advance(*program_, state_, id);
+  const Id next = placed([&] { return guide_->advance(*program_, state_, id); });
   if (next != kEmpty) {
     steps_.push_back({state_, static_cast<std::int32_t>(id)});
     state_ = next;
@@ -769,7 +830,7 @@ bool Matcher::accept_within(std::int64_t token, std::int64_t budget) {
   if (!accept_token(token)) return false;
   try {
     if (terminated_ || program_->accepting(state_)) return true;
-    if (const u32 needed = guide_->needed(*program_, state_, false); needed != kInf && needed < budget) return true;
+    if (const u32 needed = this->needed(false); needed != kInf && needed < budget) return true;
   } catch (...) {  // a limit was met
     rollback(1);
     throw;
@@ -784,7 +845,7 @@ std::size_t Matcher::validate(const std::vector<std::int64_t>& draft) const {
   for (std::size_t i = 0; i < draft.size(); ++i) {
     if (draft[i] < 0 || draft[i] >= guide_->vocabulary().size()) return i;
     const u32 token = static_cast<u32>(draft[i]);
-    const Id next = guide_->advance(*program_, state, token);
+    const Id next = placed([&] { return guide_->advance(*program_, state, token); });
     if (next == kEmpty)  // a stop token is the last that can be accepted
       return i + (std::binary_search(stops_.begin(), stops_.end(), token) && program_->accepting(state));
     state = next;
@@ -808,17 +869,17 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
   std::vector<Id> states(draft.size() + 1, kEmpty);  // kEmpty: refused, or stopped
   std::vector<bool> accepted(draft.size(), false);
   states[0] = state_;
-  guide_->fill(*program_, state_, stops_, rows[0]);
+  placed([&] { return guide_->fill(*program_, state_, stops_, rows[0]); });
   for (std::size_t i = 0; i < draft.size(); ++i) {
     const Id before = states[static_cast<std::size_t>(parents[i] + 1)];
     if (before != kEmpty && draft[i] >= 0 && draft[i] < vocabulary.size()) {
       const u32 token = static_cast<u32>(draft[i]);
-      const Id next = states[i + 1] = guide_->advance(*program_, before, token);
+      const Id next = states[i + 1] = placed([&] { return guide_->advance(*program_, before, token); });
       accepted[i] =
           next != kEmpty || (std::binary_search(stops_.begin(), stops_.end(), token) && program_->accepting(before));
     }
     if (states[i + 1] != kEmpty)
-      guide_->fill(*program_, states[i + 1], stops_, rows[i + 1]);
+      placed([&] { return guide_->fill(*program_, states[i + 1], stops_, rows[i + 1]); });
     else
       everything(rows[i + 1]);
   }
@@ -827,7 +888,8 @@ std::vector<bool> Matcher::fill_draft(const std::vector<std::int64_t>& draft, co
 
 bool Matcher::accept_string(std::string_view bytes) {
   check_running("accept_string");
-  Id next = program_->token_end(program_->advance(state_, bytes));  // counted as one token
+  // counted as one token
+  const Id next = placed([&] { return program_->token_end(program_->advance(state_, bytes)); });
   if (next == kEmpty) return false;
   steps_.push_back({state_, -1});
   state_ = next;
@@ -836,7 +898,7 @@ bool Matcher::accept_string(std::string_view bytes) {
 
 bool Matcher::fill(u32* out) const {
   check_running("fill_next_token_bitmask");
-  return guide_->fill(*program_, state_, stops_, out);
+  return placed([&] { return guide_->fill(*program_, state_, stops_, out); });
 }
 
 bool Matcher::fill(u32* out, std::int64_t budget) const {
@@ -844,7 +906,11 @@ bool Matcher::fill(u32* out, std::int64_t budget) const {
   if (budget < 0)
     throw Error("matcher-budget", "a budget is a number of tokens, 0 or more, not " + std::to_string(budget));
   const auto most = static_cast<u32>(std::min<std::int64_t>(budget, kInf - 1));
-  return guide_->fill_within(*program_, state_, stops_, most, out);
+  return placed([&] { return guide_->fill_within(*program_, state_, stops_, most, out); });
+}
+
+u32 Matcher::needed(bool thorough) const {
+  return terminated_ ? 0 : placed([&] { return guide_->needed(*program_, state_, thorough); });
 }
 
 void Matcher::rollback(std::int64_t count) {
@@ -864,13 +930,13 @@ void Matcher::reset() {
 }
 
 std::string Matcher::forced(std::size_t limit) const {
-  return terminated_ ? std::string() : program_->forced(state_, limit);
+  return terminated_ ? std::string() : placed([&] { return program_->forced(state_, limit); });
 }
 
 bool Matcher::complete() const {
   if (terminated_) return true;
   if (!program_->accepting(state_)) return false;
-  return !program_->next_bytes(state_).any() && program_->next_symbols(state_).empty();
+  return placed([&] { return !program_->next_bytes(state_).any() && program_->next_symbols(state_).empty(); });
 }
 
 }  // namespace guiderail

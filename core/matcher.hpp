@@ -18,6 +18,7 @@
 #include "history.hpp"
 #include "mask.hpp"
 #include "vocabulary.hpp"
+#include "work.hpp"
 
 namespace guiderail {
 
@@ -48,7 +49,10 @@ class Program : public std::enable_shared_from_this<Program> {
   bool shortest(Id state, std::size_t limit, std::string& out);  // a completion, a shortest one if it is near
   std::string likely(Id state, std::size_t limit);               // how a completion may begin: a guess (see likely.cpp)
   std::string dump(Id state);
+  std::string rules_ahead(Id state);
   bool accepting(Id state) const { return arena_->nullable(state); }
+  u64 step_work() const { return arena_->limits().step_work; }
+  u64 search_work() const { return kSearchWork * step_work(); }
   // Null: it is not made yet, or only as that of a form, which leaves tokens open.
   const MaskEntry* known_mask(Id state) const {
     const MaskEntry* known = arena_->node(state).mask.load(std::memory_order_acquire);
@@ -108,6 +112,12 @@ class Program : public std::enable_shared_from_this<Program> {
   void note_size();
   void note_growth();
   static u64 next_serial();
+  static constexpr u64 kSearchWork = 4;  // a search for an end may take so many times the work of a mask
+  // Whatever took too much work is not begun again: the answer stays the same, whatever the first try left behind.
+  void check_refused(u64 key, const char* what) const {
+    if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
+  }
+  void note_refused(u64 key);
 
   std::shared_ptr<Arena> arena_;
   Id root_;
@@ -124,6 +134,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
   std::unique_ptr<Costs> costs_;                        // made when a budget is first asked for
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
+  std::unordered_set<u64> refused_;                     // masks, see Maker; under the mutex
   FlatMap key_tokens_;                                  // from states within keys, by the token; bounded
   std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
   Budget budget_;
@@ -246,7 +257,7 @@ class Matcher {
                                const std::vector<u32*>& rows) const;
   bool fill(u32* out) const;
   bool fill(u32* out, std::int64_t budget) const;
-  u32 needed(bool thorough) const { return terminated_ ? 0 : guide_->needed(*program_, state_, thorough); }
+  u32 needed(bool thorough) const;
   bool ready() const { return !terminated_ && program_->known_mask(state_) != nullptr; }
   void rollback(std::int64_t count);
   void reset();
@@ -265,6 +276,8 @@ class Matcher {
 
  private:
   void check_running(const char* what) const;
+  template <class F>
+  auto placed(F f) const;  // f(), with errors that say where the text is
   [[noreturn]] void refuse_user() const;
   struct Users {
     std::atomic<int> count{0};  // that read it; -1: one changes it

@@ -15,7 +15,6 @@ namespace {
 constexpr std::size_t kMostObligations = 10;
 constexpr std::size_t kLongestKey = 64;  // bytes, where keys are counted
 constexpr u32 kFewNames = 64;
-constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
 
 u32 count_characters(std::string_view text) {
   return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -122,6 +121,10 @@ Id Arena::members(MemberTable table) {
     take(o.value);
   }
   if (table.min > 0) table.other_texts = count_other_texts(table);
+  if (table.vote) {
+    for (OtherKeys& o : table.others) o.few = few_texts(o.key, table.names);
+    for (const Vote::Settled& settled : table.vote->settled) take(settled.start);
+  }
   table.dense = !table.others.empty();
   for (OtherKeys& o : table.others) {
     o.dense = o.dense || endless_class(o.key) != kUnknown;
@@ -148,7 +151,10 @@ Id Arena::members(MemberTable table) {
   start.gone.assign(table.needed.size(), 0);
   start.pending = table.pending;
   json_->table_bytes += bytes_of(table);
+  const bool vote = table.vote != nullptr;
+  if (vote) start.failed.assign((table.vote->cells.size() + 63) / 64, 0);
   json_->tables.push_back(std::move(table));
+  if (vote) settle(start);
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }
 
@@ -187,6 +193,10 @@ u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, Wri
 MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharges) const {
   const MemberTable& table = json_->tables[state.table];
   MemberState next = state;
+  if (table.vote) {
+    fail(next, discharges, field);
+    return next;
+  }
   if (table.ordered)
     for (u32 i = 0; i <= field; ++i) set_bit(next.gone, i);
   else
@@ -199,7 +209,7 @@ MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharge
 MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges) {
   const MemberTable& table = json_->tables[state.table];
   MemberState next = state;
-  if (table.ordered)
+  if (table.ordered && !table.vote)
     for (u32 i = 0; i < table.names.size(); ++i) set_bit(next.gone, i);
   if (text == kSomeText) {
     next.some = true;
@@ -208,6 +218,10 @@ MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges
     auto at = std::lower_bound(next.seen.begin(), next.seen.end(), text,
                                [&](u32 a, u32 b) { return texts.whole(a) < texts.whole(b); });
     next.seen.insert(at, text);
+  }
+  if (table.vote) {
+    fail(next, discharges, kOther);
+    return next;
   }
   if (table.max != kInf || next.count < std::max(table.min, 1u)) ++next.count;
   next.pending &= ~discharges;
@@ -243,9 +257,10 @@ bool Arena::counts_fit(const MemberState& state, u32 field) const {
 
 // The same with obligations: the fewest members that fulfil them are found exactly, over sets of obligations: names
 // that are required come first, then any others.
-bool Arena::feasible(const MemberState& state) const {
+bool Arena::feasible(const MemberState& state) {
   const MemberTable& table = json_->tables[state.table];
   if (state.pending == 0) return counts_fit(state, kInf);
+  if (table.vote) return vote_feasible(state);
   // compress the pending obligations into consecutive bits
   std::vector<u32> bits;
   for (u32 i = 0; i < 32; ++i)
@@ -285,7 +300,7 @@ bool Arena::feasible(const MemberState& state) const {
   return counts_fit(state, kInf);
 }
 
-bool Arena::allowed(const MemberState& state, u32 field) const {
+bool Arena::allowed(const MemberState& state, u32 field) {
   const MemberTable& table = json_->tables[state.table];
   if (bit(state.gone, field) || table.values[field].empty()) return false;
   if (table.ordered)  // none that is required may be passed over
@@ -335,7 +350,8 @@ bool Arena::others_allowed_at(u32 state) {
 
 Id Arena::members_node(MemberState state) {
   const MemberTable& table = json_->tables[state.table];
-  const bool can_end = state.pending == 0 && state.count >= table.min && names_due(table, state.gone) == 0;
+  const bool can_end = state.pending == 0 ? state.count >= table.min && names_due(table, state.gone) == 0
+                                          : table.vote && vote_holds(state);
   bool can_go_on = others_allowed(state);
   for (u32 i = 0; i < table.names.size() && !can_go_on; ++i) can_go_on = allowed(state, i);
   if (!can_go_on) return can_end ? kEpsilon : kEmpty;
@@ -377,6 +393,9 @@ Id Arena::key_node(KeyState key) {
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
   if (!others_allowed_at(key.members)) std::fill(key.others.begin(), key.others.end(), kEmpty);
+  if (table.vote)
+    for (u32 r = 0; r < key.others.size(); ++r)
+      if (key.others[r] != kEmpty && !other_allowed_at(key.members, r)) key.others[r] = kEmpty;
   bool live_now = false;
   for (u32 k = key.lo; k < key.hi && !live_now; ++k) {
     const u32 field = table.order[k];
@@ -534,14 +553,27 @@ Id Arena::close_key(const KeyState& key) {
   const MemberState& state = json_->members.values[key.members];
   const MemberTable& table = json_->tables[state.table];
   Ids ways;
+  std::vector<std::pair<MemberState, Ids>> same;  // of a vote: values after which nothing differs
   auto follow = [&](Id value, MemberState next) {
-    if (feasible(next)) ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
+    if (!feasible(next)) return;
+    if (!table.vote) {
+      ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
+      return;
+    }
+    auto known = std::find_if(same.begin(), same.end(), [&](const auto& other) { return other.first == next; });
+    if (known == same.end()) known = same.insert(same.end(), {std::move(next), {}});
+    known->second.push_back(value);
+  };
+  auto finish = [&] {
+    for (auto& [next, values] : same)
+      ways.push_back(concat(table.colon, concat(unite(std::move(values)), members_node(std::move(next)))));
+    return unite(ways);
   };
   if (key.lo < key.hi && table.names[table.order[key.lo]].size() == key.depth) {
     const u32 field = table.order[key.lo];
     if (allowed_at(key.members, field))
       for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
-    return unite(ways);
+    return finish();
   }
   if (key.seen_lo < key.seen_hi && json_->texts.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
   if (!others_allowed_at(key.members)) return kEmpty;
@@ -551,7 +583,7 @@ Id Arena::close_key(const KeyState& key) {
     if (state.some) return unknown();
     follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
   }
-  return unite(ways);
+  return finish();
 }
 
 u32 Arena::endless_class(Id text) const {

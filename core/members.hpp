@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 
@@ -12,7 +13,7 @@ namespace guiderail {
 
 struct Alternative {
   Id value;
-  u32 discharges;  // obligations that choosing it fulfils
+  u32 discharges;  // obligations that choosing it fulfils; of a vote: which of its effects it has
 };
 
 struct OtherKeys {
@@ -20,6 +21,34 @@ struct OtherKeys {
   Id value;
   bool dense;  // every prefix of such a key can become infinitely many keys
   u32 discharges;
+  std::vector<std::string> few;  // of a vote: all their texts, where they are few
+};
+
+using Bits = std::vector<u64>;
+inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
+inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
+
+// Alternatives that are read side by side (see votes.cpp): a formula over cells, each a conjunction of conditions.
+struct Vote {
+  struct Cell {
+    Bits required;  // by name
+    u32 min = 0, max = kInf;
+  };
+  enum class Op : u8 { Cell, All, Any, One, Not };
+  struct Part {
+    Op op;
+    std::vector<u32> of;  // Cell: which; else parts that come before
+  };
+  struct Settled {
+    Bits cells;  // where just these must hold
+    Id start;    // this says the same: Members of a plain table
+    u32 table = 0;
+  };
+  std::vector<Cell> cells;
+  std::vector<Part> parts;    // the last is the whole
+  std::vector<Bits> effects;  // cells that a member fails
+  std::vector<Settled> settled;
+  u32 counted = 1;  // members are counted up to this
 };
 
 struct MemberTable {
@@ -32,7 +61,8 @@ struct MemberTable {
   bool ordered = false;
   u32 min = 0, max = kInf;  // members
   Escapes escapes = Escapes::Canonical;
-  u32 pending = 0;  // obligations to be fulfilled
+  u32 pending = 0;  // obligations to be fulfilled; 1 for a vote
+  std::shared_ptr<const Vote> vote;
   // Derived from the above.
   std::vector<u32> order;     // names sorted
   std::vector<u64> needed;    // bits of `required`
@@ -44,10 +74,6 @@ struct MemberTable {
   u32 flags = 0;
 };
 
-using Bits = std::vector<u64>;
-inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
-inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
-
 // The text of a key or item of which masks need not know more than that it is some text (see Arena::canonical).
 constexpr u32 kSomeText = 0xFFFFFFFF;
 
@@ -58,11 +84,13 @@ struct MemberState {
   bool some = false;      // and one that is not known
   u32 count = 0;          // members written, as far as it matters
   u32 pending = 0;
+  Bits failed;  // of a vote: cells that do not hold, or that no longer matter
   bool operator==(const MemberState&) const = default;
 };
 inline u64 bucket_hash(const MemberState& s) {
   BucketHash hash(u64{s.table} << 32 | s.count);
   for (u64 w : s.gone) hash.add(w);
+  for (u64 w : s.failed) hash.add(w);
   return hash.add(s.seen).add(u64{s.pending} << 1 | s.some).done();
 }
 
@@ -105,7 +133,9 @@ inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.tex
 
 // What the values own.
 std::size_t bytes_of(const MemberTable& of);
-inline std::size_t bytes_of(const MemberState& of) { return bytes_of(of.gone) + bytes_of(of.seen); }
+inline std::size_t bytes_of(const MemberState& of) {
+  return bytes_of(of.gone) + bytes_of(of.seen) + bytes_of(of.failed);
+}
 inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
 inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
 
@@ -154,12 +184,16 @@ struct MembersDue {  // of a MemberState: members that must come, the characters
   u32 count = 0, characters = 0;
 };
 
+constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
+
 struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
   std::vector<u8> fields;
   u8 others = 0;
-  Id start = 0;           // the Key before its opening quote; 0: not made
-  Id veiled = 0;          // what a token sees of it; 0: not made
-  std::vector<Id> after;  // a key of each other kind: its quote, a value, what a token sees behind it
+  u8 feasible = 0;             // of a vote
+  std::vector<u8> each_other;  // of a vote: by kind of other keys
+  Id start = 0;                // the Key before its opening quote; 0: not made
+  Id veiled = 0;               // what a token sees of it; 0: not made
+  std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees behind it
   std::optional<MembersDue> due;
 };
 

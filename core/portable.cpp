@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "decimals.hpp"
 #include "lexing.hpp"
 
 namespace guiderail {
@@ -84,11 +85,28 @@ void Arena::describe(Id e, To& to) const {
       to.word(u64{n.min} << 1 | (n.b == kSomeText));
       to.part(n.a);
       break;
+    case Kind::Decimal: {
+      const DecimalState& state = decimals_->states.values[n.a];
+      to.text(decimals_->tables[state.table]->told);
+      to.word(u64{state.phase} << 33 | u64{state.fresh} << 32 | state.count);
+      to.word(u64{state.place} << 32 | state.room);
+      to.word(state.list.size());
+      for (u32 x : state.list) to.word(x);
+      for (u128 v : state.value) {
+        to.word(static_cast<u64>(v));
+        to.word(static_cast<u64>(v >> 64));
+      }
+      break;
+    }
     case Kind::Terminal:
       for (u64 w : lex_->symbol_sets[n.a].words) to.word(w);
       to.word(n.b);
       break;
-    case Kind::Veil: to.word(n.a); break;
+    case Kind::Veil:
+      to.word(n.a);
+      if (n.b)
+        for (u64 w : firsts_[n.b - 1].words) to.word(w);
+      break;
     case Kind::Empty:
     case Kind::Epsilon:
     case Kind::Token:  // unknown()
@@ -105,6 +123,8 @@ void Arena::describe_members(const MemberState& state, To& to) const {
   to.word(u64{state.count} << 32 | state.pending);
   to.word(state.gone.size());
   for (u64 w : state.gone) to.word(w);
+  to.word(state.failed.size());
+  for (u64 w : state.failed) to.word(w);
   to.word(u64{state.seen.size()} << 1 | state.some);
   for (u32 text : state.seen) to.text(json_->texts.whole(text));  // sorted by text
 }
@@ -130,6 +150,31 @@ void Arena::describe_table(const MemberTable& table, To& to) const {
     to.part(o.key);
     to.part(o.value);
     to.word(u64{o.discharges} << 1 | o.dense);
+  }
+  if (table.vote) describe_vote(*table.vote, to);
+}
+
+template <class To>
+void Arena::describe_vote(const Vote& vote, To& to) const {
+  auto bits = [&](const Bits& of) {
+    for (u64 w : of) to.word(w);
+  };
+  to.word(vote.cells.size());
+  for (const Vote::Cell& cell : vote.cells) {
+    to.word(u64{cell.min} << 32 | cell.max);
+    bits(cell.required);
+  }
+  to.word(vote.parts.size());
+  for (const Vote::Part& part : vote.parts) {
+    to.word(u64{part.of.size()} << 8 | static_cast<u64>(part.op));
+    for (u32 p : part.of) to.word(p);
+  }
+  to.word(vote.effects.size());
+  for (const Bits& effect : vote.effects) bits(effect);
+  to.word(vote.settled.size());
+  for (const Vote::Settled& settled : vote.settled) {
+    bits(settled.cells);
+    to.part(settled.start);
   }
 }
 
@@ -262,6 +307,8 @@ void Arena::rules_below(Id e, std::vector<u32>& rules) const {
         for (const auto& list : table.values)
           for (const Alternative& a : list) work.push_back(a.value);
         for (const OtherKeys& o : table.others) work.push_back(o.value);
+        if (table.vote)
+          for (const Vote::Settled& settled : table.vote->settled) work.push_back(settled.start);
         break;
       }
       default: break;  // known_identity() knows no others

@@ -15,7 +15,7 @@ namespace {
 constexpr int kEndlessProbes = 2;
 constexpr u16 kDeepEnough = 1;  // nesting below which there are no objects
 
-enum : u32 { kAnything, kWord, kQuote };  // what a veil begins with
+enum : u32 { kAnything, kWord, kQuote, kSome };  // what a veil begins with; kSome: one of some bytes
 
 bool is_word(unsigned byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
@@ -30,8 +30,17 @@ Id Arena::veil(u32 begins) {
   return intern(d);
 }
 
-ByteSet Arena::first_veil(u32 begins) {
+Id Arena::veil_of(const ByteSet& begins) {
+  Draft d = draft(Kind::Veil);
+  d.a = kSome;
+  d.b = first_id(begins) + 1;
+  d.longest = kInf;
+  return intern(d);
+}
+
+ByteSet Arena::first_veil(u32 begins, u32 some) {
   if (begins == kAnything) return ByteSet::all();
+  if (begins == kSome) return firsts_[some - 1];
   ByteSet set;
   if (begins == kQuote) set.add('"');
   for (unsigned b = 0; b < 128 && begins == kWord; ++b)
@@ -48,7 +57,7 @@ Id Arena::veiled_key(const MemberState& state, bool others) {
   bool words = table.escapes == Escapes::Canonical;
   for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
   if (others && words) {
-    const ByteSet word = first_veil(kWord);
+    const ByteSet word = first_veil(kWord, 0);
     for (const OtherKeys& o : table.others) {
       ByteSet begin = first(o.key);
       const int all = begin.count();
@@ -156,6 +165,97 @@ Id Arena::veiled_stack(Id e, u32 left) {
     veil_memo_.set(stack[i], out);
   }
   return out;
+}
+
+// -- lists of distinct values --
+// Does e begin with a string of which endlessly many texts are left, whatever few are taken?
+bool Arena::begins_endless_string(Id e) {
+  if (!first(e).has('"')) return false;
+  const Id inside = derive(e, '"');
+  const Ids ways = node(inside).kind == Kind::Union ? Ids(operands(inside)) : Ids{inside};
+  return std::any_of(ways.begin(), ways.end(), [&](Id way) {
+    if (node(way).kind != Kind::Concat || has(way, kSearch)) return false;
+    const Node& text = node(node(way).a);
+    return text.kind == Kind::Escaped && text.b == kBetween && surely_endless(text.a);
+  });
+}
+
+// What follows an item, up to the next one: which values that may have depends on all before it.
+Id Arena::veiled_items(Id e) {
+  Ids before;
+  for (; node(e).kind == Kind::Concat && !has(node(e).a, kHasItem); e = node(e).b) {
+    if (has(e, kFiniteItem)) break;  // whether anything may follow depends on them, too
+    before.push_back(node(e).a);
+  }
+  Id out = e;
+  if (has(e, kHasItem)) {
+    const bool stacked = node(e).kind == Kind::Concat;
+    const Id head = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
+    const Node& h = node(head);
+    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(h.a)) {
+      ByteSet others = first(h.a);
+      others.words['"' >> 6] &= ~(u64{1} << ('"' & 63));
+      out = quoted(veil(kAnything));
+      if (others.any()) out = unite(out, veil_of(others));
+    } else if (h.kind == Kind::Repeat && !has(e, kFiniteItem)) {
+      out = veiled_items(h.a);
+      if (h.min == 0) out = unite(out, veiled_items(tail));
+    } else {
+      out = veil_of(first(e));
+      if (nullable(e)) out = repeat(out, 0, 1);
+    }
+  }
+  for (std::size_t i = before.size(); i-- > 0;) out = concat(before[i], out);
+  return out;
+}
+
+// A list of distinct values as the item being read, or the first one, and what can be told of the others without
+// their values. kEmpty: it is not that simple.
+Id Arena::item_alone(Id body, u32 seen) {
+  if (!has(body, kHasItem)) return body;
+  const bool stacked = node(body).kind == Kind::Concat;
+  const Id head = stacked ? node(body).a : body, tail = stacked ? node(body).b : kEpsilon;
+  if (!has(head, kHasItem)) {
+    const Id rest = item_alone(tail, seen);
+    return rest == kEmpty ? kEmpty : concat(head, rest);
+  }
+  const Node& h = node(head);
+  switch (h.kind) {
+    case Kind::Item: {
+      if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // whether enough values are left
+      const Id text = h.a;
+      if (h.b == 0 && nullable(text)) return kEmpty;
+      return concat(h.b == 0 ? other_than(text, seen) : text, veiled_items(tail));
+    }
+    case Kind::Union: {
+      Ids members(operands(head));
+      for (Id& m : members)
+        if ((m = item_alone(concat(m, tail), seen)) == kEmpty) return kEmpty;
+      return unite(members);
+    }
+    case Kind::Repeat: {
+      Id begin = h.a;
+      while (node(begin).kind == Kind::Concat && !has(node(begin).a, kHasItem) && nullable(node(begin).a))
+        begin = node(begin).b;
+      if (node(begin).kind == Kind::Concat && !has(node(begin).a, kHasItem))  // a comma
+        return has(body, kFiniteItem) && !nullable(body) ? kEmpty : veiled_items(body);
+      const u32 min = h.min;
+      const Id one = item_alone(concat(h.a, concat(repeat_less(head), tail)), seen);
+      const Id none = min == 0 ? item_alone(tail, seen) : kEmpty;
+      return one == kEmpty || (min == 0 && none == kEmpty) ? kEmpty : unite(one, none);
+    }
+    default: return kEmpty;
+  }
+}
+
+Id Arena::list_alone(Id e) {
+  const bool stacked = node(e).kind == Kind::Concat;
+  const Id list = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
+  if (node(list).kind != Kind::Distinct) return kEmpty;
+  const u32 seen = node(list).b;
+  if (json_->seen.values[seen].some) return kEmpty;
+  const Id alone = item_alone(node(list).a, seen);
+  return alone == kEmpty ? kEmpty : concat(alone, tail);
 }
 
 bool Arena::any_key_text(Id text) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "work.hpp"
+
 namespace guiderail {
 
 namespace {
@@ -11,6 +13,7 @@ constexpr std::size_t kManyMasks = 1u << 17;
 constexpr std::size_t kTokenBytes = 64;        // what a token takes of smaller arrays, about
 constexpr std::size_t kFirstPages = 4u << 20;  // bytes, of what the first masks and arenas take
 constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
+constexpr u32 kNodesPerStep = 16;              // of the trie, where they are only looked at: see work.hpp
 }  // namespace
 
 namespace {
@@ -202,6 +205,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   const auto& automaton = chars->automaton();
   const auto& nodes = trie_.nodes;
   const u32 end = nodes[root].end, base_chars = nodes[root].chars, base_depth = trie_.depths[root];
+  Work::spend((end - root) / kNodesPerStep);
   out->alive.assign((end - root + 63) / 64, 0);
   out->alive[0] |= 1;
   std::vector<u16> state(longest_ + 2);
@@ -359,6 +363,7 @@ ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vec
     const u32 id = static_cast<u32>(out.nodes.size());
     const u32 first = static_cast<u32>(out.tokens.size());
     const std::size_t below = from.size();
+    Work::spend();
     for (std::size_t i = begin; i < end; ++i) {
       const auto [n, top, b] = from[i];
       if (trie.nodes[n].token >= 0) {

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
-import faulthandler
 import json
 import os
 import random
@@ -22,7 +21,9 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -248,11 +249,52 @@ class Innocent:
 
 
 # -- the server ------------------------------------------------------------------------------------------------------
-async def watched(stalls: float) -> None:
-    """Puts off a dump of all threads, as long as the loop runs; its own thread needs no lock of the interpreter."""
-    while True:
-        faulthandler.dump_traceback_later(stalls)
-        await asyncio.sleep(stalls / 4)
+class Stalls:
+    """Tells what all threads are doing whenever the event loop has stood still, and who took the time.
+
+    A thread of Python samples them, so it wakes as late as a native call lets go of the interpreter: what is shown is
+    then the line that call stands in, or the one after it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._alive = time.perf_counter()
+        self._loop_thread = threading.get_native_id()
+
+    async def beat(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+        while True:
+            self._alive = time.perf_counter()
+            await asyncio.sleep(0.005)
+
+    def _waited(self) -> float:
+        """Seconds for which the thread of the loop was ready to run and had no core."""
+        try:
+            return int(Path(f"/proc/self/task/{self._loop_thread}/schedstat").read_text().split()[1]) / 1e9
+        except OSError:
+            return 0.0
+
+    def _watch(self) -> None:
+        told = last = 0.0
+        before = time.process_time(), self._waited()
+        while True:
+            time.sleep(0.005)
+            now, alive = time.perf_counter(), self._alive
+            if alive != last:
+                if told:
+                    spent, waited = time.process_time() - before[0], self._waited() - before[1]
+                    print(f"-- stood still for {1e3 * (alive - last):.0f} ms; the process ran {1e3 * spent:.0f} ms, "
+                          f"its loop waited {1e3 * waited:.0f} ms for a core", file=sys.stderr, flush=True)  # fmt: skip
+                last, told = alive, 0.0
+                before = time.process_time(), self._waited()
+            elif now - alive > self._seconds and not told:
+                told = now
+                names = {thread.ident: thread.name for thread in threading.enumerate()}
+                for ident, frame in sys._current_frames().items():
+                    if ident != threading.get_ident():
+                        stack = traceback.extract_stack(frame)[-6:]
+                        place = " < ".join(f"{Path(s.filename).name}:{s.lineno} {s.name}" for s in reversed(stack))
+                        print(f"{names.get(ident)}: {place}", file=sys.stderr)
 
 
 def serve(port: int, tokenizer: str | None, stalls: float) -> None:
@@ -313,11 +355,10 @@ def serve(port: int, tokenizer: str | None, stalls: float) -> None:
     )  # fmt: skip
 
     async def run() -> None:
-        watching = asyncio.ensure_future(watched(stalls)) if stalls else None
+        watching = asyncio.ensure_future(Stalls(stalls).beat()) if stalls else None
         await uvicorn.Server(config).serve()
         if watching is not None:
             watching.cancel()
-            faulthandler.cancel_dump_traceback_later()
 
     asyncio.run(run())
 

@@ -715,7 +715,11 @@ def test_the_command(capsys, monkeypatch):
     from guiderail.cli import app
 
     ran = {}
-    monkeypatch.setattr(uvicorn, "run", lambda app, **more: ran.update(more, app=app))
+
+    def run(server, sockets):
+        ran.update(app=server.config.app, host=server.config.host, port=sockets[0].getsockname()[1])
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
     monkeypatch.setattr("guiderail.models.load_model", lambda source, threads=None: Closable())
 
     class Closable(ToyModel):

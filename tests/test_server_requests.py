@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import guiderail as gr
 from server_support import ToyModel, client_of, httpx, listening
 
 CHAT = "/v1/chat/completions"
@@ -198,3 +199,94 @@ def test_a_client_that_does_not_read_is_cut_off():
                 sample = service.metrics.registry.get_sample_value
                 gone = sample("guiderail_active_streams") == 0 and service.engine.load == (0, 0)
             assert gone
+
+
+@pytest.fixture(scope="module")
+def toy():
+    with client_of(ToyModel()) as client:
+        yield client
+
+
+# -- the form of a request, in plain words --------------------------------------------------------------------------
+FORMS = [
+    (CHAT, {"messages": [{"role": "robot", "content": "x"}]}, "messages.0.role", "#/messages/0/role",
+     ["must be", '"system"', 'not "robot"']),
+    (CHAT, {"messages": []}, "messages", "#/messages", ["a list of at least 1, not an empty list"]),
+    (CHAT, {"messages": 3}, "messages", "#/messages", ["must be a list, not 3"]),
+    (CHAT, {"messages": ["x"]}, "messages.0", "#/messages/0", ["must be an object", 'not "x"']),
+    (CHAT, {}, "messages", "#/messages", ["is required, and missing"]),
+    (CHAT, {"max_token": 3}, "max_token", "#/max_token", ["is not known", "did you mean max_tokens?"]),
+    (CHAT, {"a/b~c": 3}, "a/b~c", "#/a~1b~0c", ["is not known"]),
+    (CHAT, {"n" * 5000: 1}, None, None, ["is not known"]),
+    (CHAT, {"temperature": "hot"}, "temperature", "#/temperature", ["a whole number or a number", 'not "hot"']),
+    (CHAT, {"temperature": -1}, "temperature", "#/temperature", ["at least 0", "not -1"]),
+    (CHAT, {"top_p": 0}, "top_p", "#/top_p", ["more than 0"]),
+    (CHAT, {"max_tokens": 0}, "max_tokens", "#/max_tokens", ["at least 1, not 0"]),
+    (CHAT, {"stop": [1]}, "stop.0", "#/stop/0", ["must be a text, not 1"]),
+    (CHAT, {"stop": 1}, "stop", "#/stop", ["must be a text or a list, not 1"]),
+    (CHAT, {"stop": ["x"] * 65}, "stop", "#/stop", ["a list of at most 64", "not a list of 65"]),
+    (CHAT, {"store": True}, "store", "#/store", ["must be false, not true"]),
+    (CHAT, {"audio": {}}, "audio", "#/audio", ["left out"]),
+    (CHAT, {"logit_bias": {"1": "x"}}, "logit_bias.1", "#/logit_bias/1", ["a whole number or a number"]),
+    (CHAT, {"stream_options": {"x": 1}}, "stream_options.x", "#/stream_options/x", ["not known"]),
+    (CHAT, {"n": 10**30}, None, None, []),
+    (CHAT, {"guiderail": {"on_incomplete": "x" * 99}}, "guiderail.on_incomplete", "#/guiderail/on_incomplete",
+     ["a text of 99 characters"]),
+    (CHAT, {"max_tokens": 1, "max_completion_tokens": 2}, None, None, ["give one of them"]),
+    (CHAT, {"tool_choice": "required"}, "tool_choice", "#/tool_choice", []),
+    ("/v1/completions", {"prompt": [1, "x"]}, None, None, []),
+    ("/v1/completions", {"prompt": "a", "echo": True}, "echo", "#/echo", ["must be false, not true"]),
+    ("/v1/responses", {"input": "a", "include": [{}]}, "include", "#/include", ["an empty list, not a list of 1"]),
+    ("/v1/responses", {"input": "a", "store": True}, "store", "#/store", ["must be false"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "body", "param", "pointer", "words"), FORMS, ids=lambda value: str(value)[:50])
+def test_what_is_wrong_with_a_form_is_said_plainly(toy, path, body, param, pointer, words):
+    if path == CHAT and body and "messages" not in body:
+        body = {"messages": [{"role": "user", "content": "x"}], **body}
+    response = toy.post(path, **body)
+    assert response.status_code == 400, response.text
+    error = response.json()["error"]
+    assert len(error["message"]) < 400 and "Input should" not in error["message"]
+    assert all(word in error["message"] for word in words), error["message"]
+    assert pointer is None or (error["pointer"], error["param"]) == (pointer, param)
+    assert pointer is None or error["message"].startswith(pointer) or error["param"] == "tool_choice"
+
+
+# -- the command -----------------------------------------------------------------------------------------------------
+def serve(*arguments):
+    from typer.testing import CliRunner
+
+    from guiderail.cli import app
+
+    return CliRunner().invoke(app, ["serve", *arguments])
+
+
+def test_an_address_in_use_is_said_before_anything_is_loaded(monkeypatch):
+    monkeypatch.setattr("guiderail.models.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        result = serve("--port", str(other.getsockname()[1]))
+    assert isinstance(result.exception, gr.ModelError) and result.exception.code == "bad-address"
+    assert "in use" in result.exception.message and "--port" in result.exception.message
+    result = serve("--host", "no.such.host.invalid", "--port", "0")
+    assert isinstance(result.exception, gr.ModelError) and result.exception.code == "bad-address"
+
+
+def test_a_tool_format_that_is_none_is_refused_at_the_start(monkeypatch):
+    monkeypatch.setattr("guiderail.models.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    result = serve("--tool-format", "nope", "--port", "0")
+    assert isinstance(result.exception, gr.ModelError) and result.exception.code == "bad-option"
+    assert "nope" in result.exception.message and "hermes" in result.exception.message
+
+
+def test_no_tokens_are_not_the_default_number_of_tokens():
+    from typer.testing import CliRunner
+
+    from guiderail.cli import app
+
+    result = CliRunner().invoke(app, ["generate", "--prompt", "hello", "--regex", "a+", "--max-tokens", "0"])
+    assert isinstance(result.exception, gr.ModelError), result.output
+    assert result.exception.code == "bad-option"

@@ -15,6 +15,7 @@ import guiderail as gr
 from core_support import mask_of, plain, words
 from guiderail import _core
 from guiderail.guide import clear_cache
+from thread_walks import walk
 
 TEXTS = ["a", "b", "ab", "ba", "z", "zz", "ÿ", "aÿ", "€", "1", "22", " ", ", ", "a b", "abab", "zzzz", "b1", "1a", "😀"]
 TOKENS = (
@@ -30,24 +31,6 @@ CONSTRAINTS = [
 ]
 
 
-def walk(guide: gr.Guide, seed: int, steps: int = 25, back: float = 0.2) -> list[tuple[bytes, int]]:
-    """The masks and tokens of a random walk; the same for the same seed."""
-    rng = random.Random(seed)
-    matcher = guide.matcher()
-    seen = []
-    for _ in range(steps):
-        mask = mask_of(matcher)
-        allowed = np.flatnonzero(mask[: len(TOKENS)])
-        if not len(allowed):
-            break
-        token = int(rng.choice(allowed))
-        seen.append((mask.tobytes(), token))
-        assert matcher.accept_token(token)
-        if rng.random() < back:
-            matcher.rollback(1)
-    return seen
-
-
 def test_walks_of_many_threads_equal_those_of_one() -> None:
     alone = plain(TOKENS)
     expected = [[walk(gr.compile(c, alone, cache=False), seed) for seed in range(16)] for c in CONSTRAINTS]
@@ -55,7 +38,7 @@ def test_walks_of_many_threads_equal_those_of_one() -> None:
     guides = [gr.compile(c, shared, cache=False) for c in CONSTRAINTS]
     barrier = threading.Barrier(8)
 
-    def work(thread: int) -> list[tuple[int, int, list[tuple[bytes, int]]]]:
+    def work(thread: int) -> list[tuple[int, int, list[tuple[bytes, bool, int]]]]:
         barrier.wait()
         order = [(i, seed) for i in range(len(guides)) for seed in range(16) if (seed + thread) % 4]
         random.Random(thread).shuffle(order)
@@ -113,7 +96,7 @@ def test_batches_while_others_compile_and_walk() -> None:
         expected = walk(gr.compile(CONSTRAINTS[0], plain(TOKENS), cache=False), 3, back=0)
         for _ in range(20):
             matchers = [guide.matcher() for _ in range(16)]
-            for mask, token in expected[:6]:
+            for mask, _, token in expected[:6]:
                 bitmask = np.zeros((16, words(vocabulary.size)), dtype=np.int32)
                 gr.fill_next_token_bitmasks(matchers, bitmask, threads=4)
                 got = np.unpackbits(bitmask.view(np.uint8), axis=1, bitorder="little").astype(bool)

@@ -6,9 +6,11 @@ of many threads are held bit for bit against those of a guide that one thread ha
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,6 +20,7 @@ import pytest
 import guiderail as gr
 from core_support import bits_of, mask_of, plain, words
 from guiderail import _core
+from thread_walks import game, walk
 
 SIGNS = "a b c x ab ba abc true false null 1 12 3.5 -7 e 0 é ü € { } [ ] ( ) , : ; + * = _ < > / | & ! . ?"
 QUOTES = '" "a "b": ": ", {" [" [[ ]] }} "} "] ], }, 1, a, select from where SELECT FROM if while return def'
@@ -95,26 +98,6 @@ def guide_of(constraint: gr.Constraint) -> gr.Guide:
     return gr.compile(constraint, plain(TOKENS), cache=False, prepare=0)
 
 
-def walk(guide: gr.Guide, seed: int, steps: int = 24) -> list[tuple[bytes, bool, int]]:
-    """What one text sees, drawn the same way for the same seed: masks, whether the text is complete, tokens."""
-    rng = random.Random(seed)
-    matcher = guide.matcher()
-    seen: list[tuple[bytes, bool, int]] = []
-    for _ in range(steps):
-        mask = mask_of(matcher)
-        allowed = np.flatnonzero(mask[: len(TOKENS)])
-        if not len(allowed):
-            break
-        token = int(rng.choice(allowed))
-        seen.append((mask.tobytes(), matcher.is_complete(), token))
-        assert matcher.validate([token, token]) >= 1
-        matcher.forced_bytes(8)
-        assert matcher.accept_token(token)
-        if rng.random() < 0.2:
-            matcher.rollback(1)
-    return seen
-
-
 @pytest.mark.parametrize("name", CONSTRAINTS)
 @pytest.mark.usefixtures("shaken")
 def test_masks_of_many_threads_are_those_of_one(name: str) -> None:
@@ -168,6 +151,49 @@ def test_every_text_is_completed_within_its_budget_beside_others(name: str) -> N
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(work, range(threads)))
+
+
+# 1,000 matchers in the deep tests.
+MANY = int(os.environ.get("GUIDERAIL_MANY_MATCHERS", "60"))
+
+
+@pytest.mark.parametrize("slice", [0, 200])
+def test_many_matchers_on_sixteen_threads(slice: int) -> None:
+    """All of them live at once, and each step may be another thread's: what is seen is what one thread sees."""
+    threads, steps = 16, 12 + MANY // 5
+    names = list(CONSTRAINTS)
+    alone = [guide_of(CONSTRAINTS[name]()) for name in names]
+    expected = [list(game(alone[seed % len(names)], seed, steps)) for seed in range(MANY)]
+    vocabulary = plain(TOKENS)  # one for all, so that they share what masks they can
+    guides = [gr.compile(CONSTRAINTS[name](), vocabulary, cache=False, prepare=0) for name in names]
+    found: list[list[bytes]] = [[] for _ in range(MANY)]
+    waiting = deque((seed, game(guides[seed % len(names)], seed, steps)) for seed in range(MANY))
+    barrier = threading.Barrier(threads)
+
+    def work(thread: int) -> None:
+        rng = random.Random(thread)
+        barrier.wait()
+        while True:
+            try:
+                seed, text = waiting.popleft()
+            except IndexError:
+                return
+            for _ in range(rng.randrange(1, 4)):
+                step = next(text, None)
+                if step is None:
+                    break
+                found[seed].append(step)
+            else:
+                waiting.append((seed, text))
+
+    _core.set_lock_slice(slice)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(work, range(threads)))
+    finally:
+        _core.set_lock_slice(200)
+    for seed, steps_seen in enumerate(found):
+        assert steps_seen == expected[seed], (seed, names[seed % len(names)])
 
 
 # A grammar with so many ways to read a text that one mask takes seconds.

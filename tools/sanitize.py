@@ -23,7 +23,8 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from other_core import ROOT, START, build
+
 FILES = {
     "address,undefined": [
         "test_core_expressions.py",
@@ -64,16 +65,13 @@ TOO_NARROW = "not memory and not rlimit and not address_space and not grows"
 # The thread sanitizer follows no threads that a forked child starts.
 FORKS = " and not of_a_fork"
 REPORTS = ("ERROR: AddressSanitizer", "runtime error:", "WARNING: ThreadSanitizer", "SUMMARY: ")
-# Runs pytest with the package that is first on sys.path, whatever an editable installation says.
-RUN = """
-import sys
-sys.meta_path[:] = [f for f in sys.meta_path if "Redirecting" not in type(f).__name__]
-sys.path.insert(0, sys.argv.pop(1))
-import guiderail._core as core
-assert core.__file__.startswith(sys.path[0]), core.__file__
+RUN = (
+    START
+    + """
 import pytest
 sys.exit(pytest.main(sys.argv[1:]))
 """
+)
 
 
 def main() -> int:
@@ -81,7 +79,9 @@ def main() -> int:
     parser.add_argument("kind", choices=sorted(FILES))
     parser.add_argument("--seconds", type=float, default=900, help="for all tests together (default: 900)")
     options, rest = parser.parse_known_args()
-    package = build(options.kind)
+    # What the optimiser sees of instrumented code is not what it warns of.
+    optimise = "-DCMAKE_CXX_FLAGS=-O1 -fno-sanitize-recover=all -Wno-error"
+    package = build(f"sanitize-{options.kind.replace(',', '-')}", [f"-DGUIDERAIL_SANITIZE={options.kind}", optimise])
     files = [Path(one) for one in rest if one.endswith(".py")] or [ROOT / "tests" / one for one in FILES[options.kind]]
     chosen = [one for one in rest if not one.endswith(".py")] or [
         "-k",
@@ -134,30 +134,6 @@ def main() -> int:
         f"{len(unfinished)} not finished in time {unfinished}"
     )
     return 1 if failed else 0
-
-
-def build(kind: str) -> Path:
-    """The package with such a core; its folder."""
-    folder = ROOT / "build" / f"sanitize-{kind.replace(',', '-')}"
-    flags = [
-        f"-DGUIDERAIL_SANITIZE={kind}",
-        "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-        f"-DPython_EXECUTABLE={sys.executable}",
-    ]
-    # What the optimiser sees of instrumented code is not what it warns of.
-    flags.append("-DCMAKE_CXX_FLAGS=-O1 -fno-sanitize-recover=all -Wno-error")
-    if shutil.which("ninja"):
-        flags += ["-G", "Ninja"]
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *flags, "--log-level=WARNING"], check=True)
-    subprocess.run(["cmake", "--build", folder, "--parallel", os.environ.get("JOBS", "2")], check=True)
-    package = folder / "package"
-    shutil.rmtree(package, ignore_errors=True)
-    shutil.copytree(
-        ROOT / "src" / "guiderail", package / "guiderail", ignore=shutil.ignore_patterns("*.so", "__pycache__")
-    )
-    for module in folder.glob("_core.*.so"):
-        shutil.copy2(module, package / "guiderail")
-    return package
 
 
 def environment_of(kind: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 #include "expressions.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "lexing.hpp"
@@ -154,6 +155,8 @@ Made Expressions::object() {
 // More members than there can be, or an obligation that nothing fulfils, is left to front ends to refuse.
 void Expressions::members() {
   MemberTable table;
+  auto meaning = std::make_shared<Object>();
+  bool meant = true;  // all parts have a meaning
   const u8 names = in_.byte(), shape = in_.byte(), bounds = in_.byte();
   std::string name_code, value_code, required_code, other_code;
   const bool every = (shape & 3) == 3;  // other key is allowed
@@ -165,15 +168,19 @@ void Expressions::members() {
     auto& values = table.values.emplace_back();
     const u8 how = in_.byte();
     std::string list;
+    auto& ways = meaning->ways.emplace_back();
     auto value = [&](u32 discharges) {
       const Made e = living();
       values.push_back({e.id, discharges});
+      ways.push_back({e.term, discharges});
+      meant = meant && e.term != kNoMeaning;
       list += "(" + e.code + ", " + std::to_string(discharges) + "), ";
     };
     if (how % 8 != 7) value(table.pending & how >> 4);
     if (how % 8 == 6) value(table.pending & how >> 6);
     const bool must = !values.empty() && how & 8;
     table.required.push_back(must);
+    meaning->required.push_back(must);
     possible += !values.empty();
     required += must;
     name_code += quoted(kNames[i]) + ", ";
@@ -182,18 +189,20 @@ void Expressions::members() {
   }
   for (u32 count = shape & 3; count > 1; --count) {
     const bool any = every && count == 2;
-    const Made key = any ? Made{arena_.repeat(arena_.char_class(CharSet::any()), 0, kInf), kNoMeaning,
-                                call("repeat", ranges_of(*CharSet::any()) + ", 0")}
-                         : text();
+    const Made key = any ? any_text() : text();
     const Made value = living();
     const u32 discharges = any ? table.pending : table.pending & in_.byte();
     table.others.push_back({key.id, value.id, any, discharges});
+    meaning->others.push_back({key.term, value.term, discharges});
+    meant = meant && key.term != kNoMeaning && value.term != kNoMeaning;
     other_code += "(" + key.code + ", " + value.code + ", " + truth(any) + ", " + std::to_string(discharges) + "), ";
   }
   table.min = std::min<u32>(bounds % 4, every ? kInf : possible);
   if (bounds & 4) table.max = std::max(table.min, required + (table.pending ? 1 : 0)) + (bounds >> 3) % 4;
-  table.comma = arena_.literal(shape & 4 ? "," : ", ");
-  table.colon = arena_.literal(shape & 8 ? ":" : ": ");
+  meaning->comma = shape & 4 ? "," : ", ";
+  meaning->colon = shape & 8 ? ":" : ": ";
+  table.comma = arena_.literal(meaning->comma);
+  table.colon = arena_.literal(meaning->colon);
   table.ordered = shape & 16;
   table.escapes = shape & 64 ? Escapes::All : Escapes::Canonical;
   const std::string code =
@@ -202,9 +211,32 @@ void Expressions::members() {
                           call("literal", shape & 8 ? "b':'" : "b': '") + ", ordered=" + truth(table.ordered) +
                           ", min=" + bound(table.min) + ", max=" + bound(table.max) +
                           ", escapes=" + (shape & 64 ? "1" : "0") + ", pending=" + std::to_string(table.pending));
+  meaning->names = table.names;
+  meaning->ordered = table.ordered;
+  meaning->min = table.min;
+  meaning->max = table.max;
+  meaning->pending = table.pending;
+  meaning->mode = table.escapes;
   const Id inside = arena_.members(std::move(table));
-  stack_.push_back({arena_.concat_all(std::array{arena_.literal("{"), inside, arena_.literal("}")}), kNoMeaning,
-                    call("concat", "[b.literal(b'{'), " + code + ", b.literal(b'}')]")});
+  const int term = meant ? oracle_.add({.kind = Term::Members, .object = meaning}) : kNoMeaning;
+  stack_.push_back(enclosed("{", {inside, term, code}, "}"));
+}
+
+Made Expressions::any_text() {
+  const int any = oracle_.add({.kind = Term::Class, .chars = CharSet::any()});
+  return {arena_.repeat(arena_.char_class(CharSet::any()), 0, kInf),
+          oracle_.add({.kind = Term::Repeat, .parts = {any}, .max = kInf}),
+          call("repeat", ranges_of(*CharSet::any()) + ", 0")};
+}
+
+Made Expressions::enclosed(const char* open, const Made& e, const char* close) {
+  Made out{arena_.concat_all(std::array{arena_.literal(open), e.id, arena_.literal(close)}), kNoMeaning,
+           call("concat", std::string("[b.literal(b'") + open + "'), " + e.code + ", b.literal(b'" + close + "')]")};
+  if (e.term == kNoMeaning) return out;
+  const int first = oracle_.add({.kind = Term::Literal, .texts = {open}});
+  const int last = oracle_.add({.kind = Term::Literal, .texts = {close}});
+  out.term = oracle_.add({.kind = Term::Concat, .parts = {first, e.term, last}});
+  return out;
 }
 
 // A JSON value, and how many there are of it: whoever makes a list of distinct values does not ask for more of them.
@@ -218,23 +250,26 @@ Made Expressions::value(u32& values) {
       const std::size_t first = in_.below(6);
       const std::vector<std::string> texts(some.begin() + first, some.begin() + first + values - 1);
       --values;
-      return {arena_.choice(texts), kNoMeaning, call("choice", quoted(texts))};
+      return {arena_.choice(texts), oracle_.add({.kind = Term::Choice, .texts = texts}), call("choice", quoted(texts))};
     }
     case 1: {
-      const Made digits = chars(4), first{arena_.choice({"1", "2"}), kNoMeaning, call("choice", "[b'1', b'2']")};
-      return {arena_.concat(first.id, arena_.repeat(digits.id, 0, kInf)), kNoMeaning,
+      const Made digits = chars(4);
+      const Made first{arena_.choice({"1", "2"}), oracle_.add({.kind = Term::Choice, .texts = {"1", "2"}}),
+                       call("choice", "[b'1', b'2']")};
+      const int more = oracle_.add({.kind = Term::Repeat, .parts = {digits.term}, .max = kInf});
+      return {arena_.concat(first.id, arena_.repeat(digits.id, 0, kInf)),
+              oracle_.add({.kind = Term::Concat, .parts = {first.term, more}}),
               call("concat", "[" + first.code + ", b.repeat(" + digits.code + ", 0, -1)]")};
     }
     default: {
       const Made set = chars(in_.chance(2) ? 3 : in_.byte());
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
       const u32 least = in_.below(3);
-      const Id text = arena_.escaped(arena_.repeat(set.id, least, kInf), mode), around = arena_.literal("\"");
-      const std::string quote = call("literal", "b'\"'");
+      const Id text = arena_.escaped(arena_.repeat(set.id, least, kInf), mode);
+      const int inside = oracle_.add({.kind = Term::Repeat, .parts = {set.term}, .min = least, .max = kInf});
       const std::string code = call(
           "escaped", call("repeat", set.code + ", " + bound(least) + ", -1") + (mode == Escapes::All ? ", 1" : ", 0"));
-      return {arena_.concat_all(std::array{around, text, around}), kNoMeaning,
-              call("concat", "[" + quote + ", " + code + ", " + quote + "]")};
+      return enclosed("\"", {text, oracle_.add({.kind = Term::Escaped, .parts = {inside}, .mode = mode}), code}, "\"");
     }
   }
 }
@@ -250,27 +285,41 @@ void Expressions::distinct() {
   const std::string one = call("item", value.code + (values == kInf ? ", True" : ""));
   std::string code = call("concat", "[" + one + ", b.repeat(b.concat([b.literal(b','), " + one + "]), " + bound(least) +
                                         ", " + bound(most) + ")]");
-  if (in_.chance(2)) {
+  const bool none = in_.chance(2);
+  if (none) {
     body = arena_.unite(kEpsilon, body);
     code = call("union", "[b.EPSILON, " + code + "]");
   }
-  stack_.push_back({arena_.concat_all(std::array{arena_.literal("["), arena_.distinct(body), arena_.literal("]")}),
-                    kNoMeaning, call("concat", "[b.literal(b'['), b.distinct(" + code + "), b.literal(b']')]")});
+  const int term =
+      oracle_.add({.kind = Term::Distinct, .parts = {value.term}, .min = least, .max = most, .negative = none});
+  stack_.push_back(enclosed("[", {arena_.distinct(body), term, call("distinct", code)}, "]"));
+}
+
+// Objects and lists of distinct values are no lexemes: front ends make them nested terminals.
+bool Expressions::holds_values(int index) {
+  if (index == kNoMeaning) return true;
+  const Term& t = oracle_.term(index);
+  return t.kind == Term::Members || t.kind == Term::Distinct ||
+         std::any_of(t.parts.begin(), t.parts.end(), [&](int part) { return holds_values(part); });
 }
 
 void Expressions::lexed() {
   Lexer lexer;
+  auto meaning = std::make_shared<Lexed>();
+  bool meant = true;
   const u32 count = 2 + in_.below(4);
   std::string terminal_code, ignored_code;
   for (u32 i = 0; i < count; ++i) {
     const u8 how = in_.byte();
     Terminal t;
     Made text = closed(pop());
-    if (arena_.has(text.id, kHasRef | kHasToken) || !arena_.live(text.id))
+    if (arena_.has(text.id, kHasRef | kHasToken) || !arena_.live(text.id) || holds_values(text.term))
       text = literal(kPieces[how % 22]);  // regular, not empty
     t.text = text.id;
-    t.shortest = (how & 7) == 1;
-    terminal_code += "(" + text.code + ", " + truth(t.shortest) + ", [], None), ";
+    t.ends = (how & 7) == 1 ? Terminal::Ends::First : (how & 7) == 2 ? Terminal::Ends::Lazy : Terminal::Ends::Last;
+    terminal_code += "(" + text.code + ", " + std::to_string(static_cast<int>(t.ends)) + ", [], None), ";
+    meaning->terminals.push_back({text.term, static_cast<Lexed::Ends>(t.ends), false});
+    meant = meant && text.term != kNoMeaning;
     lexer.terminals.push_back(std::move(t));
     lexer.ignored.push_back(0);
   }
@@ -278,14 +327,21 @@ void Expressions::lexed() {
   if (in_.chance(2)) {
     --named;
     lexer.ignored.back() = 1;
+    meaning->terminals.back().ignored = true;
     ignored_code = std::to_string(count - 1);
   }
   const std::string name = "l" + std::to_string(rules_++);
   std::string code = "(" + name + " := b.lexer([" + terminal_code + "], [" + ignored_code + "]), ";
   const u32 number = arena_.lexer(std::move(lexer));
   std::vector<Made> parts;
+  auto part = [&](Lexed::Part made) {
+    meaning->parts.push_back(std::move(made));
+    return static_cast<int>(meaning->parts.size() - 1);
+  };
+  auto of = [](const Made& e) { return static_cast<u32>(e.term); };  // here a part of the grammar
   auto terminal = [&](u32 index) {
-    return Made{arena_.terminal(number, index), kNoMeaning, call("terminal", name + ", " + std::to_string(index))};
+    return Made{arena_.terminal(number, index), part({.kind = Lexed::Part::Terminal, .terminal = index}),
+                call("terminal", name + ", " + std::to_string(index))};
   };
   auto top = [&] {
     if (parts.empty()) return terminal(in_.below(named));
@@ -304,26 +360,29 @@ void Expressions::lexed() {
       case 4: {
         const Made tail = top(), head = top();
         const bool both = how % 8 == 3;
-        parts.push_back({both ? arena_.concat(head.id, tail.id) : arena_.unite(head.id, tail.id), kNoMeaning,
+        const int made = part({.kind = both ? Lexed::Part::Concat : Lexed::Part::Union, .parts = {of(head), of(tail)}});
+        parts.push_back({both ? arena_.concat(head.id, tail.id) : arena_.unite(head.id, tail.id), made,
                          call(both ? "concat" : "union", "[" + head.code + ", " + tail.code + "]")});
         break;
       }
       case 5: {
         const Made e = top();
         const u32 min = how >> 3 & 1, max = how & 16 ? kInf : 1 + (how >> 5);
-        parts.push_back({arena_.repeat(e.id, min, max), kNoMeaning,
+        parts.push_back({arena_.repeat(e.id, min, max),
+                         part({.kind = Lexed::Part::Repeat, .parts = {of(e)}, .min = min, .max = max}),
                          call("repeat", e.code + ", " + bound(min) + ", " + bound(max))});
         break;
       }
       case 6:
         if (rule.id == kEmpty) {
-          rule = {arena_.rule(name), kNoMeaning, name + "r"};
+          rule = {arena_.rule(name), part({.kind = Lexed::Part::Rule}), name + "r"};
           code += "(" + name + "r := b.rule('" + name + "')), ";
         }
         if (how & 8) {
           const Made head = terminal((how >> 4) % named);
-          parts.push_back(
-              {arena_.concat(head.id, rule.id), kNoMeaning, call("concat", "[" + head.code + ", " + rule.code + "]")});
+          parts.push_back({arena_.concat(head.id, rule.id),
+                           part({.kind = Lexed::Part::Concat, .parts = {of(head), of(rule)}}),
+                           call("concat", "[" + head.code + ", " + rule.code + "]")});
         } else {
           parts.push_back(rule);
         }
@@ -335,11 +394,15 @@ void Expressions::lexed() {
   if (rule.id != kEmpty) {
     const Made leaf = terminal(0);
     arena_.define(rule.id, arena_.unite(body.id, leaf.id));
+    meaning->parts[of(rule)].parts = {
+        static_cast<u32>(part({.kind = Lexed::Part::Union, .parts = {of(body), of(leaf)}}))};
     code += "b.define(" + rule.code + ", b.union([" + body.code + ", " + leaf.code + "])), ";
     body = rule;
   }
   code += call("lexed", name + ", " + body.code);
-  stack_.push_back({arena_.lexed(number, body.id), kNoMeaning, explaining ? "(" + code + ")[-1]" : ""});
+  meaning->start = of(body);
+  const int term = meant ? oracle_.add({.kind = Term::Lexed, .lexed = meaning}) : kNoMeaning;
+  stack_.push_back({arena_.lexed(number, body.id), term, explaining ? "(" + code + ")[-1]" : ""});
 }
 
 // r ::= open r close | r-free, perhaps twice.
@@ -392,10 +455,15 @@ void Expressions::one() {
       ByteSet set;
       const u8 low = in_.byte();
       set.add_range(low, low + in_.below(256u - low));
+      if (!raw_) {
+        set = {};
+        set.add_range(low & 127u, (low & 127u) | low >> 5);
+      }
       std::string values;
       for (unsigned b = 0; b < 256; ++b)
         if (set.has(static_cast<u8>(b))) values += static_cast<char>(b);
-      return stack_.push_back({arena_.bytes(set), kNoMeaning, call("byte_class", quoted(values))});
+      return stack_.push_back(
+          {arena_.bytes(set), oracle_.add({.kind = Term::Bytes, .bytes = set}), call("byte_class", quoted(values))});
     }
     case 7:
     case 8:
@@ -433,12 +501,14 @@ void Expressions::one() {
                   call("substring_of", quoted(texts)));
     }
     case 22: {
+      if (raw_) return;
       const Made e = pop();
       const bool negative = in_.chance(2);
       return push(arena_.ahead(e.id, negative), {e}, {.kind = Term::Ahead, .negative = negative},
                   call("look_ahead", e.code + ", " + truth(negative)));
     }
     case 23: {
+      if (raw_) return;
       const Made e = pop();
       const bool negative = in_.chance(2);
       const Id id = arena_.behind(arena_.concat(arena_.any_text(), e.id), negative);
@@ -474,10 +544,10 @@ void Expressions::one() {
     case 28: {
       const Made e = in_.chance(4) ? object() : text();
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
-      const Id text = arena_.escaped(e.id, mode), quote = arena_.literal("\"");
-      const std::string code = call("escaped", e.code + (mode == Escapes::All ? ", 1" : ", 0"));
-      return stack_.push_back({arena_.concat_all(std::array{quote, text, quote}), kNoMeaning,
-                               call("concat", "[b.literal(b'\"'), " + code + ", b.literal(b'\"')]")});
+      Made text{arena_.escaped(e.id, mode), kNoMeaning,
+                call("escaped", e.code + (mode == Escapes::All ? ", 1" : ", 0"))};
+      if (e.term != kNoMeaning) text.term = oracle_.add({.kind = Term::Escaped, .parts = {e.term}, .mode = mode});
+      return stack_.push_back(enclosed("\"", text, "\""));
     }
     case 29: return in_.chance(2) ? members() : distinct();
     case 30: return lexed();
@@ -487,6 +557,7 @@ void Expressions::one() {
 
 Made Expressions::run() {
   const u32 steps = 1 + in_.below(20);
+  raw_ = in_.chance(8);
   for (u32 i = 0; i < steps && (in_.more() || i < 6) && rules_ < kMostTerms; ++i) {
     try {
       one();

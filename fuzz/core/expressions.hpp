@@ -30,11 +30,14 @@ class Expressions {
   void push(Id id, const std::vector<Made>& parts, Term term, const std::string& code);
   void list(Term::Kind kind);
   Made object();
+  Made any_text();
+  Made enclosed(const char* open, const Made& e, const char* close);
   void members();
   Made living();
   Made text();
   Made value(u32& values);
   void distinct();
+  bool holds_values(int term);
   void lexed();
   void recursive();
 
@@ -43,6 +46,7 @@ class Expressions {
   Input& in_;
   std::vector<Made> stack_;
   u32 rules_ = 0;
+  bool raw_ = false;  // with bytes that make no characters, and then without look-arounds, which see text
 };
 
 extern const std::vector<std::string> kPieces;  // what texts are made of

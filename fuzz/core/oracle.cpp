@@ -1,10 +1,12 @@
 #include "oracle.hpp"
 
+#include "judge.hpp"
+
 namespace guiderail::fuzz {
 
 std::vector<Oracle::Memo> Oracle::memo_;
 std::vector<Oracle::Known> Oracle::known_;
-u32 Oracle::run_ = 0, Oracle::texts_ = 0;
+u32 Oracle::runs_ = 0, Oracle::texts_ = 0;
 
 namespace {
 std::size_t key(int term, u32 from, u32 low, u32 high) {
@@ -12,8 +14,23 @@ std::size_t key(int term, u32 from, u32 low, u32 high) {
 }
 }  // namespace
 
-// Rules start from "no match" and grow: to the least fixed point.
+// Rules start from "no match" and grow: to the least fixed point. (A part that is judged as a whole may ask again, for
+// another text, before the first is answered.)
 bool Oracle::matches(int root, std::string_view text) {
+  struct Before {
+    Oracle& of;
+    std::string_view text = of.text_;
+    u32 run = of.run_, number = of.text_number_;
+    bool grew = of.grew_;
+    decltype(utf8_) utf8 = of.utf8_;
+    ~Before() {
+      of.text_ = text;
+      of.run_ = run;
+      of.text_number_ = number;
+      of.grew_ = grew;
+      of.utf8_ = utf8;
+    }
+  } before{*this};
   text_ = text;
   const u32 n = static_cast<u32>(text.size());
   for (u32 i = 0; i <= n; ++i)
@@ -22,9 +39,9 @@ bool Oracle::matches(int root, std::string_view text) {
     memo_.resize(terms_.size() << 12);
     known_.resize(terms_.size() << 12);
   }
-  ++texts_;
+  text_number_ = ++texts_;
   while (true) {
-    ++run_;
+    run_ = ++runs_;
     grew_ = false;
     const bool found = ends(root, 0, 0, n) >> n & 1;
     if (!grew_) return found;
@@ -35,10 +52,10 @@ Oracle::Places Oracle::ends(int term, u32 from, u32 low, u32 high) {
   const std::size_t at = key(term, from, low, high);
   if (memo_[at].run == run_) return memo_[at].ends;
   const bool rule = terms_[static_cast<std::size_t>(term)].kind == Term::Rule;
-  if (rule) memo_[at] = {run_, known_[at].text == texts_ ? known_[at].ends : Places{0}};
+  if (rule) memo_[at] = {run_, known_[at].text == text_number_ ? known_[at].ends : Places{0}};
   const Places found = evaluate(terms_[static_cast<std::size_t>(term)], term, from, low, high);
   if (rule && found != memo_[at].ends) {
-    known_[at] = {texts_, found};
+    known_[at] = {text_number_, found};
     grew_ = true;
   }
   memo_[at] = {run_, found};
@@ -52,7 +69,7 @@ Oracle::Places Oracle::after(int term, Places from, u32 low, u32 high) {
   return found;
 }
 
-Oracle::Places Oracle::evaluate(const Term& t, int, u32 i, u32 low, u32 high) {
+Oracle::Places Oracle::evaluate(const Term& t, int index, u32 i, u32 low, u32 high) {
   const auto place = [](u32 at) { return static_cast<Places>(1u << at); };
   const std::string_view rest = text_.substr(i, high - i);
   Places found = 0;
@@ -73,6 +90,7 @@ Oracle::Places Oracle::evaluate(const Term& t, int, u32 i, u32 low, u32 high) {
           return t.chars->contains(c) ? place(j) : 0;
         }
       return 0;
+    case Term::Bytes: return i < high && t.bytes.has(static_cast<u8>(text_[i])) ? place(i + 1) : 0;
     case Term::Concat:
       found = place(i);
       for (int part : t.parts) found = after(part, found, low, high);
@@ -116,6 +134,13 @@ Oracle::Places Oracle::evaluate(const Term& t, int, u32 i, u32 low, u32 high) {
       return found;
     case Term::Token: return 0;
     case Term::Rule: return t.parts.empty() ? 0 : ends(t.parts[0], i, low, high);
+    case Term::Escaped:
+    case Term::Members:
+    case Term::Distinct:
+    case Term::Lexed:
+      for (u32 j = i; j <= high; ++j)
+        if (Judge(*this).contains(index, text_.substr(i, j - i))) found |= place(j);
+      return found;
   }
   return 0;
 }

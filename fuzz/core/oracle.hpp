@@ -1,9 +1,13 @@
 // The obvious, slow meaning of expressions: at which bytes of a short text may a match end that starts at byte `i`?
-// Each kind is one or two lines of that definition. What has no such line here (objects, lists of distinct values,
-// lexed texts, counted tokens) is only held against itself.
+// Each kind is one or two lines of that definition. Texts that are quoted (escaped strings, objects, lists of distinct
+// values) and lexed ones are judged as a whole, by a Judge (judge.cpp). Counted tokens have no meaning for a text
+// alone.
 #pragma once
 
+#include <memory>
+
 #include "charset.hpp"
+#include "escape.hpp"
 #include "input.hpp"
 
 namespace guiderail::fuzz {
@@ -11,10 +15,49 @@ namespace guiderail::fuzz {
 constexpr u32 kLongestText = 14;  // bytes that are judged: sets of places are 16 bits
 constexpr int kNoMeaning = -1;
 
+// What is between the braces of a JSON object, as MemberTable says it, but with terms.
+struct Object {
+  struct Way {
+    int value;
+    u32 discharges;
+  };
+  struct Other {
+    int key, value;
+    u32 discharges;
+  };
+  std::vector<std::string> names;
+  std::vector<std::vector<Way>> ways;  // by name
+  std::vector<bool> required;          // by name
+  std::vector<Other> others;
+  std::string comma, colon;
+  bool ordered = false;
+  u32 min = 0, max = kInf, pending = 0;
+  Escapes mode = Escapes::Canonical;
+};
+
+// A grammar over terminals, which are terms.
+struct Lexed {
+  enum Ends { Last, First, Lazy };
+  struct Terminal {
+    int text;
+    Ends ends;
+    bool ignored;
+  };
+  struct Part {
+    enum Kind { Terminal, Concat, Union, Repeat, Rule } kind;
+    std::vector<u32> parts{};  // of a rule: its body
+    u32 terminal = 0, min = 0, max = 0;
+  };
+  std::vector<Terminal> terminals;
+  std::vector<Part> parts;
+  u32 start = 0;
+};
+
 struct Term {
   enum Kind {
     Literal,
     Class,
+    Bytes,
     Concat,
     Union,
     And,
@@ -26,13 +69,21 @@ struct Term {
     Behind,
     Scope,
     Token,
-    Rule
+    Rule,
+    Escaped,   // spellings of the texts of a part inside a JSON string
+    Members,   // of a JSON object
+    Distinct,  // an item, and `min` to `max` more behind commas; nothing at all, too, if `negative`
+    Lexed
   } kind;
   std::vector<std::string> texts{};
   CharSet::Ptr chars{};
   std::vector<int> parts{};
   u32 min = 0, max = 0;
   bool negative = false;
+  Escapes mode = Escapes::Canonical;
+  ByteSet bytes{};
+  std::shared_ptr<const fuzz::Object> object{};
+  std::shared_ptr<const fuzz::Lexed> lexed{};
 };
 
 class Oracle {
@@ -42,6 +93,7 @@ class Oracle {
     return static_cast<int>(terms_.size() - 1);
   }
   Term& term(int index) { return terms_[static_cast<std::size_t>(index)]; }
+  const std::vector<Term>& terms() const { return terms_; }
   bool matches(int root, std::string_view text);
 
  private:
@@ -52,6 +104,7 @@ class Oracle {
 
   std::vector<Term> terms_;
   std::string_view text_;
+  u32 run_ = 0, text_number_ = 0;
   struct Memo {
     u32 run = 0;
     Places ends = 0;
@@ -62,7 +115,7 @@ class Oracle {
   };
   static std::vector<Memo> memo_;
   static std::vector<Known> known_;
-  static u32 run_, texts_;
+  static u32 runs_, texts_;
   bool grew_ = false;
   std::array<std::array<bool, 16>, 16> utf8_{};
 };

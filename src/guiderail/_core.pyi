@@ -37,15 +37,15 @@ class CharSet:
 
 def spend_work(steps: int, /) -> None: ...  # counts for this thread; CoreError "work" beyond the limit
 def spent_work() -> int: ...  # by this thread so far
-def limit_work(steps: int, /) -> tuple[int, int]: ...  # from now on, within the limit around; that, for restore_work
-def restore_work(before: tuple[int, int], /) -> None: ...
+def limit_work(steps: int, /) -> tuple[int, int, int]: ...  # from now on, within the limit around; for restore_work
+def restore_work(before: tuple[int, int, int], /) -> None: ...
 
 class Builder:
     """Builds interned expressions bottom-up; ``finish`` freezes it into a Program."""
 
     EMPTY: int  # matches nothing
     EPSILON: int  # matches the empty string
-    def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000) -> None: ...
+    def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000, step_work: int = ...) -> None: ...
     def literal(self, data: bytes, /) -> int: ...
     def char_class(self, chars: CharSet, /) -> int: ...  # one character
     def byte_class(self, values: bytes, /) -> int: ...  # one byte out of these values
@@ -82,8 +82,36 @@ class Builder:
         escapes: int = 0,
         pending: int = 0,  # obligations to be discharged
     ) -> int: ...
+    def vote(  # objects whose alternatives are read side by side
+        self,
+        names: Sequence[bytes],
+        values: Sequence[Sequence[tuple[int, int]]],  # (value, its effect)
+        required: Sequence[bool],  # in all alternatives
+        others: Sequence[tuple[int, int, bool, int]],  # (decoded key text, value, dense, its effect)
+        comma: int,
+        colon: int,
+        *,
+        ordered: bool,
+        escapes: int,
+        cells: Sequence[tuple[Sequence[int], int, int]],  # (names that are required, least, most members or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # 0: a cell; of earlier parts 1: all, 2: any, 3: just one, 4: not
+        effects: Sequence[Sequence[int]],  # cells that fail
+        settled: Sequence[tuple[Sequence[int], int]],  # where just these cells must hold, these members say the same
+    ) -> int: ...
     def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def decimals(  # plain decimals of one sign, from 0 on; see core/decimals.hpp
+        self,
+        cuts: Sequence[
+            tuple[str, str, int, int, str]
+        ],  # digits, of the fraction; labels at and above; units to the next
+        labels: Sequence[
+            tuple[bool, Sequence[tuple[str, Sequence[str]]]]
+        ],  # dotted; (step or "0", but not multiples of)
+        moduli: Sequence[str],
+        scale: int,
+        room: int = -1,  # digits after the point; < 0: any
+    ) -> int: ...
     def lexer(  # how texts are cut into terminals; the number of the lexer
         self,
         # (text; EMPTY: none, 0: ends with its longest match, 1: its shortest, 2: so does the lexeme, 3: it is nested,

@@ -121,6 +121,7 @@ class ModelError(GuiderailError):
 _CORE_KINDS: dict[str, type[GuiderailError]] = {
     "fuel": LimitError,
     "work": LimitError,
+    "step": LimitError,
     "nodes": LimitError,
     "memory": LimitError,
     "depth": LimitError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from guiderail import _core
 from guiderail.constraint import Constraint
@@ -14,7 +14,7 @@ from guiderail.kept import clear_kept
 from guiderail.matcher import Matcher
 from guiderail.program import FUEL, MAX_NODES, build_program
 from guiderail.special_tokens import special_tokens_of
-from guiderail.work import MAX_WORK
+from guiderail.work import MAX_STEP_WORK, MAX_WORK
 
 if TYPE_CHECKING:
     from guiderail.token_automaton import TokenAutomaton
@@ -35,7 +35,19 @@ _CACHED_BYTES = 256 << 20  # of all cached guides together, as Guide.memory_size
 _CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
 _MISS = 8
 
-_Key = tuple[int, Constraint, int, int, int, int, int]
+
+class Options(NamedTuple):
+    """What a guide may take: see :func:`compile`."""
+
+    max_nodes: int = MAX_NODES
+    fuel: int = FUEL
+    max_memory: int = MAX_MEMORY
+    prepare: int = PREPARE
+    max_work: int = MAX_WORK
+    max_step_work: int = MAX_STEP_WORK
+
+
+_Key = tuple[int, Constraint, Options]
 _cache: OrderedDict[_Key, Guide] = OrderedDict()
 _since_check = 0
 _lock = threading.Lock()
@@ -51,41 +63,29 @@ class Guide:
     in the middle of a text keep what they have, and the last of them frees it.
     """
 
-    __slots__ = ("__weakref__", "_continuations", "_limits", "constraint", "core", "vocabulary")
+    __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
 
-    def __init__(
-        self,
-        constraint: Constraint,
-        vocabulary: Vocabulary,
-        *,
-        max_nodes: int = MAX_NODES,
-        fuel: int = FUEL,
-        max_memory: int = MAX_MEMORY,
-        prepare: int = PREPARE,
-        max_work: int = MAX_WORK,
-    ) -> None:
-        if not 0 <= prepare <= _MOST_PREPARED:
-            raise CompileError(
-                f"prepare is a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
-            )
-        if max_memory < 0:
-            raise CompileError(
-                f"max_memory is a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound"
-            )
+    def __init__(self, constraint: Constraint, vocabulary: Vocabulary, options: Options | None = None) -> None:
         self.constraint = constraint
         self.vocabulary = vocabulary
-        self._limits = (max_nodes, fuel, max_memory, prepare, max_work)
+        self._options = options = options or Options()
         with special_tokens_of(vocabulary):  # markers of tags and tool calls may be tokens of it
-            program = build_program(constraint, max_nodes=max_nodes, fuel=fuel, max_work=max_work)
+            program = build_program(
+                constraint,
+                max_nodes=options.max_nodes,
+                fuel=options.fuel,
+                max_work=options.max_work,
+                max_step_work=options.max_step_work,
+            )
         named: set[str | int] = set()
         for symbol in program.symbols():
             named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
         special = vocabulary.special_tokens
         known = {name: special[name] for name in named if isinstance(name, str) and name in special}
         self._continuations: dict[tuple[int, int, int], list[str]] = {}
-        self.core = _core.Guide(program, vocabulary.core, known, max_memory)
-        if prepare:
-            self.core.prepare(prepare)
+        self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
+        if options.prepare:
+            self.core.prepare(options.prepare)
 
     @property
     def _program(self) -> _core.Program:
@@ -165,30 +165,14 @@ class Guide:
         return self._program.dump(self.core.root if state is None else state)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.constraint, self.vocabulary, *self._limits)
+        return _rebuild, (self.constraint, self.vocabulary, self._options)
 
     def __repr__(self) -> str:
         return f"<Guide of {self.constraint!r} over {self.vocabulary!r}>"
 
 
-def _rebuild(
-    constraint: Constraint,
-    vocabulary: Vocabulary,
-    max_nodes: int,
-    fuel: int,
-    max_memory: int,
-    prepare: int,
-    max_work: int,
-) -> Guide:
-    return compile(
-        constraint,
-        vocabulary,
-        max_nodes=max_nodes,
-        fuel=fuel,
-        max_memory=max_memory,
-        prepare=prepare,
-        max_work=max_work,
-    )
+def _rebuild(constraint: Constraint, vocabulary: Vocabulary, options: Options) -> Guide:
+    return compile(constraint, vocabulary, **options._asdict())
 
 
 def compile(
@@ -201,6 +185,7 @@ def compile(
     max_memory: int = MAX_MEMORY,
     prepare: int = PREPARE,
     max_work: int = MAX_WORK,
+    max_step_work: int = MAX_STEP_WORK,
 ) -> Guide:
     """Compiles a constraint for a vocabulary. Cheap: states and masks are found while texts are generated.
 
@@ -221,6 +206,10 @@ def compile(
         max_work: steps that reading the constraint may take, some 0.1 µs each; beyond, a LimitError with the code
             ``work``. They are counted, not timed: the same request gives the same answer everywhere.
 
+        max_step_work: steps that one mask or reading one token may take, and a quarter of what a search for an end
+            may; beyond, a LimitError with the code ``step-work``. What is known already costs nothing, so it may take
+            less after others have read the same, and never more.
+
     Raises:
         CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; max_memory is
             negative or prepare out of range.
@@ -232,21 +221,17 @@ def compile(
             f"compile takes a constraint, not {type(constraint).__name__}{hint}", code="not-a-constraint"
         )
 
-    def make() -> Guide:
-        return Guide(
-            constraint,
-            vocabulary,
-            max_nodes=max_nodes,
-            fuel=fuel,
-            max_memory=max_memory,
-            prepare=prepare,
-            max_work=max_work,
+    if not 0 <= prepare <= _MOST_PREPARED:
+        raise CompileError(
+            f"prepare is a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
         )
-
+    if max_memory < 0:
+        raise CompileError(f"max_memory is a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound")
+    options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work)
     if not cache:
-        return make()
+        return Guide(constraint, vocabulary, options)
     # The guide keeps its vocabulary, so the id, alive.
-    key = (id(vocabulary), constraint, max_nodes, fuel, max_memory, prepare, max_work)
+    key = (id(vocabulary), constraint, options)
     with _lock:
         known = _cache.get(key)
         if known is not None:
@@ -254,7 +239,7 @@ def compile(
     if known is not None:
         _make_room(1)
         return known
-    guide = make()
+    guide = Guide(constraint, vocabulary, options)
     with _lock:
         guide = _cache.setdefault(key, guide)
         _cache.move_to_end(key)

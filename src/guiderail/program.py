@@ -10,7 +10,7 @@ from guiderail.errors import CompileError
 from guiderail.nesting import nested
 from guiderail.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.texts import shown, utf8
-from guiderail.work import MAX_WORK, limited
+from guiderail.work import MAX_STEP_WORK, MAX_WORK, check_steps, limited
 
 __all__ = ["Program", "build_program"]
 
@@ -22,7 +22,12 @@ FUEL = 200_000
 
 
 def build_program(
-    constraint: Constraint, *, max_nodes: int = MAX_NODES, fuel: int = FUEL, max_work: int = MAX_WORK
+    constraint: Constraint,
+    *,
+    max_nodes: int = MAX_NODES,
+    fuel: int = FUEL,
+    max_work: int = MAX_WORK,
+    max_step_work: int = MAX_STEP_WORK,
 ) -> _core.Program:
     """Lowers a constraint into a fresh program of the core.
 
@@ -42,8 +47,9 @@ def build_program(
             raise CompileError(
                 f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
             )
+    check_steps("max_step_work", max_step_work)
     with nested("the constraint"), limited(max_work):
-        builder = _core.Builder(max_nodes, fuel)
+        builder = _core.Builder(max_nodes, fuel, max_step_work)
         return builder.finish(constraint._lower(builder))
 
 

@@ -16,11 +16,15 @@ from typing import Any, TypeVar
 
 from guiderail import _core
 from guiderail.errors import CompileError, LimitError
+from guiderail.texts import shown
 
-__all__ = ["MAX_WORK", "cached", "limited", "out_of_work", "spend", "spent"]
+__all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out_of_work", "spend", "spent"]
 
 MAX_WORK = 20_000_000
 """Default of ``max_work``: steps of one compilation, some two seconds."""
+
+MAX_STEP_WORK = 5_000_000
+"""Default of ``max_step_work``: steps of one mask, or of reading one token."""
 
 spend = _core.spend_work
 """Counts steps. Raises LimitError (code ``work``) where they are more than allowed."""
@@ -28,9 +32,20 @@ spend = _core.spend_work
 spent = _core.spent_work
 """The steps that this thread has counted so far."""
 
+_MOST = 1 << 60  # no sum of counts comes near the end of 64 bits
 _here = threading.local()  # what this thread's compilation has paid for, what it makes
 _Argument = TypeVar("_Argument")
 _Value = TypeVar("_Value")
+
+
+def check_steps(name: str, steps: Any) -> None:
+    """Refuses what is no number of steps.
+
+    Raises:
+        CompileError: the limit is no number above 0.
+    """
+    if type(steps) is not int or not 0 < steps < _MOST:
+        raise CompileError(f"{name} is a number of steps above 0, not {shown(steps)}", code="bad-bound")
 
 
 @contextmanager
@@ -40,8 +55,7 @@ def limited(most: int) -> Iterator[None]:
     Raises:
         CompileError: the limit is no number above 0.
     """
-    if type(most) is not int or not 0 < most < 1 << 63:
-        raise CompileError(f"max_work is a number of steps above 0, not {most!r}", code="bad-bound")
+    check_steps("max_work", most)
     before = _core.limit_work(most)
     outermost = not hasattr(_here, "paid")
     if outermost:

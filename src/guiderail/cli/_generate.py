@@ -144,7 +144,7 @@ def generate_command(
         runner,
         prompt,
         constraint,
-        max_tokens=max_tokens or (1024 if long else 256),
+        max_tokens=(1024 if long else 256) if max_tokens is None else max_tokens,
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,

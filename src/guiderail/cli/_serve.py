@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+import logging
+import os
+import socket
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from guiderail.cli._options import ModelOption
 from guiderail.errors import ModelError
+
+if TYPE_CHECKING:
+    import uvicorn
 
 _LIMITS = "Limits"
 
@@ -120,19 +127,64 @@ def serve_command(
         max_nodes=max_nodes,
         request_seconds=request_seconds,
     )
-    runner = load_model(model, threads=threads)
+    with _bound(host, port) as listener:
+        runner = load_model(model, threads=threads)
+        try:
+            app = create_app(runner, options)
+            calm_collector()
+            config = uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                log_level=log_level,
+                # A connection that a client holds open must not keep the server from ending.
+                timeout_graceful_shutdown=10,
+                limit_concurrency=options.max_connections,
+                http=protocol(head_seconds=options.head_seconds, write_seconds=options.write_seconds),
+            )
+            _run(config, listener)
+        finally:
+            runner.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket that has the address, before anything is loaded; connections are taken when the server is ready.
+
+    Raises:
+        ModelError: ``bad-address``: somebody else has it, or it is not of this machine.
+    """
+    listener: socket.socket | None = None
     try:
-        app = create_app(runner, options)
-        calm_collector()
-        # A connection that a client holds open must not keep the server from ending.
-        uvicorn.run(
-            app,
-            host=host,
-            port=port,
-            log_level=log_level,
-            timeout_graceful_shutdown=10,
-            limit_concurrency=options.max_connections,
-            http=protocol(head_seconds=options.head_seconds, write_seconds=options.write_seconds),
-        )
-    finally:
-        runner.close()
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        if os.name == "posix":  # what a server that has ended left behind; elsewhere it would share the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except (OSError, UnicodeError) as error:
+        if listener is not None:
+            listener.close()
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            message = f"port {port} of {host} is in use; end who uses it, or choose another --port (0: a free one)"
+        else:
+            message = f"{host} port {port} cannot be listened at: {error}; see --host and --port"
+        raise ModelError(message, code="bad-address") from None
+    return listener
+
+
+def _run(config: uvicorn.Config, listener: socket.socket) -> None:
+    """Serves until it is told to end; says where when it is ready."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            host, port = listener.getsockname()[:2]
+            place = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            logging.getLogger("uvicorn.error").info("guiderail serves %s (Ctrl+C ends it)", place)
+
+    try:
+        Server(config).run([listener])
+    except KeyboardInterrupt:  # uvicorn has ended by then, and tells of it
+        return

@@ -6,15 +6,16 @@
     chat_api.py, completions_api.py, responses_api.py    one interface each: answers whole and as events
     constraints.py    response_format, structured_outputs, text.format … → a constraint
     tools.py          tools and tool_choice → a constraint, and calls read back as they are written
-    chat_template.py  messages → token ids, by the model's own template
+    reading.py        the bytes of a request → what it says; large ones in another process
+    chat_template.py, rendering.py    messages → token ids, by the model's own template
     recipes.py        what a constraint is made of, as plain data
     compiling.py      constraints → guides, off the event loop, within limits, clients in turn (fair.py)
     nursery.py, nursery_child.py    the process in which constraints are compiled first
     engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
     crew.py, asides.py    threads for what may take long
-    bodies.py, connections.py    requests that are large, slow or malformed
+    bodies.py, connections.py, problems.py    requests that are large, slow or malformed
     inspection.py     /inspect: records of texts, for whoever asks why
-    metrics.py, errors.py, options.py, http.py
+    metrics.py, errors.py, options.py, http.py, written.py
 
 Made by :func:`create_app`, or ``guiderail serve``. FastAPI, uvicorn and prometheus-client come with the extra
 ``server``.

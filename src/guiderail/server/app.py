@@ -16,17 +16,17 @@ from starlette.responses import JSONResponse, Response
 
 from guiderail.inspect import page, page_headers
 from guiderail.models import load_model
-from guiderail.server.bodies import Gone, LastWord
+from guiderail.server.bodies import Gone, LastWord, read_body
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion
 from guiderail.server.errors import ApiError
 from guiderail.server.fair import CLIENT
-from guiderail.server.http import Events, Gate, read, while_listening
+from guiderail.server.http import Events, Gate, while_listening
 from guiderail.server.inspection import HEADER, Kept, index_page
 from guiderail.server.options import ServerOptions
 from guiderail.server.responses_api import start_response
-from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
 from guiderail.server.service import Service, Watches
+from guiderail.server.written import told
 
 __all__ = ["create_app"]
 
@@ -86,18 +86,20 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
             return service.inspections.begin(request.url.path)
         return None, None
 
-    async def answer(request: Request, form: Any, start: Callable[..., Awaitable[Any]]) -> Response:
+    async def answer(request: Request, kind: str, start: Callable[..., Awaitable[Any]]) -> Response:
         """Reads a request, and answers it whole or as events."""
         CLIENT.set("" if request.client is None else request.client.host)
         try:
-            said = await read(request, form, options.max_body_bytes, options.body_seconds, options.max_json_values)
+            body = await read_body(request.receive, request.headers, options.max_body_bytes, options.body_seconds)
+            said = await while_listening(request, service.said(kind, body))
+            del body
             name, watch = looked_into(request)
             headers = {} if name is None else {HEADER: f"/inspect/{name}"}
 
             async def begin() -> Any:
                 return await start(service, said, watch)
 
-            if said.stream:
+            if said.request.stream:
                 made = await while_listening(request, begin())
                 metrics.active_streams.inc()
 
@@ -110,7 +112,8 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
             async def whole() -> Any:
                 return await (await begin()).whole()
 
-            return JSONResponse(await while_listening(request, whole()), headers=headers)
+            answered = told(await while_listening(request, whole()))
+            return Response(answered, headers=headers, media_type="application/json")
         except Gone:
             metrics.cancelled.inc()
             return Response(status_code=499)  # nobody reads it
@@ -121,13 +124,13 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
             return refuse(ApiError(500, f"the server failed: {type(error).__name__}", code="internal-error"))
 
     async def _chat(request: Request) -> Response:
-        return await answer(request, ChatRequest, start_chat)
+        return await answer(request, "chat", start_chat)
 
     async def _completions(request: Request) -> Response:
-        return await answer(request, CompletionRequest, start_completion)
+        return await answer(request, "completions", start_completion)
 
     async def _responses(request: Request) -> Response:
-        return await answer(request, ResponsesRequest, start_response)
+        return await answer(request, "responses", start_response)
 
     def card() -> dict[str, Any]:
         return {

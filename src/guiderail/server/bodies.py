@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -93,8 +94,18 @@ async def _drain(receive: _Receive) -> None:
         left -= len(message.get("body", b""))
 
 
+SWITCH_SECONDS = 0.001
+"""For which a thread of Python may keep the interpreter while others want it."""
+
+
 def calm_collector() -> None:
-    """For a process that is a server: what is there now is not looked at any more, and all of the rest seldom."""
+    """For a process that is a server.
+
+    What is there now is not looked at any more by the collector of cycles, and all of the rest seldom; threads take
+    turns more often than they would by default (5 ms), for a step of the model needs several of them one after the
+    other.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 50, 100)

@@ -8,16 +8,15 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from guiderail.server.constraints import ask_of
 from guiderail.server.errors import ApiError
-from guiderail.server.http import sse
-from guiderail.server.messages import conversation
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, TokenInfo, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
-from guiderail.server.tools import ToolPlan, chat_tools
+from guiderail.server.tools import ToolPlan
+from guiderail.server.written import sse
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["ChatAnswer", "start_chat"]
@@ -149,7 +148,7 @@ def _finite(value: float) -> float:
     return value if math.isfinite(value) else -9999.0
 
 
-async def start_chat(service: Service, request: ChatRequest, watch: Watches = None) -> ChatAnswer:
+async def start_chat(service: Service, said: Said, watch: Watches = None) -> ChatAnswer:
     """Compiles what a request asks for and hands its texts to the engine.
 
     Args:
@@ -158,23 +157,17 @@ async def start_chat(service: Service, request: ChatRequest, watch: Watches = No
     Raises:
         ApiError: something in it is wrong, or does not fit.
     """
+    request: ChatRequest = said.request
     service.check_model(request.model)
     count = request.n or 1
     if count > service.options.max_n:
         raise ApiError(400, f"n is at most {service.options.max_n} here", code="invalid-request", param="n")
-    ask = ask_of(request)
-    tools = chat_tools(request.tools, request.tool_choice, request.parallel_tool_calls, service.tool_format)
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
-    param = "tools" if tools is not None else ask.param if ask is not None else "messages"
-    plan, guide = await service.guide(Recipe(ask, tools), param)
-
-    def encode() -> list[int]:
-        messages = conversation(request.messages, tools, service.template)
-        return service.template.encode(messages, None if tools is None else tools.functions)
-
-    prompt = await service.threaded(encode, "messages")
+    param = "tools" if said.tools is not None else said.ask.param if said.ask is not None else "messages"
+    plan, guide = await service.guide(Recipe(said.ask, said.tools), param)
+    prompt = await service.prompt(said, "messages")
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     run = await service.start(
         [prompt],

@@ -26,6 +26,7 @@ from guiderail.server.fair import Turns
 from guiderail.server.metrics import Metrics
 from guiderail.server.nursery import Nursery
 from guiderail.server.options import ServerOptions
+from guiderail.server.reading import Manner, Said, read_said
 from guiderail.server.recipes import Recipe
 from guiderail.vocabulary import Vocabulary
 
@@ -134,7 +135,9 @@ class _Shared:
 class Compiler:
     """Compiled constraints by a key of what was asked for; the work of one event loop."""
 
-    def __init__(self, vocabulary: Vocabulary, options: ServerOptions, metrics: Metrics) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, options: ServerOptions, metrics: Metrics, manner: Manner | None = None
+    ) -> None:
         self.vocabulary, self.options, self.metrics = vocabulary, options, metrics
         self._cache: OrderedDict[Hashable, tuple[Any, Guide]] = OrderedDict()
         self._shared: dict[Hashable, _Shared] = {}
@@ -142,7 +145,10 @@ class Compiler:
         self._loop = asyncio.get_running_loop()
         self._counting = False
         self._tending: asyncio.Future[None] | None = None
-        self._nursery = Nursery(vocabulary, options) if options.compile_isolated and Nursery.available else None
+        self._readings = Turns(options.compile_workers, options.max_compile_queue, "large requests wait to be read")
+        self._nursery: Nursery | None = None
+        if options.compile_isolated and Nursery.available:
+            self._nursery = Nursery(vocabulary, options, manner)
 
     async def guide(self, key: Hashable, build: Build, param: str = "") -> tuple[Any, Guide]:
         """What ``build`` returns first, with the guide of the constraint that it returns second.
@@ -247,6 +253,31 @@ class Compiler:
             return plan, guide
 
         return work
+
+    async def read(self, kind: str, body: bytes, manner: Manner) -> Said:
+        """What a request says, read by a process of its own.
+
+        Raises:
+            ApiError, GuiderailError: it cannot be read.
+            Overloaded: too many wait to be read.
+            TimeoutError: it takes longer than ``compile_seconds``.
+        """
+        seconds = self.options.compile_seconds
+        began = time.monotonic()
+        await asyncio.wait_for(self._readings.take(), seconds)
+        try:
+            if self._nursery is not None:
+                try:
+                    return await self._nursery.read(kind, body, max(seconds - (time.monotonic() - began), 0.001))
+                except ModelError as error:
+                    if error.code != "closed":
+                        raise
+                    _log.warning("large requests are read by the server itself from now on: %s", error)
+                    self._nursery = None
+            said: Said = await interruptible(lambda: read_said(kind, body, manner), seconds)
+            return said
+        finally:
+            self._readings.give_back()
 
     async def start(self) -> None:
         """Makes ready what the first constraint would wait for."""

@@ -7,13 +7,13 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
-from guiderail.server.constraints import ask_of
 from guiderail.server.errors import ApiError
-from guiderail.server.http import sse
+from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, TokenInfo, token_text
 from guiderail.server.schemas import CompletionRequest
 from guiderail.server.service import Run, Service, Watches
+from guiderail.server.written import sse
 
 __all__ = ["CompletionAnswer", "start_completion"]
 
@@ -80,7 +80,7 @@ class CompletionAnswer:
         return told
 
 
-async def start_completion(service: Service, request: CompletionRequest, watch: Watches = None) -> CompletionAnswer:
+async def start_completion(service: Service, said: Said, watch: Watches = None) -> CompletionAnswer:
     """Compiles what a request asks for and hands its texts to the engine.
 
     Args:
@@ -89,6 +89,7 @@ async def start_completion(service: Service, request: CompletionRequest, watch: 
     Raises:
         ApiError: something in it is wrong, or does not fit.
     """
+    request: CompletionRequest = said.request
     service.check_model(request.model)
     given = request.prompt
     single = isinstance(given, str) or (len(given) > 0 and isinstance(given[0], int))
@@ -97,20 +98,21 @@ async def start_completion(service: Service, request: CompletionRequest, watch: 
     if not 1 <= count <= service.options.max_n:
         most = service.options.max_n
         raise ApiError(400, f"prompts times n are from 1 to {most} here", code="invalid-request", param="prompt")
-    ask = ask_of(request)
+    ask = said.ask
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
     _, guide = await service.guide(Recipe(ask), "prompt" if ask is None else ask.param)
 
     def encode() -> list[list[int]]:
-        return [p if isinstance(p, list) else service.model.encode(p, chat=False) for p in prompts]
+        rows = [p if isinstance(p, list) else service.model.encode(p, chat=False) for p in prompts]
+        if any(not 0 <= token < service.model.logits_size for row in rows for token in row):
+            raise ApiError(
+                400, "prompt: there are token ids that the model does not have", code="bad-token", param="prompt"
+            )
+        return rows
 
     ids = await service.threaded(encode, "prompt")
-    if any(not 0 <= token < service.model.logits_size for row in ids for token in row):
-        raise ApiError(
-            400, "prompt: there are token ids that the model does not have", code="bad-token", param="prompt"
-        )
     run = await service.start(
         ids,
         guide,

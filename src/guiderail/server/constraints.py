@@ -22,10 +22,10 @@ from guiderail.errors import GuiderailError
 from guiderail.server.errors import ApiError, from_guiderail
 
 if TYPE_CHECKING:
-    from guiderail.server.schemas import Sampled, StructuredOutputs
+    from guiderail.server.schemas import ResponsesRequest, Sampled, StructuredOutputs
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Ask", "ask_of", "ask_of_format", "ask_of_structured", "grammar_of"]
+__all__ = ["Ask", "ask_of", "ask_of_format", "ask_of_response", "ask_of_structured", "grammar_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +215,26 @@ def ask_of(request: Sampled) -> Ask | None:
             param=given[1].param,
         )
     return given[0] if given else None
+
+
+def ask_of_response(request: ResponsesRequest) -> Ask | None:
+    """The same for the Responses interface."""
+    text = request.text or {}
+    extra = sorted(set(text) - {"format", "verbosity"})
+    if extra or text.get("verbosity") not in (None, "medium"):
+        name = extra[0] if extra else "verbosity"
+        raise ApiError(
+            400, f"text.{name} is not known here; it is refused rather than ignored", code="unknown-parameter",
+            param=f"text.{name}",
+        )  # fmt: skip
+    asks = [
+        ask
+        for ask in (ask_of_format(text.get("format"), "text.format"), ask_of_structured(request.structured_outputs))
+        if ask is not None
+    ]
+    if len(asks) > 1:
+        raise ApiError(
+            400, "text.format and structured_outputs both constrain the text; give one of them",
+            code="several-constraints", param="structured_outputs",
+        )  # fmt: skip
+    return asks[0] if asks else None

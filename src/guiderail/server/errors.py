@@ -3,7 +3,8 @@
     {"error": {"message": …, "type": "invalid_request_error", "param": "response_format", "code": "invalid-schema",
                "pointer": "#/properties/age", "span": [3, 7]}}
 
-``code`` is the stable code of a guiderail error; ``pointer`` and ``span`` say where in the schema or the pattern.
+``code`` is the stable code of a guiderail error; ``pointer`` and ``span`` say where in the schema or the pattern, or
+where in the request, if its form is wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
 
-__all__ = ["ApiError", "from_guiderail", "from_validation"]
+__all__ = ["ApiError", "from_guiderail"]
+
+_OF_FORM = {"invalid-request", "unsupported-content", "invalid-tool", "several-constraints"}
+"""Errors whose place is the parameter itself."""
 
 
 class ApiError(Exception):
@@ -44,6 +48,8 @@ class ApiError(Exception):
     def body(self) -> dict[str, Any]:
         """The JSON of the answer."""
         error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}
+        if self.code in _OF_FORM and self.param:
+            error["pointer"] = "#/" + self.param.replace(".", "/")
         return {"error": {**error, **self.place}}
 
     def headers(self) -> dict[str, str]:
@@ -71,14 +77,3 @@ def from_guiderail(error: GuiderailError, param: str | None = None) -> ApiError:
     if isinstance(error, LimitError) and error.code not in _BUDGET:
         message += " (a limit of this server)"
     return ApiError(status, message, code=error.code, param=param, place=place)
-
-
-def from_validation(problems: list[Any]) -> ApiError:
-    """The answer to a request that does not have the form of one, by the first problem that pydantic found."""
-    first = problems[0]
-    where = ".".join(str(part) for part in first["loc"]) or None
-    if first["type"] == "extra_forbidden":
-        message = f"{where} is not a parameter that this server knows; it is refused rather than ignored"
-        return ApiError(400, message, code="unknown-parameter", param=where)
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    return ApiError(400, f"{where}: {reason}" if where else reason, code="invalid-request", param=where)

@@ -20,8 +20,8 @@ class Turns:
     Used from one event loop.
     """
 
-    def __init__(self, most: int, most_waiting: int) -> None:
-        self._free, self._most_waiting = most, most_waiting
+    def __init__(self, most: int, most_waiting: int, what: str = "constraints are waiting to be compiled") -> None:
+        self._free, self._most_waiting, self._what = most, most_waiting, what
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @property
@@ -38,7 +38,7 @@ class Turns:
             self._free -= 1
             return
         if self.waiting >= self._most_waiting:
-            raise Overloaded(f"{self._most_waiting} constraints are waiting to be compiled already; try again later")
+            raise Overloaded(f"{self._most_waiting} {self._what} already; try again later")
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(CLIENT.get(), deque()).append(future)
         try:

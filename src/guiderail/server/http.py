@@ -1,4 +1,4 @@
-"""Reading requests and writing events, with an eye on clients that leave."""
+"""Who may ask, and answers as events, with an eye on clients that leave."""
 
 from __future__ import annotations
 
@@ -6,52 +6,21 @@ import asyncio
 import base64
 import hmac
 import ipaddress
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from fastapi import Request
-from pydantic import BaseModel, ValidationError
 from starlette.responses import JSONResponse, Response
 
-from guiderail.server.bodies import Gone, parse_json, read_body, uncollected
-from guiderail.server.errors import ApiError, from_validation
+from guiderail.server.bodies import Gone
+from guiderail.server.errors import ApiError
 from guiderail.server.metrics import Metrics
 
-__all__ = ["Events", "Gate", "Gone", "read", "sse", "while_listening"]
+__all__ = ["Events", "Gate", "Gone", "while_listening"]
 
 T = TypeVar("T")
-Form = TypeVar("Form", bound=BaseModel)
-
-
-async def read(request: Request, form: type[Form], limit: int, seconds: float, values: int) -> Form:
-    """The body of a request in its form.
-
-    Args:
-        limit: bytes it may have.
-        seconds: for its arrival.
-        values: of JSON that it may hold.
-
-    Raises:
-        ApiError: 413 when it is larger, 408 when it takes longer, 400 when it is not JSON or not of the form.
-        Gone: the client left while sending.
-    """
-    body = await read_body(request.receive, request.headers, limit, seconds)
-    with uncollected():
-        return _parsed(body, form, values)
-
-
-def _parsed(body: bytes, form: type[Form], values: int) -> Form:
-    data = parse_json(body, values)
-    try:
-        made: Form = form.model_validate(data)
-        return made
-    except ValidationError as error:
-        raise from_validation(error.errors(include_url=False, include_input=False)) from None
-    except RecursionError:
-        raise ApiError(400, "the body is nested too deep", code="invalid-json") from None
 
 
 async def _left(receive: Callable[[], Awaitable[Any]]) -> None:
@@ -79,12 +48,6 @@ async def while_listening(request: Request, work: Coroutine[Any, Any, T]) -> T:
                 one.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await one
-
-
-def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
-    """One server-sent event."""
-    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
 
 
 class Gate:

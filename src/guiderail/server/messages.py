@@ -10,10 +10,11 @@ from guiderail.server.errors import ApiError
 from guiderail.server.schemas import Message
 
 if TYPE_CHECKING:
-    from guiderail.server.chat_template import ChatTemplate
+    from guiderail.server.rendering import Renderer
+    from guiderail.server.schemas import ResponsesRequest
     from guiderail.server.tools import ToolSet
 
-__all__ = ["conversation", "text_of"]
+__all__ = ["conversation", "messages_of", "text_of"]
 
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
@@ -48,7 +49,45 @@ def text_of(content: Any, param: str) -> str:
     return "".join(texts)
 
 
-def conversation(messages: Sequence[Message], tools: ToolSet | None, template: ChatTemplate) -> list[dict[str, Any]]:
+def messages_of(request: ResponsesRequest) -> list[Message]:
+    """The items of the input as messages."""
+    messages = [] if request.instructions is None else [Message(role="system", content=request.instructions)]
+    if isinstance(request.input, str):
+        return [*messages, Message(role="user", content=request.input)]
+    for i, item in enumerate(request.input):
+        param = f"input.{i}"
+        kind = item.get("type", "message")
+        if kind == "message":
+            role = item.get("role")
+            if role not in ("system", "developer", "user", "assistant"):
+                raise ApiError(400, f"{param}: {role!r} is no role", code="invalid-request", param=param)
+            messages.append(Message(role=role, content=text_of(item.get("content"), f"{param}.content")))
+        elif kind in ("function_call", "custom_tool_call"):
+            inner, value = ("function", "arguments") if kind == "function_call" else ("custom", "input")
+            call = {
+                "id": str(item.get("call_id", "")),
+                "type": inner,
+                inner: {"name": item.get("name"), value: item.get(value, "")},
+            }
+            last = messages[-1] if messages else None
+            if last is not None and last.role == "assistant" and last.tool_calls is not None:
+                last.tool_calls.append(call)
+            else:
+                messages.append(Message(role="assistant", tool_calls=[call]))
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            output = text_of(item.get("output"), f"{param}.output")
+            messages.append(Message(role="tool", tool_call_id=str(item.get("call_id", "")), content=output))
+        else:
+            raise ApiError(
+                400, f"{param}: items of type {kind!r} cannot be shown to this model", code="unsupported-content",
+                param=param,
+            )  # fmt: skip
+    if not messages:
+        raise ApiError(400, "input: there is nothing to answer", code="invalid-request", param="input")
+    return messages
+
+
+def conversation(messages: Sequence[Message], tools: ToolSet | None, template: Renderer) -> list[dict[str, Any]]:
     """Messages for a template: contents are texts, arguments of calls are objects.
 
     For a template that knows no tools, they are described in the system message, and calls and their results are put

@@ -3,7 +3,7 @@
 Front ends are Python, the core is native, and neither can be interrupted safely while it holds up everybody. So a
 constraint that is new is first compiled by a child (:mod:`guiderail.server.nursery_child`), with limits of time and
 memory that the system keeps. What the child sends back is the list of calls that build the expression; made again here,
-they take a fraction of the time, and no more memory than was seen there.
+they take a fraction of the time, and no more memory than was seen there. Large requests are read there, too.
 
 Where processes cannot fork (Windows), constraints are compiled on threads, and these limits are kept as well as
 threads can.
@@ -25,12 +25,14 @@ from guiderail.server.errors import ApiError
 
 if TYPE_CHECKING:
     from guiderail.server.options import ServerOptions
+    from guiderail.server.reading import Manner, Said
     from guiderail.server.recipes import Recipe
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["Nursery"]
 
 _START_SECONDS = 120.0
+_PIECE = 256 << 10  # bytes that are sent to a child at a time
 
 
 class Nursery:
@@ -38,8 +40,8 @@ class Nursery:
 
     available = hasattr(os, "fork") and hasattr(socket, "send_fds") and sys.platform != "darwin"
 
-    def __init__(self, vocabulary: Vocabulary, options: ServerOptions) -> None:
-        self._vocabulary, self._options = vocabulary, options
+    def __init__(self, vocabulary: Vocabulary, options: ServerOptions, manner: Manner | None = None) -> None:
+        self._vocabulary, self._options, self._manner = vocabulary, options, manner
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._number = 0
@@ -74,7 +76,7 @@ class Nursery:
             ours.settimeout(_START_SECONDS)
             restore, (kind, state, rest, _) = self._vocabulary.__reduce__()
             bare = restore, (kind, state, {**rest, "encode": None, "decode": None}, None)  # tokenizers are not needed
-            told = pickle.dumps(bare, pickle.HIGHEST_PROTOCOL)
+            told = pickle.dumps((bare, self._manner), pickle.HIGHEST_PROTOCOL)
             ours.sendall(LENGTH.pack(len(told)) + told)
             if ours.recv(1) != b"+":
                 raise OSError("it ended at once")
@@ -94,6 +96,24 @@ class Nursery:
             LimitError: ``compile-memory``, ``compile-crash``.
             TimeoutError: it takes longer.
         """
+        job = {"recipe": recipe, "param": param, "seconds": seconds, "memory": self._options.compile_bytes,
+               "max_nodes": self._options.max_nodes, "fuel": self._options.fuel}  # fmt: skip
+        plan, constraint, tape = await self._done(job, "the constraint", seconds)
+        return plan, constraint, tape
+
+    async def read(self, kind: str, body: bytes, seconds: float) -> Said:
+        """See :func:`guiderail.server.reading.read_light`.
+
+        Raises:
+            ApiError: it is wrong.
+            LimitError, TimeoutError: as in :meth:`compile`.
+        """
+        job = {"kind": kind, "body": body, "seconds": seconds, "memory": self._options.compile_bytes, "param": None}
+        said: Said = await self._done(job, "the request", seconds)
+        return said
+
+    async def _done(self, job: dict[str, Any], what: str, seconds: float) -> Any:
+        """What a child makes of a job."""
         await self.start()
         assert self._control is not None
         from guiderail.server.nursery_child import CONTROL, KILL, LENGTH, START
@@ -104,25 +124,25 @@ class Nursery:
             socket.send_fds(self._control, [CONTROL.pack(START, number)], [theirs.fileno()])
         ours.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=ours)
-        job = {"recipe": recipe, "param": param, "seconds": seconds, "memory": self._options.compile_bytes,
-               "max_nodes": self._options.max_nodes, "fuel": self._options.fuel}  # fmt: skip
         began = time.monotonic()
 
         async def talk() -> bytes:
             told = pickle.dumps(job, pickle.HIGHEST_PROTOCOL)
-            writer.write(LENGTH.pack(len(told)) + told)
-            await writer.drain()
+            writer.write(LENGTH.pack(len(told)))
+            for start in range(0, len(told), _PIECE):  # a write that finds room is done at once
+                writer.write(told[start : start + _PIECE])
+                await writer.drain()
             (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
             return await reader.readexactly(length)
 
         try:
-            what, made = pickle.loads(await asyncio.wait_for(talk(), seconds))
+            status, made = pickle.loads(await asyncio.wait_for(talk(), seconds))
         except (asyncio.IncompleteReadError, ConnectionError):
             if time.monotonic() - began > seconds - 0.1:  # the system's clock was a little faster
                 raise TimeoutError from None
             raise LimitError(
-                "the constraint could not be compiled: the process that compiled it was ended by the system, which "
-                "happens where it takes too much memory; simplify it",
+                f"{what} could not be read and compiled: the process for that was ended by the system, which happens "
+                "where it takes too much memory; simplify it",
                 code="compile-crash",
             ) from None
         finally:
@@ -132,13 +152,12 @@ class Nursery:
                     self._control.send(CONTROL.pack(KILL, number))  # nothing happens where it has ended
                 except OSError:
                     self._drop()
-        if what == "made":
-            plan, constraint, tape = made
-            return plan, constraint, tape
-        if what == "refused":
+        if status == "made":
+            return made
+        if status == "refused":
             status, message, code, of, place = made
             raise ApiError(status, message, code=code, param=of, place=place)
-        raise RuntimeError(f"compilation failed: {made}")
+        raise RuntimeError(f"a process for compilation failed: {made}")
 
     def _drop(self) -> None:
         control, self._control = self._control, None

@@ -22,9 +22,10 @@ from guiderail.bitmask import allocate_token_bitmask
 from guiderail.constraint import Constraint
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar.tape import Recorder
-from guiderail.guide import Guide
+from guiderail.guide import Guide, Options
 from guiderail.server.constraints import Ask
 from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.reading import Manner, read_light
 from guiderail.server.recipes import Recipe
 
 START, KILL = 1, 2
@@ -53,14 +54,16 @@ def compile_recipe(recipe: Recipe, vocabulary: Any, max_nodes: int, fuel: int) -
     """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
     plan, constraint = recipe.build(vocabulary)
     recording = Recording(constraint)
-    matcher = Guide(recording, vocabulary, max_nodes=max_nodes, fuel=fuel).matcher()
+    matcher = Guide(recording, vocabulary, Options(max_nodes=max_nodes, fuel=fuel)).matcher()
     matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
     matcher.least_tokens(thorough=False)
     return plan, constraint, recording.tape
 
 
-def _answer(job: dict[str, Any], vocabulary: Any) -> tuple[str, Any]:
+def _answer(job: dict[str, Any], vocabulary: Any, manner: Manner) -> tuple[str, Any]:
     try:
+        if "body" in job:
+            return "made", read_light(job["kind"], job["body"], manner)
         return "made", compile_recipe(job["recipe"], vocabulary, job["max_nodes"], job["fuel"])
     except GuiderailError as error:
         refusal = from_guiderail(error, job["param"])
@@ -69,7 +72,8 @@ def _answer(job: dict[str, Any], vocabulary: Any) -> tuple[str, Any]:
     except MemoryError:
         refusal = from_guiderail(
             LimitError(
-                f"the constraint takes more than {job['memory'] >> 20} MiB of memory to compile; simplify it",
+                f"{'the request' if 'body' in job else 'the constraint'} takes more than {job['memory'] >> 20} MiB of "
+                "memory to compile; simplify it",
                 code="compile-memory",
             ),
             job["param"],
@@ -102,14 +106,14 @@ def _limit(seconds: float, memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _child(connection: socket.socket, vocabulary: Any) -> None:
-    """Compiles one constraint and ends the process."""
+def _child(connection: socket.socket, vocabulary: Any, manner: Any) -> None:
+    """Compiles one constraint, or reads a request, and ends the process."""
     status = 1
     try:
         job = pickle.loads(_read(connection))
         _limit(job["seconds"], job["memory"])
         try:
-            told = pickle.dumps(_answer(job, vocabulary), pickle.HIGHEST_PROTOCOL)
+            told = pickle.dumps(_answer(job, vocabulary, manner), pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # a fault of ours: told as such, by its kind alone
             told = pickle.dumps(("failed", f"{type(error).__name__}: {error}"[:500]))
         connection.sendall(LENGTH.pack(len(told)) + told)
@@ -141,7 +145,7 @@ def _warm_up(vocabulary: Any) -> None:
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    restore, parts = pickle.loads(_read(control))
+    (restore, parts), manner = pickle.loads(_read(control))
     vocabulary = restore(*parts)
     import guiderail.frontends.grammar
     import guiderail.frontends.json_schema
@@ -183,7 +187,7 @@ def main() -> None:
                     signal.set_wakeup_fd(-1)
                     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                     control.close()
-                    _child(connection, vocabulary)
+                    _child(connection, vocabulary, manner)
                 connection.close()
                 children[number] = pid
     for pid in children.values():

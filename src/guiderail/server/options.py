@@ -44,8 +44,9 @@ class ServerOptions:
         tool_format: how the model writes tool calls, a format of :func:`guiderail.tool_calls`; None: found out from
             the chat template.
         max_body_bytes: of a request; beyond: 413.
-        max_json_values: values in a request, more or less (its commas and brackets); beyond: 413. While they are read
-            nobody else is served, some 20 ms for the default.
+        max_json_values: values in a request, more or less (its commas and brackets); beyond: 413. Bodies of
+            32 KiB and more are read by the process that compiles; without it, while they are read nobody else is
+            served, some 50 ms for the default.
         body_seconds: for the body of a request to arrive; beyond: 408.
         head_seconds: for the head of a request to arrive; beyond: 408. This and the next one are kept by ``guiderail
             serve``, and by other servers with :func:`guiderail.server.connections.protocol`.
@@ -125,6 +126,14 @@ class ServerOptions:
                 raise ModelError(f"{name} must be a number of seconds above 0, not {value!r}", code="bad-option")
         if self.inspect not in ("off", "asked", "all"):
             raise ModelError(f"inspect is off, asked or all, not {self.inspect!r}", code="bad-option")
+        if self.tool_format is not None:
+            from guiderail.frontends.tools.errors import ToolError
+            from guiderail.frontends.tools.format import read_format
+
+            try:
+                read_format(self.tool_format)
+            except ToolError as error:
+                raise ModelError(f"tool_format: {error.message}", code="bad-option") from None
         if self.api_key is not None and not self.api_key:
             raise ModelError("the API key is empty; leave it out to ask for none", code="bad-option")
         if isinstance(self.cors_origins, str):

@@ -7,16 +7,15 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from guiderail.server.constraints import ask_of_format, ask_of_structured
 from guiderail.server.errors import ApiError
-from guiderail.server.http import sse
-from guiderail.server.messages import conversation, text_of
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
-from guiderail.server.schemas import Message, ResponsesRequest
+from guiderail.server.schemas import ResponsesRequest
 from guiderail.server.service import Run, Service, Watches
-from guiderail.server.tools import ToolPlan, response_tools
+from guiderail.server.tools import ToolPlan
+from guiderail.server.written import sse
 
 __all__ = ["ResponseAnswer", "start_response"]
 
@@ -218,45 +217,7 @@ class ResponseAnswer:
             self.run.cancel()
 
 
-def _messages(request: ResponsesRequest) -> list[Message]:
-    """The items of the input as messages."""
-    messages = [] if request.instructions is None else [Message(role="system", content=request.instructions)]
-    if isinstance(request.input, str):
-        return [*messages, Message(role="user", content=request.input)]
-    for i, item in enumerate(request.input):
-        param = f"input.{i}"
-        kind = item.get("type", "message")
-        if kind == "message":
-            role = item.get("role")
-            if role not in ("system", "developer", "user", "assistant"):
-                raise ApiError(400, f"{param}: {role!r} is no role", code="invalid-request", param=param)
-            messages.append(Message(role=role, content=text_of(item.get("content"), f"{param}.content")))
-        elif kind in ("function_call", "custom_tool_call"):
-            inner, value = ("function", "arguments") if kind == "function_call" else ("custom", "input")
-            call = {
-                "id": str(item.get("call_id", "")),
-                "type": inner,
-                inner: {"name": item.get("name"), value: item.get(value, "")},
-            }
-            last = messages[-1] if messages else None
-            if last is not None and last.role == "assistant" and last.tool_calls is not None:
-                last.tool_calls.append(call)
-            else:
-                messages.append(Message(role="assistant", tool_calls=[call]))
-        elif kind in ("function_call_output", "custom_tool_call_output"):
-            output = text_of(item.get("output"), f"{param}.output")
-            messages.append(Message(role="tool", tool_call_id=str(item.get("call_id", "")), content=output))
-        else:
-            raise ApiError(
-                400, f"{param}: items of type {kind!r} cannot be shown to this model", code="unsupported-content",
-                param=param,
-            )  # fmt: skip
-    if not messages:
-        raise ApiError(400, "input: there is nothing to answer", code="invalid-request", param="input")
-    return messages
-
-
-async def start_response(service: Service, request: ResponsesRequest, watch: Watches = None) -> ResponseAnswer:
+async def start_response(service: Service, said: Said, watch: Watches = None) -> ResponseAnswer:
     """Compiles what a request asks for and hands its text to the engine.
 
     Args:
@@ -265,36 +226,11 @@ async def start_response(service: Service, request: ResponsesRequest, watch: Wat
     Raises:
         ApiError: something in it is wrong, or does not fit.
     """
+    request: ResponsesRequest = said.request
     service.check_model(request.model)
-    text = request.text or {}
-    extra = sorted(set(text) - {"format", "verbosity"})
-    if extra or text.get("verbosity") not in (None, "medium"):
-        name = extra[0] if extra else "verbosity"
-        raise ApiError(
-            400, f"text.{name} is not known here; it is refused rather than ignored", code="unknown-parameter",
-            param=f"text.{name}",
-        )  # fmt: skip
-    asks = [
-        ask
-        for ask in (ask_of_format(text.get("format"), "text.format"), ask_of_structured(request.structured_outputs))
-        if ask is not None
-    ]
-    if len(asks) > 1:
-        raise ApiError(
-            400, "text.format and structured_outputs both constrain the text; give one of them",
-            code="several-constraints", param="structured_outputs",
-        )  # fmt: skip
-    ask = asks[0] if asks else None
-    tools = response_tools(request.tools, request.tool_choice, request.parallel_tool_calls, service.tool_format)
-
-    param = "tools" if tools is not None else ask.param if ask is not None else "input"
-    plan, guide = await service.guide(Recipe(ask, tools), param)
-
-    def encode() -> list[int]:
-        messages = conversation(_messages(request), tools, service.template)
-        return service.template.encode(messages, None if tools is None else tools.functions)
-
-    prompt = await service.threaded(encode, "input")
+    param = "tools" if said.tools is not None else said.ask.param if said.ask is not None else "input"
+    plan, guide = await service.guide(Recipe(said.ask, said.tools), param)
+    prompt = await service.prompt(said, "input")
     run = await service.start(
         [prompt],
         guide,

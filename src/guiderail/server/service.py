@@ -20,6 +20,7 @@ from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.inspection import Inspections, Watch
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
+from guiderail.server.reading import LARGE, Manner, Said, read_said, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import (
     Delta,
@@ -162,7 +163,8 @@ class Service:
         self.engine = Engine(model, options, self.metrics)
         self.engine.on_hard = self._forget
         self.asides = Asides()
-        self.tool_format = options.tool_format or tool_format_of(self.template.source)
+        renderer = self.template.renderer
+        self.manner = Manner(options.tool_format or tool_format_of(renderer.source), renderer, options.max_json_values)
         self.name = options.served_name or model.name
         self.created = int(time.time())
         self.inspections = None if options.inspect == "off" else Inspections(self.name, options)
@@ -172,7 +174,7 @@ class Service:
     def compiler(self) -> Compiler:
         """Belongs to the event loop in which it is first used."""
         if self._compiler is None:
-            self._compiler = Compiler(self.vocabulary, self.options, self.metrics)
+            self._compiler = Compiler(self.vocabulary, self.options, self.metrics, self.manner)
         return self._compiler
 
     def _forget(self, guide: Guide) -> None:
@@ -211,17 +213,44 @@ class Service:
         try:
             return await self.asides.run(function, self.options.compile_seconds)
         except (TimeoutError, asyncio.TimeoutError):
-            raise ApiError(
-                400,
-                f"{param}: this was not made ready within {self.options.compile_seconds:g} seconds (a limit of this "
-                "server)",
-                code="preparation-timeout",
-                param=param,
-            ) from None
+            raise self._too_slow(f"{param}: this", param) from None
         except Overloaded as error:
             raise failure(error) from error
         except GuiderailError as error:
             raise from_guiderail(error, param) from error
+
+    async def said(self, kind: str, body: bytes) -> Said:
+        """What a request says; a large one is read by another process, see :mod:`guiderail.server.reading`.
+
+        Raises:
+            ApiError: 400, 413: what is wrong with it; 503: too many are being read.
+        """
+        if len(body) < LARGE:
+            return read_said(kind, body, self.manner)
+        try:
+            return await self.compiler.read(kind, body, self.manner)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise self._too_slow("the request", None) from None
+        except Overloaded as error:
+            raise failure(error) from error
+        except GuiderailError as error:
+            raise from_guiderail(error) from error
+
+    async def prompt(self, said: Said, param: str) -> list[int]:
+        """The token ids of a conversation.
+
+        Raises:
+            ApiError: as :meth:`threaded`, and 400 where it cannot be shown to the model.
+        """
+        return await self.threaded(lambda: self.template.tokens(show(said, self.manner.renderer)), param)
+
+    def _too_slow(self, what: str, param: str | None) -> ApiError:
+        return ApiError(
+            400,
+            f"{what} was not made ready within {self.options.compile_seconds:g} seconds (a limit of this server)",
+            code="preparation-timeout",
+            param=param,
+        )
 
     def bias(self, given: Mapping[str, float] | None) -> dict[int, float]:
         """``logit_bias`` by token id."""

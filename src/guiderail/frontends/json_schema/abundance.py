@@ -73,7 +73,7 @@ class Abundance:
         return cell.max is None and not self.algebra.emptiness.term(cell.rest)
 
     def _object(self, cell: ObjectCell) -> bool:
-        if cell.obligations or self.algebra.emptiness.object(cell):
+        if type(cell) is not ObjectCell or cell.obligations or self.algebra.emptiness.object(cell):
             return False
         room = cell.max is None or cell.max > len(cell.required)
         for name, term in cell.named.items():

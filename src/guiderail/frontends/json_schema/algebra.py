@@ -7,10 +7,11 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from guiderail.frontends.json_schema.errors import SchemaLimitError
+from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
@@ -27,13 +28,20 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
-from guiderail.work import spend
+from guiderail.work import spend, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.satisfiable import Emptiness
 
 __all__ = ["Algebra", "And", "Not", "Or"]
 
+MOST_CELLS = 64
+"""Objects are kept as a union of so many cells at most; what would have more is read side by side."""
+
+_MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
+_PRUNED = 16  # times as many are looked through for those that are not empty
+_TRIED = 1_000_000  # steps, for the alternatives of one schema
+_FEW_TEXTS = 8
 _FEW = 4  # optional members, the negations of which are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
 
@@ -44,19 +52,28 @@ def has_surrogate(name: str) -> bool:
 
 
 class And(Term):
-    """The intersection of terms."""
+    """The intersection of terms.
 
-    __slots__ = ("algebra", "parts")
+    Attributes:
+        parts: of which none is an intersection.
+        given: the terms that were joined, some of them intersections whose shapes may be known.
+    """
 
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...]) -> None:
+    __slots__ = ("algebra", "given", "parts")
+
+    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
         self.known = None
         self.algebra = algebra
         self.parts = parts
+        self.given = given
 
     def _evaluate(self) -> Shape:
-        shape = self.parts[0].shape()
-        for part in self.parts[1:]:
-            shape = self.algebra.and_shapes(shape, part.shape())
+        whole = all(term.known is not None or not isinstance(term, And) for term in self.given)
+        with self.algebra.trying(eager=False):
+            shape = TRUE.shape()
+            for part in self.given if whole else self.parts:
+                shape = self.algebra.and_shapes(shape, part.shape())
+        self.given = ()
         return shape
 
 
@@ -65,13 +82,14 @@ class Or(Term):
 
     __slots__ = ("algebra", "parts")
 
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...]) -> None:
+    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
         self.known = None
         self.algebra = algebra
         self.parts = parts
 
     def _evaluate(self) -> Shape:
-        return self.algebra.union(part.shape() for part in self.parts)
+        with self.algebra.trying(eager=False):
+            return self.algebra.union(part.shape() for part in self.parts)
 
 
 class Not(Term):
@@ -85,7 +103,30 @@ class Not(Term):
         self.operand = operand
 
     def _evaluate(self) -> Shape:
-        return self.algebra.not_shape(self.operand.shape())
+        with self.algebra.trying(eager=False):
+            return self.algebra.not_shape(self.operand.shape())
+
+
+def _plainly_within(x: Term, y: Term) -> bool | None:
+    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
+
+    Returns:
+        True: all do. False: none does. None: that is not plain to see.
+    """
+    if x is y:
+        return True
+    shape = x.known
+    if shape is None or shape.arrays or shape.objects or shape.null or shape.booleans:
+        return None
+    if shape.numbers is not Numbers.NONE or (y.known is None and not (type(y) is Not and y.operand.known is not None)):
+        return None
+    texts = shape.strings.finite_texts()
+    if texts is None or not 0 < len(texts) <= _FEW_TEXTS:
+        return None
+    spend(20)
+    strings = y.shape().strings
+    found = [text in strings for text in texts]
+    return True if all(found) else None if any(found) else False
 
 
 class Algebra:
@@ -106,7 +147,8 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
-        self._work = 0  # products of cells, of the large ones
+        self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
+        self.most_cells = MOST_CELLS
         self._emptiness: Emptiness | None = None
 
     @property
@@ -140,6 +182,7 @@ class Algebra:
         made: dict[frozenset[Term], Term],
     ) -> Term:
         parts: dict[Term, None] = {}
+        terms = tuple(terms)
         for term in terms:
             if term is absorbing:
                 return absorbing
@@ -153,7 +196,7 @@ class Algebra:
         key = frozenset(parts)
         known = made.get(key)
         if known is None:
-            known = made[key] = absorbing if self._opposed(parts) else kind(self, tuple(parts))
+            known = made[key] = absorbing if self._opposed(parts) else kind(self, tuple(parts), terms)
         return known
 
     def _opposed(self, parts: dict[Term, None]) -> bool:
@@ -224,9 +267,12 @@ class Algebra:
             return a
         if len(a) == 1 and a[0] is ANY_OBJECT:
             return b
+        if 0 < self.eager < spent():
+            raise TooMany
         size = len(a) * len(b)
-        if size > 64:
-            return self._distinct(self._large(a, b))
+        if size > (self.most_cells if min(len(a), len(b)) > 1 else _MOST_ALONE * self.most_cells):
+            large = self._large(a, b) if size <= _PRUNED * self.most_cells else None
+            return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         if size > 3 and min(len(a), len(b)) > 1:
             from guiderail.frontends.json_schema.simplify import without_covered
@@ -234,21 +280,39 @@ class Algebra:
             cells = without_covered(cells)
         return self._distinct(cells)
 
-    def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell]:
-        """A product of many cells: what is empty is dropped on the way."""
+    def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
+        """All of some unions, not multiplied out."""
+        from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, vote
+
+        if self.eager:
+            raise TooMany
+        return vote(self, all_of(self, [any_of(map(formula_of, cells)) for cells in unions]))
+
+    @contextmanager
+    def trying(self, eager: bool = True) -> Iterator[None]:
+        """Within, what would be left to be read side by side raises `TooMany`; not where ``eager`` is false.
+
+        So does what takes more than some 0.1 s.
+        """
+        before, self.eager = self.eager, spent() + _TRIED if eager else 0
+        try:
+            yield
+        finally:
+            self.eager = before
+
+    def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
+        """A product of many cells: what is empty is dropped on the way. None where many are left."""
         from guiderail.frontends.json_schema.satisfiable import is_empty_object
         from guiderail.frontends.json_schema.simplify import Cover
 
-        self._limit(len(a) * len(b) // 64)
-        self._work += len(a) * len(b)
-        self._limit(self._work // 64)
         cover = Cover()
         for x in a:
             for y in b:
                 cell = self._and_object(x, y)
                 if cell is not None and not is_empty_object(self, cell):
                     cover.add(cell)
-            self._limit(len(cover.cells))
+            if len(cover.cells) > self.most_cells:
+                return None
         return cover.cells
 
     def _limit(self, size: int) -> None:
@@ -277,6 +341,14 @@ class Algebra:
             return b
         if b is ANY_OBJECT:
             return a
+        if type(a) is not ObjectCell or type(b) is not ObjectCell:
+            return next(iter(self._late((a,), (b,))), None)
+        if len(b.named) <= _FEW and b.rest is TRUE and b.max is None and not (b.rules or b.obligations or b.min):
+            told = [_plainly_within(a.named[key], term) if key in a.named else None for key, term in b.named.items()]
+            if all(told) and b.required <= a.required:
+                return a
+            if any(t is False and (k in a.required or k in b.required) for t, k in zip(told, b.named, strict=True)):
+                return None
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a
@@ -286,7 +358,8 @@ class Algebra:
             for key, term in a.named.items():
                 other = b.named.get(key)
                 if other is not None:
-                    named[key] = term if term is other or other is TRUE else self.and_terms((term, other))
+                    same = other is TRUE or _plainly_within(term, other)
+                    named[key] = term if same else self.and_terms((term, other))
                 elif b.rest is TRUE and not b.rules:
                     named[key] = term
                 else:
@@ -310,6 +383,14 @@ class Algebra:
             known = {o.key() for o in obligations}
             obligations += tuple(o for o in b.obligations if o.key() not in known)
         rest = a.rest if b.rest is TRUE or a.rest is b.rest else self.and_terms((a.rest, b.rest))
+        if (
+            rest is a.rest
+            and (rules, low, high, obligations) == (a.rules, a.min, a.max, a.obligations)
+            and len(required) == len(a.required)
+            and len(named) == len(a.named)
+            and all(named[key] is term for key, term in a.named.items())
+        ):
+            return a
         cell = ObjectCell(named, rest, required, rules, low, high, obligations)
         return self._settled(cell) if obligations else cell
 
@@ -363,6 +444,8 @@ class Algebra:
         the name is missing, or has none of the values, or has those of one cell, which fails. That is a sum of
         alternatives where De Morgan's law has a product.
         """
+        if any(type(cell) is not ObjectCell for cell in cells):
+            return self._not_late(cells)
         if len(cells) > 1:
             from guiderail.frontends.json_schema.satisfiable import discriminator
 
@@ -378,12 +461,22 @@ class Algebra:
                         both = self._and_object(here, fails)
                         if both is not None:
                             found.append(both)
-                self._limit(len(found))
-                return tuple(found)
+                return tuple(found) if len(found) <= self.most_cells else self._not_late(cells)
         objects: tuple[ObjectCell, ...] = (ANY_OBJECT,)
-        for cell in cells:
-            objects = self.and_objects(objects, self._not_object(cell))
+        try:
+            with self.trying():
+                for cell in cells:
+                    objects = self.and_objects(objects, self._not_object(cell))
+        except TooMany:
+            return self._not_late(cells)
         return objects
+
+    def _not_late(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
+        from guiderail.frontends.json_schema.votes import any_of, formula_of, negated, vote
+
+        if self.eager:
+            raise TooMany
+        return vote(self, negated(any_of(map(formula_of, cells))))
 
     def _not_object(self, cell: ObjectCell, but: str | None = None) -> tuple[ObjectCell, ...]:
         """The complement of a cell, given that the member ``but`` is as the cell says."""

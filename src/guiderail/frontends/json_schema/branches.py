@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra
-from guiderail.frontends.json_schema.errors import SchemaError
+from guiderail.frontends.json_schema.errors import SchemaError, TooMany
 from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.satisfiable import is_empty_shape, plainly_disjoint
 from guiderail.frontends.json_schema.shape import (
@@ -18,6 +18,7 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
+from guiderail.frontends.json_schema.votes import IMPOSSIBLE, any_of, formula_of, one_of, vote
 from guiderail.work import out_of_work
 
 Restrict = Callable[[Node, Shape, Term], Shape]
@@ -88,6 +89,37 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
                 overlaps[j].append(i)
     if not any(overlaps):
         return algebra.union(shapes)
+    try:
+        with algebra.trying():
+            return _exact(algebra, outer, terms, shapes, overlaps)
+    except TooMany:
+        pass
+    # the same without the objects, which are told apart while they are read
+    bare = _exact(algebra, _no_objects(outer), terms, [_no_objects(shape) for shape in shapes], overlaps)
+    formulas = [any_of(map(formula_of, shape.objects)) if shape.objects else IMPOSSIBLE for shape in shapes]
+    objects = vote(algebra, any_of(one_of(formulas[i] for i in group) for group in _groups(overlaps)))
+    return Shape(bare.null, bare.booleans, bare.numbers, bare.strings, bare.arrays, objects)
+
+
+def _no_objects(shape: Shape) -> Shape:
+    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, ())
+
+
+def _groups(overlaps: list[list[int]]) -> Iterator[list[int]]:
+    """Branches that overlap, directly or through others."""
+    seen: set[int] = set()
+    for start in range(len(overlaps)):
+        if start in seen:
+            continue
+        seen.add(start)
+        group = [start]
+        for i in group:
+            group += [j for j in overlaps[i] if j not in seen]
+            seen.update(overlaps[i])
+        yield sorted(group)
+
+
+def _exact(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shape], overlaps: list[list[int]]) -> Shape:
     negations: dict[int, Shape] = {}
     exact: list[Shape] = []
     for i, shape in enumerate(shapes):
@@ -99,14 +131,20 @@ def _one_of(algebra: Algebra, outer: Shape, terms: list[Term], shapes: list[Shap
                 negations[j] = algebra.not_shape(_narrowed(algebra, outer, terms[j].shape()))
             shape = algebra.pruned(algebra.and_shapes(shape, negations[j]))
         exact.append(shape)
-    return algebra.union(exact)
+    found = algebra.union(exact)
+    if algebra.eager and len(found.objects) > max(algebra.most_cells, sum(len(shape.objects) for shape in shapes)):
+        raise TooMany
+    return found
 
 
 def _disjoint(algebra: Algebra, a: Shape, b: Shape) -> bool:
     if plainly_disjoint(algebra, a, b):
         return True
     try:
-        return is_empty_shape(algebra, algebra.and_shapes(a, b))
+        with algebra.trying():
+            return is_empty_shape(algebra, algebra.and_shapes(a, b))
+    except TooMany:
+        return False
     except LimitError as error:
         if out_of_work(error):
             raise

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from guiderail.errors import CompileError, LimitError
 
-__all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "Undecided", "at_pointer"]
+__all__ = ["SchemaError", "SchemaLimitError", "SelfReference", "TooMany", "Undecided", "at_pointer"]
 
 
 class SchemaError(CompileError):
@@ -63,6 +63,10 @@ def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError
 
 class Undecided(Exception):
     """Inside this package only: a question cannot be answered now, and need not be."""
+
+
+class TooMany(Undecided):
+    """Inside this package only: more cells than are worth multiplying out."""
 
 
 class SelfReference(Undecided):

@@ -27,6 +27,8 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.vote_lower import lower_vote
+from guiderail.frontends.json_schema.votes import Vote
 from guiderail.work import spend
 
 __all__ = ["Lowering"]
@@ -176,6 +178,8 @@ class Lowering:
 
     # -- objects
     def object(self, cell: ObjectCell, level: int) -> int:
+        if isinstance(cell, Vote):
+            return lower_vote(self, cell, level)
         b = self.builder
         frame = self.notation.object(level)
         names: list[bytes] = []

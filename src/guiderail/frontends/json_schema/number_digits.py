@@ -100,6 +100,7 @@ class Plain:
     def __init__(
         self, plan: Plan, side: Side, residues: Residues, dotted: list[bool], room: int | None, tail: int = DEAD
     ) -> None:
+        residues.tabulate(plan)
         self.plan, self.residues, self.dotted, self.room, self.tail = plan, residues, dotted, room, tail
         self.at, self.above = side.at, side.above
         self.alike = len(residues.values) == 1  # one class: digits before the point differ by the cuts only

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from guiderail._core import Builder, CharSet
 from guiderail.errors import LimitError
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.number_lazy import Table
 
 Edges: TypeAlias = tuple[tuple[bytes, int], ...]  # disjoint sets of bytes -> node, sorted
 Loop: TypeAlias = tuple[bool, Edges, bytes]
@@ -44,6 +47,7 @@ class Plan:
         self.known: dict[tuple[bool, Edges], int] = {}
         self.groups: dict[Hashable, list[int]] = {}
         self.roots: list[int] = []
+        self.lazy: list[tuple[bool, Table]] = []  # negative; what the core reads as it comes
         self.choice: list[bytes] = []
         self.ready: tuple[list[ReadyState | ReadyGroup], list[CharSet]] | None = None
 
@@ -136,8 +140,11 @@ class Plan:
 
     def replay(self, builder: Builder) -> int:
         """The expression of all roots and the choice; ``builder.EMPTY`` if there is nothing."""
+        lazy = [self._read_lazily(builder, *side) for side in self.lazy]
+        if self.choice:
+            lazy.append(builder.choice(self.choice))
         if not self.roots:
-            return builder.choice(self.choice) if self.choice else builder.EMPTY
+            return lazy[0] if len(lazy) == 1 else builder.union(lazy) if lazy else builder.EMPTY
         if self.ready is None:
             self._prepare()
         assert self.ready is not None
@@ -158,12 +165,14 @@ class Plan:
                 rule = builder.rule(f"digits {len(made)}")
                 builder.define(rule, made[-1])
                 made[-1] = rule
-        if len(self.roots) == 1 and not self.choice:
+        if len(self.roots) == 1 and not lazy:
             return made[self.roots[0]]
-        results = [made[root] for root in self.roots]
-        if self.choice:
-            results.append(builder.choice(self.choice))
-        return union(results)
+        return union([*[made[root] for root in self.roots], *lazy])
+
+    @staticmethod
+    def _read_lazily(builder: Builder, negative: bool, table: Table) -> int:
+        e = table.replay(builder)
+        return builder.concat((builder.char_class(charset(b"-")), e)) if negative else e
 
 
 def _replay_group(builder: Builder, members: ReadyGroup, made: list[int], sets: list[int]) -> None:

@@ -36,20 +36,28 @@ class Residues:
     s, value)``; before the point it is the number of a class of values.
     """
 
-    def __init__(self, grids: list[Grid], limit: Plan) -> None:
+    def __init__(self, grids: list[Grid]) -> None:
         steps = {q for grid in grids for m, ns in grid for q in ([m, *ns] if m is not None else ns)}
         self.none = not steps
         self.grids = grids
         self.scale = max((decimals(q.denominator) or 0 for q in steps), default=0)
         unit = 10**self.scale
         self.modulus = math.lcm(*(int(q * unit) for q in steps)) if steps else 1
-        if self.modulus > limit.limit:
-            limit.refuse()
         self.parts = [
             [(None if m is None else int(m * unit), [int(n * unit) for n in ns]) for m, ns in grid] for grid in grids
         ]
         self.memo: dict[tuple[int, int], bool] = {}
         self.start = 0
+        self.after: list[list[int]] = []
+        self.values: list[int] = []
+
+    def tabulate(self, limit: Plan) -> None:
+        """Finds the classes of values before the point."""
+        if self.values:
+            return
+        if self.modulus > limit.limit:
+            limit.refuse()
+        unit = 10**self.scale
         if self.modulus == 1 and not self.scale:  # every integer is alike
             self.after, self.values = [[0] * 10], [0]
             return

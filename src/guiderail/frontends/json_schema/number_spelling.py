@@ -16,6 +16,8 @@ The automaton of plain decimals is described in `number_digits`. In scientific n
 the digits of the bounds, from the first that is not 0, and decides with which exponents the value is in the set: a
 union of intervals of integers, which is lowered by the same means.
 
+Plain decimals with larger divisors than `MAX_MODULUS` get no automaton: see `number_lazy`.
+
 The result is a *plan*, a list of builder calls that does not depend on the builder and is remembered.
 """
 
@@ -30,8 +32,9 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from guiderail._core import Builder
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema.number_digits import EACH, Plain, Range, Side, digits_of, runs, split
+from guiderail.frontends.json_schema.number_lazy import table
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
@@ -42,6 +45,8 @@ __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower"
 MANTISSA_DIGITS: Final = 16
 """Digits after the point of a mantissa where a divisor is to be obeyed: 17 in all, what ``repr`` of a float needs."""
 MAX_SCIENTIFIC_STATES: Final = 2000
+MAX_MODULUS: Final = 1000
+"""Of divisors up to which an automaton is made in advance; beyond it the core reads numbers digit by digit."""
 REPR_DECIMALS: Final = 4
 """Decimals up to which ``repr`` writes multiples of a divisor plainly (below 10**16)."""
 
@@ -55,7 +60,8 @@ class NumberSpelling:
         max_integer_digits: digits before the point of a plain decimal (None: no cap). Values alone are exempt.
         max_fraction_digits: digits after the point, of mantissas too (None: no cap). Values alone are exempt.
         exponents: whether scientific notation is written at all.
-        max_states: size of the automaton beyond which `LimitError` is raised.
+        max_states: size of an automaton made in advance; beyond it the core reads plain decimals as they come.
+            For scientific notation `LimitError` is raised.
     """
 
     integers: Literal["plain", "any"] = "plain"
@@ -81,7 +87,7 @@ DEFAULT: Final = NumberSpelling()
 # -- scientific notation ---------------------------------------------------------------------------------------------
 Piece: TypeAlias = tuple["int | None", "int | None"]
 ANY_EXPONENT: Final[tuple[Piece, ...]] = ((None, None),)
-_INTEGRAL = Residues([NOTHING, EVERYTHING], Plan(1))
+_INTEGRAL = Residues([NOTHING, EVERYTHING])
 
 
 def _join(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
@@ -343,6 +349,13 @@ def _texts(value: Fraction, is_float: bool, exponents: bool) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _bounded(side: Side, bound: Fraction | None) -> Side:
+    if bound is None:
+        return side
+    keep = bisect_left(side.cuts, bound)
+    return Side([*side.cuts[:keep], bound], [*side.at[:keep], 0], [*side.above[:keep], 0])
+
+
 class Spelling:
     """Builds the plan of one set."""
 
@@ -353,6 +366,7 @@ class Spelling:
         self.grids: list[Grid] = [NOTHING]
         self.dotted = [False]
         self.alone: list[Fraction] = []
+        self.choice: list[bytes] = []
         self.labels: dict[tuple[Grid, bool], int] = {}
 
     def label(self, grid: Grid, dotted: bool) -> int:
@@ -380,22 +394,37 @@ class Spelling:
                 else:
                     self.alone.append(cut)
             points.append(label)
-        plan = self.plan
         if self.alone:
             texts = [t for c in self.alone for t in _texts(c, c in self.numbers.floats, self.spelling.exponents)]
-            plan.choice = [t.encode() for t in texts]
+            self.choice = [t.encode() for t in texts]
         if not any(labels) and not any(points):
-            return plan
-        up, down = self._sides(cuts, labels, points)
+            self.plan.choice = self.choice
+            return self.plan
+        self.residues = Residues(self.grids)
+        sides = self._sides(cuts, labels, points)
+        if self.residues.modulus <= MAX_MODULUS:
+            try:
+                return self._lower_sides(*sides, lazy=False)
+            except LimitError as error:
+                if error.code != "number-states":
+                    raise
+        return self._lower_sides(*sides, lazy=True)
+
+    def _lower_sides(self, up: Side, down: Side, lazy: bool) -> Plan:
+        plan = self.plan = Plan(self.spelling.max_states)
+        plan.choice = self.choice
         if self.spelling.max_integer_digits is not None:
             bound = Fraction(10**self.spelling.max_integer_digits)
         else:
             bound = None
-        self.residues = Residues(self.grids, plan)
         self.exponents = Exponents(plan)
         mirrored = up == down
-        found = self._plain(up, bound)
-        self._root(found, found if mirrored else self._plain(down, bound))
+        if lazy:
+            self._lazily(up, bound, False)
+            self._lazily(down, bound, True)
+        else:
+            found = self._plain(up, bound, self.residues)
+            self._root(found, found if mirrored else self._plain(down, bound, self.residues))
         if self.spelling.exponents and any(self.dotted):
             found = self._scientific(up)
             self._root(found, found if mirrored else self._scientific(down))
@@ -430,15 +459,25 @@ class Spelling:
         everything = self.dotted[label] and self.grids[label] == EVERYTHING
         return self.spelling.exponents and len(side.cuts) == 1 and everything
 
-    def _plain(self, side: Side, bound: Fraction | None) -> dict[int, bytes]:
+    def _plain(self, side: Side, bound: Fraction | None, residues: Residues) -> dict[int, bytes]:
         if not any(side.at) and not any(side.above):
             return {}
         tail = self.exponents.node(ANY_EXPONENT) if self._whole_grammar(side) else DEAD
-        if bound is not None:
-            keep = bisect_left(side.cuts, bound)
-            side = Side([*side.cuts[:keep], bound], [*side.at[:keep], 0], [*side.above[:keep], 0])
-        plain = Plain(self.plan, side, self.residues, self.dotted, self.spelling.max_fraction_digits, tail)
+        plain = Plain(self.plan, _bounded(side, bound), residues, self.dotted, self.spelling.max_fraction_digits, tail)
         return self._start(plain.explorer, plain.begin())
+
+    def _lazily(self, side: Side, bound: Fraction | None, negative: bool) -> None:
+        if not any(side.at) and not any(side.above):
+            return
+        if self._whole_grammar(side):  # then no divisor says anything here
+            everything = side.above[0]
+            plain = Side(side.cuts, [everything if in_grid(side.cuts[0], self.grids[side.at[0]]) else 0], side.above)
+            free = Residues([g if g == EVERYTHING else NOTHING for g in self.grids])
+            found = self._plain(plain, bound, free)
+            self._root({} if negative else found, found if negative else {})
+            return
+        room = self.spelling.max_fraction_digits
+        self.plan.lazy.append((negative, table(_bounded(side, bound), self.grids, self.dotted, room)))
 
     def _scientific(self, side: Side) -> dict[int, bytes]:
         if self._whole_grammar(side) or not any(self.dotted[i] for i in (*side.at, *side.above)):
@@ -498,7 +537,7 @@ class _Plans:
 
     @staticmethod
     def _size(plan: Plan) -> int:
-        return 10 + plan.count + len(plan.choice)
+        return 10 + plan.count + len(plan.choice) + sum(len(t.cuts) + 10 for _, t in plan.lazy)
 
 
 _plans: Final = _Plans()

@@ -514,7 +514,8 @@ class Numbers:
         """The expression of the texts that spell the members; ``builder.EMPTY`` if there are none.
 
         Raises:
-            LimitError: "number-states": the automaton would pass ``spelling.max_states``.
+            LimitError: "number-states": divisors with more than 30 digits, bounds with more than 400 beside them, or
+                scientific notation that passes ``spelling.max_states``.
         """
         from guiderail.frontends.json_schema.number_spelling import lower
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra, And, Not, Or
@@ -25,7 +26,11 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.votes import Mix, Vote
 from guiderail.work import out_of_work, spend
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.votes import Formula
 
 __all__ = ["Emptiness", "is_empty_shape", "plainly_disjoint", "prune"]
 
@@ -40,6 +45,7 @@ class Emptiness:
         self._lowest = _NO_ASSUMPTION
         self._deepest: int | None = None
         self._steps = 0
+        self._votes = 0
 
     @contextmanager
     def shallow(self) -> Iterator[None]:
@@ -47,6 +53,7 @@ class Emptiness:
         before = self._deepest
         if before is None:
             self._deepest = len(self._open) + _SHALLOW
+            self._votes = 0
         try:
             yield
         finally:
@@ -162,8 +169,15 @@ class Emptiness:
         return product
 
     def object(self, cell: ObjectCell) -> bool:
-        if cell is ANY_OBJECT:
+        if cell is ANY_OBJECT or cell.inhabited:
             return False
+        empty = self._object(cell)
+        cell.inhabited = not empty
+        return empty
+
+    def _object(self, cell: ObjectCell) -> bool:
+        if isinstance(cell, Vote):
+            return not self._some(ANY_OBJECT, [(cell.formula, True)], [])
         spend(20)
         required = cell.required
         if cell.max is not None and max(cell.min, len(required)) > cell.max:
@@ -187,6 +201,59 @@ class Emptiness:
                 return True
         self._steps = 0
         return not self._discharge(cell, regions, 0, {}, ())
+
+    def _some(
+        self,
+        cell: ObjectCell,
+        goals: list[tuple[Formula, bool]],
+        choices: list[tuple[Formula, bool]],
+    ) -> bool:
+        """Whether some object is in a cell and meets all goals. The first that is found ends the search.
+
+        Args:
+            cell: no vote, and not empty.
+            goals: formulas, each with whether it is to hold.
+            choices: the same, such as can be met in several ways: looked at when there are no goals left.
+        """
+        algebra = self.algebra
+        fails: list[ObjectCell] = []
+        grown = False
+        while goals:
+            formula, wanted = goals.pop()
+            if isinstance(formula, ObjectCell):
+                if not wanted:
+                    fails.append(formula)
+                    continue
+                both = algebra._and_object(cell, formula)
+                if both is None:
+                    return False
+                cell, grown = both, True
+            elif formula.op == "not":
+                goals.append((formula.parts[0], not wanted))
+            elif len(formula.parts) == 1 or (formula.op != "one" and (formula.op == "all") == wanted):
+                goals += [(part, wanted) for part in reversed(formula.parts)]
+            else:
+                choices.append((formula, wanted))
+        if grown and self.object(cell):
+            return False
+        self._votes += 1
+        spend(100)
+        if self._deepest is not None and self._votes > _MOST_STEPS:
+            raise Undecided
+        # what is left: cells that must not hold, then choices, one at a time
+        for i, other in enumerate(fails):
+            if _told_apart(algebra, cell, other):
+                continue
+            later: list[tuple[Formula, bool]] = [(more, False) for more in fails[i + 1 :]]
+            for piece in algebra._not_object(other):
+                both = algebra._and_object(cell, piece)
+                if both is not None and not self.object(both) and self._some(both, list(later), list(choices)):
+                    return True
+            return False
+        if not choices:
+            return True
+        formula, wanted = choices[-1]
+        return any(self._some(cell, way, choices[:-1]) for way in _ways(formula, wanted))
 
     def _discharge(
         self,
@@ -246,6 +313,23 @@ class Emptiness:
 _NO_ASSUMPTION = 1 << 60
 _SHALLOW = 6  # terms
 _MOST_STEPS = 500  # choices tried for the obligations of one object
+
+
+def _ways(formula: Formula, wanted: bool) -> Iterator[list[tuple[Formula, bool]]]:
+    """The ways to make a formula hold, or not, that several can."""
+    assert isinstance(formula, Mix)
+    parts = formula.parts
+    if formula.op != "one":
+        for part in parts:
+            yield [(part, wanted)]
+    elif wanted:
+        for i in range(len(parts)):
+            yield [(part, i == j) for j, part in enumerate(parts)]
+    else:
+        yield [(part, False) for part in parts]
+        for i in range(len(parts)):
+            for j in range(i):
+                yield [(parts[i], True), (parts[j], True)]
 
 
 def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
@@ -328,6 +412,17 @@ def discriminator(algebra: Algebra, cells: tuple[ObjectCell, ...]) -> str | None
     return None
 
 
+def _quick_shape(term: Term) -> Shape | None:
+    """The shape of a term, if it is no combination of others that may be large."""
+    if term.known is not None or not isinstance(term, And | Or | Not):
+        return term.shape()
+    if isinstance(term, And) and any(
+        part.known is not None and not (part.known.arrays or part.known.objects) for part in term.parts
+    ):
+        return term.shape()
+    return None
+
+
 def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
     """Whether some required name has values in one cell that it cannot have in the other."""
     spend(40 * (1 + len(x.required) + len(y.required)))
@@ -340,11 +435,11 @@ def _told_apart(algebra: Algebra, x: ObjectCell, y: ObjectCell) -> bool:
             continue
         if p is q or p is TRUE or q is TRUE:
             continue
-        if isinstance(p, And | Or | Not) or isinstance(q, And | Or | Not):
-            continue
         try:
-            s, t = p.shape(), q.shape()
+            s, t = _quick_shape(p), _quick_shape(q)
         except Undecided:
+            continue
+        if s is None or t is None:
             continue
         if s.objects and t.objects:
             continue

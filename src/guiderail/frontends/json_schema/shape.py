@@ -176,9 +176,10 @@ class ObjectCell:
         min: least number of members (``required`` not counted in).
         max: greatest number of members, or None.
         obligations: members that must exist.
+        inhabited: whether it is known that some object is in it.
     """
 
-    __slots__ = ("max", "min", "named", "obligations", "required", "rest", "rules")
+    __slots__ = ("_key", "inhabited", "max", "min", "named", "obligations", "required", "rest", "rules")
 
     def __init__(
         self,
@@ -197,17 +198,21 @@ class ObjectCell:
         self.min = min
         self.max = max
         self.obligations = obligations
+        self.inhabited = False
+        self._key: tuple[object, ...] | None = None
 
     def key(self) -> tuple[object, ...]:
-        return (
-            frozenset(self.named.items()),
-            self.rest,
-            self.required,
-            frozenset(r.key() for r in self.rules),
-            self.min,
-            self.max,
-            frozenset(o.key() for o in self.obligations),
-        )
+        if self._key is None:
+            self._key = (
+                frozenset(self.named.items()),
+                self.rest,
+                self.required,
+                frozenset(r.key() for r in self.rules),
+                self.min,
+                self.max,
+                frozenset(o.key() for o in self.obligations),
+            )
+        return self._key
 
     def terms(self, key: str) -> list[Term]:
         """The terms that the value of ``key`` must all satisfy."""

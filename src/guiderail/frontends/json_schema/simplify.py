@@ -8,7 +8,7 @@ from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
 from guiderail.work import spend
 
-__all__ = ["Cover", "without_covered"]
+__all__ = ["Cover", "within", "without_covered"]
 
 _MOST = 400  # cells among which covers are looked for: it takes the square of that
 
@@ -43,6 +43,8 @@ class Cover:
 def _covers(y: ObjectCell, x: ObjectCell) -> bool:
     """Whether everything in ``x`` is surely in ``y``."""
     spend(5)
+    if type(y) is not ObjectCell:
+        return y is x
     if y.obligations or not y.required <= x.required:
         return False
     if y.rest is not TRUE and y.rest is not x.rest:
@@ -57,16 +59,17 @@ def _covers(y: ObjectCell, x: ObjectCell) -> bool:
             if mine is None:
                 if term is not x.rest:
                     return False
-            elif not _within(mine, term):
+            elif not within(mine, term):
                 return False
     if y.rest is not TRUE or y.rules:
         for name, term in x.named.items():
-            if name not in y.named and not all(_within(term, other) for other in y.terms(name)):
+            if name not in y.named and not all(within(term, other) for other in y.terms(name)):
                 return False
     return True
 
 
-def _within(x: Term, y: Term) -> bool:
+def within(x: Term, y: Term) -> bool:
+    """Whether every value of one term is surely one of the other."""
     if x is y or x is FALSE or y is TRUE:
         return True
     if isinstance(x, And) and all(part in x.parts for part in (y.parts if isinstance(y, And) else (y,))):

@@ -285,7 +285,7 @@ class _Writer:
 
     def cell(self, cell: ObjectCell) -> int:
         b = self.b
-        if cell.obligations:
+        if cell.obligations or type(cell) is not ObjectCell:
             raise ToolError(
                 "a negated condition on members cannot be kept to where arguments are written one by one",
                 code="tool-parameters",

@@ -176,7 +176,7 @@ def tool_calls(
     reasoning: str | bool | None = None,
     content: Constraint | None = None,
     vocabulary: Vocabulary | None = None,
-    on_bad_tool: str = "drop",
+    on_bad_tool: str = "error",
     extra_arguments: bool = False,
     **options: Any,
 ) -> ToolCalls:
@@ -208,15 +208,15 @@ def tool_calls(
         content: what the text is where it is no call, for example a JSON Schema; None: any text without triggers.
         vocabulary: whose special tokens may be written for markers; by default that of the guide, so that it need not
             be said. The constraint is for models of this vocabulary then.
-        on_bad_tool: a tool whose name, schema or type cannot be used is left out (``"drop"``, with a ToolWarning, and
-            listed in ``refused``) or raises (``"error"``).
+        on_bad_tool: a tool whose name, schema or type cannot be used raises (``"error"``), or is left out (``"drop"``,
+            with a ToolWarning, and listed in ``refused``).
         extra_arguments: whether a model may make up arguments that the schema of a tool does not name, where the
             schema says nothing of them. It may if the schema says so.
         **options: of :func:`json_schema`, for arguments in JSON. ``property_order`` is ``"declared"`` here.
 
     Raises:
-        ToolError: the format or the choice cannot be used; no tool is left; or a tool cannot be used and is needed, or
-            ``on_bad_tool="error"``.
+        ToolError: the format or the choice cannot be used; no tool is left; or a tool cannot be used, and is needed or
+            ``on_bad_tool`` is ``"error"``.
     """
     form = read_format(format)
     mode = _REASONING.get(reasoning) if isinstance(reasoning, bool | None) else reasoning

@@ -21,6 +21,7 @@ from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document
 from guiderail.frontends.json_schema.shape import FALSE, TYPE_TERMS, ArrayCell, Contains, Fixed, ObjectCell, Shape
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.votes import Vote, cells_of
 
 __all__ = ["CALL", "PythonLowering"]
 
@@ -88,6 +89,12 @@ class PythonLowering(Lowering):
 
     def object(self, cell: ObjectCell, level: int) -> int:
         term = cell.named.get(CALL)
+        if isinstance(cell, Vote) and any(CALL in part.named for part in cells_of(cell.formula)):
+            raise SchemaError(
+                f"{CALL} stands in an object with more alternatives than calls can be told apart by",
+                code="python-call",
+                pointer=self.document.where(),
+            )
         if term is None:
             return super().object(cell, level)
         names = term.shape().strings.finite_texts()

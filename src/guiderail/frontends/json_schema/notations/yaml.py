@@ -36,6 +36,7 @@ from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, KeyRules, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.votes import Vote, cells_of
 
 __all__ = ["KEY_LENGTH", "YamlLowering"]
 
@@ -202,6 +203,11 @@ class YamlLowering(Lowering):
 
 def _writable(lowering: Lowering, cell: ObjectCell) -> ObjectCell:
     """Without the keys that would not be read back."""
+    if isinstance(cell, Vote):
+        names = {name for part in cells_of(cell.formula) for name in part.named if _ESCAPED.search(name)}
+        safe = ObjectCell(dict.fromkeys(sorted(names), FALSE), TRUE, rules=(KeyRules(((_keys(), TRUE),), FALSE),))
+        found = lowering.algebra._and_object(cell, safe)
+        return cell if found is None else found
     named = cell.named
     unsafe = [name for name in named if _ESCAPED.search(name)]
     if unsafe:

@@ -1,0 +1,369 @@
+"""Objects whose alternatives are read side by side, where the normal form would have too many cells.
+
+A `Vote` stands among the cells of a shape. It is a formula over cells that no one multiplies out: *and*, *or* and *not*
+of votes are votes, made in no time. The fields that it shares with a cell say what holds in all of its alternatives, so
+whatever looks for a reason to tell cells apart may look at them.
+
+What is asked of a value differs by alternative. For each key the values are split into *atoms*, sets in which the same
+alternatives fail, and only as far as the formula still cares. The core reads a member as the union of its atoms and
+remembers which alternatives have failed (see ``core/votes.cpp``): the state of an object grows with the number of
+alternatives, where the normal form grows with the number of their combinations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Term
+from guiderail.frontends.json_schema.strings import Strings
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.algebra import Algebra
+
+__all__ = ["IMPOSSIBLE", "Mix", "Vote", "all_of", "any_of", "cells_of", "formula_of", "negated", "one_of", "vote"]
+
+
+class Mix:
+    """Parts of a formula together: ``all`` of them hold, ``any``, just ``one``, or ``not`` the only one."""
+
+    __slots__ = ("_key", "op", "parts")
+
+    def __init__(self, op: str, parts: tuple[Formula, ...]) -> None:
+        self.op = op
+        self.parts = parts
+        self._key: tuple[object, ...] | None = None
+
+    def key(self) -> tuple[object, ...]:
+        if self._key is None:
+            parts = [part.key() for part in self.parts]
+            self._key = self.op, (tuple(parts) if self.op == "one" else frozenset(parts))
+        return self._key
+
+
+if TYPE_CHECKING:
+    Formula = Mix | ObjectCell
+
+IMPOSSIBLE = Mix("any", ())
+"""No object at all."""
+
+
+class Vote(ObjectCell):
+    """Objects by a formula over cells.
+
+    Attributes:
+        formula: over cells that are no votes.
+    """
+
+    __slots__ = ("formula",)
+
+    def __init__(self, hull: ObjectCell, formula: Mix) -> None:
+        super().__init__(hull.named, hull.rest, hull.required, hull.rules, hull.min, hull.max)
+        self.formula = formula
+
+    def key(self) -> tuple[object, ...]:
+        return ("vote", self.formula.key())
+
+    def accepts(self, value: dict[str, Any]) -> bool:
+        return _holds(self.formula, lambda cell: cell.accepts(value))
+
+
+def _holds(formula: Formula, cell: Callable[[ObjectCell], bool]) -> bool:
+    if isinstance(formula, ObjectCell):
+        return cell(formula)
+    found = (_holds(part, cell) for part in formula.parts)
+    if formula.op == "all":
+        return all(found)
+    if formula.op == "any":
+        return any(found)
+    return sum(found) == 1 if formula.op == "one" else not next(found)
+
+
+def cells_of(formula: Formula) -> Iterator[ObjectCell]:
+    """All cells that stand in a formula."""
+    if isinstance(formula, Mix):
+        for part in formula.parts:
+            yield from cells_of(part)
+    else:
+        yield formula
+
+
+def formula_of(cell: ObjectCell) -> Formula:
+    return cell.formula if isinstance(cell, Vote) else cell
+
+
+def all_of(algebra: Algebra, parts: Iterable[Formula]) -> Formula:
+    plain = ANY_OBJECT
+    others: dict[object, Formula] = {}
+    stack = list(parts)[::-1]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ObjectCell):
+            both = algebra._and_object(plain, part)
+            if both is None:
+                return IMPOSSIBLE
+            plain = both
+        elif part.op == "all":
+            stack += part.parts[::-1]
+        elif part.op == "any" and not part.parts:
+            return IMPOSSIBLE
+        else:
+            others[part.key()] = part
+    if not others:
+        return plain
+    found = list(others.values())
+    if plain is not ANY_OBJECT:
+        found.insert(0, plain)
+    return found[0] if len(found) == 1 else Mix("all", tuple(found))
+
+
+def any_of(parts: Iterable[Formula]) -> Formula:
+    found: dict[object, Formula] = {}
+    stack = list(parts)[::-1]
+    while stack:
+        part = stack.pop()
+        if part is ANY_OBJECT:
+            return ANY_OBJECT
+        if isinstance(part, Mix) and part.op == "any":
+            stack += part.parts[::-1]
+        else:
+            found[part.key()] = part
+    return next(iter(found.values())) if len(found) == 1 else Mix("any", tuple(found.values()))
+
+
+def one_of(parts: Iterable[Formula]) -> Formula:
+    found = [part for part in parts if part is not IMPOSSIBLE]
+    return found[0] if len(found) == 1 else Mix("one", tuple(found)) if found else IMPOSSIBLE
+
+
+def negated(formula: Formula) -> Formula:
+    if formula is ANY_OBJECT:
+        return IMPOSSIBLE
+    if isinstance(formula, Mix):
+        if formula.op == "not":
+            return formula.parts[0]
+        if formula.op == "any" and not formula.parts:
+            return ANY_OBJECT
+    return Mix("not", (formula,))
+
+
+def vote(algebra: Algebra, formula: Formula) -> tuple[ObjectCell, ...]:
+    """The cells of a formula: one, or none where it plainly has no objects."""
+    if isinstance(formula, ObjectCell):
+        return (formula,)
+    hull = _hull(algebra, formula)
+    return () if hull is None else (Vote(hull, formula),)
+
+
+def _hull(algebra: Algebra, formula: Formula) -> ObjectCell | None:
+    """A cell that holds wherever a formula does; None where nothing does."""
+    if isinstance(formula, ObjectCell):
+        return formula
+    if formula.op == "not":
+        return ANY_OBJECT
+    if formula.op == "all":
+        found: ObjectCell | None = ANY_OBJECT
+        for part in formula.parts:
+            hull = _hull(algebra, part)
+            found = None if hull is None or found is None else algebra._and_object(found, hull)
+        return found
+    hulls = [hull for part in formula.parts if (hull := _hull(algebra, part)) is not None]
+    if not hulls:
+        return None
+    required = frozenset.intersection(*(hull.required for hull in hulls))
+    named = {name: algebra.or_terms(hull.named[name] for hull in hulls) for name in sorted(required)}
+    return ObjectCell(named, TRUE, required)
+
+
+# -- what the core is told -------------------------------------------------------------------------------------------
+_OPS = {"all": 1, "any": 2, "one": 3, "not": 4}
+
+
+class Ballot:
+    """A formula with numbered cells, and what remains of it when some of these fail.
+
+    Attributes:
+        cells: without obligations.
+        parts: ``(operator, numbers)`` as the core has them: of a cell, or of earlier parts; the last is the whole.
+    """
+
+    __slots__ = ("_algebra", "_cells", "_live", "_made", "cells", "parts")
+
+    def __init__(self, algebra: Algebra, formula: Formula) -> None:
+        self._algebra = algebra
+        self._cells: dict[object, int] = {}
+        self._made: dict[object, int] = {}
+        self._live: dict[frozenset[int], tuple[bool, frozenset[int] | None, bool]] = {}
+        self.cells: list[ObjectCell] = []
+        self.parts: list[tuple[int, list[int]]] = []
+        self._add(formula)
+
+    def _add(self, formula: Formula) -> int:
+        key = formula.key()
+        known = self._made.get(key)
+        if known is not None:
+            return known
+        if isinstance(formula, Mix):
+            part = _OPS[formula.op], [self._add(p) for p in formula.parts]
+        elif formula.obligations:
+            bare = ObjectCell(formula.named, formula.rest, formula.required, formula.rules, formula.min, formula.max)
+            unmet = [negated(self._algebra._unmet(o)) for o in formula.obligations]
+            part = _OPS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
+        else:
+            number = self._cells.setdefault(key, len(self.cells))
+            if number == len(self.cells):
+                self.cells.append(formula)
+            part = 0, [number]
+        self.parts.append(part)
+        self._made[key] = len(self.parts) - 1
+        return len(self.parts) - 1
+
+    def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
+        """What is left where cells fail.
+
+        Returns:
+            Whether the formula may still hold, the cells it still asks for, and whether it asks that they all hold.
+        """
+        known = self._live.get(failed)
+        if known is None:
+            known = self._live[failed] = self._remains(failed)
+        return known
+
+    def _remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
+        truth: list[bool | None] = []
+        for op, of in self.parts:
+            if op == 0:
+                truth.append(False if of[0] in failed else None)
+                continue
+            found = [truth[p] for p in of]
+            yes, no = found.count(True), found.count(False)
+            if op == 1:
+                truth.append(False if no else True if yes == len(of) else None)
+            elif op == 2:
+                truth.append(True if yes else False if no == len(of) else None)
+            elif op == 3:
+                truth.append(False if yes > 1 else None if yes + no < len(of) else yes == 1)
+            else:
+                truth.append(None if found[0] is None else not found[0])
+        if truth[-1] is not None:
+            return truth[-1], frozenset(), True
+        cells: set[int] = set()
+        plain = True
+        seen: set[tuple[int, bool]] = set()
+        stack = [(len(self.parts) - 1, True)]
+        while stack:
+            at, sure = stack.pop()
+            if (at, sure) in seen:
+                continue
+            seen.add((at, sure))
+            op, of = self.parts[at]
+            if op == 0:
+                cells.add(of[0])
+                plain = plain and sure
+                continue
+            live = [p for p in of if truth[p] is None]
+            yes = any(truth[p] is True for p in of)
+            same = op == 1 or (op == 2 and len(live) == 1) or (op == 3 and len(live) == 1 and not yes)
+            stack += [(p, sure and same) for p in live]
+        return True, frozenset(cells), plain
+
+    def normal(self, failed: frozenset[int]) -> frozenset[int] | None:
+        """The same failures, with all cells among them that no longer matter; None: nothing can hold any more."""
+        possible, cells, _ = self.remains(failed)
+        if not possible or cells is None:
+            return None
+        return frozenset(range(len(self.cells))) - cells
+
+
+class Atoms:
+    """Splits the values of a key by the cells of a ballot that they fail."""
+
+    __slots__ = ("algebra", "ballot", "known")
+
+    def __init__(self, algebra: Algebra, ballot: Ballot) -> None:
+        self.algebra = algebra
+        self.ballot = ballot
+        self.known: dict[tuple[Term, ...], list[tuple[Term, frozenset[int]]]] = {}
+
+    def of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
+        """Disjoint sets of values with the cells that each fails.
+
+        Args:
+            terms: what each cell asks of the value.
+        """
+        key = tuple(terms)
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = self._of(terms)
+        return known
+
+    def _of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
+        from guiderail.frontends.json_schema.satisfiable import plainly_disjoint
+        from guiderail.frontends.json_schema.simplify import within
+
+        algebra, ballot = self.algebra, self.ballot
+        asked: dict[Term, set[int]] = {}
+        for i, term in enumerate(terms):
+            asked.setdefault(term, set()).add(i)
+        start = ballot.normal(frozenset(asked.pop(FALSE, ())))
+        asked.pop(TRUE, None)
+        parts = [] if start is None else [(TRUE, start)]
+        for term, cells in asked.items():
+            split: list[tuple[Term, frozenset[int]]] = []
+            for values, failed in parts:
+                if cells <= failed:  # nobody asks any more
+                    split.append((values, failed))
+                    continue
+                fails = ballot.normal(failed | cells)
+                if values is not TRUE:
+                    if plainly_disjoint(algebra, values.shape(), term.shape()):
+                        if fails is not None:
+                            split.append((values, fails))
+                        continue
+                    if within(values, term):
+                        split.append((values, failed))
+                        continue
+                both = algebra.and_terms((values, term))
+                if not algebra.emptiness.term(both):
+                    split.append((both, failed))
+                if fails is not None:
+                    rest = algebra.and_terms((values, algebra.not_term(term)))
+                    if not algebra.emptiness.term(rest):
+                        split.append((rest, fails))
+            parts = split
+            algebra._limit(len(parts))
+        same: dict[frozenset[int], list[Term]] = {}
+        for values, failed in parts:
+            same.setdefault(failed, []).append(values)
+        return [(algebra.or_terms(values), failed) for failed, values in same.items()]
+
+
+def regions(algebra: Algebra, cells: list[ObjectCell]) -> Iterator[tuple[Strings, list[Term]]]:
+    """The keys that no cell names, split by what each cell asks of their values."""
+    languages: list[Strings] = []
+    for cell in cells:
+        for rules in cell.rules:
+            languages += [language for language, _ in rules.entries if language not in languages]
+    parts: list[tuple[Strings, frozenset[int]]] = [(Strings.ALL, frozenset())]
+    for i, language in enumerate(languages):
+        split: list[tuple[Strings, frozenset[int]]] = []
+        for keys, inside in parts:
+            within = language if keys.is_all() else keys & language
+            outside = ~language if keys.is_all() else keys & ~language
+            if not within.is_empty():
+                split.append((within, inside | {i}))
+            if not outside.is_empty():
+                split.append((outside, inside))
+        parts = split
+        algebra._limit(len(parts))
+    number = {language: i for i, language in enumerate(languages)}
+
+    def asks(rules: KeyRules, inside: frozenset[int]) -> list[Term]:
+        found = [term for language, term in rules.entries if number[language] in inside]
+        return found or [rules.default]
+
+    for keys, inside in parts:
+        yield (
+            keys,
+            [algebra.and_terms([cell.rest, *(t for r in cell.rules for t in asks(r, inside))]) for cell in cells],
+        )

@@ -1,0 +1,127 @@
+"""What is wrong with the form of a request, in plain words: the place, what stands there, and what may.
+
+Pydantic tells of each way that a value might have been read; here they become one sentence about the value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from guiderail.server.errors import ApiError
+
+__all__ = ["from_validation"]
+
+_LONGEST = 60  # characters of what a request says, shown in a message
+_MOST_TOLD = 8  # of the ways in which a value might have been right
+
+_EXPECTED: dict[str, str | Callable[[dict[str, Any]], str]] = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "none_required": "left out: this server does not have it",
+    "literal_error": lambda of: _choices(str(of["expected"])),
+    "greater_than_equal": lambda of: f"at least {of['ge']}",
+    "greater_than": lambda of: f"more than {of['gt']}",
+    "less_than_equal": lambda of: f"at most {of['le']}",
+    "less_than": lambda of: f"less than {of['lt']}",
+    "too_short": lambda of: f"a list of at least {of['min_length']:,}",
+    "too_long": lambda of: f"a list of at most {of['max_length']:,}" if of["max_length"] else "an empty list",
+}
+
+
+def from_validation(problems: list[Any], said: dict[str, Any], known: Iterable[str]) -> ApiError:
+    """The answer to a request that does not have the form of one, by the first place that is wrong.
+
+    Args:
+        problems: as pydantic found them.
+        said: the request.
+        known: the names that a request may have.
+    """
+    first = problems[0]
+    place, value = _place(first, said)
+    for other in problems[1:_MOST_TOLD]:  # a list that is right but for an item: the item is told
+        inner, within = _place(other, said)
+        if len(inner) > len(place) and inner[: len(place)] == place:
+            first, place, value = other, inner, within
+    param = ".".join(_short(str(part)) for part in place) or None
+    pointer = "#" + "".join("/" + _short(str(part)).replace("~", "~0").replace("/", "~1") for part in place)
+    where = {"pointer": pointer} if place else {}
+    if first["type"] == "extra_forbidden":
+        return unknown(str(place[-1]), pointer, param, known if len(place) == 1 else ())
+    if first["type"] == "missing":
+        message = f"{pointer}: this is required, and missing; add it"
+    elif first["type"] in ("value_error", "assertion_error"):
+        reason = str(first["msg"]).partition(", ")[2]
+        message = f"{pointer}: {reason}" if place else reason
+    else:
+        same = [one for one in problems if _place(one, said)[0] == place][:_MOST_TOLD]
+        ways = list(dict.fromkeys(_way(one) for one in same))
+        expected = ways[0] if len(ways) == 1 else ", ".join(ways[:-1]) + " or " + ways[-1]
+        message = f"{pointer}: this must be {expected}, not {_told(value)}"
+    return ApiError(400, message, code="invalid-request", param=param, place=where)
+
+
+def unknown(name: str, pointer: str, param: str | None, known: Iterable[str]) -> ApiError:
+    """The answer to a member that this server does not know."""
+    near = difflib.get_close_matches(name, list(known), 1) if len(name) <= _LONGEST else []
+    meant = f"; did you mean {near[0]}?" if near else "; leave it out"
+    return ApiError(
+        400,
+        f"{pointer}: {_short(name)} is not known here, and refused rather than ignored{meant}",
+        code="unknown-parameter",
+        param=param,
+        place={"pointer": pointer},
+    )
+
+
+def _place(problem: Any, said: dict[str, Any]) -> tuple[list[str | int], Any]:
+    """Where in the request a problem is, and what stands there: pydantic puts names of types in between."""
+    place: list[str | int] = []
+    value: Any = said
+    for part in problem["loc"]:
+        if (isinstance(value, dict) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        ):
+            place.append(part)
+            value = value[part]
+    if problem["type"] == "missing":
+        place.append(problem["loc"][-1])
+    return place, value
+
+
+def _way(problem: Any) -> str:
+    way = _EXPECTED.get(problem["type"])
+    if way is None:
+        return str(problem["msg"]).removeprefix("Input should be ").removeprefix("a valid ")
+    return way if isinstance(way, str) else way(problem.get("ctx", {}))
+
+
+def _choices(expected: str) -> str:
+    """The values of a ``Literal`` as JSON has them."""
+    return {"False": "false", "True": "true", "''": "an empty text"}.get(expected, expected.replace("'", '"'))
+
+
+def _told(value: Any) -> str:
+    """A value of JSON, for a message."""
+    if isinstance(value, dict):
+        return "an object" if value else "an empty object"
+    if isinstance(value, list):
+        return f"a list of {len(value):,}" if value else "an empty list"
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"a text of {len(value):,} characters"
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "a number of so many digits"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"

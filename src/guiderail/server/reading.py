@@ -1,0 +1,128 @@
+"""From the bytes of a request to what it says: a function of plain data, which another process can call.
+
+Reading a large body holds the interpreter's lock from its first byte to its last: JSON is parsed, checked, and what it
+asks for is written anew as the key of caches. So what is large is read by a child of the process that compiles (see
+:mod:`guiderail.server.nursery`). What comes back has few objects: texts, however long, and numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from guiderail.server.bodies import parse_json, uncollected
+from guiderail.server.constraints import Ask, ask_of, ask_of_response
+from guiderail.server.errors import ApiError
+from guiderail.server.messages import conversation, messages_of
+from guiderail.server.problems import from_validation
+from guiderail.server.rendering import Renderer, Shown
+from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
+from guiderail.server.tools import ToolSet, chat_tools, response_tools
+from guiderail.server.written import Raw, told
+
+__all__ = ["LARGE", "Manner", "Said", "read_light", "read_said", "show"]
+
+LARGE = 32 << 10
+"""Bytes of a body that is read by another process."""
+
+_FORMS: dict[str, type[BaseModel]] = {
+    "chat": ChatRequest,
+    "completions": CompletionRequest,
+    "responses": ResponsesRequest,
+}
+_ECHOED = ("text", "tools", "tool_choice", "metadata")  # of a response, which repeats what was asked for
+_DONE_WITH = (
+    "messages", "input", "tools", "tool_choice", "text", "metadata", "response_format", "structured_outputs",
+    "guided_json", "guided_regex", "guided_choice", "guided_grammar", "regex", "ebnf",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How requests are read.
+
+    Attributes:
+        tool_format: in which the model writes calls of tools.
+        renderer: of conversations.
+        most_values: of JSON in a request.
+    """
+
+    tool_format: str
+    renderer: Renderer
+    most_values: int
+
+
+@dataclass(slots=True)
+class Said:
+    """What a request says.
+
+    Attributes:
+        request: in its form; what the other attributes tell may be missing in it.
+        ask: what the text must be.
+        tools: that may be called.
+        shown: the conversation; None: it is still in the request, or there is none.
+    """
+
+    request: Any
+    ask: Ask | None
+    tools: ToolSet | None
+    shown: Shown | None = None
+
+
+def read_said(kind: str, body: bytes, manner: Manner) -> Said:
+    """What a request says.
+
+    Args:
+        kind: of interface: ``chat``, ``completions``, ``responses``.
+
+    Raises:
+        ApiError: 400 where it is not JSON or not of the form, 413 where it holds too many values.
+    """
+    with uncollected():
+        request: Any = _parsed(body, _FORMS[kind], manner.most_values)
+        if kind == "completions":
+            return Said(request, ask_of(request), None)
+        chat = kind == "chat"
+        find_tools = chat_tools if chat else response_tools
+        ask = ask_of(request) if chat else ask_of_response(request)
+        tools = find_tools(request.tools, request.tool_choice, request.parallel_tool_calls, manner.tool_format)
+        return Said(request, ask, tools)
+
+
+def show(said: Said, renderer: Renderer) -> Shown:
+    """The conversation of a request, as texts.
+
+    Raises:
+        ApiError, ModelError: it cannot be shown to the model.
+    """
+    if said.shown is not None:
+        return said.shown
+    request, tools = said.request, said.tools
+    messages = request.messages if isinstance(request, ChatRequest) else messages_of(request)
+    return renderer.show(conversation(messages, tools, renderer), None if tools is None else tools.functions)
+
+
+def read_light(kind: str, body: bytes, manner: Manner) -> Said:
+    """The same with all that is made of it, and the request without what is not needed any more."""
+    said = read_said(kind, body, manner)
+    if kind != "completions":
+        said.shown = show(said, manner.renderer)
+    request = said.request
+    rest: dict[str, Any] = {name: None for name in _DONE_WITH if name in type(request).model_fields}
+    if kind == "responses":
+        rest |= {name: Raw(told(value)) for name in _ECHOED if (value := getattr(request, name)) is not None}
+    said.request = request.model_copy(update=rest)
+    return said
+
+
+def _parsed(body: bytes, form: type[BaseModel], values: int) -> BaseModel:
+    data = parse_json(body, values)
+    try:
+        return form.model_validate(data)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        raise from_validation(problems, data, form.model_fields) from None
+    except RecursionError:
+        raise ApiError(400, "the body is nested too deep", code="invalid-json") from None

@@ -1,0 +1,153 @@
+"""A chat template without its model: what it makes of messages, as texts that a tokenizer reads.
+
+Plain data goes in and comes out, so that another process can do it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from guiderail.errors import ModelError
+
+__all__ = ["Plain", "Renderer", "Shown", "compile_template"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """One message of a user, for a model that is spoken to by its own ``encode``."""
+
+    text: str
+    system: str | None
+
+
+Shown = list[tuple[str, bool]] | Plain
+"""Texts in their order, each with whether it may spell special tokens."""
+
+
+class Renderer:
+    """See the module.
+
+    Args:
+        name: of the model, for messages.
+        source: the template; None: there is none.
+        names: of special tokens that templates use.
+        specials: texts that are special tokens.
+        tokenizes: whether the model has a tokenizer that tells text from special tokens.
+    """
+
+    def __init__(
+        self, name: str, source: str | None, names: Mapping[str, str], specials: Sequence[str], tokenizes: bool
+    ) -> None:
+        self._said = name, source, dict(names), tuple(specials), tokenizes
+        self._name, self.source, self._names, self._tokenizes = name, source, dict(names), tokenizes
+        self._template: Any = compile_template(source) if source is not None else None
+        spelled = sorted((text for text in specials if text), key=len, reverse=True)
+        self._special = re.compile("|".join(map(re.escape, spelled))) if spelled else None
+
+    def __reduce__(self) -> Any:
+        return Renderer, self._said
+
+    @property
+    def knows_tools(self) -> bool:
+        """Whether it shows tools, calls and their results to the model."""
+        return self.source is not None and re.search(r"\btools\b", self.source) is not None
+
+    @property
+    def knows_developer(self) -> bool:
+        return self.source is not None and "developer" in self.source
+
+    def show(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> Shown:
+        """A conversation, up to where the assistant's next turn begins.
+
+        Args:
+            messages: each with ``role`` and ``content``, a text.
+            tools: as OpenAI has them, for a template that knows tools.
+
+        Raises:
+            ModelError: ``no-chat-template``, or ``chat-template`` when the template refuses the conversation.
+        """
+        if not self._tokenizes or self._template is None:
+            return self._plain(messages)
+        nonce = secrets.token_hex(8)
+        texts: list[str] = []
+        shown = []
+        for message in messages:
+            content = message.get("content")
+            if isinstance(content, str) and self._special is not None and self._special.search(content):
+                message = {**message, "content": f"{nonce}:{len(texts)}:"}
+                texts.append(content)
+            shown.append(message)
+        rendered = self._render(shown, tools)
+        if not texts:
+            return [(rendered, True)]
+        parts = re.split(rf"{nonce}:(\d+):", rendered)
+        pieces = [(texts[int(part)] if i % 2 else part, not i % 2) for i, part in enumerate(parts)]
+        return [piece for piece in pieces if piece[0]]
+
+    def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> str:
+        from jinja2 import TemplateError
+
+        try:
+            return str(
+                self._template.render(
+                    messages=messages, tools=list(tools) if tools else None, add_generation_prompt=True, **self._names
+                )
+            )
+        except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise ModelError(
+                f"the chat template of {self._name} cannot show these messages: {error}", code="chat-template"
+            ) from error
+
+    def _plain(self, messages: Sequence[Mapping[str, Any]]) -> Plain:
+        roles = [message["role"] for message in messages]
+        if roles not in (["user"], ["system", "user"]):
+            raise ModelError(
+                f"{self._name} has no chat template that is known here, so it takes one message of a user, "
+                "with a system message before it or not; give the server a --chat-template",
+                code="no-chat-template",
+            )
+        return Plain(messages[-1]["content"], messages[0]["content"] if len(messages) == 2 else None)
+
+
+def compile_template(source: str) -> Any:
+    """A template, in Jinja's sandbox.
+
+    Raises:
+        ModelError: ``chat-template``: it cannot be read.
+    """
+    from jinja2 import TemplateError, nodes
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """``{% generation %}``, which marks the assistant's part for training, and nothing else."""
+
+        tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
+
+        def parse(self, parser: Any) -> list[nodes.Node]:
+            next(parser.stream)
+            body: list[nodes.Node] = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return body
+
+    def refuse(message: str) -> None:
+        raise TemplateError(message)
+
+    def to_json(value: Any, indent: int | None = None, **options: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, indent=indent, **options)
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = to_json
+    environment.globals["raise_exception"] = refuse
+    environment.globals["strftime_now"] = lambda format: datetime.now().strftime(format)
+    try:
+        return environment.from_string(source)
+    except TemplateError as error:
+        raise ModelError(f"the chat template cannot be read: {error}", code="chat-template") from error

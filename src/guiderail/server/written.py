@@ -1,0 +1,42 @@
+"""Answers as JSON, in which a part may have been written before."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Raw", "sse", "told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """JSON that has been written already."""
+
+    text: str
+
+
+def told(data: Any) -> str:
+    """JSON without white space."""
+    mark = ""
+    raws: list[str] = []
+
+    def late(value: Any) -> str:
+        nonlocal mark
+        if not isinstance(value, Raw):
+            raise TypeError(f"{type(value).__name__} is no JSON")
+        mark = mark or secrets.token_hex(16)
+        raws.append(value.text)
+        return f"{mark}{len(raws) - 1}:"
+
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=late)
+    for i, raw in enumerate(raws):
+        text = text.replace(f'"{mark}{i}:"', raw)
+    return text
+
+
+def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
+    """One server-sent event."""
+    text = data if isinstance(data, str) else told(data)
+    return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()

@@ -1,0 +1,93 @@
+"""Masks in lists of distinct values, token by token: each against its own derivative, on random schemas and texts."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import guiderail as gr
+from core_support import mask_of, plain
+
+PIECES = [
+    *'",[]{}:ab10.cet\\kn', '","', '", "', '"]', '"],', ", ", "},", "}, {", '{"', '"}', '"},', "[[", "]]", "ab", "aa",
+    "ba", "abc", ".0", "1.0", "11", "true", "rue", "null", "  ", '": ', '":', '":"', '": "', "\\u", "\\u0061", "0061",
+    "é", '},{"', '}, {"a', '"a', '"b', '"a"', "E1", "-", '"k', "kk", "\n", "\\n", 'é"', '", "a', '", "ab', '",', ',"',
+    ",1", "], [", '],["',
+]  # fmt: skip
+CONSTANTS = ["a", "b", "ab", "abc", "ba", "é", "", 1, 11, 0, True, None, "\n", "aa", 1.0]
+STEPS = 25
+
+
+def values(rng: random.Random, depth: int) -> dict[str, Any]:
+    """A schema of items."""
+    kind = rng.randrange(14 if depth < 2 else 9)
+    if kind >= 12:
+        return unique(rng, depth + 1, rng.random() < 0.8)
+    if kind >= 9:
+        names = rng.sample(["a", "b", "k", "kk", "é"], rng.randrange(1, 4))
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: values(rng, depth + 1) for name in names},
+            "required": rng.sample(names, rng.randrange(len(names) + 1)),
+        }
+        if rng.random() < 0.5:
+            schema["additionalProperties"] = False
+        other = {"type": "object", "properties": {"b": {"const": 1}}, "required": ["b"]}
+        return {"anyOf": [schema, other]} if rng.random() < 0.2 else schema
+    simple: list[dict[str, Any]] = [
+        {"enum": rng.sample(CONSTANTS, rng.randrange(1, 8))},
+        {"enum": rng.sample(CONSTANTS, rng.randrange(4, 12))},
+        {"type": "string"},
+        {"type": "string", "minLength": rng.randrange(2), "maxLength": rng.randrange(1, 5)},
+        {"type": rng.choice(["integer", "number", "boolean", ["null", "string"], ["integer", "string"]])},
+        {"type": "string", "pattern": rng.choice(["^a", "b$", "^[ab]+$", "^(a|b|ab){1,2}$", "^a?b?$"])},
+        {},
+        {"type": "integer", "minimum": 0, "maximum": rng.randrange(12)},
+        {"anyOf": [{"const": "a"}, {"type": "integer"}, {"type": "string", "pattern": "^k"}]},
+    ]
+    return simple[kind]
+
+
+def unique(rng: random.Random, depth: int, distinct: bool = True) -> dict[str, Any]:
+    """A schema of a list."""
+    schema: dict[str, Any] = {"type": "array", "items": values(rng, depth), "uniqueItems": distinct}
+    if rng.random() < 0.3:
+        schema["minItems"] = rng.randrange(1, 3)
+    if rng.random() < 0.3:
+        schema["maxItems"] = rng.randrange(3, 6)
+    if rng.random() < 0.3:
+        schema["prefixItems"] = [values(rng, depth) for _ in range(rng.randrange(1, 3))]
+    return schema
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_token_by_its_own_derivative(seed: int) -> None:
+    rng = random.Random(seed)
+    longer = ["".join(rng.choices(PIECES, k=rng.randrange(2, 4))) for _ in range(60)]
+    tokens = [piece.encode() for piece in dict.fromkeys([*PIECES, *longer])]
+    schema = unique(rng, 1)
+    if rng.random() < 0.3:
+        schema = {"type": "object", "properties": {"a": schema, "b": {}}}
+    try:
+        guide = gr.compile(gr.json_schema(schema), plain(tokens), cache=False)
+    except gr.GuiderailError as refused:
+        assert refused.code in ("unsatisfiable-schema", "schema-limit"), schema
+        return
+    program = gr.json_schema(schema).program().core
+    for _ in range(3):
+        matcher, text = guide.matcher(), b""
+        for _ in range(STEPS):
+            try:
+                mask = mask_of(matcher)
+                state = program.derivative(program.root, text)
+                allowed = [t for t, token in enumerate(tokens) if program.derivative(state, token)]
+            except gr.LimitError:  # which values are left is a search
+                break
+            assert [t for t in range(len(tokens)) if mask[t]] == allowed, (schema, text)
+            if not allowed:
+                break
+            token = rng.choice(allowed)
+            assert matcher.accept_token(token)
+            text += tokens[token]

@@ -1,0 +1,184 @@
+"""What one mask, one token and one search for an end may cost: refused beyond, and everything as good as before."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+from core_support import mask_of, plain
+from guiderail import work
+from test_after_a_limit import CONSTRAINTS, vocabulary
+
+AMBIGUOUS = 'root ::= r0{2} root* r1+ | "b"* "a"? | ""\nr0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
+TEXT = "+baab))abaaaab)ab"
+
+
+def ambiguous(**options: Any) -> gr.Guide:
+    tokens = plain([bytes([b]) for b in range(256)])
+    return gr.compile(gr.grammar(AMBIGUOUS, "gbnf"), tokens, cache=False, **options)
+
+
+CALLS: dict[str, Any] = {
+    "mask": lambda m: m.fill_next_token_bitmask(gr.allocate_token_bitmask(1, m.guide.vocabulary.size), 0),
+    "budget": lambda m: m.fill_next_token_bitmask(gr.allocate_token_bitmask(1, m.guide.vocabulary.size), 0, 50),
+    "token": lambda m: m.accept_token(ord("b")),
+    "token within a budget": lambda m: m.accept_within(ord("b"), 50),
+    "string": lambda m: m.accept_string("ab"),
+    "draft": lambda m: m.validate([ord("b"), ord("a")]),
+    "end": lambda m: m.least_tokens(),
+    "complete": lambda m: m.is_complete(),
+}
+
+
+@pytest.mark.parametrize("limit", [1, 10, 100, 1000])
+@pytest.mark.parametrize("name", CALLS)
+def test_what_takes_too_much_is_refused_and_changes_nothing(name: str, limit: int) -> None:
+    matcher = ambiguous(max_step_work=limit).matcher()
+    read = 0
+    for letter in TEXT:
+        try:
+            assert matcher.accept_string(letter)
+        except gr.LimitError:
+            break
+        read += 1
+    state, refused = matcher.state, []
+    for _ in range(2):
+        try:
+            CALLS[name](matcher.fork())
+            refused.append(False)
+        except gr.LimitError as error:
+            assert error.code == "step-work"
+            assert "max_step_work" in str(error)
+            taken = read + (name == "token within a budget" and "an end" in str(error))
+            assert f"after {taken} tokens of the text" in str(error)
+            refused.append(True)
+    assert name not in ("mask", "end") or len(set(refused)) == 1
+    assert limit > 1 or name in ("end", "complete") or any(refused)
+    assert (matcher.state, matcher.step_count) == (state, read)
+    fresh = ambiguous().matcher()
+    assert fresh.accept_string(TEXT[:read])
+    assert fresh.is_accepting() == matcher.is_accepting()
+
+
+def test_the_answer_stays_a_refusal() -> None:
+    """What a first try left behind makes no second one succeed."""
+    guide = ambiguous(max_step_work=3_000)
+    matcher = guide.matcher()
+    refused = None
+    for letter in TEXT * 4:
+        try:
+            mask_of(matcher)
+            matcher.accept_string(letter)
+        except gr.LimitError as error:
+            refused = error
+            break
+    assert refused is not None
+    assert "rule" in str(refused)
+    again = [matcher, matcher.fork()]
+    for one in again:
+        for _ in range(5):
+            with pytest.raises(gr.LimitError):
+                mask_of(one)
+                one.accept_string(letter)
+    other = guide.matcher()
+    assert mask_of(other).any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_beside_limits_every_answer_is_right(name: str, seed: int) -> None:
+    rng = random.Random(f"{name} {seed}")
+    tokens = vocabulary()
+    stop = tokens.stop_token_ids[0]
+    reference = gr.compile(CONSTRAINTS[name], tokens, cache=False)
+    for _ in range(5):
+        most = int(10 ** rng.uniform(0.5, 4))
+        guide = gr.compile(CONSTRAINTS[name], vocabulary(), cache=False, max_step_work=most)
+        for _ in range(3):
+            _walk(reference, guide, stop, rng)
+
+
+def _walk(reference: gr.Guide, guide: gr.Guide, stop: int, rng: random.Random) -> None:
+    right, matcher = reference.matcher(), guide.matcher()
+    for _ in range(12):
+        wanted = mask_of(right)
+        answers = [_or_refused(lambda: mask_of(matcher)) for _ in range(2)]
+        assert all(found is None or (found == wanted).all() for found in answers)
+        assert (answers[0] is None) == (answers[1] is None)
+        if rng.random() < 0.3:
+            _or_refused(matcher.least_tokens)
+        choices = [int(t) for t in np.flatnonzero(wanted) if t != stop]
+        if not choices:
+            return
+        token = rng.choice(choices)
+        assert right.accept_token(token)
+        state = matcher.state
+        if _or_refused(lambda token=token: matcher.accept_token(token)) is None:
+            assert matcher.state == state
+            return
+
+
+def _or_refused(call: Any) -> Any:
+    try:
+        return call()
+    except gr.LimitError as error:
+        assert error.code == "step-work"
+        return None
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_others_make_nothing_dearer(name: str) -> None:
+    """A text read after another like it takes no more work at any step than one that is alone."""
+    rng = random.Random(name)
+    alone_guide = gr.compile(CONSTRAINTS[name], vocabulary(), cache=False, prepare=0)
+    stop = alone_guide.vocabulary.stop_token_ids[0]
+    text: list[int] = []
+    costs: list[int] = []
+    alone = alone_guide.matcher()
+    for _ in range(12):
+        before = work.spent()
+        allowed = mask_of(alone)
+        costs.append(work.spent() - before)
+        choices = [int(t) for t in np.flatnonzero(allowed) if t != stop]
+        if not choices:
+            break
+        text.append(rng.choice(choices))
+        alone.accept_token(text[-1])
+    shared = gr.compile(CONSTRAINTS[name], vocabulary(), cache=False, prepare=0)
+    for _ in range(4):
+        other = shared.matcher()
+        for _ in range(12):
+            choices = [int(t) for t in np.flatnonzero(mask_of(other)) if t != stop]
+            if not choices:
+                break
+            other.accept_token(rng.choice(choices))
+    matcher = shared.matcher()
+    for token, cost in zip([*text, None], costs, strict=False):
+        before = work.spent()
+        mask_of(matcher)
+        assert work.spent() - before <= cost
+        if token is not None:
+            assert matcher.accept_token(token)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2**63, 1.5, "many", None, True])
+def test_limits_are_numbers(limit: Any) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        gr.compile(gr.literal("a"), plain([b"a"]), max_step_work=limit)
+    assert caught.value.code == "bad-bound"
+
+
+def test_a_guide_keeps_its_limits() -> None:
+    tokens = plain([b"a", b"b"])
+    one = gr.compile(gr.literal("a"), tokens, max_step_work=1000)
+    assert gr.compile(gr.literal("a"), tokens, max_step_work=1000) is one
+    assert gr.compile(gr.literal("a"), tokens) is not one
+    reads = ambiguous(max_step_work=50)
+    for guide in (reads, pickle.loads(pickle.dumps(reads))):
+        with pytest.raises(gr.LimitError, match="max_step_work=50 "):
+            guide.matcher().accept_string(TEXT * 3)

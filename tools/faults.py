@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""Builds the core so that allocations and limits can be made to fail, and makes them fail.
+
+See tests/fault_injection.py for how:
+
+    python tools/faults.py --seconds 600
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from other_core import ROOT, START, build
+
+PLAY = """
+sys.path.insert(0, "tests")
+import fault_injection
+sys.exit(fault_injection.main())
+"""
+
+
+def main() -> int:
+    package = build("faults", ["-DGUIDERAIL_FAULTS=ON", "-DCMAKE_CXX_FLAGS=-O1 -g1 -Wno-error"])
+    return subprocess.run([sys.executable, "-c", START + PLAY, str(package), *sys.argv[1:]], cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""Other builds of the core, each in a copy of the package: what you work with stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Begins a program with the package that comes first on sys.path, whatever an editable installation says.
+START = """
+import sys
+sys.meta_path[:] = [f for f in sys.meta_path if "Redirecting" not in type(f).__name__]
+sys.path.insert(0, sys.argv.pop(1))
+import guiderail._core as core
+assert core.__file__.startswith(sys.path[0]), core.__file__
+"""
+
+
+def build(name: str, flags: list[str]) -> Path:
+    """The package with a core that was built so; its folder."""
+    folder = ROOT / "build" / name
+    flags = ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", f"-DPython_EXECUTABLE={sys.executable}", *flags]
+    if shutil.which("ninja"):
+        flags += ["-G", "Ninja"]
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, *flags, "--log-level=WARNING"], check=True)
+    subprocess.run(["cmake", "--build", folder, "--parallel", os.environ.get("JOBS", "2")], check=True)
+    package = folder / "package"
+    shutil.rmtree(package, ignore_errors=True)
+    shutil.copytree(
+        ROOT / "src" / "guiderail", package / "guiderail", ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
+    for module in folder.glob("_core.*.so"):
+        shutil.copy2(module, package / "guiderail")
+    return package
