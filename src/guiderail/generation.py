@@ -99,7 +99,7 @@ def stream(
         ...     print(piece, end="", flush=True)
 
     Under a JSON Schema or a Python type, it yields snapshots of the value, one for each piece. A snapshot has
-    ``value``, ``text``, ``delta``, ``finished`` and ``path``; the last has ``done`` set and the finished, validated value:
+    ``value``, ``text``, ``delta``, ``finished`` and ``path``; in the last, ``done`` is set and the value is validated:
 
         >>> for snapshot in gr.stream(None, "Describe Ada Lovelace.", Person):
         ...     print(snapshot.value.name, snapshot.finished)

@@ -125,7 +125,7 @@ class Vocabulary:
         oracle: DecodeBatch | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """What an adapter ends with: a vocabulary held against the tokenizer's own ``decode``."""
+        """Makes a vocabulary for an adapter, checked against the tokenizer's own ``decode``."""
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
         if oracle is not None:
@@ -213,7 +213,7 @@ class Vocabulary:
 
     @property
     def token_count(self) -> int:
-        """How many ids the tokenizer knows; ids from here to ``size`` are padding and never allowed."""
+        """Number of ids that the tokenizer knows. Ids from here to ``size`` are padding and never allowed."""
         return self._table.count
 
     @property
@@ -223,7 +223,7 @@ class Vocabulary:
 
     @property
     def bos_token_id(self) -> int | None:
-        """The beginning-of-text token, or None."""
+        """The token that begins a text, or None."""
         return self._bos_token_id
 
     @property
@@ -233,7 +233,7 @@ class Vocabulary:
 
     @property
     def unplaced(self) -> Mapping[int, str]:
-        """Ids that could not be placed, id → reason. No constraint ever allows them as text."""
+        """Ids whose bytes are unknown, id → reason. No constraint ever allows them as text."""
         return MappingProxyType(self._table.unplaced)
 
     @property
