@@ -3,7 +3,8 @@
 Compiles every schema, writes texts under each guide (the instances it comes with, and random ones drawn from the
 masks), and keeps all guides. *Reported* is ``Guide.memory_size_bytes`` of all of them and the growth of
 ``Vocabulary.core.memory_size_bytes``. *Native* is what the heap and the pages of the core grew by, *process* the growth
-of the resident memory, Python's objects included. Then the guides are dropped, one half and then the rest, and last
+of the resident memory, Python's objects included; *trimmed* is the same when what is free in the heap has gone back
+to the system, which is done at each line. Then the guides are dropped, one half and then the rest, and last
 the caches.
 
     python benchmarks/memory.py                                            # schemas of the tests, with variations
@@ -146,17 +147,19 @@ def main() -> None:
         shared = vocabulary.core.memory_size_bytes() - empty[0]
         own = sum(guide.memory_size_bytes() for guide in guides)
         native, process = native_bytes() - empty[1], resident_bytes() - empty[2]
+        _core.trim_heap()
+        trimmed = resident_bytes() - empty[2]
+        ratios = [f"{(own + shared) / of:6.1%}" if of > MIB else "     -" for of in (native, process, trimmed)]
         print(
             f"{what:>22}  guides {own / MIB:8.1f}  vocabulary {shared / MIB:7.1f}  reported {(own + shared) / MIB:8.1f}"
-            f"  native {native / MIB:8.1f}  process {process / MIB:8.1f} MiB"
-            f"  reported/native {(own + shared) / max(native, 1):6.1%}"
-            f"  reported/process {(own + shared) / max(process, 1):6.1%}",
+            f"  native {native / MIB:8.1f}  process {process / MIB:8.1f}  trimmed {trimmed / MIB:8.1f} MiB"
+            f"  reported/native {ratios[0]}  /process {ratios[1]}  /trimmed {ratios[2]}",
             flush=True,
         )
 
     began = time.perf_counter()
     steps = refused = 0
-    every = max(1, len(rows) // 5)
+    every = max(1, len(rows) // 10)
     for i, row in enumerate(rows):
         try:
             guide = gr.compile(gr.json_schema(row["schema"]), vocabulary, cache=False)

@@ -64,6 +64,8 @@ void apply(nb::handle logits, nb::handle bitmask, const std::vector<std::size_t>
 void bind_apply(nb::module_& m) {
   m.def("apply_bitmask", &apply, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg("threads") = 0);
   m.def("pages_in_use", &pages_in_use);
+  m.def("heap_in_use", &heap_in_use);
+  m.def("character_sets_bytes", &CharSet::all_bytes);
   m.def(
       "trim_heap",
       [] {

@@ -275,7 +275,10 @@ void bind_matching(nb::module_& m) {
                                    to_numpy(std::move(t.next)), to_numpy(std::move(t.accepting)));
            })
       .def("prepare", &Guide::prepare, nb::call_guard<nb::gil_scoped_release>())
-      .def("memory_size_bytes", &Guide::memory);
+      .def("memory_size_bytes", [](const Guide& g) {
+        LetGo let_go;  // the guide may be busy
+        return g.memory();
+      });
 
   nb::class_<Matcher>(m, "Matcher")
       .def(

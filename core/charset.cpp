@@ -1,13 +1,17 @@
 #include "charset.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <unordered_map>
+
+#include "memory.hpp"
 
 namespace guiderail {
 namespace {
 
 constexpr u32 kMax = 0x10FFFF;
+constinit std::atomic<std::size_t> all_sets_bytes{0};
 using Ranges = std::vector<CharSet::Range>;
 
 Ranges normalise(Ranges in) {
@@ -142,6 +146,18 @@ CharSet::CharSet(std::vector<Range> ranges) : ranges_(std::move(ranges)) {
     size_ += hi - lo + 1;
   }
   hash_ = identity.add(u64{ranges_.size()}).done();
+  // The set, what counts its holders, and its entry in the registry.
+  charge(block_bytes(sizeof(CharSet)) + block_bytes(4 * sizeof(void*)) + block_bytes(6 * sizeof(void*)) +
+         bytes_of(ranges_));
+}
+
+CharSet::~CharSet() { all_sets_bytes.fetch_sub(bytes_, std::memory_order_relaxed); }
+
+std::size_t CharSet::all_bytes() { return all_sets_bytes.load(std::memory_order_relaxed); }
+
+void CharSet::charge(std::size_t bytes) const {
+  bytes_ += bytes;
+  all_sets_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 CharSet::Ptr CharSet::make(std::vector<Range> ranges) { return intern(normalise(std::move(ranges))); }
@@ -200,6 +216,7 @@ bool CharSet::covers(const CharSet& other) const { return overlap(ranges_, other
 
 void CharSet::build() const {
   automaton_ = Utf8(ranges_).take();
+  charge(bytes_of(automaton_));
   for (unsigned b = 0; b < 256; ++b)
     if (automaton_[kStart][b] != kDead) first_.add(static_cast<u8>(b));
   std::map<std::vector<u16>, u8> columns;

@@ -29,6 +29,12 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   static const Ptr& any();    // every scalar value
   static void forget_dead();  // what was kept to find sets that nobody holds any more
 
+  CharSet(const CharSet&) = delete;
+  CharSet& operator=(const CharSet&) = delete;
+  ~CharSet();
+  // What all sets of the process take together.
+  static std::size_t all_bytes();
+
   const std::vector<Range>& ranges() const { return ranges_; }
   const Hash& hash() const { return hash_; }
   bool contains(u32 c) const;
@@ -45,10 +51,12 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   explicit CharSet(std::vector<Range> ranges);
   static Ptr intern(std::vector<Range> normal);
   void build() const;
+  void charge(std::size_t bytes) const;
 
   std::vector<Range> ranges_;
   Hash hash_;
   u32 size_ = 0;
+  mutable std::size_t bytes_ = 0;
   mutable std::once_flag built_;
   mutable std::vector<std::array<u16, 256>> automaton_;
   mutable ByteSet first_;

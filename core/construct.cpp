@@ -14,7 +14,7 @@ namespace guiderail {
 namespace {
 
 constexpr u32 kFewGroups = 3;
-constexpr std::size_t kUnionPaths = 1u << 16;  // entries of 12 bytes
+constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until they are begun anew
 
 }  // namespace
 
@@ -259,25 +259,27 @@ Id Arena::unite_memoised(Ids& parts) {
   int stacks = 0;
   for (Id e : parts) stacks += node(e).kind == Kind::Concat || node(e).kind == Kind::Union;
   if (stacks < 2) return unite(parts);
-  if (union_paths_.size() >= kUnionPaths || union_memo_.size() >= kUnionPaths) {
+  if (union_path_ >= kMostPaths) {
     union_paths_.clear();
     union_memo_.clear();
+    union_path_ = 0;
     ++union_era_;
   }
+  Work::spend(1 + parts.size() / 8);
   u32 path = 0;
   for (Id e : parts) {
     const u64 step = u64{path} << 32 | e;
     if (const u32* known = union_paths_.find(step)) {
       path = *known;
     } else {
-      path = static_cast<u32>(union_paths_.size()) + 1;
-      union_paths_.set(step, path);
+      path = ++union_path_;
+      union_paths_.set(step, path, memo_limit());
     }
   }
   if (const u32* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = unite(parts);
-  if (era == union_era_) union_memo_.set(path, out);  // else the path has become that of another list
+  if (era == union_era_) union_memo_.set(path, out, memo_limit());  // else the paths were begun anew
   return out;
 }
 

@@ -19,8 +19,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u16 kDeep = 4;                      // nesting from which parts may be shared
-constexpr std::size_t kMemoLimit = 1u << 16;  // entries of 16 to 32 bytes
+constexpr u16 kDeep = 4;  // nesting from which parts may be shared
 }  // namespace
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
 // exponential in their depth.
@@ -38,8 +37,7 @@ Id Arena::derive(Id e, u8 byte) {
   }
   make_room();
   const Id out = derive_fresh(e, byte);
-  if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
-  derive_memo_.set(key, out);
+  derive_memo_.set(key, out, memo_limit());
   return out;
 }
 
@@ -167,8 +165,7 @@ Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
   const u64 key = u64{e} << 9 | 256 | byte;
   if (const u32* known = derive_memo_.find(key)) return *known;
   const Id out = derive_in_scope_fresh(e, byte, depth);
-  if (derive_memo_.size() >= kMemoLimit) derive_memo_.clear();
-  derive_memo_.set(key, out);
+  derive_memo_.set(key, out, memo_limit());
   return out;
 }
 

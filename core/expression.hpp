@@ -30,6 +30,7 @@
 //   Veil               what was left out of a state: something follows here (veil.cpp)
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -423,6 +424,7 @@ class Arena {
     bool has_list = false;
   };
 
+  static constexpr std::size_t kMemoLimit = 1u << 16;                 // entries of 16 to 32 bytes
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
   static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
   static u64 bucket_of(const Draft& draft);
@@ -615,11 +617,13 @@ class Arena {
   u32 class_count_ = 0;
   std::size_t classes_built_for_ = 0;
   std::unordered_map<Id, Reach> reach_memo_;
-  FlatMap derive_memo_;  // of what shares parts; bounded
+  AgingMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_, key_memo_;
-  FlatMap union_paths_, union_memo_;  // lists of operands as paths; what they unite to; bounded
-  u32 union_era_ = 0;                 // how often they were cleared
-  FlatMap exact_memo_;                // transitions of states with kExactStep; bounded
+  AgingMap union_paths_, union_memo_;   // lists of operands as paths; what they unite to; bounded
+  u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
+  // As many as there are expressions: what stands deep in a state is asked for with every byte.
+  std::size_t memo_limit() const { return std::max<std::size_t>(kMemoLimit, count_); }
+  FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
   bool cap_hit_ = false, raw_bytes_ = false;

@@ -54,4 +54,33 @@ class FlatMap {
   std::size_t size_ = 0;
 };
 
+// A bounded memo that forgets by age: of two such maps the older one goes when the younger is full. So what was asked
+// for among the last `most` entries is always known, and no work is lost all at once.
+class AgingMap {
+ public:
+  // Valid until the next call.
+  const u32* find(u64 key) {
+    if (const u32* known = young_.find(key)) return known;
+    const u32* known = old_.find(key);
+    if (!known) return nullptr;
+    young_.set(key, *known);
+    return known;
+  }
+  void set(u64 key, u32 value, std::size_t most) {
+    if (young_.size() >= most) {
+      old_ = std::move(young_);
+      young_.clear();
+    }
+    young_.set(key, value);
+  }
+  void clear() {
+    young_.clear();
+    old_.clear();
+  }
+  std::size_t memory() const { return young_.memory() + old_.memory(); }
+
+ private:
+  FlatMap young_, old_;
+};
+
 }  // namespace guiderail

@@ -110,8 +110,13 @@ Id Program::advance(Id state, std::string_view bytes, u32 token) {
     state = next;
   }
   if (i == bytes.size()) return state;
+  return deep(state, [&] { return advance_from(state, bytes.substr(i), token, i == 0); });
+}
+
+Id Program::advance_from(Id state, std::string_view bytes, u32 token, bool whole) {
   Lock lock(*this);
-  const bool keep = i == 0 && token != kUnknown && arena_->has(state, kExactKey);
+  std::size_t i = 0;
+  const bool keep = whole && token != kUnknown && arena_->has(state, kExactKey);
   const u64 memo = u64{state} << 32 | token;
   if (const u32* known = keep ? key_tokens_.find(memo) : nullptr) return *known;
   std::optional<Work::Step> step;
@@ -133,55 +138,71 @@ Id Program::advance(Id state, std::string_view bytes, u32 token) {
 }
 
 Id Program::advance_symbols(Id state, const std::vector<u32>& symbols) {
-  Lock lock(*this);
-  Id next = kEmpty;
-  for (u32 symbol : symbols) next = arena_->unite(next, arena_->derive_symbol(state, symbol));
-  return next != kEmpty && arena_->live(next) ? next : kEmpty;
+  return deep(state, [&] {
+    Lock lock(*this);
+    Id next = kEmpty;
+    for (u32 symbol : symbols) next = arena_->unite(next, arena_->derive_symbol(state, symbol));
+    return next != kEmpty && arena_->live(next) ? next : kEmpty;
+  });
 }
 
 Id Program::unite(Id a, Id b) {
   if (a == kEmpty || a == b) return b;
   if (b == kEmpty) return a;
-  Lock lock(*this);
-  return arena_->unite(a, b);
+  return deep(a, [&] {
+    Lock lock(*this);
+    return arena_->unite(a, b);
+  });
 }
 
 Id Program::token_end(Id state) {
   if (!arena_->has(state, kCounting)) return state;
-  Lock lock(*this);
-  return arena_->token_end(state);
+  return deep(state, [&] {
+    Lock lock(*this);
+    return arena_->token_end(state);
+  });
 }
 
 bool Program::live(Id state) {
-  Lock lock(*this);
-  const Work::Step step(search_work(), "deciding whether a text can go on", step_work());
-  return arena_->live(state);
+  return deep(state, [&] {
+    Lock lock(*this);
+    const Work::Step step(search_work(), "deciding whether a text can go on", step_work());
+    return arena_->live(state);
+  });
 }
 
 ByteSet Program::next_bytes(Id state) {
-  ByteSet out;
-  if (state == kEmpty) return out;
-  Lock lock(*this);
-  const Work::Step step(step_work(), "finding what may follow");
-  const ByteSet first = arena_->first(state);
-  for (unsigned b = 0; b < 256; ++b)
-    if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, static_cast<u8>(b)) != kEmpty)
-      out.add(static_cast<u8>(b));
-  return out;
+  if (state == kEmpty) return {};
+  return deep(state, [&] {
+    ByteSet out;
+    Lock lock(*this);
+    const Work::Step step(step_work(), "finding what may follow");
+    const ByteSet first = arena_->first(state);
+    for (unsigned b = 0; b < 256; ++b)
+      if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, static_cast<u8>(b)) != kEmpty)
+        out.add(static_cast<u8>(b));
+    return out;
+  });
 }
 
 std::vector<u32> Program::next_symbols(Id state) {
-  Lock lock(*this);
-  const Work::Step step(step_work(), "finding what may follow");
-  std::vector<u32> found;
-  arena_->first_symbols(state, found);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  std::erase_if(found, [&](u32 s) { return !arena_->live(arena_->derive_symbol(state, s)); });
-  return found;
+  return deep(state, [&] {
+    Lock lock(*this);
+    const Work::Step step(step_work(), "finding what may follow");
+    std::vector<u32> found;
+    arena_->first_symbols(state, found);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    std::erase_if(found, [&](u32 s) { return !arena_->live(arena_->derive_symbol(state, s)); });
+    return found;
+  });
 }
 
 std::string Program::forced(Id state, std::size_t limit) {
+  return deep(state, [&] { return forced_from(state, limit); });
+}
+
+std::string Program::forced_from(Id state, std::size_t limit) {
   std::string out;
   Lock lock(*this);
   std::optional<Work::Step> step;
@@ -219,15 +240,20 @@ u64 Program::next_serial() {
 }
 
 std::string Program::likely(Id state, std::size_t limit) {
-  Lock lock(*this);
-  constexpr std::size_t kWork = 64;  // expressions a byte
-  Arena::Likely likely{limit, limit * kWork};
-  arena_->likely_text(state, likely);
-  return likely.text;
+  return deep(state, [&] {
+    Lock lock(*this);
+    constexpr std::size_t kWork = 64;  // expressions a byte
+    Arena::Likely likely{limit, limit * kWork};
+    arena_->likely_text(state, likely);
+    return likely.text;
+  });
 }
 
 bool Program::shortest(Id start, std::size_t limit, std::string& out) {
-  if (start == kEmpty) return false;
+  return start != kEmpty && deep(start, [&] { return shortest_from(start, limit, out); });
+}
+
+bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   Lock lock(*this);
   const Work::Step step(search_work(), kEnd, step_work());
   for (bool haste : {false, true}) {
@@ -294,8 +320,10 @@ std::string Program::rules_ahead(Id state) {
 }
 
 std::string Program::dump(Id state) {
-  Lock lock(*this);
-  return arena_->dump(state);
+  return deep(state, [&] {
+    Lock lock(*this);
+    return arena_->dump(state);
+  });
 }
 
 // -- Guide --
@@ -436,6 +464,10 @@ std::shared_ptr<Program> Guide::start() {
 
 const MaskEntry* Guide::mask(Program& program, Id state) const {
   if (const MaskEntry* known = program.known_mask(state)) return known;
+  return program.deep(state, [&] { return new_mask(program, state); });
+}
+
+const MaskEntry* Guide::new_mask(Program& program, Id state) const {
   Program::Lock lock(program);
   for (;;) {
     if (const MaskEntry* known = program.known_mask(state)) return known;
@@ -585,6 +617,10 @@ Costs& Guide::costs(Program& program) const {
 
 u32 Guide::needed(Program& program, Id state, bool thorough) const {
   vocabulary_->bytes_below();  // or the costs would make it under the mutex
+  return program.deep(state, [&] { return new_need(program, state, thorough); });
+}
+
+u32 Guide::new_need(Program& program, Id state, bool thorough) const {
   Program::Lock lock(program);
   Costs& costs = this->costs(program);
   for (;;) {
@@ -603,35 +639,40 @@ u32 Guide::needed(Program& program, Id state, bool thorough) const {
   }
 }
 
+void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const {
+  Program::Lock lock(program);
+  Costs& costs = this->costs(program);
+  auto plenty = [&] { return budget > 0 && costs.worst(state).value_or(kInf) <= budget - 1; };
+  while (!plenty()) {
+    Program::Maker maker(program, Program::Making::Cost, state);
+    if (!maker.begin(lock)) continue;
+    const Work::Step step(program.search_work(), kEnd, program.step_work());
+    u32 needed = costs.of(state);
+    if (needed > budget) needed = costs.refine(state);
+    if (needed == kInf)
+      throw Error("budget-unknown",
+                  "no way to complete the text was found, so no number of tokens can be promised; bound the "
+                  "constraint, or go on without a budget");
+    if (needed > budget)
+      throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
+                                          " tokens or more as far as was found, but the budget is " +
+                                          std::to_string(budget));
+    if (budget == 0)
+      std::memset(out, 0, vocabulary_->words() * 4);
+    else
+      costs.restrict(state, budget - 1, out);
+    restricts = true;
+    break;
+  }
+}
+
 bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
   bool restricts = fill(program, state, {}, out);
   vocabulary_->bytes_below();
-  {
-    Program::Lock lock(program);
-    Costs& costs = this->costs(program);
-    auto plenty = [&] { return budget > 0 && costs.worst(state).value_or(kInf) <= budget - 1; };
-    while (!plenty()) {
-      Program::Maker maker(program, Program::Making::Cost, state);
-      if (!maker.begin(lock)) continue;
-      const Work::Step step(program.search_work(), kEnd, program.step_work());
-      u32 needed = costs.of(state);
-      if (needed > budget) needed = costs.refine(state);
-      if (needed == kInf)
-        throw Error("budget-unknown",
-                    "no way to complete the text was found, so no number of tokens can be promised; bound the "
-                    "constraint, or go on without a budget");
-      if (needed > budget)
-        throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
-                                            " tokens or more as far as was found, but the budget is " +
-                                            std::to_string(budget));
-      if (budget == 0)
-        std::memset(out, 0, vocabulary_->words() * 4);
-      else
-        costs.restrict(state, budget - 1, out);
-      restricts = true;
-      break;
-    }
-  }
+  program.deep(state, [&] {
+    within(program, state, budget, out, restricts);
+    return true;
+  });
   if (program.accepting(state))
     for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
   return restricts;
@@ -651,103 +692,6 @@ Id Guide::advance(Program& program, Id state, u32 token) const {
       as_unit = program.advance_symbols(state, symbols);
   if (!vocabulary_->is_text(token)) return as_unit;
   return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token), token)));
-}
-
-TokenTable Guide::token_table(std::size_t max_states) const {
-  const std::shared_ptr<Program> program = this->program();
-  Arena& arena = *program->arena_;
-  Program::Lock lock(*program);
-  const Trie& trie = vocabulary_->trie();
-  TokenTable table;
-  std::unordered_map<Id, std::int32_t> number{{root(), 0}};
-  std::vector<Id> states{root()}, stack(vocabulary_->longest() + 2);
-  std::unordered_map<u32, std::vector<u32>> twins;
-  for (auto [one, other] : vocabulary_->twins()) twins[one].push_back(other);
-  table.indptr.push_back(0);
-  auto number_of = [&](Id id) {
-    auto [it, fresh] = number.try_emplace(id, static_cast<std::int32_t>(states.size()));
-    if (fresh) {
-      if (states.size() >= max_states)
-        throw Error("states", "the token automaton has more than " + std::to_string(max_states) +
-                                  " states; raise max_states or bound the constraint");
-      states.push_back(id);
-    }
-    return it->second;
-  };
-  for (std::size_t at = 0; at < states.size(); ++at) {
-    const Id state = states[at];
-    std::vector<std::pair<std::int32_t, std::int32_t>> row;
-    auto unit = [&](u32 symbol) {
-      const Id next = arena.derive_symbol(state, symbol);
-      return next != kEmpty && arena.live(next) ? next : kEmpty;
-    };
-    std::unordered_map<u32, Id> units;  // where tokens of sets lead as such; as text they may lead elsewhere
-    if (!set_symbols_.empty()) {
-      std::vector<u32> symbols;
-      arena.first_symbols(state, symbols);
-      std::sort(symbols.begin(), symbols.end());
-      symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
-      for (u32 s : symbols) {
-        const Id next = set_of_symbol_[s] ? unit(s) : kEmpty;
-        if (next == kEmpty) continue;
-        for_each_bit(*set_of_symbol_[s], [&](u32 token) {
-          Id& known = units.try_emplace(token, kEmpty).first->second;
-          known = arena.unite(known, next);
-        });
-      }
-    }
-    auto emit_one = [&](u32 token, Id next) {
-      if (auto it = units.find(token); it != units.end()) {
-        next = arena.unite(next, it->second);
-        units.erase(it);
-      }
-      row.push_back({static_cast<std::int32_t>(token), number_of(next)});
-    };
-    auto emit = [&](int token, Id next) {
-      if (!units.empty()) {
-        emit_one(static_cast<u32>(token), next);
-        if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
-          for (u32 other : it->second) emit_one(other, next);
-        return;
-      }
-      std::int32_t to = number_of(next);
-      row.push_back({token, to});
-      if (auto it = twins.find(static_cast<u32>(token)); it != twins.end())
-        for (u32 other : it->second) row.push_back({static_cast<std::int32_t>(other), to});
-    };
-    stack[0] = state;
-    u32 count = 0;
-    for (u32 n = 1; n < trie.nodes[0].end;) {
-      if (count++ % kBetweenBreaks == 0) arena.make_room();
-      const TrieNode& node = trie.nodes[n];
-      const u32 depth = trie.depths[n];
-      Id next = arena.step_slow(stack[depth - 1], node.byte);
-      if (next == kEmpty) {
-        n = node.end;
-        continue;
-      }
-      arena.ensure_row(next);
-      stack[depth] = next;
-      if (node.token >= 0) emit(node.token, arena.token_end(next));
-      ++n;
-    }
-    for (const auto& [token, symbols] : symbols_of_token_) {
-      Id next = kEmpty;
-      for (u32 symbol : symbols) next = arena.unite(next, arena.derive_symbol(state, symbol));
-      if (next != kEmpty && arena.live(next)) emit(static_cast<int>(token), next);
-    }
-    while (!units.empty()) emit_one(units.begin()->first, units.begin()->second);
-    std::sort(row.begin(), row.end());
-    if (table.token.size() + row.size() > 400'000'000)
-      throw Error("states", "the token automaton has more than 400,000,000 transitions; bound the constraint");
-    for (auto [token, next] : row) {
-      table.token.push_back(token);
-      table.next.push_back(next);
-    }
-    table.indptr.push_back(static_cast<std::int64_t>(table.token.size()));
-    table.accepting.push_back(arena.nullable(state));
-  }
-  return table;
 }
 
 std::size_t Guide::memory() const {

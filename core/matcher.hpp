@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "budget.hpp"
+#include "deep_stack.hpp"
 #include "expression.hpp"
 #include "history.hpp"
 #include "mask.hpp"
@@ -69,7 +70,23 @@ class Program : public std::enable_shared_from_this<Program> {
     bool plain, forget;  // of printable ASCII only; states without the texts of keys
     bool haste;          // any completion, not a shortest one
   };
+  Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
+  std::string forced_from(Id state, std::size_t limit);
+  bool shortest_from(Id start, std::size_t limit, std::string& out);
   bool search(Id start, std::size_t limit, Manner manner, std::string& out, bool& left);
+  // f(), which reads this state: where it is nested too deep for this thread's stack, on a deep one.
+  template <class F>
+  auto deep(Id state, F f) {
+    const u32 most = arena_->limits().max_depth;
+    if (!DeepStack::here() && arena_->node(state).depth <= most / 4 * 3) {
+      try {
+        return f();
+      } catch (const Error& error) {
+        if (error.code != "depth") throw;
+      }
+    }
+    return DeepStack::run(f);
+  }
   friend class Guide;
   // Holds the arena's mutex; before it lets go, notes how large the program has become, if that may have changed much.
   class Lock {
@@ -183,6 +200,9 @@ class Guide : public std::enable_shared_from_this<Guide> {
 
  private:
   std::vector<int> specials(Program& program, Id state) const;
+  const MaskEntry* new_mask(Program& program, Id state) const;
+  u32 new_need(Program& program, Id state, bool thorough) const;
+  void within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const;
   const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
   const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
   std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;

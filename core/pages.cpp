@@ -177,6 +177,16 @@ std::size_t page_bytes(std::size_t bytes) { return Regions::bytes_of(bytes); }
 std::size_t pages_in_use() { return regions().in_use(); }
 void reserve_pages(std::size_t bytes) { regions().reserve(bytes); }
 
+std::size_t heap_in_use() {
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#endif
+#endif
+  return 0;
+}
+
 void trim_heap() {
   regions().trim();
 #ifdef __GLIBC__

@@ -19,6 +19,8 @@ void reserve_pages(std::size_t bytes);
 // What so many bytes take of them; what is taken now.
 std::size_t page_bytes(std::size_t bytes);
 std::size_t pages_in_use();
+// Of the heap of the whole process, large blocks included, where the C library tells it (glibc 2.33), else 0.
+std::size_t heap_in_use();
 // What is free in the pages and in the heap goes back to the system, where it can (glibc). Some milliseconds.
 void trim_heap();
 

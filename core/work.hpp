@@ -3,7 +3,7 @@
 // so it does not matter who else reads the same arena meanwhile.
 //
 // Two limits: that of a compilation, and that of one step of a text (a mask, a token read). What is found in a cache
-// costs a step nothing. So a step may take less because of others, and never more.
+// costs a step nothing: it may take less because of others, but no more than where nothing is known.
 #pragma once
 
 #include "faults.hpp"
@@ -34,6 +34,15 @@ class Work {
     return before;
   }
   static void restore(Allowed before) { allowed_ = before; }
+  struct Account {  // of a thread
+    u64 spent;
+    Allowed allowed;
+  };
+  static Account account() { return {spent_, allowed_}; }
+  static void take_over(const Account& of) {
+    spent_ = of.spent;
+    allowed_ = of.allowed;
+  }
 
   [[noreturn]] static void refuse(const char* what, u64 steps);  // one step of a text that takes more
 

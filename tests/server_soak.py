@@ -16,7 +16,6 @@ import asyncio
 import collections
 import json
 import os
-import random
 import re
 import socket
 import subprocess
@@ -24,163 +23,15 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import guiderail as gr
+from server_attack import CHAT, HELLO, BadClients
 
-CHAT = "/v1/chat/completions"
 STEP_SECONDS = 0.005  # that the model takes for a step
-HELLO = [{"role": "user", "content": "hello"}]
-
-# -- what bad clients send -----------------------------------------------------------------------------------------
-AMBIGUOUS = (
-    'root ::= r0{2} root* r1+ | "b"* "a"? | "" | "+b"? "+"{0,2}\n'
-    'r0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
-)
-GAPS = {"type": "object", "properties": {"a": {"not": {"pattern": "x.{20,40}y.{20,40}z"}, "type": "string"}},
-        "required": ["a"]}  # fmt: skip
-
-
-def nested(depth: int) -> dict[str, Any]:
-    ways = [{"properties": {f"k{depth}{i}": nested(depth - 1) if depth else {"type": "integer"}},
-             "required": [f"k{depth}{i}"]} for i in range(6)]  # fmt: skip
-    return {"type": "object", "oneOf": ways}
-
-
-def bad_body(rng: random.Random) -> tuple[str, dict[str, Any]]:
-    """A request that must be answered, and its name; always a little different, so that no cache knows it."""
-    n = rng.randrange(10**9)
-
-    def named(count: int, value: Any) -> dict[str, Any]:
-        return {f"property_{n}_{i}": value(i) for i in range(count)}
-
-    def wide() -> dict[str, Any]:
-        inner = named(4000, lambda i: {"type": "string", "pattern": f"^[a-z]{{{i % 30},{i % 30 + 9}}}$"})
-        return {"guided_json": {"type": "object", "properties": inner}}
-
-    def big() -> dict[str, Any]:
-        return {"guided_json": {"type": "object", "properties": named(6000, lambda i: {"description": "d" * 200})}}
-
-    def patterns() -> dict[str, Any]:
-        inner = {f"{chr(97 + i)}{n % 97}": {"type": "integer", "minimum": i} for i in range(18)}
-        return {"guided_json": {"type": "object", "patternProperties": inner, "additionalProperties": False}}
-
-    def contains() -> dict[str, Any]:
-        ways = [{"contains": {"const": i}} for i in range(30)]
-        return {"guided_json": {"type": "array", "title": str(n), "allOf": ways}}
-
-    gaps = {"guided_json": {**GAPS, "title": str(n)}, "max_tokens": 60}
-    makers: dict[str, Callable[[], dict[str, Any]]] = {
-        "ambiguous grammar": lambda: {"guided_grammar": AMBIGUOUS.replace("b", chr(97 + n % 25)), "max_tokens": 40},
-        "not, gaps, budget": lambda: gaps,
-        "not, gaps, promise": lambda: {**gaps, "guiderail": {"on_incomplete": "finish"}},
-        "nested oneOf": lambda: {"guided_json": {**nested(4), "title": str(n)}},
-        "patternProperties": patterns,
-        "wide schema": wide,
-        "big schema": big,
-        "contains": contains,
-        "look-aheads": lambda: {"guided_regex": f"(?!(.*a.{{12}}){{3}}).*(?=.*b.{{15}}c).*{n}"},
-        "nested counts": lambda: {"guided_regex": "((a{0,100}){0,100}){0,100}" + str(n)},
-        "lark": lambda: {
-            "guided_grammar": f'start: (a | b)+\na: /[a-z]{{1,40}}/ b?\nb: /(?=.*x.{{20}})[a-z ]+/ "{n}"?'
-        },
-        "many messages": lambda: {"messages": HELLO * 4000},
-        "long prompt": lambda: {"messages": [{"role": "user", "content": f"{n} " + "word " * 100_000}]},
-    }
-    name = rng.choice(list(makers))
-    return name, makers[name]()
-
-
-BAD_BYTES = {
-    "no JSON": b"{",
-    "deep": b'{"messages": ' + b"[" * 100_000,
-    "many values": b'{"messages": [' + b"[]," * 700_000 + b"[]]}",
-    "surrogate": b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
-    "10 MB": b" " * (10 << 20),
-}
-
-
-class BadClients:
-    def __init__(self, port: int, seconds: float, seed: int) -> None:
-        self.port, self.until, self.rng = port, time.monotonic() + seconds, random.Random(seed)
-        self.seen: collections.Counter[str] = collections.Counter()
-
-    async def run(self) -> None:
-        kinds = [self.bodies] * 6 + [self.bytes, self.vanish, self.vanish, self.slow_reader, self.slow_loris]
-        await asyncio.gather(*(self.again(kind) for kind in kinds))
-        print(json.dumps(self.seen))
-
-    async def again(self, kind: Any) -> None:
-        while time.monotonic() < self.until:
-            try:
-                await asyncio.wait_for(kind(), max(1.0, self.until - time.monotonic() + 2))
-            except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError, TimeoutError) as error:
-                self.seen[f"{kind.__name__}: {type(error).__name__}"] += 1
-            await asyncio.sleep(0.02)
-
-    async def send(self, body: bytes, size: int = 1 << 20) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=size)
-        head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
-        return reader, writer
-
-    async def answered(self, name: str, body: bytes) -> None:
-        reader, writer = await self.send(body)
-        try:
-            answer = await reader.read()
-        finally:
-            writer.close()
-        status = answer[9:12].decode()
-        code = re.search(rb'"code": ?"([a-z-]+)"', answer) if status != "200" else None
-        self.seen[f"{name}: {status}{'' if code is None else ' ' + code[1].decode()}"] += 1
-
-    async def bodies(self) -> None:
-        name, body = bad_body(self.rng)
-        await self.answered(name, json.dumps({"messages": HELLO, "max_tokens": 30, **body}).encode())
-
-    async def bytes(self) -> None:
-        name, body = self.rng.choice(list(BAD_BYTES.items()))
-        await self.answered(name, body)
-
-    async def vanish(self) -> None:
-        _, body = bad_body(self.rng)
-        stream = {"messages": HELLO, "max_tokens": 500, "stream": True, **body}
-        _, writer = await self.send(json.dumps(stream).encode())
-        await asyncio.sleep(self.rng.uniform(0, 0.5))
-        writer.transport.abort()
-        self.seen["vanished"] += 1
-
-    async def slow_reader(self) -> None:
-        stream = {"messages": HELLO, "max_tokens": 2000, "stream": True, "logprobs": True, "top_logprobs": 20}
-        reader, writer = await self.send(json.dumps(stream).encode(), 64)
-        try:
-            for _ in range(50):
-                await reader.read(10)
-                await asyncio.sleep(0.1)
-        finally:
-            writer.transport.abort()
-        self.seen["slow reader"] += 1
-
-    async def slow_loris(self) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        try:
-            writer.write(f"POST {CHAT} HTTP/1.1\r\nHost: x\r\n".encode())
-            for _ in range(200):
-                writer.write(b"X-A: b\r\n"[:1])
-                await writer.drain()
-                await asyncio.sleep(0.1)
-                if reader.at_eof():
-                    break
-            answer = await asyncio.wait_for(reader.read(100), 1)
-            self.seen[f"slow loris: {answer[9:12].decode() or 'closed'}"] += 1
-        finally:
-            writer.transport.abort()
-
 
 # -- innocent clients ------------------------------------------------------------------------------------------------
 INNOCENT = [

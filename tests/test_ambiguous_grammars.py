@@ -11,7 +11,7 @@ import itertools
 import pytest
 
 import guiderail as gr
-from guiderail import Vocabulary
+from guiderail import Vocabulary, work
 
 GRAMMARS = {
     "palindromes": 'root ::= "a" root "a" | "b" root "b" | ""',
@@ -24,6 +24,9 @@ GRAMMARS = {
     "nullable-everywhere": 'root ::= x x x x\nx ::= "a" x "a" | y y | ""\ny ::= "b"? x? y? "b"?',
     "middle": 'root ::= x root? x | "a"\nx ::= "a" | x x | "a" root "b"',
 }
+
+
+COUNTED = 'root ::= r0{2} root* r1+ | "b"* "a"? | ""\nr0 ::= "aa" | root | "a"{2} "b"? "a"? | root{0,2}\nr1 ::= "b"'
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +62,36 @@ def test_states_grow_with_the_text(name: str, letters: Vocabulary) -> None:
         wanted = next(wish)
         assert allowed
         assert matcher.accept_token(wanted if wanted in allowed else allowed[0])
+
+
+@pytest.mark.parametrize(
+    "name", ["palindromes", "lists-of-lists", "twice-recursive", "both-ends", "operators", "two-halves"]
+)
+def test_ten_thousand_tokens(name: str) -> None:
+    """Deeper than a stack holds, and each token costs about what the first ones did."""
+    letters = Vocabulary([b"a", b"b", b"ab", b"ba", b"</s>"], stop_token_ids=[4])
+    guide = gr.compile(gr.grammar(GRAMMARS[name], "gbnf"), letters, max_step_work=5_000)
+    matcher = guide.matcher()
+    mask = gr.allocate_token_bitmask(1, letters.size)
+    wish = itertools.cycle((0, 1, 0, 0, 1, 1))
+    for _ in range(10_000):
+        matcher.fill_next_token_bitmask(mask, 0)
+        allowed = [token for token in range(2) if mask[0, 0] >> token & 1]
+        wanted = next(wish)
+        assert matcher.accept_token(wanted if wanted in allowed else allowed[0])
+    matcher.rollback(9_000)
+    assert matcher.step_count == 1_000
+    matcher.fill_next_token_bitmask(mask, 0)
+
+
+def test_the_most_ambiguous_stays_polynomial(letters: Vocabulary) -> None:
+    """Twice the text takes about four times the work, and not the square of it."""
+    grammar = gr.grammar(COUNTED, "gbnf")
+    spent = []
+    for length in (60, 120, 240):
+        matcher = gr.compile(grammar, letters, cache=False).matcher()
+        before = work.spent()
+        for letter in itertools.islice(itertools.cycle("abaabb"), length):
+            assert matcher.accept_string(letter)
+        spent.append(work.spent() - before)
+    assert spent[2] < 8 * spent[1] < 64 * spent[0]

@@ -213,7 +213,7 @@ def test_a_negative_limit_is_refused() -> None:
 
 def test_the_limit_is_pickled() -> None:
     guide = gr.compile(KEYED, BYTES, max_memory=12345)
-    assert pickle.loads(pickle.dumps(guide))._limits[2] == 12345
+    assert pickle.loads(pickle.dumps(guide))._options.max_memory == 12345
     assert gr.compile(KEYED, BYTES, max_memory=12345) is guide is not gr.compile(KEYED, BYTES, max_memory=12346)
 
 

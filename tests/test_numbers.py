@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +21,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema import number_spelling
 from guiderail.frontends.json_schema.number_spelling import NumberSpelling
 from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.kept import clear_kept
 
 ALPHABET = "-+.eE0159"
 LONGEST = 6
@@ -436,17 +438,34 @@ def test_membership_of_other_things() -> None:
         Numbers()
 
 
-def test_remembered_plans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    plans = number_spelling._Plans()
-    monkeypatch.setattr(number_spelling._Plans, "MAX_STATES", 100)
-    first = plans.get(between(1), NumberSpelling())
-    assert plans.get(between(1), NumberSpelling()) is first
+def test_remembered_plans_are_bounded_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans, plan = number_spelling._plans, number_spelling._plan
+    plans.clear()
+    monkeypatch.setattr(plans, "most_bytes", 60_000)
+    first = plan(between(1), NumberSpelling())
+    assert plan(between(1), NumberSpelling()) is first
     for n in range(2, 40):
-        plans.get(between(n), NumberSpelling())
-        assert plans.states <= 100
-    assert plans.plans and plans.get(between(1), NumberSpelling()) is not first
-    big = plans.get(between(multiple_of=97), NumberSpelling())  # larger than the whole cache
-    assert big.count >= 97 and plans.states == sum(map(plans._size, plans.plans.values())) == 0
+        plan(between(n), NumberSpelling())
+        assert 0 < plans.bytes <= 60_000
+    assert plan(between(1), NumberSpelling()) is not first
+    held = plans.bytes
+    big = plan(between(multiple_of=97), NumberSpelling())  # larger than the whole cache
+    assert big.count >= 97 and plans.bytes == held
+    clear_kept()
+    assert not plans.bytes and not len(plans) and not number_spelling._exponent_plans.bytes
+
+
+def test_a_plan_can_be_played_again_and_by_many_threads_at_once() -> None:
+    plan = number_spelling.Spelling(between(-3, None, 1234, multiple_of=7), NumberSpelling()).build()
+    plan.close()
+
+    def replayed(_: int = 0) -> str:
+        builder = _core.Builder()
+        return builder.dump(plan.replay(builder))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(replayed, range(32)))) == 1
+    assert replayed() == replayed()
 
 
 def test_masks_and_derivatives_agree() -> None:

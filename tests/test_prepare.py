@@ -129,7 +129,7 @@ def test_option() -> None:
     constraint = gr.json_schema(CASES[0][0])
     guide = gr.compile(constraint, VOCABULARY, prepare=3)
     assert gr.compile(constraint, VOCABULARY, prepare=3) is guide is not gr.compile(constraint, VOCABULARY)
-    assert pickle.loads(pickle.dumps(guide))._limits[3] == 3
+    assert pickle.loads(pickle.dumps(guide))._options.prepare == 3
     for wrong in (-1, 4097):
         with pytest.raises(CompileError) as error:
             gr.compile(constraint, VOCABULARY, prepare=wrong)

@@ -90,7 +90,7 @@ if _typing.TYPE_CHECKING:
         generations,
         stream,
     )
-    from guiderail.guide import Guide, clear_cache, compile
+    from guiderail.guide import Guide, MemoryUse, clear_cache, compile, memory
     from guiderail.matcher import Matcher, fill_next_token_bitmasks
     from guiderail.models import load_model
     from guiderail.token_automaton import TokenAutomaton
@@ -111,6 +111,7 @@ __all__ = [
     "LimitError",
     "Matcher",
     "MatcherError",
+    "MemoryUse",
     "ModelError",
     "PatternError",
     "PythonType",
@@ -162,6 +163,7 @@ __all__ = [
     "json_schema",
     "literal",
     "load_model",
+    "memory",
     "nothing",
     "optional",
     "paragraph_token",
@@ -289,8 +291,10 @@ _HOME = {
     ),
     "guiderail.guide": (
         "Guide",
+        "MemoryUse",
         "clear_cache",
         "compile",
+        "memory",
     ),
     "guiderail.matcher": (
         "Matcher",

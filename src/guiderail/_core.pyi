@@ -161,6 +161,8 @@ class Program:
     def memory_parts(self) -> dict[str, int]: ...  # the same by what it is of
 
 def pages_in_use() -> int: ...  # bytes that the core has taken of its large pages
+def heap_in_use() -> int: ...  # bytes, of the whole process; 0 where the C library does not tell it
+def character_sets_bytes() -> int: ...  # of all sets of characters
 def trim_heap() -> None: ...  # what is free in the heap goes back to the system; some milliseconds
 def apply_bitmask(
     logits: NDArray[Any],  # (columns,) or (rows, columns), numbers of 2, 4 or 8 bytes; changed

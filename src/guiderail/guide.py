@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from guiderail import _core
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
-from guiderail.kept import clear_kept
+from guiderail.kept import clear_kept, kept_bytes
 from guiderail.matcher import Matcher
 from guiderail.program import FUEL, MAX_NODES, build_program
 from guiderail.special_tokens import special_tokens_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from guiderail.token_automaton import TokenAutomaton
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Guide", "clear_cache", "compile"]
+__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory"]
 
 MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
@@ -207,7 +208,7 @@ def compile(
             code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take four
             times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost nothing,
-            so a text may need fewer steps after others, never more.
+            so a text may need fewer steps after others (``docs/limits.md``).
 
     Raises:
         CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; ``max_memory``
@@ -266,6 +267,42 @@ def _make_room(weight: int) -> None:
                 key, guide = _cache.popitem(last=False)
                 total -= sizes[key]
                 dropped.append(guide)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What the process holds, in bytes. Guides and vocabularies report their own share.
+
+    Attributes:
+        cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
+        readings: schemas, patterns and numbers that were read and are kept for later, approximately. Each kind is
+            bounded, to 100 MiB in total.
+        character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
+            one of these.
+        native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the
+            process. The heap is known only on Linux. Free memory stays with the process for later use;
+            :func:`clear_cache` gives it back.
+    """
+
+    cached_guides: int
+    readings: int
+    character_sets: int
+    native: int
+
+
+def memory() -> MemoryUse:
+    """What is held for the whole process. :meth:`Guide.memory_size_bytes` says what a guide holds.
+
+    >>> import guiderail as gr
+    >>> gr.clear_cache()
+    >>> gr.memory().cached_guides
+    0
+    """
+    with _lock:
+        guides = list(_cache.values())
+    sizes = sum(guide.memory_size_bytes() for guide in guides)
+    native = _core.heap_in_use() + _core.pages_in_use()
+    return MemoryUse(sizes, kept_bytes(), _core.character_sets_bytes(), native)
 
 
 def clear_cache() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
-__all__ = ["Kept", "clear_kept", "kept", "text_weight"]
+__all__ = ["Kept", "clear_kept", "kept", "kept_bytes", "text_weight"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +96,11 @@ def kept(most_bytes: int, weigh: Callable[..., int]) -> Callable[[Callable[P, R]
 def text_weight(text: str, *_: Any) -> int:
     """About what the tree of a pattern takes."""
     return 200 * len(text)
+
+
+def kept_bytes() -> int:
+    """What all of them weigh."""
+    return sum(one.bytes for one in _all)
 
 
 def clear_kept() -> None:

@@ -1,7 +1,8 @@
 """Connections that are not kept open by those who do not speak, or do not listen.
 
-uvicorn waits without end for the head of a request and for a client that does not read its answer. This protocol,
-which ``guiderail serve`` uses, does not. In a server of your own::
+uvicorn waits without end for the head of a request and for a client that does not read its answer, and reads all that
+has arrived at one connection before it looks at the others. This protocol, which ``guiderail serve`` uses, does not. In
+a server of your own::
 
     uvicorn.run(app, http=guiderail.server.connections.protocol(head_seconds=10, write_seconds=60))
 """
@@ -9,6 +10,7 @@ which ``guiderail serve`` uses, does not. In a server of your own::
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import h11
@@ -16,6 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 __all__ = ["protocol"]
 
+_MOMENT = 0.002  # seconds for which one connection is read before others have their turn
+_PIECE = 256  # bytes, the first of them, that are read without a look at the clock
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -26,16 +30,51 @@ class _Impatient(H11Protocol):
     write_seconds = 60.0
     _head: asyncio.TimerHandle | None = None
     _write: asyncio.TimerHandle | None = None
+    _rest = b""  # that has arrived and is not looked at yet
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        if self._rest:  # what came before goes first
+            self._rest += data
+            self.transport.pause_reading()
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Looks at what has arrived for a moment, and at the rest when others had their turn.
+
+        Chunks of one byte each take some microseconds a byte, and would arrive by tens of thousands at once.
+        """
+        at, piece = 0, _PIECE
+        before = time.perf_counter()
+        until = before + _MOMENT
+        while at < len(data) and not self.transport.is_closing():
+            super().data_received(data[at : at + piece])
+            at += piece
+            now = time.perf_counter()
+            if now >= until:
+                break
+            piece = 2 * piece if now - before < _MOMENT / 8 else max(piece // 2, _PIECE)
+            before = now
         self._await_head()
+        self._rest = data[at:]
+        if self._rest and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        rest, self._rest = self._rest, b""
+        if self.transport.is_closing():
+            return
+        self._read(rest)
+        if not self._rest and not self.flow.read_paused:
+            self.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._rest = b""
         for timer in (self._head, self._write):
             if timer is not None:
                 timer.cancel()

@@ -24,6 +24,7 @@ ReadyGroup: TypeAlias = list[tuple[bool, tuple[tuple[int, int], ...]]]
 DEAD: Final = -1
 MAX_NESTING: Final = 400
 """Digits after which an expression is hidden in a rule: the core bounds how deep expressions nest."""
+_STATE: Final = 600  # bytes of a state and its edges, about
 DIGITS: Final = b"0123456789"
 DIGIT: Final = tuple(bytes([b]) for b in DIGITS)
 
@@ -117,8 +118,17 @@ class Plan:
         self.known.clear()
         self.groups.clear()
 
+    @property
+    def weight(self) -> int:
+        """Bytes that it takes, about."""
+        lazy = sum(len(table.cuts) + 10 for _, table in self.lazy)
+        return _STATE * (10 + self.count + lazy) + 60 * len(self.choice) + sum(map(len, self.choice))
+
     def _prepare(self) -> None:
         """The sets of bytes numbered, so that a replay asks the builder for each once."""
+        before = self.steps
+        if self.ready is not None:  # by another thread
+            return
         numbers: dict[bytes, int] = {}
 
         def numbered(edges: Edges) -> tuple[tuple[int, int], ...]:
@@ -126,7 +136,7 @@ class Plan:
 
         steps: list[ReadyState | ReadyGroup] = []
         depths: list[int] = []
-        for step in self.steps:
+        for step in before:
             if isinstance(step, list):
                 steps.append([(accepts, numbered(edges)) for accepts, edges in step])
                 depths.extend([0] * len(step))
@@ -137,6 +147,7 @@ class Plan:
                 steps.append((accepts, numbered(edges), loop, depth == MAX_NESTING))
                 depths.append(depth % MAX_NESTING)
         self.ready = steps, [charset(values) for values in numbers]
+        self.steps = []  # said in the other form now
 
     def replay(self, builder: Builder) -> int:
         """The expression of all roots and the choice; ``builder.EMPTY`` if there is nothing."""

@@ -27,8 +27,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from guiderail._core import Builder
@@ -38,6 +36,7 @@ from guiderail.frontends.json_schema.number_lazy import table
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
+from guiderail.kept import Kept
 from guiderail.texts import shown
 
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower"]
@@ -104,9 +103,17 @@ def _join(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=1024)
 def _exponent_plan(pieces: tuple[Piece, ...]) -> Plan:
     """``[+-]?[0-9]+`` with the value in a union of intervals, in normal form and not empty."""
+    plan = _exponent_plans.get(pieces)
+    if plan is None:
+        plan = _made_exponent_plan(pieces)
+        plan.close()
+        plan = _exponent_plans.put(pieces, plan, plan.weight)
+    return plan
+
+
+def _made_exponent_plan(pieces: tuple[Piece, ...]) -> Plan:
     plan = Plan(DEFAULT.max_states)
     if pieces == ANY_EXPONENT:
         more = plan.state(True, {}, DIGITS)
@@ -507,40 +514,18 @@ class Spelling:
             self.plan.roots.append(root)
 
 
-class _Plans:
-    """The plans used last, up to a number of states in all (some 300 bytes each)."""
+_plans: Kept[tuple[Numbers, NumberSpelling], Plan] = Kept(32 << 20)
+_exponent_plans: Kept[tuple[Piece, ...], Plan] = Kept(4 << 20)
 
-    MAX_STATES = 200_000
 
-    def __init__(self) -> None:
-        self.lock = Lock()
-        self.plans: dict[tuple[Numbers, NumberSpelling], Plan] = {}  # the oldest first
-        self.states = 0
-
-    def get(self, numbers: Numbers, spelling: NumberSpelling) -> Plan:
-        key = numbers, spelling
-        with self.lock:
-            plan = self.plans.pop(key, None)
-            if plan is not None:
-                self.plans[key] = plan
-                return plan
+def _plan(numbers: Numbers, spelling: NumberSpelling) -> Plan:
+    key = numbers, spelling
+    plan = _plans.get(key)
+    if plan is None:
         plan = Spelling(numbers, spelling).build()
         plan.close()
-        with self.lock:
-            if key not in self.plans:
-                self.plans[key] = plan
-                self.states += self._size(plan)
-            while self.states > self.MAX_STATES:
-                oldest = next(iter(self.plans))
-                self.states -= self._size(self.plans.pop(oldest))
-        return plan
-
-    @staticmethod
-    def _size(plan: Plan) -> int:
-        return 10 + plan.count + len(plan.choice) + sum(len(t.cuts) + 10 for _, t in plan.lazy)
-
-
-_plans: Final = _Plans()
+        plan = _plans.put(key, plan, plan.weight)
+    return plan
 
 
 def lower(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = None) -> int:
@@ -548,7 +533,7 @@ def lower(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = 
     spelling = spelling or DEFAULT
     if numbers.is_all() and spelling.exponents and spelling.max_integer_digits is spelling.max_fraction_digits is None:
         return _grammar(builder)
-    return _plans.get(numbers, spelling).replay(builder)
+    return _plan(numbers, spelling).replay(builder)
 
 
 def _grammar(builder: Builder) -> int:

@@ -15,6 +15,7 @@ from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
 from guiderail.nesting import nested
+from guiderail.work import MAX_WORK, limited
 
 if TYPE_CHECKING:
     from guiderail.frontends.xml_schema.model import Model
@@ -162,6 +163,6 @@ def xml_schema(
     if not all(isinstance(name, str) and name for name in names) or (root is not None and not names):
         raise CompileError("root is the name of an element, or several names", code="bad-xml-option")
     made = XmlSchema(source, names, checked)
-    with nested("the schema"):
+    with nested("the schema"), limited(MAX_WORK):
         made.model()
     return made

@@ -6,7 +6,7 @@ characters are escaped as in Canonical XML. Each element is a rule, so recursion
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from guiderail import _core
@@ -27,6 +27,7 @@ from guiderail.frontends.xml_schema.model import (
 from guiderail.frontends.xml_schema.namespaces import XSI
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import SimpleTypes
+from guiderail.work import spend
 
 __all__ = ["Lowering"]
 
@@ -83,15 +84,17 @@ class Lowering:
     # -- which elements can be finished at all: a least fixed point
     def _productive(self) -> set[Key]:
         self.productive = set[Key]()
-        changed = True
-        while changed:
-            new = {
-                key
-                for key, forms in self.model.forms.items()
-                if key not in self.productive and any(map(self._can_form, forms))
-            }
-            changed = bool(new)
+        users: dict[Key, set[Key]] = {}  # whose content an element stands in
+        for key, forms in self.model.forms.items():
+            for form in forms:
+                if isinstance(form.content, Children):
+                    for child in _elements(form.content.particle):
+                        users.setdefault(child, set()).add(key)
+        look = set(self.model.forms)
+        while look:  # again at those alone that hold what was found last
+            new = {key for key in look if any(map(self._can_form, self.model.forms[key]))}
             self.productive |= new
+            look = {user for key in new for user in users.get(key, ())} - self.productive
         return self.productive
 
     def _can_form(self, form: Form) -> bool:
@@ -106,6 +109,7 @@ class Lowering:
         return e == self.b.EMPTY or self.b.is_empty(e)
 
     def _can(self, particle: Particle) -> bool:
+        spend(5)
         if isinstance(particle, Element):
             return particle.key in self.productive
         if isinstance(particle, Repeat):
@@ -240,12 +244,17 @@ class Lowering:
 
     def _sequence(self, pairs: Sequence[Pair]) -> Pair:
         b = self.b
-        some, empty, after = b.EMPTY, True, b.EPSILON
+        # An alternative for each item that may be the first one written. They share what follows them.
+        firsts: list[int] = []
+        empty, after = True, b.EPSILON
         for item, may_be_empty in reversed(pairs):
-            some = b.union([b.concat([item, after]), some]) if may_be_empty else b.concat([item, after])
+            begun = b.concat([item, after])
+            if not may_be_empty:
+                firsts.clear()
+            firsts.append(begun)
             empty = empty and may_be_empty
-            after = b.union([some, b.EPSILON]) if empty else some
-        return some, empty
+            after = b.concat([b.repeat(item, 0, 1), after]) if may_be_empty else begun
+        return b.union(firsts) if firsts else b.EMPTY, empty
 
     def _any_order(self, items: Sequence[tuple[int, int, int | None]], path: str, option: str) -> Pair:
         """Each item ``least`` to ``most`` times, in any order: a state for each multiset that has been written.
@@ -294,3 +303,13 @@ class Lowering:
     def _then(self, e: int, rest: Pair) -> int:
         some, empty = rest
         return self.b.concat([e, self.b.union([some, self.b.EPSILON]) if empty else some])
+
+
+def _elements(particle: Particle) -> Iterator[Key]:
+    if isinstance(particle, Element):
+        yield particle.key
+    elif isinstance(particle, Repeat):
+        yield from _elements(particle.item)
+    else:
+        for item in particle.items:
+            yield from _elements(item[0] if isinstance(item, tuple) else item)

@@ -30,6 +30,7 @@ from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import approximations, check_patterns, gather, steps, unsupported
 from guiderail.frontends.xml_schema.source import place_of
 from guiderail.frontends.xml_schema.turns import in_turns
+from guiderail.work import spend
 
 __all__ = ["read_schema"]
 
@@ -147,6 +148,7 @@ class _Reader:
     # -- elements
     def key(self, declaration: Any, path: str) -> Key:
         """The key of a declaration; declarations that say the same share it."""
+        spend(20)
         kind = declaration.type
         key = (
             declaration.name, id(kind), declaration.nillable, declaration.fixed, str(declaration.block),
@@ -164,6 +166,7 @@ class _Reader:
         found = [] if head.abstract else [head]
         if particle.ref is not None or head.parent is None:
             found += [one for one in head.iter_substitutes() if _may_replace(one, head)]
+        spend(30 * len(found))
         items = tuple(Element(self.key(one, f"{path}/{one.local_name}")) for one in dict.fromkeys(found))
         return items[0] if len(items) == 1 else Choice(items)
 
@@ -198,6 +201,7 @@ class _Reader:
 
     def _derived(self, declaration: Any) -> Iterator[Any]:
         declared = declaration.type
+        spend(20 * len(self.maps.types))
         blocked = set(f"{declaration.block or ''} {getattr(declared, 'block', '') or ''}".split())
         for name, kind in self.maps.types.items():
             if split_name(name)[0] in _BUILT_IN or kind is declared or getattr(kind, "abstract", False):
@@ -221,6 +225,7 @@ class _Reader:
 
     # -- particles
     def _particle(self, particle: Any, path: str) -> Particle:
+        spend(50)
         if particle.max_occurs == 0:
             return Seq(())
         if not hasattr(particle, "model"):
@@ -258,6 +263,7 @@ class _Reader:
 
     def _wildcard(self, wildcard: Any, path: str) -> Particle:
         """What ``xs:any`` may hold: elements that the schema knows, and those that the user named."""
+        spend(20 * len(self.maps.elements))
         siblings = _declared_beside(wildcard) if self.options.version == "1.1" else set()
         items: list[Particle] = []
         for name, declaration in self.maps.elements.items():
@@ -292,6 +298,7 @@ class _Reader:
 
     # -- attributes
     def _attributes(self, kind: Any, declaration: Any, path: str) -> tuple[Attribute, ...]:
+        spend(30 * (1 + len(getattr(kind, "attributes", ()))))
         found: list[Attribute] = []
         if not kind.is_complex():
             return ()

@@ -20,6 +20,7 @@ from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, nam
 from guiderail.frontends.xml_schema.namespaces import Prefixes, split_name
 from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, floating
 from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS, at_least, at_most, split_zone, temporal
+from guiderail.work import spend
 
 __all__ = ["Gathered", "SimpleTypes", "approximations", "check_patterns", "gather", "steps", "unsupported"]
 
@@ -238,6 +239,8 @@ class SimpleTypes:
     def _made(self, found: Gathered) -> int:
         w = self.writer
         if found.enumeration is not None:
+            count = len(found.enumeration)  # each is looked for among all: strings are compared fast
+            spend(20 * count + count * count // 20 if found.kind in _TEXTS else 5 * count * count)
             values = [
                 self.value(found.type, text, schema)
                 for text, schema in found.enumeration

@@ -10,6 +10,7 @@ from typing import Any
 from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError
 from guiderail.frontends.xml_schema.namespaces import split_name
+from guiderail.frontends.xml_schema.price import spend_on
 from guiderail.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
@@ -78,6 +79,7 @@ class Source:
         allow = "none" if self.base_url is None else "local"
         for text in (self.text, *self.documents):
             _well_formed(text)
+        spend_on([self.text, *self.documents])
         try:
             sources = [self.text, *self.documents]
             return kind(sources if len(sources) > 1 else self.text, base_url=self.base_url, allow=allow)

@@ -1,0 +1,37 @@
+"""Large inputs end soon, with a constraint or with an error that says why not, within bounded memory."""
+
+from __future__ import annotations
+
+import resource
+import time
+
+import pytest
+
+import guiderail as gr
+from bombs import BOMBS
+from core_support import mask_of, plain
+
+SOON = 20.0  # seconds of processor time: ten times what is counted, for slow machines
+MUCH = 1 << 20  # kilobytes, of the whole process more than before
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_large_inputs_end_soon(name: str) -> None:
+    if name.startswith("xml"):
+        pytest.importorskip("xmlschema")
+    tokens = plain([bytes([b]) for b in range(256)])
+    began, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        constraint = BOMBS[name]()
+        matcher = gr.compile(constraint, tokens, cache=False).matcher()
+        for _ in range(5):
+            allowed = mask_of(matcher)
+            token = int(allowed.argmax())
+            if token == tokens.size - 1 or not allowed[token]:
+                break
+            assert matcher.accept_token(token)
+    except gr.GuiderailError as error:
+        assert error.code
+        assert len(str(error)) < 5_000
+    assert time.process_time() - began < SOON
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MUCH
