@@ -529,7 +529,7 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "all tokens": ("start: <[*]>", "lark-unsupported", "vocabulary", "<[*]>"),
     "bad tokens": ("start: <[5-2]>", "lark-syntax", "lower id", "<[5-2]>"),
     "json in a terminal": ('start: A\nA: %json {"type": "null"}', "lark-unsupported", "lower case", "%json"),
-    "bad json": ("start: %json {a}", "lark-syntax", "no JSON", "a"),
+    "bad json": ("start: %json {a}", "lark-syntax", "not JSON", "a"),
     "open json": ('start: %json {"a": 1', "lark-syntax", "never closed", "{"),
     "guidance's options": ('start: %json {"x-guidance": {"lenient": true}}', "lark-unsupported", "lenient", ""),
     "option": ('%llguidance {"allow_invalid_utf8": true}\nstart: "a"', "lark-unsupported", "allow_invalid_utf8", ""),
