@@ -68,7 +68,6 @@ CORE_CODES = {
     "vocabulary-size": gr.VocabularyError,
     "vocabulary-stop": gr.VocabularyError,
     "vocabulary-token": gr.VocabularyError,
-    "step-work": gr.LimitError,
     "work": gr.LimitError,
 }
 

@@ -492,7 +492,7 @@ def test_options_of_the_schema() -> None:
     assert not gr.python_type(list).matches("[" * 70)
     assert gr.python_type(int, integers="any").read("1.2e1") == 12
     assert not gr.python_type(int, integers="any").matches("1e301")
-    with pytest.raises(gr.CompileError, match="schemas of others"):
+    with pytest.raises(gr.CompileError, match="schemas that you write"):
         gr.python_type(int, dialect="draft-07")
     with pytest.raises(gr.CompileError, match="no option"):
         gr.python_type(Point, colour=1)

@@ -46,12 +46,16 @@ __all__ = [
 
 
 class Constraint:
-    """A set of texts. Subclasses are frozen dataclasses that implement ``_lower``."""
+    """A set of texts: an immutable, hashable, picklable value.
+
+    Combine constraints with ``+`` (one after the other), ``|`` (either), ``&`` (both) and ``~`` (anything else);
+    plain strings stand for themselves. Subclasses are frozen dataclasses that implement ``_lower``.
+    """
 
     __slots__ = ()
 
     def _lower(self, b: _core.Builder) -> int:
-        """Builds the expression of this constraint; the handle is valid with ``b`` only."""
+        """Builds the expression of this constraint. The handle is valid only with ``b``."""
         raise NotImplementedError
 
     # -- composition -------------------------------------------------------------------------------------------
@@ -77,36 +81,41 @@ class Constraint:
         return self.operand if isinstance(self, Complement) else Complement(self)
 
     def optional(self) -> Constraint:
-        """This or the empty text."""
+        """This constraint's texts, or the empty text."""
         return Repetition(self, 0, 1)
 
     def repeat(self, min: int = 0, max: int | None = None) -> Constraint:
-        """This, ``min`` to ``max`` times in a row (``max=None``: without bound)."""
+        """This constraint's texts, ``min`` to ``max`` times in a row; ``max=None`` means without bound."""
         return repeat(self, min, max)
 
     def separated_by(
         self, separator: Constraint | str, min: int = 0, max: int | None = None, *, trailing: bool = False
     ) -> Constraint:
-        """``min`` to ``max`` of this with ``separator`` between; see :func:`separated_by`."""
+        """``min`` to ``max`` texts of this constraint with ``separator`` between them; see :func:`separated_by`."""
         return separated_by(self, separator, min, max, trailing=trailing)
 
     def limited_to(self, characters: int) -> Constraint:
-        """Those of these texts that have at most so many characters (code points)."""
+        """The texts of this constraint that have at most ``characters`` code points."""
         return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
 
     # -- use without a vocabulary --------------------------------------------------------------------------------
     def program(self) -> Program:
-        """The compiled form, cached: expressions and their derivatives, without a vocabulary."""
+        """The compiled form, without a vocabulary; cached.
+
+        Raises:
+            CompileError: the constraint matches no text, or cannot be expressed.
+            LimitError: compiling it exceeds a limit.
+        """
         from guiderail.program import Program
 
         return Program.of(self)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether the whole of ``text`` is allowed. Text that is not UTF-8 never is."""
+        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is."""
         return self.program().matches(text)
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
-        """What may come after ``prefix``, in words and examples."""
+        """Says in words and examples what may come after ``prefix``."""
         from guiderail.explain import explain
 
         return explain(self, prefix)
@@ -118,7 +127,7 @@ def _coerce(value: Constraint | str) -> Constraint:
     if isinstance(value, str):
         return Literal(value)
     raise CompileError(
-        f"a constraint or a string was expected, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
+        f"expected a constraint or a string, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
         code="not-a-constraint",
     )
 
@@ -325,7 +334,7 @@ def empty() -> Constraint:
 
 
 def nothing() -> Constraint:
-    """No text at all (compiling it is an error: nothing could be generated)."""
+    """No text at all. Compiling it is an error, because a model could write nothing."""
     return AnyOf(())
 
 
@@ -335,15 +344,17 @@ def any_text() -> Constraint:
 
 
 def any_character() -> Constraint:
-    """Any one character (code point), a line break too."""
+    """Any one character (code point), line breaks included."""
     return AnyText(characters=True)
 
 
 def choice(options: Iterable[str]) -> Constraint:
-    """One of ``options``, as a minimal acyclic automaton: 10,000 of them compile in milliseconds.
+    """One of ``options``.
+
+    They become one minimal acyclic automaton, so 10,000 options compile in milliseconds.
 
     Raises:
-        CompileError: there is no option, or one is not a string.
+        CompileError: there are no options, or one is not a string.
     """
     items = tuple(options) if isinstance(options, Iterable) else (None,)
     if isinstance(options, str) or not all(isinstance(item, str) for item in items):
@@ -366,7 +377,13 @@ def optional(item: Constraint | str) -> Constraint:
 
 
 def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Constraint:
-    """``item``, ``min`` to ``max`` times in a row (``max=None``: without bound). A counter: nothing is unrolled."""
+    """``item``, ``min`` to ``max`` times in a row; ``max=None`` means without bound.
+
+    A repetition is a counter and is never unrolled.
+
+    Raises:
+        CompileError: a bound is not a whole number from 0, or ``max`` is below ``min``.
+    """
     low = _count("min", min)
     if max is not None and _count("max", max) < low:
         raise CompileError(f"repeat: max ({max}) is below min ({min})", code="bad-bound")
@@ -381,7 +398,11 @@ def separated_by(
     *,
     trailing: bool = False,
 ) -> Constraint:
-    """``min`` to ``max`` items with ``separator`` between two of them (``trailing``: one after the last is allowed)."""
+    """``min`` to ``max`` items with ``separator`` between them; ``trailing`` allows one after the last item, too.
+
+    Raises:
+        CompileError: a bound is not a whole number from 0, or ``max`` is below ``min``.
+    """
     low = _count("min", min)
     if max is not None and _count("max", max) < low:
         raise CompileError(f"separated_by: max ({max}) is below min ({min})", code="bad-bound")
@@ -400,7 +421,10 @@ def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
 
 
 def substring_of(*texts: str) -> Constraint:
-    """Any substring (the empty one too) of one of ``texts``, by a suffix automaton: size linear in the texts."""
+    """Any substring of one of ``texts``, the empty one included (Koo, Liu, He 2024, Table 1, SUBSTRING_OF).
+
+    It becomes a suffix automaton, whose size is linear in the texts.
+    """
     if not texts or not all(isinstance(text, str) for text in texts):
         raise CompileError("substring_of takes one or more strings", code="bad-substring")
     for text in texts:
@@ -414,7 +438,7 @@ def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Con
 
 
 def special_token(*names: str | int) -> Constraint:
-    """One of these special tokens of the vocabulary (by text or id), as a unit: it is never spelled out as text."""
+    """One of these special tokens of the vocabulary, each by its text or id, as a unit: never spelled out as text."""
     good = [isinstance(n, str) or (isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31) for n in names]
     if not names or not all(good):
         raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")

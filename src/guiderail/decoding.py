@@ -160,8 +160,8 @@ class _Row:
         way = 'bound the constraint, or pass on_incomplete="error" or "return" to try without a promise'
         if needed is None:
             raise LimitError(
-                f"no way to complete the text{which} was found, so that it will be complete within {self.limit} tokens "
-                f"cannot be promised; {way}",
+                f"no way to complete the text{which} was found, so guiderail cannot promise that it will be complete "
+                f"within {self.limit} tokens; {way}",
                 code="budget-unknown",
             )
         if needed > self.limit:

@@ -1,9 +1,9 @@
-"""What is kept on disk between runs: grammars that took long to read, as the calls that build them.
+"""Grammars that took long to read, kept on disk between runs as the calls that build them.
 
-Off by default, because a library does not write to the home directory unasked. :func:`set_cache_dir` or the
-environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. Entries are JSON with a checksum, never code or pickles; what
-cannot be read is read anew and written again. A key holds the whole source, its options, and the files of what
-reads it, so that nothing stale is ever found.
+Off by default: a library does not write to the home directory without being asked. :func:`set_cache_dir` or the
+environment variable ``GUIDERAIL_CACHE_DIR`` turns it on. Entries are JSON with a checksum, never code or pickles; a
+damaged entry is read anew and written again. A key covers the whole source, its options, and the code that reads it,
+so nothing stale is ever found.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _set = False  # whether set_cache_dir was called: it goes before the environment
 
 
 def set_cache_dir(directory: str | os.PathLike[str] | bool | None) -> None:
-    """Keeps grammars that take long to read on disk, for later runs; or stops doing so.
+    """Turns the disk cache of grammars on or off.
 
-    A grammar of Lark, GBNF or EBNF that took more than 20 ms to read is stored when it is first compiled, and is
-    built from there the next time, without being read. Grammars that import files of yours or hold constraints are
-    not stored. The directory holds at most 256 entries and 64 MiB; the longest unused go first. It is safe to share
-    between processes, and to delete.
+    A grammar in Lark, GBNF or EBNF that took more than 20 ms to read is stored when it is first compiled. Later runs
+    build it from there without reading it. Grammars that import files of yours or contain constraints are not
+    stored. The directory holds at most 256 entries and 64 MiB; the ones unused for longest go first. Processes may
+    share it, and you may delete it at any time.
 
     Args:
         directory: where; made with access for its owner only. True: ``guiderail`` in ``$XDG_CACHE_HOME``, by default
@@ -62,7 +62,7 @@ def set_cache_dir(directory: str | os.PathLike[str] | bool | None) -> None:
 
 
 def cache_dir() -> Path | None:
-    """Where grammars are kept between runs; None: nowhere. See :func:`set_cache_dir`."""
+    """The directory of the disk cache; None if it is off. See :func:`set_cache_dir`."""
     if _set:
         return _chosen
     value = os.environ.get(VARIABLE, "")

@@ -1,4 +1,4 @@
-"""What a constraint allows next, in words and examples. Needs no vocabulary."""
+"""Says in words and examples what a constraint allows next. Needs no vocabulary."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Explanation:
         elif self.complete:
             lines.append(f"After {self.prefix[-40:]!r} the text is complete: nothing may follow.")
         else:
-            ending = "the text may end here, or go on with" if self.accepting else "next comes"
+            ending = "the text may end here, or continue with" if self.accepting else "next comes"
             lines.append(f"After {self.prefix[-40:]!r} {ending}:")
         lines += [f"  - {words}" for words in self.expected]
         if self.failed_at is not None and self.accepting:

@@ -258,7 +258,7 @@ class _Call:
             for part in parts:
                 if not isinstance(part, Lit):
                     raise self.error(
-                        "the argument must be a plain text; escape special characters, and do not ignore case here"
+                        "the argument must be plain text; escape special characters, and do not ignore case here"
                     )
                 text += part.text
             out.append(text)
@@ -267,7 +267,7 @@ class _Call:
     def text(self, default: str) -> str:
         texts = self.texts()
         if len(texts) > 1:
-            raise self.error("one argument is expected; escape the '|' to mean it")
+            raise self.error("expected one argument; escape the '|' to match it literally")
         return texts[0] or default
 
     def leaf(self, constraint: Constraint) -> Node:

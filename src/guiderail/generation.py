@@ -1,7 +1,8 @@
-"""What a model writes under a constraint, a JSON Schema or a Python type.
+"""Runs a model under a constraint, a JSON Schema or a Python type.
 
-:func:`generate` returns a text or a value, :func:`stream` shows it growing, :func:`generations` tells how it came
-about. The loop itself is in :mod:`guiderail.decoding`, what may be asked for in :mod:`guiderail.targets`.
+:func:`generate` returns a text or a value, :func:`stream` shows it while it grows, and :func:`generations` also returns
+tokens, finish reasons and times. The loop is in :mod:`guiderail.decoding`; :mod:`guiderail.targets` turns what a user
+passes into a constraint and a way to read its text.
 """
 
 from __future__ import annotations
@@ -90,15 +91,15 @@ def stream(
     on_incomplete: OnIncomplete = "finish",
     growing_strings: bool = True,
 ) -> Stream | ValueStream[Any]:
-    """Like :func:`generate` for one prompt, but what is written is shown as it grows.
+    """Like :func:`generate` for one prompt, but yields the result while it grows.
 
-    Under a constraint that is plain text, the pieces of the text come as strings:
+    Under a constraint on plain text, it yields pieces of the text as strings:
 
         >>> for piece in gr.stream(None, "When did Apollo 11 land?", gr.patterns.date()):
         ...     print(piece, end="", flush=True)
 
-    Under a JSON Schema or a Python type, snapshots of the value come, one for each piece. A snapshot has ``value``,
-    ``text``, ``delta``, ``finished`` and ``path``; the last has ``done`` set and the finished, validated value:
+    Under a JSON Schema or a Python type, it yields snapshots of the value, one for each piece. A snapshot has
+    ``value``, ``text``, ``delta``, ``finished`` and ``path``; in the last, ``done`` is set and the value is validated:
 
         >>> for snapshot in gr.stream(None, "Describe Ada Lovelace.", Person):
         ...     print(snapshot.value.name, snapshot.finished)
@@ -124,7 +125,7 @@ def stream(
     wanted = resolve(target)
     if wanted.reading.is_text and growing_strings is not True:
         raise ModelError(
-            "growing_strings is about the values of schemas and types; the target is a text, which comes in pieces",
+            "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
         )
     sampling = Sampling(temperature, top_p, top_k, seed)
@@ -165,7 +166,7 @@ def generations(
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "return",
 ) -> list[Generation]:
-    """Like :func:`generate` for a list of prompts, but returns texts, tokens, reasons and times with the values."""
+    """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times."""
     if not isinstance(prompts, list | tuple) or not all(isinstance(prompt, str) for prompt in prompts):
         raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
     _check(on_incomplete, max_tokens, chat, system)
@@ -173,7 +174,8 @@ def generations(
     several = isinstance(target, list | tuple)
     if several and len(target) != len(prompts):
         raise ModelError(
-            f"there are {len(prompts)} prompts and {len(target)} constraints; give one constraint, or one a prompt",
+            f"there are {len(prompts)} prompts and {len(target)} constraints; "
+            "give one constraint, or one for each prompt",
             code="bad-batch",
         )
     wanted = [resolve(one) for one in target] if several else [resolve(target)] * len(prompts)
@@ -257,7 +259,7 @@ def generate(
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "finish",
 ) -> Any:
-    """What the model writes: a text under a constraint, a value under a JSON Schema or a Python type.
+    """Makes a model write: a text under a constraint, a value under a JSON Schema or a Python type.
 
     Example:
         >>> gr.generate(None, "When did Apollo 11 land on the Moon?", gr.patterns.date())
@@ -265,35 +267,34 @@ def generate(
 
     Args:
         model: a :class:`Model` or whatever :func:`load_model` takes (load it once if you call this often); None is
-            the embedded model, kept loaded.
+            the embedded model, which stays loaded.
         prompt: one prompt, or a list of them, which run together as a batch.
-        target: what to write; or a list with one a prompt.
+        target: what to write; or a list with one target for each prompt.
 
-            - A constraint or a compiled guide: the text is returned; but for ``gr.json_schema(...)``,
-              ``gr.python_type(...)`` and ``gr.xml_schema(...)`` the value that it says, and for
-              ``gr.tool_calls(...)`` what its ``parse`` finds: reasoning, content and calls.
-            - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema): the parsed JSON is returned.
-              Properties are written in the order in which the schema declares them. For other options, pass
+            - A constraint or a compiled guide returns the text. ``gr.json_schema(...)``, ``gr.python_type(...)`` and
+              ``gr.xml_schema(...)`` return the value, and ``gr.tool_calls(...)`` returns what its ``parse`` finds:
+              reasoning, content and calls.
+            - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
+              The model writes properties in the order in which the schema declares them. For other options, pass
               ``gr.json_schema(schema, ...)``.
-            - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …): a value of it is
-              returned.
-        max_tokens: the most tokens to write, forced ones included. The text is complete by then: see
+            - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
+              type.
+        max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see
             ``on_incomplete``.
-        temperature: 0 takes the most likely allowed token, 1 samples as the model says.
-        top_p: sample among the most likely tokens that reach this probability together.
-        top_k: sample among so many of the most likely tokens.
-        seed: makes sampling repeatable; each row has a stream of its own.
-        system: the system message, with ``chat=True``.
-        chat: wrap the prompt in the model's chat template; False continues the prompt as it stands.
-        jump_forward: write text that the constraint forces as the tokenizer spells it, without asking the model
-            token by token. The text of a forced stretch is the same either way; the model reads its usual spelling
-            of it.
-        on_incomplete: what is done about texts that would not be complete after ``max_tokens`` tokens.
+        temperature: 0 takes the most likely allowed token; 1 samples from the model's own probabilities.
+        top_p: sample among the most likely tokens whose probabilities reach this sum.
+        top_k: sample among this many of the most likely tokens.
+        seed: makes sampling repeatable; each row has a random stream of its own.
+        system: the system message; needs ``chat=True``.
+        chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
+        jump_forward: write forced text as the tokenizer spells it, without asking the model token by token. The text
+            is the same either way; the model then reads the usual spelling.
+        on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
 
-            - ``"finish"``: they cannot come about. A token is written only if the tokens that are left suffice to
-              finish after it, and if they do not suffice from the start, a LimitError says so at once.
-            - ``"error"``: the model writes as if there were no limit, and IncompleteError is raised where it is met.
-            - ``"return"``: the same, but the text so far is returned (as much of the value as it holds).
+            - ``"finish"``: prevent it. The model never writes a token that leaves too few to finish. If ``max_tokens``
+              does not suffice from the start, a LimitError says so at once.
+            - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
+            - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
 
     Returns:
         The text or the value, or a list of them for a list of prompts. :func:`generations` gives both.
@@ -301,8 +302,8 @@ def generate(
     Raises:
         LimitError: ``budget-too-small`` or ``budget-unknown``: see ``on_incomplete``.
         IncompleteError: see ``on_incomplete``.
-        CompileError: the target is none, or cannot be compiled for the model's vocabulary.
-        ReadError: code of the user's own (a validator, ``__post_init__``) refuses the value.
+        CompileError: this is not a target, or it cannot be compiled for the model's vocabulary.
+        ReadError: the user's own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
     single = isinstance(prompt, str)

@@ -55,13 +55,13 @@ _lock = threading.Lock()
 
 
 class Guide:
-    """What all generations under one constraint share: derivatives and masks, found as they are needed.
+    """What all generations under one constraint share: derivatives and masks, made as they are needed.
 
-    Safe to use from many threads at once. Picklable (it is compiled again where it is loaded).
+    Safe to use from many threads at once. Picklable; loading it compiles the constraint again.
 
-    What texts leave behind makes later ones fast, and is kept up to ``max_memory`` bytes (see :func:`compile`). The
-    first matcher that is made or reset beyond that starts on a fresh copy of the compiled constraint; those that are
-    in the middle of a text keep what they have, and the last of them frees it.
+    States and masks of earlier texts make later ones fast. A guide keeps up to ``max_memory`` bytes of them (see
+    :func:`compile`). Beyond that, the next matcher that is made or reset starts on a fresh copy of the compiled
+    constraint. Matchers in the middle of a text keep what they have, and the last of them frees it.
     """
 
     __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
@@ -97,7 +97,7 @@ class Guide:
         """A new matcher at the start of the constraint.
 
         Args:
-            stop_token_ids: tokens that end the text where it may end; by default the vocabulary's.
+            stop_token_ids: tokens that end the text wherever it may end; by default the vocabulary's.
         """
         return Matcher(self, stop_token_ids)
 
@@ -108,8 +108,8 @@ class Guide:
         for constraints with finitely many states.
 
         Args:
-            max_states: beyond so many states a LimitError is raised. Memory: 8 bytes a transition, of which a state
-                has up to one per token.
+            max_states: maximum number of states; more raise a LimitError. A transition takes 8 bytes, and a state has
+                up to one for each token.
         """
         from guiderail.token_automaton import TokenAutomaton
 
@@ -124,11 +124,11 @@ class Guide:
         )
 
     def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
-        """A few short texts that may follow in a state, for probing tokenizers.
+        """A few short texts that may follow a state, for probing tokenizers.
 
         Args:
             state: of a matcher.
-            limit: how many at most.
+            limit: maximum number of texts.
             program: that of the matcher; by default that of a matcher made now.
         """
         program = self._program if program is None else program
@@ -188,32 +188,31 @@ def compile(
     max_work: int = MAX_WORK,
     max_step_work: int = MAX_STEP_WORK,
 ) -> Guide:
-    """Compiles a constraint for a vocabulary. Cheap: states and masks are found while texts are generated.
+    """Compiles a constraint for a vocabulary. This is cheap: most states and masks are made during generation.
 
     Args:
-        constraint: what :func:`regex`, :func:`choice` … return.
-        vocabulary: of the model that is to write the text.
-        cache: return an equal guide compiled earlier. The 128 used last are kept, as long as they hold no more than
-            256 MiB together (the one used last is kept in any case); see :func:`clear_cache`.
-        max_nodes: expressions that may be needed at once, about 100 bytes each; beyond, a LimitError.
-        fuel: states that one emptiness test of an intersection, complement or look-around may visit; beyond, a
-            LimitError.
-        max_memory: bytes of states and masks beyond which the next text starts without those that earlier texts left
-            behind; 0: never. Soft: a text in progress is never cut short by it, and a constraint that is large from
-            the start may grow to twice its size. Passing half of ``max_nodes`` counts as well.
-        prepare: of JSON, the masks of so many states are made at once, some 10 µs each: those of a text that writes
-            what is declared, in order. Nearly every text comes to the first of them, so its first tokens do not wait.
-            At most 4,096; 0: none.
-        max_work: steps that reading the constraint may take, some 0.1 µs each; beyond, a LimitError with the code
-            ``work``. They are counted, not timed: the same request gives the same answer everywhere.
-
-        max_step_work: steps that one mask or reading one token may take, and a quarter of what a search for an end
-            may; beyond, a LimitError with the code ``step-work``. What is known already costs nothing, so it may take
-            less after others have read the same (``docs/limits.md``).
+        constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …
+        vocabulary: the vocabulary of the model that will write the text.
+        cache: return an equal guide compiled earlier. The cache keeps the 128 used last, as long as they hold at most
+            256 MiB together (the last one in any case); see :func:`clear_cache`.
+        max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.
+        fuel: maximum number of states that one emptiness test of an intersection, complement or look-around may visit;
+            more raise a LimitError.
+        max_memory: bytes of states and masks that may remain from earlier texts; beyond that, the next text starts
+            without them. 0 means no limit. A text in progress is never cut short, and a constraint that is large from
+            the start may grow to twice its size. Half of ``max_nodes`` counts as reaching the limit, too.
+        prepare: number of masks to make while compiling JSON, some 10 µs each, 0 to 4,096. They belong to a likely
+            text: everything declared, in order. Nearly every text reaches the first of them, so its first tokens do
+            not wait.
+        max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
+            code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
+        max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take four
+            times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost nothing,
+            so a text may need fewer steps after others (``docs/limits.md``).
 
     Raises:
-        CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; max_memory is
-            negative or prepare out of range.
+        CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; ``max_memory``
+            is negative, or ``prepare`` is out of range.
         LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
     """
     if not isinstance(constraint, Constraint):
@@ -272,16 +271,16 @@ def _make_room(weight: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """What the process holds, in bytes, beside the guides and vocabularies that say so themselves.
+    """What the process holds, in bytes. Guides and vocabularies report their own share.
 
     Attributes:
         cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
-        readings: schemas, patterns and numbers that were read and are kept for who asks again, about. Each kind is
-            bounded, to 100 MiB in all.
-        character_sets: sets of characters and their automata, which guides and patterns share; as long as one of them
-            lives.
-        native: the heap and the large pages that are in use: all of the above, guides, vocabularies, and whatever else
-            is in the process. The heap is told on Linux alone. What is free stays with the process for later use;
+        readings: schemas, patterns and numbers that were read and are kept for later, approximately. Each kind is
+            bounded, to 100 MiB in total.
+        character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
+            one of these.
+        native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the
+            process. The heap is known only on Linux. Free memory stays with the process for later use;
             :func:`clear_cache` gives it back.
     """
 
@@ -292,7 +291,7 @@ class MemoryUse:
 
 
 def memory() -> MemoryUse:
-    """What is held for the whole process; guides say what they hold by :meth:`Guide.memory_size_bytes`.
+    """What is held for the whole process. :meth:`Guide.memory_size_bytes` says what a guide holds.
 
     >>> import guiderail as gr
     >>> gr.clear_cache()
@@ -307,7 +306,7 @@ def memory() -> MemoryUse:
 
 
 def clear_cache() -> None:
-    """Forgets what :func:`compile` keeps and what was read of schemas; the memory goes back to the system."""
+    """Forgets the guides that :func:`compile` keeps and the schemas read; returns their memory to the system."""
     with _lock:
         dropped = list(_cache.values())
         _cache.clear()

@@ -23,47 +23,49 @@ _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0
 class Matcher(_core.Matcher):
     """Follows one text, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
 
-    A refused call (False or an error) leaves the state as it was. ``accept_token``, ``fill_next_token_bitmask``,
+    A call that returns False or raises leaves the state unchanged. ``accept_token``, ``fill_next_token_bitmask``,
     ``rollback``, ``reset``, ``is_accepting``, ``is_complete`` and ``is_terminated`` run in the core:
 
     ``accept_token(id) -> bool``
-        Reads a token; False, and nothing changes, where the mask had 0. A stop token is accepted where the text may
-        end, and terminates the matcher. Raises MatcherError after termination or for an id out of range.
+        Reads a token. Returns False, and changes nothing, if the mask forbids it. A stop token is accepted where the
+        text may end, and terminates the matcher. Raises MatcherError after termination or for an id out of range.
     ``fill_next_token_bitmask(bitmask, row=0, budget=None) -> bool``
         Writes row ``row`` of an int32 array of shape ``(batch, >= ceil(vocabulary.size / 32))`` (NumPy, or a CPU
         tensor): bit ``i % 32`` of word ``i // 32`` is 1 if and only if token ``i`` can come next. Words beyond the
         vocabulary become 0. Returns whether any token is forbidden. Raises BitmaskError, MatcherError.
-        With a budget, the number of tokens that are left, a token is allowed only if the text can be completed after it
-        with one less; so whoever draws from these masks, with a budget less by one each time, ends with a complete
-        text. A stop token is not counted: it is allowed where the text may end, whatever the budget. Tokens of which
-        that could not be shown are forbidden, too. Raises LimitError ``budget-too-small`` where the text cannot be
-        completed within the budget, and ``budget-unknown`` where no way to complete it was found.
+
+        ``budget`` is the number of tokens that are left. With it, a token is allowed only if the text can be completed
+        with one token less after it. So whoever draws from these masks, and lowers the budget by one each time, ends
+        with a complete text. Stop tokens do not count: they are allowed wherever the text may end. Tokens for which no
+        completion was found are forbidden, too. Raises LimitError: ``budget-too-small`` if the text cannot be completed
+        within the budget, ``budget-unknown`` if no way to complete it was found.
     ``least_tokens(thorough=True) -> int | None``
-        How many tokens complete the text, stop tokens not counted: 0 where it may end, None where no way was found.
-        The text can be completed with so many tokens; it is the least number where the states that tokens reach are
-        few, and may else be some tokens more. Not thorough: the first that is found, sooner.
+        A number of tokens that completes the text, stop tokens not counted: 0 if it may end, None if no way was found.
+        It is the minimum if tokens can reach only a few states; otherwise it may be a few tokens more. With
+        ``thorough=False`` it returns the first number found, sooner.
     ``accept_within(id, budget) -> bool``
-        As ``accept_token``, but False also for a token after which ``budget - 1`` tokens may not suffice to complete
-        the text. Much cheaper than the mask: draw from the mask without a budget, and only where the token is refused
-        draw again from the mask with the budget.
+        As ``accept_token``, but also returns False for a token after which ``budget - 1`` tokens may not suffice to
+        complete the text. Much cheaper than a mask with a budget: draw from the mask without one, and only if this
+        returns False draw again from the mask with the budget.
     ``validate(draft) -> int``
-        How many tokens of a draft could be accepted, one after the other; nothing is accepted.
+        The number of tokens of a draft that could be accepted, one after the other. Accepts nothing.
     ``fill_draft(draft, bitmask, parents=None, first_row=0) -> list[bool]``
-        All masks that a draft needs, in one call: row ``first_row`` is for now, row ``first_row + 1 + i`` for after
-        ``draft[i]``. In a draft tree, ``parents[i]`` is the place in the draft of the token before token i, -1 for
-        what was accepted so far. Says which tokens can be accepted; rows after others allow everything.
+        Fills all masks that a draft needs, in one call: row ``first_row`` for now, row ``first_row + 1 + i`` for after
+        ``draft[i]``. In a draft tree, ``parents[i]`` is the index in the draft of the token before token i, or -1 for
+        the text accepted so far. Returns which tokens can be accepted; the rows after the others allow everything.
     ``rollback(count)``
-        Undoes the last ``count`` accepted tokens (a string accepted by ``accept_string`` counts as one).
+        Undoes the last ``count`` accepted tokens. A string accepted by ``accept_string`` counts as one.
     ``reset()``
-        Back to the start, and onto a fresh program if the guide needs one.
+        Returns to the start, on a fresh program if the guide needs one.
     ``is_accepting()``, ``is_complete()``, ``is_terminated()``
-        The text may stop here; it must (nothing but a stop token can follow); a stop token was accepted.
+        Whether the text may end here; whether it must (only a stop token can follow); whether a stop token was
+        accepted.
     ``step_count``, ``history(last=None)``
-        How many steps were accepted, and their tokens, -1 for a string: all of them, or the last so many. Forks share
-        what they have in common, so a fork costs the same however long the text is.
+        The number of accepted steps, and their tokens (-1 for a string): all of them, or the last ``last``. Forks
+        share what they have in common, so a fork costs the same however long the text is.
     ``state``, ``program``
-        The state is a number of the program, which stays the same from a start to the next ``reset()`` and is shared
-        with forks. States of two programs of one guide have nothing to do with each other (see :class:`Guide`).
+        The state is a number that belongs to the program. A program stays the same from a start to the next
+        ``reset()``, and forks share it. States of two programs of one guide are unrelated (see :class:`Guide`).
     """
 
     __slots__ = ("guide",)
@@ -84,11 +86,11 @@ class Matcher(_core.Matcher):
     __copy__ = fork
 
     def dump(self) -> str:
-        """The expression of the state, for people."""
+        """The expression of the state, as readable text."""
         return self.program.dump(self.state)
 
     def accept_string(self, text: str | bytes) -> bool:
-        """Reads text whatever its tokens; False, and nothing changes, if no match continues so."""
+        """Reads text, whatever its tokens. Returns False, and changes nothing, if no match continues like this."""
         if isinstance(text, str):
             try:
                 text = text.encode()
@@ -97,19 +99,19 @@ class Matcher(_core.Matcher):
         return super().accept_string(text)
 
     def find_jump_forward_string(self) -> str:
-        """The text that must come next, whatever the model says; empty where there is a choice.
+        """The only text that can come next; empty if there is a choice.
 
-        It ends where the text may stop, and never inside a character. After feeding it to a model as tokens, tell
-        the matcher with :meth:`accept_string`.
+        It ends where the text may end, and never inside a character. After you feed it to a model as tokens, tell the
+        matcher with :meth:`accept_string`.
         """
         return self.forced_bytes(_FORCED_LIMIT).decode(errors="ignore")
 
     def forced_tokens(self) -> list[int]:
-        """The tokens that must come next, spelled as the tokenizer would spell them.
+        """The only tokens that can come next, spelled as the tokenizer spells them.
 
-        Empty where there is a choice, where the vocabulary knows no ``encode``, and where the tokenizer could spell
-        the forced text otherwise once more text follows it (or because of what came before). Feeding them to the
-        model saves its forward passes without moving it off the spelling it was trained on.
+        Empty if there is a choice, if the vocabulary has no ``encode``, or if the tokenizer could spell the forced text
+        differently because of text before or after it. Feeding these tokens to the model saves forward passes, and
+        keeps to the spelling that it was trained on.
         """
         vocabulary = self.guide.vocabulary
         forced = self.find_jump_forward_string() if vocabulary.can_encode else ""
@@ -216,14 +218,14 @@ class Matcher(_core.Matcher):
 def fill_next_token_bitmasks(
     matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int | None = None
 ) -> None:
-    """Fills one row a matcher in one native call, on several threads and without holding the GIL.
+    """Fills one row for each matcher in one native call, on several threads and without the GIL.
 
     Args:
-        matchers: running matchers, of one guide or several. They must not be used elsewhere meanwhile.
+        matchers: running matchers, of one guide or several. Do not use them elsewhere meanwhile.
         bitmask: int32, shape ``(batch, >= ceil(vocabulary.size / 32))``, NumPy or a CPU tensor.
         rows: the row of each matcher; by default its position.
-        threads: at most so many native threads; None: one a core. All calls of a process share them; there are never
-            more than two a core, however many are requested, and idle ones end after some seconds.
+        threads: maximum number of native threads; None means one per core. All calls of a process share them: there are
+            never more than two per core, whatever you request, and idle ones end after some seconds.
 
     Raises:
         MatcherError: a matcher has terminated, or ``threads`` is less than 1.

@@ -35,7 +35,7 @@ def nested(what: str) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise LimitError(f"{what} is nested too deep; flatten it", code="depth") from None
+        raise LimitError(f"{what} is nested too deeply; flatten it", code="depth") from None
 
 
 def written_out(value: Any) -> int | None:

@@ -375,7 +375,7 @@ class PartialJson:
         piece = chunk[at : at + len(rest)]
         if not rest.startswith(piece):
             raise PatternError(
-                f"character {self._offset + at} of the JSON text should go on as {self._word!r}, but is "
+                f"character {self._offset + at} of the JSON text should continue with {self._word!r}, but is "
                 f"{piece!r}; feed JSON only",
                 code="json-syntax",
             )
@@ -413,7 +413,7 @@ class PartialJson:
             else:
                 raise PatternError(
                     f"character {self._offset + at - 1} of the JSON text is the control character {c!r}, which a "
-                    "string can hold only as an escape; feed JSON only",
+                    "string may contain only as an escape; feed JSON only",
                     code="json-syntax",
                 )
         return at
@@ -446,7 +446,7 @@ class PartialJson:
 
     def _bad_escape(self, c: str, at: int) -> PatternError:
         return PatternError(
-            f"character {self._offset + at} of the JSON text is {c!r}, which does not go on the escape "
+            f"character {self._offset + at} of the JSON text is {c!r}, which does not continue the escape "
             f"{self._escape!r}; feed JSON only",
             code="json-syntax",
         )

@@ -69,7 +69,7 @@ class Program:
 
     @staticmethod
     def of(constraint: Constraint) -> Program:
-        """The program of a constraint, from a cache of the 128 most recent."""
+        """The program of a constraint. The 128 used last are cached."""
         with nested("the constraint"):
             return _cached(constraint)
 
@@ -78,7 +78,7 @@ class Program:
         return self.core.root
 
     def read(self, state: int, text: str | bytes) -> int:
-        """The state after ``text``, 0 if no match begins so."""
+        """The state after ``text``; 0 if no match begins like this."""
         return self.core.derivative(state, utf8(text) if isinstance(text, str) else text)
 
     def matches(self, text: str | bytes) -> bool:
@@ -90,7 +90,7 @@ class Program:
         return self.core.is_nullable(self.core.derivative(self.core.root, text))
 
     def longest_prefix(self, text: bytes) -> int:
-        """How many bytes of ``text`` can be read before no match is possible any more."""
+        """The number of bytes of ``text`` that can be read while a match is still possible."""
         low, high = 0, len(text)
         while low < high:
             middle = (low + high + 1) // 2
@@ -101,5 +101,5 @@ class Program:
         return low
 
     def dump(self, state: int | None = None) -> str:
-        """The expression of a state (the start by default), for people."""
+        """The expression of a state (by default the start), as readable text."""
         return self.core.dump(self.core.root if state is None else state)

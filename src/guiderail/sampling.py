@@ -16,13 +16,13 @@ __all__ = ["Sampler", "Sampling", "probabilities"]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a token is chosen.
+    """How to choose a token.
 
     Attributes:
-        temperature: 0 takes the most likely token; higher is more random (1: as the model says).
+        temperature: 0 takes the most likely token; 1 samples from the model's own probabilities.
         top_p: keep the most likely tokens that together reach this probability, in (0, 1] (Holtzman et al. 2020,
             "The Curious Case of Neural Text Degeneration", §3.1).
-        top_k: keep only so many of the most likely tokens; None keeps all.
+        top_k: keep only this many of the most likely tokens; None keeps all.
         seed: makes a run repeatable; None draws a fresh one.
 
     Raises:

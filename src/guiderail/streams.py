@@ -1,4 +1,4 @@
-"""Generations that are watched while they run: pieces of text, or values that grow."""
+"""Streams of a generation in progress: pieces of text, or values that grow."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Run(Generic[Item]):
 
     @property
     def result(self) -> Generation:
-        """The generation, as far as it has come."""
+        """The generation so far."""
         return self._batch.generation(0)
 
     def close(self) -> None:
@@ -82,9 +82,9 @@ class Stream(_Run[str]):
 
 
 class Snapshot(Generic[T]):
-    """A value at a moment of its making; it stays as it is while the stream goes on.
+    """A value at one moment of its generation. It does not change while the stream continues.
 
-    What is finished in it is shared between the snapshots of a stream: look, but do not change it.
+    The snapshots of a stream share its finished parts, so do not modify them.
 
     Attributes:
         value: as much of the value as can be shown; None before there is anything. With ``done`` it is the value,

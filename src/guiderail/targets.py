@@ -199,7 +199,7 @@ def resolve(target: Any) -> Target:
     if target is None or isinstance(target, _VALUES):
         hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(target, str) else ""
         raise CompileError(
-            f"a constraint, a JSON Schema (a dict) or a Python type was expected, not {type(target).__name__}{hint}",
+            f"expected a constraint, a JSON Schema (a dict) or a Python type, not {type(target).__name__}{hint}",
             code="not-a-constraint",
         )
     from guiderail.frontends.python_types import python_type

@@ -1,4 +1,4 @@
-"""A constraint written out over tokens, as arrays; runs alone with NumPy or, without host round trips, with torch.
+"""A constraint written out over tokens, as arrays. It runs with NumPy, or with torch without host round trips.
 
 Rows in CSR form: the transitions of state ``s`` are ``token[indptr[s]:indptr[s + 1]]`` (rising) and, beside them,
 ``next_state``. It is the index of Willard & Louf (2023, Algorithm 4) together with the token-level transitions of
@@ -28,7 +28,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton:
-    """A deterministic automaton over token ids. State 0 is the start; -1 stands for "refused".
+    """A deterministic automaton over token ids. State 0 is the start; -1 means that the token is not allowed.
 
     Attributes:
         indptr: int64, shape (states + 1,).
@@ -64,7 +64,7 @@ class TokenAutomaton:
         return self.token[self.indptr[state] : self.indptr[state + 1]]
 
     def step(self, state: int, token: int) -> int:
-        """The state after ``token``, or -1 where it is refused."""
+        """The state after ``token``, or -1 if it is not allowed."""
         self._check(state)
         start, end = int(self.indptr[state]), int(self.indptr[state + 1])
         at = start + int(np.searchsorted(self.token[start:end], token))
@@ -128,7 +128,7 @@ class TokenAutomaton:
         try:
             opened = np.load(path, allow_pickle=False)
             if not isinstance(opened, np.lib.npyio.NpzFile):
-                raise VocabularyError(f"{path} holds one array, no token automaton", code="automaton-file")
+                raise VocabularyError(f"{path} holds a single array, not a token automaton", code="automaton-file")
             with opened as data:
                 version, size = (int(v) for v in data["format"])
                 if version != _FORMAT:

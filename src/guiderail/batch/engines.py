@@ -158,8 +158,8 @@ def asked_for(constraint: Constraint) -> Asked:
         if constraint_of(one, None) == constraint:
             return one
     raise CompileError(
-        f"{constraint!r:.80} cannot be asked of vLLM: a request there holds a JSON Schema (layout flexible or compact, "
-        "members in declared order), a regular expression without options, a choice, or a grammar of one text",
+        f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout flexible or "
+        "compact, members in declared order), a regular expression without options, a choice, or a grammar of one text",
         code="bad-option",
     )
 
@@ -222,7 +222,7 @@ class VllmEngine:
         if made.finish_reason == "length":
             return unfinished(len(made.token_ids))
         return ModelError(  # some tokenizers drop the space that begins a text
-            "the tokens fit the constraint, and the text that vLLM makes of them does not", code="read-mismatch"
+            "the tokens fit the constraint, but vLLM's text of them does not", code="read-mismatch"
         )
 
     def _encode(self, prompt: str) -> list[int]:

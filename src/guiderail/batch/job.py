@@ -62,7 +62,7 @@ class BatchOptions:
         if self.engine not in ENGINES:
             raise ModelError(f"the engine is one of {', '.join(ENGINES)}, not {self.engine!r}", code="bad-option")
         if self.engine == "vllm" and self.model is None:
-            raise ModelError("vLLM needs a model: a folder or a name of the hub", code="bad-option")
+            raise ModelError("vLLM needs a model: a folder or a hub name", code="bad-option")
         if self.engine != "vllm" and self.engine_args:
             raise ModelError("engine_args are for vLLM", code="bad-option")
         if isinstance(self.max_tokens, bool) or not isinstance(self.max_tokens, int) or self.max_tokens < 1:
@@ -87,7 +87,7 @@ class BatchOptions:
         plain = all(not form and not conversion for _, name, form, conversion in parts if name is not None)
         if not names or not plain or not all(name and not set(".[]") & set(name) for name in names):
             raise ModelError(
-                f"the prompt names members of the row in braces, such as {{prompt}}; {self.prompt!r} does not",
+                f"the prompt must name members of the row in braces, such as {{prompt}}; {self.prompt!r} does not",
                 code="bad-option",
             )
         return names
@@ -103,7 +103,7 @@ class BatchOptions:
             value = row.get(name)
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 found = f"{name!r} is {json.dumps(value)[:40]}" if name in row else f"there is no {name!r}"
-                raise ModelError(f"the prompt needs a text or a number: in this row {found}", code="bad-row")
+                raise ModelError(f"the prompt needs a string or a number; in this row {found}", code="bad-row")
             values[name] = value
         return "".join(
             text + ("" if name is None else str(values[name]))
@@ -281,7 +281,7 @@ def begin(job: Job, source: Input, shard_rows: int) -> None:
     wanted = json.loads(json.dumps(job.manifest(source, shard_rows)))
     if not file.exists():
         if any(folder.glob("part-*.jsonl")):
-            raise CompileError(f"{folder} holds parts and no job.json; name another output", code="batch-differs")
+            raise CompileError(f"{folder} has parts but no job.json; name another output", code="batch-differs")
         _write(file, json.dumps(wanted, indent=1).encode())
         return
     try:
@@ -292,8 +292,8 @@ def begin(job: Job, source: Input, shard_rows: int) -> None:
     if different:
         shown = "; ".join(f"{name} was {known.get(name)!r}, is {wanted.get(name)!r}" for name in different)
         raise CompileError(
-            f"{folder} was begun otherwise, and its rows would not go together: {shown:.600}. Ask as before, or name "
-            "another output",
+            f"{folder} was begun with other options, so its rows would not match: {shown:.600}. Use the same "
+            "options, or name another output",
             code="batch-differs",
         )
 

@@ -152,7 +152,7 @@ def run_batch(
         missing = [shard.name for shard in source.shards if not (folder / shard.name).exists()]
         if missing or total.rows != source.rows:
             raise ModelError(
-                f"{source.rows - total.rows} rows are not answered ({', '.join(missing[:3])} …); the same call resumes",
+                f"{source.rows - total.rows} rows have no answer ({', '.join(missing[:3])} …); the same call resumes",
                 code="batch-failed",
             )
     return BatchReport(folder, source.rows, resumed, total.failed, tokens, time.monotonic() - began)
@@ -186,7 +186,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise CompileError(f"another run is at work in {folder}", code="batch-running") from None
+            raise CompileError(f"another run is working in {folder}", code="batch-running") from None
         yield
 
 
@@ -263,7 +263,9 @@ class Replica:
             try:
                 value = json.loads(answer.text)
             except (RecursionError, ValueError) as error:  # too deep, or a number too long, for Python's reader
-                wrong = ModelError(f"the JSON fits, and Python cannot read it: {error}", code="read-mismatch")
+                wrong = ModelError(
+                    f"the JSON fits the schema, but Python cannot read it: {error}", code="read-mismatch"
+                )
         return {
             "row": number,
             "input": None if isinstance(row, GuiderailError) else row,
@@ -326,7 +328,7 @@ def _with_ray(
             yield int(row["shard"]), Totals(int(row["rows"]), int(row["failed"]), int(row["tokens"]))
     except ray.exceptions.RayError as error:
         raise ModelError(
-            f"a replica failed, what is done is kept and the same call resumes: {str(error).strip():.2000}",
+            f"a replica failed; finished rows are kept, and the same call resumes: {str(error).strip():.2000}",
             code="batch-failed",
         ) from error
     finally:

@@ -36,11 +36,14 @@ _SPREAD = "How the work is spread"
 
 def batch_command(
     input: Annotated[
-        Path, typer.Option("--input", "-i", metavar="FILE|FOLDER", help="Rows: a .jsonl file, or a folder of them.")
+        Path,
+        typer.Option(
+            "--input", "-i", metavar="FILE|FOLDER", help="Rows to answer: a .jsonl file, or a folder of them."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the answers go.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the answers.")],
     prompt: Annotated[
-        str, typer.Option("--prompt", "-P", metavar="TEXT", help="What to ask, with members of the row in braces.")
+        str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with members of the row in braces.")
     ] = "{prompt}",
     regex: RegexOption = None,
     choice: ChoiceOption = None,
@@ -55,39 +58,47 @@ def batch_command(
     layout: LayoutOption = None,
     property_order: OrderOption = None,
     model: ModelOption = None,
-    system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message.")] = None,
     chat: Annotated[
-        bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
+        bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
-    max_tokens: Annotated[int, typer.Option(metavar="N", help="The most tokens of an answer.")] = 1024,
-    temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
-    top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Makes sampling repeatable.")] = None,
-    engine: Annotated[str, typer.Option(metavar="guiderail|vllm", help="What runs the model.")] = "guiderail",
+    max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum tokens of an answer.")] = 1024,
+    temperature: Annotated[
+        float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
+    ] = 0.0,
+    top_p: Annotated[
+        float, typer.Option(metavar="P", help="Sample among the likeliest tokens with total probability P.")
+    ] = 1.0,
+    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest tokens.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")] = None,
+    engine: Annotated[str, typer.Option(metavar="guiderail|vllm", help="Engine that runs the model.")] = "guiderail",
     engine_arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=JSON", help="An argument of vLLM, e.g. max_model_len=4096; as often as needed."),
+        typer.Option(metavar="NAME=JSON", help="Argument for vLLM, e.g. max_model_len=4096; may be repeated."),
     ] = None,
     replicas: Annotated[
-        int, typer.Option(metavar="N", help="Models at once; more than one by Ray.", rich_help_panel=_SPREAD)
+        int,
+        typer.Option(metavar="N", help="Number of models at work; more than one needs Ray.", rich_help_panel=_SPREAD),
     ] = 1,
-    shard_rows: Annotated[int, typer.Option(metavar="N", help="Rows written together.", rich_help_panel=_SPREAD)] = 64,
+    shard_rows: Annotated[
+        int, typer.Option(metavar="N", help="Rows of one part of the output.", rich_help_panel=_SPREAD)
+    ] = 64,
     rows_at_once: Annotated[
-        int, typer.Option(metavar="N", help="Rows a local model answers together.", rich_help_panel=_SPREAD)
+        int, typer.Option(metavar="N", help="Rows that a local model answers together.", rich_help_panel=_SPREAD)
     ] = 16,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Of a local model, each replica.", rich_help_panel=_SPREAD)
+        int | None,
+        typer.Option(metavar="N", help="Threads of a local model, for each replica.", rich_help_panel=_SPREAD),
     ] = None,
     ray_address: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A running cluster of Ray, e.g. auto.", rich_help_panel=_SPREAD),
+        typer.Option(metavar="ADDRESS", help="Address of a running Ray cluster, e.g. auto.", rich_help_panel=_SPREAD),
     ] = None,
     cpus: Annotated[
-        float, typer.Option(metavar="N", help="Processors of a replica, for Ray.", rich_help_panel=_SPREAD)
+        float, typer.Option(metavar="N", help="CPUs that Ray reserves for a replica.", rich_help_panel=_SPREAD)
     ] = 1.0,
     gpus: Annotated[
-        float, typer.Option(metavar="N", help="GPUs of a replica, for Ray.", rich_help_panel=_SPREAD)
+        float, typer.Option(metavar="N", help="GPUs that Ray reserves for a replica.", rich_help_panel=_SPREAD)
     ] = 0.0,
 ) -> None:
     r"""Answer every row of a file under one constraint.

@@ -51,8 +51,8 @@ def bench_command(
     max_length: MaxLengthOption = None,
     layout: LayoutOption = None,
     property_order: OrderOption = None,
-    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Tokens to write.")] = 1000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the random tokens.")] = 0,
+    tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tokens to write.")] = 1000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random tokens.")] = 0,
     vocabulary: VocabularyOption = None,
 ) -> None:
     r"""Measure compilation, masks and acceptance on random allowed tokens.

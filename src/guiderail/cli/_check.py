@@ -30,9 +30,9 @@ _HEADINGS = {
 
 
 def check_command(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Schemas; `-` is stdin.")],
-    as_json: Annotated[bool, typer.Option("--json", help="A list with one object a file, for programs.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="One line a file.")] = False,
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with JSON Schemas; `-` is stdin.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with one object per file.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line per file.")] = False,
     masks: Annotated[bool, typer.Option("--masks/--no-masks", help="Measure masks over a vocabulary.")] = True,
     vocabulary: VocabularyOption = None,
     draft: Annotated[
@@ -41,7 +41,7 @@ def check_command(
     layout: Annotated[
         str, typer.Option(metavar="NAME", help="compact, spaced, indented, flexible or free.")
     ] = "flexible",
-    property_order: Annotated[str, typer.Option(metavar="declared|any", help="Order of members.")] = "declared",
+    property_order: Annotated[str, typer.Option(metavar="declared|any", help="Order of the members.")] = "declared",
 ) -> None:
     """Say what of a JSON Schema is enforced, what no document can use, what has no bound, and what it costs.
 

@@ -59,14 +59,14 @@ def explain_command(
     max_length: MaxLengthOption = None,
     layout: LayoutOption = None,
     property_order: OrderOption = None,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="What has been written so far.")] = "",
-    prompt: Annotated[str, typer.Option("--prompt", "-P", metavar="TEXT", help="What the model was asked.")] = "",
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Text written so far.")] = "",
+    prompt: Annotated[str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt.")] = "",
     chat: Annotated[
-        bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
+        bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
     model: ModelOption = None,
     no_model: Annotated[
-        bool, typer.Option("--no-model", help="No probabilities: what may come next in words and examples.")
+        bool, typer.Option("--no-model", help="Without probabilities: say in words and examples what may come next.")
     ] = False,
     top: Annotated[
         int | None,
@@ -74,27 +74,32 @@ def explain_command(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=_LOOK, help="Write a page that shows why each token came."),
+        typer.Option(
+            metavar="FILE", rich_help_panel=_LOOK, help="Write an HTML page that shows why each token was written."
+        ),
     ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", rich_help_panel=_LOOK, help="Write the same as JSON; - is stdout.")
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="Look at this text; by default the model writes one."),
+        typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="Text to examine; by default the model writes one."),
     ] = None,
     vocabulary: VocabularyOption = None,
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="The system message.")
-    ] = None,
+    system: Annotated[str | None, typer.Option(metavar="TEXT", rich_help_panel=_LOOK, help="System message.")] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="The most tokens to write (256).")
+        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="Maximum tokens to write (256).")
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(metavar="T", rich_help_panel=_LOOK, help="0, as by default: the most likely token.")
+        float | None,
+        typer.Option(
+            metavar="T",
+            rich_help_panel=_LOOK,
+            help="Sampling temperature; 0, the default, takes the most likely token.",
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="Makes sampling repeatable.")
+        int | None, typer.Option(metavar="N", rich_help_panel=_LOOK, help="Seed that makes sampling repeatable.")
     ] = None,
 ) -> None:
     r"""Show the next tokens with and without a constraint, or a whole text token by token.

@@ -33,7 +33,7 @@ _WINDOW = 60  # characters of a long text shown around the fault
 
 def match_command(
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; by default the lines of stdin.")
+        list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to match; by default the lines of stdin.")
     ] = None,
     regex: RegexOption = None,
     choice: ChoiceOption = None,
@@ -52,7 +52,7 @@ def match_command(
     max_length: MaxLengthOption = None,
     layout: LayoutOption = None,
     property_order: OrderOption = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; only the exit status.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status tells.")] = False,
 ) -> None:
     r"""Say whether texts fit a constraint, and where they stop fitting.
 

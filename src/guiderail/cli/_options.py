@@ -46,17 +46,17 @@ _WHAT = "The constraint (exactly one kind)"
 
 RegexOption = Annotated[
     str | None,
-    typer.Option("--regex", "-r", metavar="PATTERN", help="A regular expression for the whole text.",
+    typer.Option("--regex", "-r", metavar="PATTERN", help="Regular expression for the whole text.",
                  rich_help_panel=_WHAT),
 ]  # fmt: skip
 ChoiceOption = Annotated[
     list[str] | None,
-    typer.Option("--choice", "-c", metavar="TEXT", help="One of these texts; give it several times.",
+    typer.Option("--choice", "-c", metavar="TEXT", help="Allowed text; repeat it for each choice.",
                  rich_help_panel=_WHAT),
 ]  # fmt: skip
 PatternOption = Annotated[
     str | None,
-    typer.Option("--pattern", "-p", metavar="NAME", help="A ready pattern: date, email, uuid, ipv4, url …",
+    typer.Option("--pattern", "-p", metavar="NAME", help="Ready pattern: date, email, uuid, ipv4, url …",
                  rich_help_panel=_WHAT),
 ]  # fmt: skip
 SchemaOption = Annotated[
@@ -67,7 +67,7 @@ SchemaOption = Annotated[
 TypeOption = Annotated[
     str | None,
     typer.Option("--type", "-t", metavar="MODULE:NAME",
-                 help="A Python type: module:Name or file.py:Name. The module is imported.", rich_help_panel=_WHAT),
+                 help="Python type: module:Name or file.py:Name. Imports the module.", rich_help_panel=_WHAT),
 ]  # fmt: skip
 GrammarOption = Annotated[
     str | None,
@@ -87,17 +87,17 @@ RootOption = Annotated[
 ToolsOption = Annotated[
     str | None,
     typer.Option("--tools", metavar="FILE", rich_help_panel=_WHAT,
-                 help="Tool calls: a list of tools as of OpenAI, a file or the JSON itself."),
+                 help="Tool calls: a list of tools in OpenAI's form, a file or the JSON itself."),
 ]  # fmt: skip
 ToolFormatOption = Annotated[
     str | None,
     typer.Option("--tool-format", metavar="NAME|FILE", rich_help_panel=_WHAT,
-                 help="How calls of --tools are written: hermes, llama3, mistral …, or a .json file."),
+                 help="Format of the calls of --tools: hermes, llama3, mistral …, or a .json file."),
 ]  # fmt: skip
 ToolChoiceOption = Annotated[
     str | None,
     typer.Option("--tool-choice", metavar="auto|required|none|NAME", rich_help_panel=_WHAT,
-                 help="Whether a tool of --tools is called; by default auto."),
+                 help="Whether to call a tool of --tools: auto (the default), required, none, or a name."),
 ]  # fmt: skip
 LayoutOption = Annotated[
     str | None,
@@ -111,17 +111,17 @@ OrderOption = Annotated[
                  help="Order of the members of --schema, --type and --tools."),
 ]  # fmt: skip
 DialectOption = Annotated[
-    str, typer.Option("--dialect", metavar="python|ecma", help="What --regex means.", rich_help_panel=_WHAT)
+    str, typer.Option("--dialect", metavar="python|ecma", help="Dialect of --regex.", rich_help_panel=_WHAT)
 ]
 FlagsOption = Annotated[
     str, typer.Option("--flags", metavar="LETTERS", help="Flags of --regex, e.g. ix.", rich_help_panel=_WHAT)
 ]
 SearchOption = Annotated[
-    bool, typer.Option("--search", help="Any text may stand around --regex.", rich_help_panel=_WHAT)
+    bool, typer.Option("--search", help="Let any text surround the match of --regex.", rich_help_panel=_WHAT)
 ]
 MaxLengthOption = Annotated[
     int | None,
-    typer.Option("--max-length", metavar="N", help="At most so many characters.", rich_help_panel=_WHAT),
+    typer.Option("--max-length", metavar="N", help="Maximum number of characters.", rich_help_panel=_WHAT),
 ]
 ModelOption = Annotated[
     str | None,

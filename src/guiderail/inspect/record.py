@@ -491,7 +491,7 @@ def replay(
 
     source = resolve(target).source
     if model is None and (prompt or system is not None):
-        raise ModelError("a prompt or a system message is for a model; pass model=…", code="bad-option")
+        raise ModelError("a prompt or a system message needs a model; pass model=…", code="bad-option")
     runner, owned = generation._model(model) if model is not None else (None, False)
     try:
         if vocabulary is None:
@@ -503,7 +503,7 @@ def replay(
                 )
             vocabulary = known.vocabulary
         if runner is not None and vocabulary != runner.vocabulary:
-            raise CompileError("the vocabulary is not that of the model; leave it out", code="other-vocabulary")
+            raise CompileError("this is not the model's vocabulary; leave it out", code="other-vocabulary")
         guide = compile(source, vocabulary) if isinstance(source, Constraint) else source
         if guide.vocabulary != vocabulary:
             raise CompileError("the guide was compiled for another vocabulary", code="other-vocabulary")

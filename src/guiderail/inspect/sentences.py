@@ -19,8 +19,8 @@ def why(step: Step) -> str:
         return f"{name} is not allowed here: {_choice(step)}."
     if step.how == "forced":
         if step.allowed == 1:
-            return f"No other token was possible than {name}, so the model was not asked."
-        return f"The text had to go on with {_text(step.forced_text)}, so {name} was written without asking the model."
+            return f"Only {name} was possible, so the model was not asked."
+        return f"Only {_text(step.forced_text)} was possible, so {name} was written without asking the model."
     if step.before is None or step.removed is None or step.after is None:
         if step.is_stop:
             return f"The text may end here, and ends; {can}."

@@ -62,9 +62,7 @@ def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
         schema: Any = asked.text if asked.kind == "json" else {"type": "object"}
         return json_schema(schema, property_order="declared", layout="compact" if asked.compact else "flexible")
     if asked.compact:
-        raise CompileError(
-            f"JSON without white space can be asked for with a schema only, not with {asked.kind!r}", code="bad-option"
-        )
+        raise CompileError(f"only a schema can ask for JSON without white space, not {asked.kind!r}", code="bad-option")
     if asked.kind == "regex":
         from guiderail.frontends.regex import regex
 
@@ -104,7 +102,7 @@ def _texts(text: str) -> list[str]:
     except ValueError as error:
         raise CompileError(f"the choices are not a JSON list: {error}", code="not-a-constraint") from None
     if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
-        raise CompileError("the choices are a list of at least one text, and of nothing else", code="not-a-constraint")
+        raise CompileError("choices are a list of one or more strings", code="not-a-constraint")
     return found
 
 

@@ -122,7 +122,7 @@ def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     for one in several:
         if isinstance(one, Constraint) and vocabulary is None:
             raise CompileError(
-                "a constraint needs the vocabulary or tokenizer it is for; pass vocabulary=...",
+                "a constraint needs a vocabulary or tokenizer; pass vocabulary=...",
                 code="no-vocabulary",
             )
         guides.append(one if isinstance(one, Guide) else compile(one, vocabulary))

@@ -80,12 +80,12 @@ class StateTracker:
             bitmask: int32, shape ``(rows, >= ceil(vocabulary.size / 32))``.
 
         Raises:
-            MatcherError: ``bad-batch`` if the rows cannot be shared out among the guides.
+            MatcherError: ``bad-batch`` if the rows cannot be divided among the guides.
         """
         rows = len(ids)
         if rows == 0 or rows % len(self.guides):
             raise MatcherError(
-                f"{rows} rows cannot be shared out among {len(self.guides)} constraints; give one constraint, or "
+                f"{rows} rows cannot be divided among {len(self.guides)} constraints; give one constraint, or "
                 "one for each prompt of the batch",
                 code="bad-batch",
             )
@@ -179,7 +179,7 @@ def single_tracker(constraint: Any, vocabulary: Any, stop_token_ids: Sequence[in
     guides = as_guides(constraint, vocabulary)
     if len(guides) != 1:
         raise MatcherError(
-            f"this engine shows its processor one row a call, so {len(guides)} constraints need as many processors",
+            f"this engine shows its processor one row per call, so {len(guides)} constraints need as many processors",
             code="bad-batch",
         )
     return StateTracker(guides, stop_token_ids)

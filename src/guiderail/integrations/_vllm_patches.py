@@ -64,7 +64,7 @@ def apply() -> None:
             _core()
         except (ImportError, AttributeError, KeyError, TypeError) as error:
             raise CompileError(
-                f"this version of vLLM is not known to guiderail, which cannot be its structured-output backend "
+                f"guiderail cannot be the structured-output backend of this version of vLLM "
                 f"({type(error).__name__}: {error}); install vllm 0.32 or a newer guiderail",
                 code="engine-version",
             ) from error
@@ -95,7 +95,7 @@ def _core() -> None:
     validators = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
     known = typing.get_args(config_module.StructuredOutputsBackend)
     if "auto" not in known:
-        raise TypeError("the names of the backends are not where they were")
+        raise TypeError("the names of the backends are not where guiderail expects them")
 
     wider = typing.Literal.__getitem__((*known, NAME))
     config_module.StructuredOutputsBackend = wider
@@ -247,7 +247,7 @@ def _init_beams(original: Callable[..., Any]) -> Callable[..., Any]:
 
         _check(structured_outputs, self.model_config, settings, tokenizer)
         if structured_outputs.disable_any_whitespace and not settings.disable_any_whitespace:
-            raise ValueError("beam search knows disable_any_whitespace as a setting of the engine, not of a request")
+            raise ValueError("for beam search, set disable_any_whitespace for the engine, not for a request")
         backend = GuiderailBackend(config, tokenizer=tokenizer, vocab_size=self.model_config.get_vocab_size())
         return backend, get_structured_output_key(structured_outputs), backend.allocate_token_bitmask(1)
 

@@ -53,7 +53,7 @@ class MlxLogitsProcessor:
         width = logits.shape[-1]
         if logits.size != width or tokens.ndim != 1:
             raise BitmaskError(
-                f"mlx-lm shows a processor one text a call, not tokens of shape {tuple(tokens.shape)} and logits of "
+                f"expected one text per call, not tokens of shape {tuple(tokens.shape)} and logits of "
                 f"shape {tuple(logits.shape)}",
                 code="bitmask-shape",
             )

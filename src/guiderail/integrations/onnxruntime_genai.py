@@ -44,7 +44,7 @@ class OnnxGenaiLogitsProcessor:
     ) -> None:
         if rows % len(guides):
             raise MatcherError(
-                f"{rows} rows cannot be shared out among {len(guides)} constraints; give one constraint, or one for "
+                f"{rows} rows cannot be divided among {len(guides)} constraints; give one constraint, or one for "
                 "each prompt of the batch",
                 code="bad-batch",
             )
@@ -62,8 +62,8 @@ class OnnxGenaiLogitsProcessor:
         self._prompt: int = self.generator.token_count()
         if self._prompt == 0:
             raise MatcherError(
-                "the generator holds no prompt yet; call its append_tokens first, so that it is known where the texts "
-                "begin",
+                "the generator has no prompt yet, so guiderail cannot tell where the texts begin; "
+                "call append_tokens first",
                 code="bad-prompt",
             )
         self._rows = [RowState(guide, self._stop_token_ids) for guide in self._guides]
@@ -121,7 +121,7 @@ def logits_processor(
 
     Raises:
         CompileError: see :func:`guiderail.compile`; ``no-vocabulary``, ``other-vocabulary``.
-        MatcherError: ``bad-batch``, the rows cannot be shared out among the constraints; ``bad-prompt``, no prompt was
+        MatcherError: ``bad-batch``, the rows cannot be divided among the constraints; ``bad-prompt``, no prompt was
             appended.
         ModelError: ``bad-option``, the parameters ask for beam search.
     """

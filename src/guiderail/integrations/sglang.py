@@ -66,8 +66,8 @@ def create(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Col
     for option in ("constrained_json_whitespace_pattern", "constrained_json_max_whitespace_cnt"):
         if getattr(server_args, option, None) is not None:
             raise CompileError(
-                f"--{option.replace('_', '-')} is not known to the guiderail backend; "
-                "--constrained-json-disable-any-whitespace is",
+                f"--{option.replace('_', '-')} is unknown to the guiderail backend; use "
+                "--constrained-json-disable-any-whitespace",
                 code="bad-option",
             )
     backend = GuiderailGrammarBackend(

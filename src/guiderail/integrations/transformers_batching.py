@@ -205,8 +205,8 @@ def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
     settings = manager.continuous_batching_config
     if settings.use_async_batching:
         raise ModelError(
-            "asynchronous batching prepares a step before the last tokens are known, so that masks come too late; pass "
-            "ContinuousBatchingConfig(use_async_batching=False)",
+            "asynchronous batching prepares a step before the last tokens are known, so masks would come too late; "
+            "pass ContinuousBatchingConfig(use_async_batching=False)",
             code="bad-option",
         )
     vocabulary = as_vocabulary(vocabulary)

@@ -126,12 +126,12 @@ def asked_of(params: Any, *, compact: bool = False) -> Asked:
     }.items():
         if getattr(params, name, None):
             raise CompileError(
-                f"{name} is not known to the guiderail backend, and would be ignored; {instead}", code="bad-option"
+                f"{name} is unknown to the guiderail backend and would be ignored; {instead}", code="bad-option"
             )
     kind, text = get_structured_output_key(params)
     name = kind.name.lower()
     if params.disable_any_whitespace and name not in ("json", "json_object"):
-        raise CompileError(f"disable_any_whitespace goes with json and json_object, not with {name}", code="bad-option")
+        raise CompileError(f"disable_any_whitespace applies to json and json_object, not to {name}", code="bad-option")
     return Asked(name, text, (compact or params.disable_any_whitespace) and name in ("json", "json_object"))
 
 

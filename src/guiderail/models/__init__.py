@@ -47,7 +47,7 @@ def load_model(source: Any = None, *, threads: int | None = None) -> Model:
         ModelError: it is none of these, it cannot be read, or a package is missing; the message says what to install.
     """
     if threads is not None and not (source is None or _is_gguf(source)):
-        raise ModelError("threads is an option of GGUF models and of the embedded one only", code="bad-option")
+        raise ModelError("only GGUF models and the embedded model take threads; leave it out", code="bad-option")
     if source is None:
         return EmbeddedModel(threads=threads)
     if isinstance(source, str | os.PathLike):
@@ -94,7 +94,7 @@ def _from_pretrained(place: str) -> Model:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise ModelError(
-            f"{place!r} is not a GGUF file, and transformers models need: pip install transformers torch",
+            f"{place!r} is not a GGUF file; for transformers models: pip install transformers torch",
             code="missing-package",
         ) from error
     try:

@@ -217,8 +217,7 @@ def _find() -> Path:
     found = importlib.metadata.version("xllamacpp")
     if found != VERSION:
         raise ModelError(
-            f"xllamacpp {found} is installed, but its structures are known for {VERSION} only: "
-            f"pip install xllamacpp=={VERSION}",
+            f"xllamacpp {found} is installed, but guiderail needs {VERSION}: pip install xllamacpp=={VERSION}",
             code="llama-version",
         )
     for folder in spec.submodule_search_locations:

@@ -70,7 +70,7 @@ class GGUFModel:
         if self._lib.model_has_encoder(handle) or not self._lib.model_has_decoder(handle):
             self.close()
             raise ModelError(
-                f"{self.path.name} is not a decoder-only model, which is all that can be run",
+                f"{self.path.name} is not a decoder-only model; guiderail runs no others",
                 code="bad-model",
             )
         self._vocab = self._lib.model_get_vocab(handle)
@@ -186,9 +186,8 @@ class GGUFModel:
             count = self._lib.chat_apply_template(template, messages, len(texts), True, buffer, room)
             if count < 0:
                 raise ModelError(
-                    f"llama.cpp does not know the chat template of {self.name}; write the turns out in the "
-                    f"prompt "
-                    "and pass chat=False",
+                    f"llama.cpp does not support the chat template of {self.name}; write the conversation "
+                    "into the prompt and pass chat=False",
                     code="no-chat-template",
                 )
             if count <= room:

@@ -34,10 +34,10 @@ class TransformersModel:
     def __init__(self, model: Any, tokenizer: Any = None) -> None:
         config = getattr(model, "config", None)
         if config is None or not callable(getattr(model, "forward", None)):
-            raise ModelError(f"a transformers model was expected, not {type(model).__name__}", code="bad-model")
+            raise ModelError(f"expected a transformers model, not {type(model).__name__}", code="bad-model")
         if getattr(config, "is_encoder_decoder", False):
             raise ModelError(
-                "encoder-decoder models are not run by guiderail.generate; use GuiderailLogitsProcessor with "
+                "guiderail.generate does not run encoder-decoder models; use GuiderailLogitsProcessor with "
                 "model.generate",
                 code="bad-model",
             )

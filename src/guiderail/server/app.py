@@ -78,7 +78,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
         if service.inspections is None:
             if wish == "1":
                 raise ApiError(
-                    400, "this server lets nobody look inside; start it with --inspect asked", code="inspect-off",
+                    400, "this server records no texts; start it with --inspect asked", code="inspect-off",
                     param=HEADER,
                 )  # fmt: skip
             return None, None
@@ -175,7 +175,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
         found = await asyncio.to_thread(service.inspections.of, name, seconds=30.0)
         found = [one for one in found if number is None or one.number == number]
         if not found:
-            raise ApiError(404, "there is no such text, or it is not kept any more", code="not-found")
+            raise ApiError(404, "there is no such text, or it is no longer kept", code="not-found")
         return found
 
     async def _inspected(name: str) -> Response:

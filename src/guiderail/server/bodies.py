@@ -156,7 +156,7 @@ def parse_json(body: bytes, most_values: int) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number in JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _refuse_surrogates(data: Any) -> None:

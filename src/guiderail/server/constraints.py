@@ -151,7 +151,9 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
 def _refuse_others(given: dict[str, Any], known: set[str], param: str) -> None:
     for name in given:
         if name not in known:
-            raise _wrong(f"{name} is not known here; it is refused rather than ignored", param, "unknown-parameter")
+            raise _wrong(
+                f"{name} is unknown here; the server rejects it rather than ignore it", param, "unknown-parameter"
+            )
 
 
 def ask_of_structured(given: StructuredOutputs | None) -> Ask | None:
@@ -210,7 +212,7 @@ def ask_of(request: Sampled) -> Ask | None:
         names = " and ".join(ask.param for ask in given)
         raise ApiError(
             400,
-            f"{names} both constrain the text; give one of them",
+            f"{names} both constrain the text; keep one of them",
             code="several-constraints",
             param=given[1].param,
         )
@@ -224,7 +226,7 @@ def ask_of_response(request: ResponsesRequest) -> Ask | None:
     if extra or text.get("verbosity") not in (None, "medium"):
         name = extra[0] if extra else "verbosity"
         raise ApiError(
-            400, f"text.{name} is not known here; it is refused rather than ignored", code="unknown-parameter",
+            400, f"text.{name} is unknown here; the server rejects it rather than ignore it", code="unknown-parameter",
             param=f"text.{name}",
         )  # fmt: skip
     asks = [
@@ -234,7 +236,7 @@ def ask_of_response(request: ResponsesRequest) -> Ask | None:
     ]
     if len(asks) > 1:
         raise ApiError(
-            400, "text.format and structured_outputs both constrain the text; give one of them",
+            400, "text.format and structured_outputs both constrain the text; keep one of them",
             code="several-constraints", param="structured_outputs",
         )  # fmt: skip
     return asks[0] if asks else None

@@ -60,7 +60,7 @@ def messages_of(request: ResponsesRequest) -> list[Message]:
         if kind == "message":
             role = item.get("role")
             if role not in ("system", "developer", "user", "assistant"):
-                raise ApiError(400, f"{param}: {role!r} is no role", code="invalid-request", param=param)
+                raise ApiError(400, f"{param}: {role!r} is not a role", code="invalid-request", param=param)
             messages.append(Message(role=role, content=text_of(item.get("content"), f"{param}.content")))
         elif kind in ("function_call", "custom_tool_call"):
             inner, value = ("function", "arguments") if kind == "function_call" else ("custom", "input")
@@ -131,7 +131,7 @@ def _call(call: dict[str, Any], param: str) -> dict[str, Any]:
     kind = call.get("type", "function")
     inner = call.get(kind) if kind in ("function", "custom") else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
-        raise ApiError(400, f"{param}: this is no call of a function or a custom tool", code="invalid-request",
+        raise ApiError(400, f"{param}: this is not a call of a function or a custom tool", code="invalid-request",
                        param=param)  # fmt: skip
     if kind == "custom":
         arguments: Any = {"input": inner.get("input", "")}

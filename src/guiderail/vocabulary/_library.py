@@ -21,7 +21,7 @@ def require(module: str, package: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise VocabularyError(
-            f"this needs the package {package}, which cannot be imported ({error}): pip install {package}",
+            f"the package {package} cannot be imported ({error}); pip install {package}",
             code="missing-library",
         ) from error
 
@@ -58,7 +58,7 @@ def choose_stops(
     found = end_tokens(declared, special, others)
     if not found:
         raise VocabularyError(
-            "the tokenizer declares no token that ends a text; pass stop_token_ids=... ([] if it cannot end)",
+            "the tokenizer declares no stop token; pass stop_token_ids=... ([] if it cannot end)",
             code="no-stop-token",
         )
     return found

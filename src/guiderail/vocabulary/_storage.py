@@ -79,8 +79,8 @@ def load(
                 raise ValueError("another kind of file")
             if header["version"] != VERSION:
                 raise VocabularyError(
-                    f"{target} is a vocabulary of version {header['version']}, not {VERSION} as read here; "
-                    "save it again from the tokenizer",
+                    f"{target} is a vocabulary of version {header['version']}, and this guiderail reads version "
+                    f"{VERSION}; save it again from the tokenizer",
                     code="vocabulary-file",
                 )
             data = archive["data"].tobytes()

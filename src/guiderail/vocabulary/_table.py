@@ -61,7 +61,7 @@ class TokenTable:
     def from_lengths(cls, data: bytes, lengths: NDArray[np.int64]) -> TokenTable:
         """A table of tokens that lie one after the other in ``data``."""
         if len(data) > _MAX_BYTES:
-            raise VocabularyError("the tokens together are longer than 4 GiB", code="bad-token")
+            raise VocabularyError("the tokens together exceed 4 GiB", code="bad-token")
         offsets = np.zeros(len(lengths) + 1, np.uint32)
         np.cumsum(lengths, out=offsets[1:], dtype=np.uint32)
         return cls(data, offsets, np.zeros(len(lengths), np.uint8))

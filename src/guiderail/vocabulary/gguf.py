@@ -50,7 +50,7 @@ def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | i
     kind = metadata.get("model")
     if not isinstance(tokens, list) or not isinstance(kind, str):
         raise VocabularyError(
-            f"{path} holds no tokenizer (a split model keeps it in its first part)", code="bad-tokenizer-file"
+            f"{path} has no tokenizer; a split model keeps it in its first part", code="bad-tokenizer-file"
         )
     if kind not in _BYTE_LEVEL | _WHITESPACE:
         raise VocabularyError(

@@ -278,7 +278,7 @@ def _ask(spellings: list[str | None], oracle: FastDecoder) -> TokenTable:
     anchor = next((i for i in range(len(spellings) - 1, -1, -1) if spellings[i] in plain), None)
     if anchor is None:
         raise VocabularyError(
-            "the tokenizer's decoder works on whole texts and has no plain letter to try its tokens with; "
+            "the tokenizer's decoder works on whole texts, and no plain letter is there to probe its tokens; "
             "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
             code="unsupported-tokenizer",
         )
@@ -355,7 +355,7 @@ def _from_slow(
         return Vocabulary.from_tiktoken(chosen, size=size, stop_token_ids=stop_token_ids, verify=verify)
     if not (hasattr(tokenizer, "get_vocab") and hasattr(tokenizer, "all_special_ids")):
         raise VocabularyError(
-            f"{type(tokenizer).__name__} is no Hugging Face tokenizer; give a transformers tokenizer, a "
+            f"{type(tokenizer).__name__} is not a Hugging Face tokenizer; give a transformers tokenizer, a "
             "tokenizers.Tokenizer or a path, or the bytes of the tokens: Vocabulary(tokens, ...)",
             code="unsupported-tokenizer",
         )

@@ -40,7 +40,7 @@ def from_sentencepiece(
         name = os.path.basename(path)
     if not hasattr(processor, "id_to_piece") or not hasattr(processor, "is_byte"):
         raise VocabularyError(
-            f"{type(processor).__name__} is no SentencePieceProcessor, nor the path of a model",
+            f"{type(processor).__name__} is neither a SentencePieceProcessor nor the path of a model",
             code="unsupported-tokenizer",
         )
     count = processor.get_piece_size()

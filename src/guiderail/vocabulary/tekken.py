@@ -57,7 +57,7 @@ def from_tekken(
     if hasattr(model, "id_to_piece"):
         return Vocabulary.from_sentencepiece(model, size=size, stop_token_ids=stop_token_ids, verify=verify)
     raise VocabularyError(
-        f"{type(tokenizer).__name__} is no tokenizer of mistral-common, nor the path of a tekken.json",
+        f"{type(tokenizer).__name__} is neither a tokenizer of mistral-common nor the path of a tekken.json",
         code="unsupported-tokenizer",
     )
 
@@ -87,7 +87,7 @@ def _from_file(path: str, *, size: int | None, stop_token_ids: Sequence[int] | i
         spelled = [decode(entry["token_bytes"]) for entry in entries]
         ranks = [entry["rank"] for entry in entries]
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise VocabularyError(f"{path} is no tekken file: {error!r}", code="bad-tokenizer-file") from error
+        raise VocabularyError(f"{path} is not a tekken file: {error!r}", code="bad-tokenizer-file") from error
     if ranks != list(range(len(ranks))):
         raise VocabularyError(f"{path}: the ranks of the tokens are not 0, 1, 2 …", code="bad-tokenizer-file")
     if any(not 0 <= rank < special_count for rank in special.values()) or special_count > total:

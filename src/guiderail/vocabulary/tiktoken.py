@@ -24,7 +24,7 @@ def from_tiktoken(
             raise VocabularyError(f"tiktoken: {error}", code="unsupported-tokenizer") from error
     if not hasattr(encoding, "decode_single_token_bytes"):
         raise VocabularyError(
-            f"{type(encoding).__name__} is no tiktoken.Encoding, nor the name of one",
+            f"{type(encoding).__name__} is neither a tiktoken.Encoding nor the name of one",
             code="unsupported-tokenizer",
         )
     special = {text: int(encoding.encode_single_token(text)) for text in encoding.special_tokens_set}

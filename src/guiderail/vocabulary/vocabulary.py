@@ -125,7 +125,7 @@ class Vocabulary:
         oracle: DecodeBatch | None = None,
         verify: bool = False,
     ) -> Vocabulary:
-        """What an adapter ends with: a vocabulary held against the tokenizer's own ``decode``."""
+        """Makes a vocabulary for an adapter, checked against the tokenizer's own ``decode``."""
         if not table.count:
             raise VocabularyError("the tokenizer has no tokens", code="empty-vocabulary")
         if oracle is not None:
@@ -187,7 +187,7 @@ class Vocabulary:
         table.close(named.values())
         if table.special.all():
             raise VocabularyError(
-                "no token of the vocabulary is text: nothing could be generated", code="empty-vocabulary"
+                "no token of the vocabulary is text, so a model could write nothing", code="empty-vocabulary"
             )
         table.special.setflags(write=False)
         table.offsets.setflags(write=False)
@@ -213,7 +213,7 @@ class Vocabulary:
 
     @property
     def token_count(self) -> int:
-        """How many ids the tokenizer knows; ids from here to ``size`` are padding and never allowed."""
+        """Number of ids that the tokenizer knows. Ids from here to ``size`` are padding and never allowed."""
         return self._table.count
 
     @property
@@ -223,7 +223,7 @@ class Vocabulary:
 
     @property
     def bos_token_id(self) -> int | None:
-        """The beginning-of-text token, or None."""
+        """The token that begins a text, or None."""
         return self._bos_token_id
 
     @property
@@ -233,7 +233,7 @@ class Vocabulary:
 
     @property
     def unplaced(self) -> Mapping[int, str]:
-        """Ids that could not be placed, id → reason. No constraint ever allows them as text."""
+        """Ids whose bytes are unknown, id → reason. No constraint ever allows them as text."""
         return MappingProxyType(self._table.unplaced)
 
     @property
@@ -307,7 +307,7 @@ class Vocabulary:
         """
         if self._encode is None:
             raise VocabularyError(
-                "this vocabulary has no encoder; pass encode=... where it is made or loaded",
+                "this vocabulary has no encoder; pass encode=... when you make or load it",
                 code="no-encoder",
             )
         known = self._spellings.get(text)
@@ -541,7 +541,7 @@ def _disqualify(table: TokenTable, special: set[int], oracle: DecodeBatch, verif
         bad = find_mismatches(table, ids, oracle)
     if len(bad) * 2 > len(ids):
         raise VocabularyError(
-            f"{len(bad)} of {len(ids)} tokens decode to something else than they spell, e.g. {bad[0]}; "
+            f"{len(bad)} of {len(ids)} tokens decode to something other than they spell, e.g. {bad[0]}; "
             "give the bytes of the tokens yourself: Vocabulary(tokens, ...)",
             code="round-trip",
         )
@@ -572,7 +572,7 @@ def _token_id(what: str, value: Any) -> int:
         raise VocabularyError(f"{what}: a token id is an integer, not {shown(value)}", code="bad-token-id")
     index = operator.index(value)
     if not 0 <= index < 2**31 - 64:
-        raise VocabularyError(f"{what}: {index} is no token id (they start at 0)", code="bad-token-id")
+        raise VocabularyError(f"{what}: {index} is not a token id; they start at 0", code="bad-token-id")
     return index
 
 

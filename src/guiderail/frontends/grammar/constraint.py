@@ -290,7 +290,7 @@ def grammar(
             f"a grammar is a string, a pathlib.Path or a mapping, not {type(source).__name__}", code="not-a-constraint"
         )
     if syntax == "productions":
-        raise CompileError("production rules are a mapping, not a text; pass a dict", code="grammar-notation")
+        raise CompileError("production rules are a mapping, not a string; pass a dict", code="grammar-notation")
     if syntax is None:
         syntax = _guess(source)
     if syntax == "ebnf":
@@ -310,7 +310,7 @@ def _only_lark(
 ) -> None:
     for name, value in (("imports", tuple(imports)), ("indenter", indenter), ("constraints", constraints)):
         if value:
-            raise CompileError(f"{name} is for grammars of Lark only; leave it out", code="grammar-option")
+            raise CompileError(f"{name} applies only to Lark grammars; leave it out", code="grammar-option")
 
 
 def _guess(text: str) -> str:
@@ -322,7 +322,7 @@ def _guess(text: str) -> str:
     if _ISO_RULE.search(text):
         return "ebnf-iso"
     raise CompileError(
-        f"the notation of this grammar cannot be told; pass syntax=…, one of {', '.join(map(repr, _SYNTAXES[:-1]))}",
+        f"the notation of this grammar is not clear; pass syntax=…, one of {', '.join(map(repr, _SYNTAXES[:-1]))}",
         code="grammar-notation",
     )
 
@@ -351,7 +351,7 @@ def _guess_bnf(text: str) -> str:
     if same:
         return "gbnf" if "root" in first.rules else "ebnf-w3c"
     raise CompileError(
-        "this grammar means one thing as GBNF (llama.cpp, XGrammar) and another as W3C EBNF, where a backslash is a "
-        "character like others; pass syntax='gbnf' or syntax='ebnf-w3c'",
+        "this grammar means one thing as GBNF (llama.cpp, XGrammar) and another as W3C EBNF, where a backslash is "
+        "an ordinary character; pass syntax='gbnf' or syntax='ebnf-w3c'",
         code="grammar-notation",
     )

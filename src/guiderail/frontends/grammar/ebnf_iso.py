@@ -112,7 +112,7 @@ class _Iso(Reader):
         span = (begin, self.at)
         self.blank()
         if not self.take("="):
-            self.fail(f"= was expected behind the name {name!r}, not {self.found()}")
+            self.fail(f"= was expected after the name {name!r}, not {self.found()}")
         stack = [_Group(";", begin)]
         while True:
             body = self.step(stack)
@@ -185,7 +185,7 @@ class _Iso(Reader):
         digits = "".join(found[0].split())
         self.blank()
         if not self.take("*"):
-            self.fail(f"* was expected behind the number {digits}, not {self.found()}")
+            self.fail(f"* was expected after the number {digits}, not {self.found()}")
         value = int(digits) if len(digits) < 11 else 2**32
         if value > 2**32 - 2:
             self.fail(f"a count may be {2**32 - 2:,} at most", begin, self.at)

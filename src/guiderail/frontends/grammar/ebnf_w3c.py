@@ -85,7 +85,7 @@ class _W3c(Reader):
         span = (begin, self.at)
         self.blank()
         if not self.take("::="):
-            self.fail(f"::= was expected behind the name {head[0]!r}, not {self.found()}")
+            self.fail(f"::= was expected after the name {head[0]!r}, not {self.found()}")
         self.blank()
         groups = Groups()
         minus: dict[int, tuple[int, int]] = {}  # depth -> (place of the part before the minus, place of the minus)
@@ -95,7 +95,7 @@ class _W3c(Reader):
         if groups.depth:
             self.fail("this bracket is never closed; ) was expected", groups.opened)
         if minus:
-            self.fail("something was expected behind this minus", minus[0][1])
+            self.fail("an expression was expected after this minus", minus[0][1])
         return Rule(head[0], groups.close(), span)
 
     def symbol(self, groups: Groups, minus: dict[int, tuple[int, int]]) -> None:
@@ -106,7 +106,7 @@ class _W3c(Reader):
             groups.open("(", begin)
             return
         if c in "|)" and groups.depth in minus:
-            self.fail("something was expected behind this minus", minus[groups.depth][1])
+            self.fail("an expression was expected after this minus", minus[groups.depth][1])
         if c == "|":
             self.at += 1
             groups.bar()
@@ -116,7 +116,7 @@ class _W3c(Reader):
             if not groups.parts:
                 self.fail("there is nothing before this minus to take from", begin)
             if groups.depth in minus:
-                self.fail("something was expected behind this minus", minus[groups.depth][1])
+                self.fail("an expression was expected after this minus", minus[groups.depth][1])
             minus[groups.depth] = (len(groups.parts), begin)
             return
         if c == ")":
@@ -177,14 +177,14 @@ class _W3c(Reader):
             if self.at >= len(self.text) or self.text[self.at] in "\r\n":
                 self.fail("this class is never closed; ] was expected before the end of the line", begin, self.at)
             if self.peek("]"):
-                self.fail("an empty class; write what it should hold", begin, self.at + 1)
+                self.fail("an empty class; write the characters that it should contain", begin, self.at + 1)
             place = self.at
             low = high = ord(self.one())
             if self.peek("-") and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self.at += 1
                 high = ord(self.one())
                 if high < low:
-                    self.fail("this range runs backwards; exchange its ends", place, self.at)
+                    self.fail("this range runs backwards; swap its ends", place, self.at)
             ranges.append((low, high))
         self.at += 1
         return characters(ranges, negated)

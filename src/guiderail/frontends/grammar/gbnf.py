@@ -97,7 +97,7 @@ class _Gbnf(Reader):
                 *attributes.span(),
             )
         if not self.take("::="):
-            self.fail(f"::= was expected behind the name {head[0]!r}, not {self.found()}")
+            self.fail(f"::= was expected after the name {head[0]!r}, not {self.found()}")
         self.match(_SPACE)
         groups = Groups()
         while not self._ended(groups):
@@ -229,9 +229,9 @@ class _Gbnf(Reader):
                 most = self.count()
             self.match(_SPACE)
         if not self.take("}"):
-            self.fail(f"}} was expected behind the counts, not {self.found()}")
+            self.fail(f"}} was expected after the counts, not {self.found()}")
         if most is not None and most < least:
-            self.fail(f"the most ({most}) is below the least ({least}); exchange them", begin, self.at)
+            self.fail(f"the most ({most}) is below the least ({least}); swap them", begin, self.at)
         return least, most
 
     def count(self) -> int:
@@ -308,11 +308,11 @@ class _Gbnf(Reader):
                 self.at += 1
                 high = ord(self.one(_CLASS_ESCAPES))
                 if high < low:
-                    self.fail("this range runs backwards; exchange its ends", place, self.at)
+                    self.fail("this range runs backwards; swap its ends", place, self.at)
             ranges.append((low, high))
         self.at += 1
         if not ranges:
-            self.fail("an empty class; write . for any character, or what it should hold", begin, self.at)
+            self.fail("an empty class; write . for any character, or the characters it should contain", begin, self.at)
         return characters(ranges, negated)
 
     def token_id(self, digits: str, begin: int) -> int:

@@ -252,7 +252,7 @@ class _Lowering:
             return e.constraint._lower(b)
         except RecursionError:
             raise CompileError(
-                "a constraint inside the grammar is nested too deep to compile; flatten it", code="depth"
+                "a constraint inside the grammar is nested too deeply to compile; flatten it", code="depth"
             ) from None
 
     def _check_left_depth(self) -> None:

@@ -245,15 +245,15 @@ def _plain(schema: Any) -> Any:
     try:
         return json.loads(json.dumps(schema, default=_of_mapping))
     except (TypeError, ValueError) as error:
-        raise SchemaError(f"a schema consists of what JSON has: {error}", code="invalid-schema") from None
+        raise SchemaError(f"a schema may contain only JSON values: {error}", code="invalid-schema") from None
     except RecursionError:
-        raise SchemaError("the schema is nested too deep; flatten it", code="depth") from None
+        raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
 
 
 def _of_mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no type of JSON")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 def _read(schema: Any) -> Any:
@@ -271,7 +271,7 @@ def _read(schema: Any) -> Any:
                 f"the schema is not JSON: {error}; pass a file as pathlib.Path(…)", code="invalid-schema"
             ) from None
         except RecursionError:
-            raise SchemaError("the schema is nested too deep; flatten it", code="depth") from None
+            raise SchemaError("the schema is nested too deeply; flatten it", code="depth") from None
     elif isinstance(schema, type) and hasattr(schema, "model_json_schema"):
         try:
             schema = schema.model_json_schema()

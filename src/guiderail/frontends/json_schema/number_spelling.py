@@ -77,7 +77,9 @@ class NumberSpelling:
             if value is None and name != "max_states":
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise CompileError(f"{name} must be an integer from {least} on, not {shown(value)}", code="bad-option")
+                raise CompileError(
+                    f"{name} must be an integer of at least {least}, not {shown(value)}", code="bad-option"
+                )
 
 
 DEFAULT: Final = NumberSpelling()

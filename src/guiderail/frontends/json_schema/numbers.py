@@ -72,14 +72,14 @@ def exact(value: Number) -> Fraction:
     if type(value) is int:
         return Fraction(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
-        raise CompileError(f"a number was expected, not {shown(value)}", code="not-a-number")
+        raise CompileError(f"expected a number, not {shown(value)}", code="not-a-number")
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise CompileError(f"{value!r} is no JSON number", code="not-a-number")
+            raise CompileError(f"{value!r} is not a JSON number", code="not-a-number")
         return Fraction(repr(float(value)))
     if isinstance(value, Decimal):
         if not value.is_finite():
-            raise CompileError(f"{value} is no JSON number", code="not-a-number")
+            raise CompileError(f"{value} is not a JSON number", code="not-a-number")
         if abs(value.adjusted()) > MAX_DECIMAL_EXPONENT or len(value.as_tuple().digits) > MAX_DECIMAL_EXPONENT:
             raise LimitError(
                 f"a number with its decimal point more than {MAX_DECIMAL_EXPONENT} digits away is not supported",
@@ -88,7 +88,7 @@ def exact(value: Number) -> Fraction:
         return Fraction(value)
     result = Fraction(value)
     if decimals(result.denominator) is None:
-        raise CompileError(f"{result} is no finite decimal, which a JSON number must be", code="not-a-number")
+        raise CompileError(f"{result} is not a finite decimal, as a JSON number must be", code="not-a-number")
     return result
 
 

@@ -163,7 +163,7 @@ class Document:
             raise self.infinite_reference(error.schema) from None
         except RecursionError:
             raise SchemaLimitError(
-                "its schemas stand in each other, or refer to each other, on more levels than can be followed; flatten "
+                "its schemas nest in or refer to each other more deeply than guiderail can follow; flatten "
                 "the schema, or cut chains of references short",
                 code="depth",
                 pointer=self.where(),

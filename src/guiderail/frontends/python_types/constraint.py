@@ -65,7 +65,7 @@ class PythonType(Constraint, Generic[T]):
             raise error.error() from error.cause
         except RecursionError:
             raise read_error(
-                f"the value is nested too deep to be made into a {type_words(self.type)}; cap it with max_depth",
+                f"the value is nested too deeply to be made into a {type_words(self.type)}; cap it with max_depth",
                 code="read-depth",
             ) from None
         return value
@@ -143,7 +143,9 @@ def python_type(
 
     for name in ("dialect", "registry", "base_uri", "on_unsupported"):
         if name in options:
-            raise CompileError(f"{name} is for schemas of others; python_type makes its own", code="bad-schema-option")
+            raise CompileError(
+                f"{name} applies to schemas that you write; python_type makes its own", code="bad-schema-option"
+            )
     if defaults not in ("may-omit", "write"):
         raise CompileError(f"defaults is 'may-omit' or 'write', not {shown(defaults)}", code="bad-schema-option")
     node = _node(kind, namespace)
@@ -207,7 +209,7 @@ def _walked(kind: Any, namespace: Mapping[str, Any] | None) -> Node:
         return function_of(walker, kind)
     except RecursionError:
         raise CompileError(
-            f"{type_words(kind)} is nested too deep; a recursive type needs a name (a class or TypeAliasType)",
+            f"{type_words(kind)} is nested too deeply; a recursive type needs a name (a class or TypeAliasType)",
             code="type-depth",
         ) from None
 

@@ -93,7 +93,7 @@ def parse_json(text: str | bytes) -> Tree:
     """The tree of a JSON text (RFC 8259).
 
     Raises:
-        ReadError: the text is not JSON, names a member twice or is nested too deep for the interpreter.
+        ReadError: the text is not JSON, names a member twice or is nested too deeply for the interpreter.
     """
     try:
         return json.loads(
@@ -103,7 +103,7 @@ def parse_json(text: str | bytes) -> Tree:
         raise error.error() from None
     except RecursionError:
         raise read_error(
-            "the text is nested too deep for this interpreter; cap the nesting of the type (max_depth)",
+            "the text is nested too deeply for this interpreter; cap the nesting of the type (max_depth)",
             code="read-depth",
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -52,7 +52,7 @@ class Mismatch(Exception):
         if self.cause is None:
             return read_error(f"the value{where} {self.message}", code="read-mismatch", pointer=pointer)
         return read_error(
-            f"the value{where} {self.message}: {self.cause}; the type allows it, its own code does not",
+            f"the value{where} {self.message}: {self.cause}; the type allows it, but its own code does not",
             code="read-refused",
             pointer=pointer,
             cause=self.cause,

@@ -40,7 +40,7 @@ def parse(text: str | bytes, notation: str) -> Tree:
     except Mismatch as error:
         raise error.error() from None
     except RecursionError:
-        raise read_error("the text is nested too deep; cap it with max_depth", code="read-depth") from None
+        raise read_error("the text is nested too deeply; cap it with max_depth", code="read-depth") from None
     raise CompileError(f"the notation is 'json', 'yaml' or 'python', not {shown(notation)}", code="bad-schema-option")
 
 
@@ -48,7 +48,7 @@ def _yaml(text: str) -> Tree:
     try:
         import yaml
     except ImportError:
-        raise CompileError("YAML is read by PyYAML: pip install pyyaml", code="missing-library") from None
+        raise CompileError("YAML needs PyYAML: pip install pyyaml", code="missing-library") from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

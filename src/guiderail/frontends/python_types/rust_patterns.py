@@ -142,7 +142,7 @@ def _check_class(pattern: str, position: int, piece: str) -> None:
 
 def _refused(pattern: str, position: int, what: str) -> PatternError:
     return PatternError(
-        f"{what} of Rust's regular expressions is not read here; write it another way, or set "
+        f"{what} of Rust's regular expressions is not supported; write it another way, or set "
         "regex_engine='python-re' in the model's config",
         code="type-pattern",
         source=pattern,

@@ -68,7 +68,7 @@ class _Expander:
 
     def refuse(self, why: str) -> PatternError:
         return PatternError(
-            f"{why}; rewrite the group without (?>…) or a possessive quantifier, with a look-ahead if need be",
+            f"{why}; rewrite the group without (?>…) or a possessive quantifier, with a look-ahead if necessary",
             code="regex-atomic",
             source=self.source,
             span=self.span,

@@ -129,7 +129,7 @@ def regex(
         pattern = pattern.pattern
     if not isinstance(pattern, str):
         if isinstance(pattern, bytes):
-            raise PatternError("patterns of bytes are not read; decode the pattern to a string", code="regex-bytes")
+            raise PatternError("bytes patterns are not supported; decode the pattern to a string", code="regex-bytes")
         raise CompileError(f"regex takes a string, not {type(pattern).__name__}", code="not-a-constraint")
     if dialect not in ("python", "ecma"):
         raise CompileError(f"the dialect is 'python' or 'ecma', not {shown(dialect)}", code="regex-dialect")

@@ -366,8 +366,8 @@ class Parser:
     def refuse_backreference(self, start: int, end: int) -> NoReturn:
         self.fail(
             "backreference",
-            "a backreference needs memory that no automaton has; "
-            "write the possible texts out, e.g. (?:'[^']*'|\"[^\"]*\")",
+            "a backreference needs memory, which no automaton has; "
+            "write out the possible texts, e.g. (?:'[^']*'|\"[^\"]*\")",
             start,
             end,
         )

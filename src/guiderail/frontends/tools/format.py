@@ -157,7 +157,7 @@ def _load(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ToolError(f"the format {path} cannot be read: {error}", code="tool-format") from None
     if not isinstance(said, dict):
-        raise ToolError(f"the format {path} is no JSON object", code="tool-format")
+        raise ToolError(f"the format {path} is not a JSON object", code="tool-format")
     return said
 
 
@@ -173,7 +173,7 @@ def _parse(said: dict[str, Any], where: str) -> Format:
     def texts(value: Any, key: str, *, empty: bool = False) -> tuple[str, ...]:
         found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else (None,)
         if not found or not all(isinstance(text, str) and (text or empty) for text in found):
-            raise fail("a text was expected, or a list of texts", key)
+            raise fail("expected a text, or a list of texts", key)
         return tuple(text for text in found if isinstance(text, str))
 
     def frame(key: str) -> Frame | None:
@@ -181,7 +181,7 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         if value is None:
             return None
         if not isinstance(value, Mapping) or set(value) - {"begin", "end", "after"} or not value.get("begin"):
-            raise fail("an object with the markers 'begin' and 'end' was expected ('after': what follows)", key)
+            raise fail("expected an object with the markers 'begin' and 'end' ('after': what follows)", key)
         begin, end = (texts(value.get(name, ""), f"{key}/{name}", empty=True)[0] for name in ("begin", "end"))
         return Frame(begin, end, texts(value.get("after", ""), f"{key}/after", empty=True))
 
@@ -193,7 +193,7 @@ def _parse(said: dict[str, Any], where: str) -> Format:
     if any(slot == "id" for template in calls for _, slot in template.parts) != bool(identifier):
         raise fail("${id} in a call, and its pattern 'id', go together", "id")
     if not isinstance(identifier, str):
-        raise fail("a pattern was expected", "id")
+        raise fail("expected a pattern", "id")
     try:
         regex(identifier)
         re.compile(identifier)
@@ -201,14 +201,14 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         raise fail(f"the pattern cannot be read: {error}", "id") from None
     section = said.get("section", {})
     if not isinstance(section, Mapping) or set(section) - {"begin", "end"}:
-        raise fail("an object with the markers 'begin' and 'end' was expected", "section")
+        raise fail("expected an object with the markers 'begin' and 'end'", "section")
     begin = texts(section.get("begin", ""), "section/begin", empty=True)
     reasoning, content = frame("reasoning"), frame("content")
     if reasoning is not None and not reasoning.end:
         raise fail("reasoning needs an end", "reasoning")
     parameters = said.get("parameters")
     if isinstance(parameters, Mapping) and "item" in parameters:
-        raise fail("arguments with tags inside of tags are not read back; leave 'item' out", "parameters")
+        raise fail("guiderail cannot read back arguments with tags inside tags; leave 'item' out", "parameters")
     made = Format(
         name=texts(said.get("name", ()), "name")[0],
         models=str(said.get("models", "")),

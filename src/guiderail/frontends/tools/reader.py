@@ -228,7 +228,7 @@ class ToolCallReader:
     def _wrong(self, message: str) -> ToolTextError:
         shown = self._text[self._at :]
         return ToolTextError(
-            f"{message}: no text of the format {self._form.name!r} goes on so",
+            f"{message}: no text of the format {self._form.name!r} continues like this",
             source=shown[:200],
             span=(0, min(1, len(shown))),
         )

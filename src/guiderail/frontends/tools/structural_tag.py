@@ -85,7 +85,7 @@ def _read(spec: Any) -> dict[str, Any]:
         except ValueError as error:
             raise ToolError(f"the structural tag is not JSON: {error}", code="structural-tag") from None
         except RecursionError:
-            raise ToolError("the structural tag is nested too deep; flatten it", code="depth") from None
+            raise ToolError("the structural tag is nested too deeply; flatten it", code="depth") from None
     elif hasattr(spec, "model_dump"):
         spec = spec.model_dump(by_alias=True)
     if not isinstance(spec, Mapping):
@@ -141,7 +141,7 @@ class _Object:
         for text in value if isinstance(value, list | tuple) else (value,):
             if isinstance(text, str) and has_surrogate(text):
                 raise self.fail(
-                    f"{_words(text)} holds a lone surrogate, which is no character; remove it", "lone-surrogate", key
+                    f"{_words(text)} holds a lone surrogate, which is not a character; remove it", "lone-surrogate", key
                 )
         return value
 
@@ -177,7 +177,7 @@ class _Object:
         self.values.pop("type", None)
         if self.values:
             key = min(self.values, key=str)
-            raise self.fail(f"{self.kind or 'it'!r} has no key {key!r}; remove it or correct it", key=key)
+            raise self.fail(f"{self.kind or 'it'!r} has no key {key!r}; remove or correct it", key=key)
 
 
 def _is_int(value: Any) -> bool:

@@ -86,7 +86,7 @@ def read_tool(given: Any, style: ParameterStyle | None, options: Mapping[str, An
             arguments = Parameters(python.constraint, style)
         return Tool(name, inspect.getdoc(given) or "", arguments, python.schema, python)
     raise ToolError(
-        f"a tool is a dict as of OpenAI, a function, a class of pydantic or a dataclass, not {type(given).__name__}",
+        f"a tool is a dict in OpenAI's form, a function, a pydantic model or a dataclass, not {type(given).__name__}",
         code="tool",
     )
 
@@ -133,7 +133,7 @@ def _kind(schema: Any) -> Any:
 def _good_name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ToolError(
-            f"{shown(name)} is no name for a tool: 1 to 128 letters, digits and _ . : / -", code="tool-name"
+            f"{shown(name)} is not a valid tool name; use 1 to 128 letters, digits and _ . : / -", code="tool-name"
         )
     return name
 
@@ -157,10 +157,10 @@ def _declared(given: Mapping[str, Any]) -> tuple[str, str, Any]:
             f"a tool has no key {unknown[0]!r}; there are name, description, parameters, strict", code="tool"
         )
     if len(schemas) > 1:
-        raise ToolError(f"{schemas[0]!r} and {schemas[1]!r} say the same; keep one", code="tool")
+        raise ToolError(f"{schemas[0]!r} and {schemas[1]!r} mean the same; keep one", code="tool")
     description = inner.get("description") or ""
     if not isinstance(description, str):
-        raise ToolError("the description is a text", code="tool")
+        raise ToolError("the description must be a string", code="tool")
     return _good_name(inner.get("name")), description, inner[schemas[0]] if schemas else {"type": "object"}
 
 
@@ -196,4 +196,4 @@ def check(arguments: Constraint) -> None:
     """
     program = build_program(arguments)
     if not program.is_live(program.root):
-        raise CompileError("nothing satisfies the schema of the arguments", code="unsatisfiable")
+        raise CompileError("no value satisfies the schema of the arguments", code="unsatisfiable")

@@ -75,9 +75,9 @@ class XmlSchema(Constraint):
         try:
             return self.schema.to_dict(text.removeprefix("\ufeff"))
         except xmlschema.XMLSchemaValidationError as error:
-            raise XmlReadError(f"not valid by the schema: {error.reason}", path=error.path) from None
+            raise XmlReadError(f"not valid for the schema: {error.reason}", path=error.path) from None
         except (xmlschema.XMLSchemaException, SyntaxError, ValueError) as error:
-            raise XmlReadError(f"no XML document: {error}", code="xml-read-syntax") from None
+            raise XmlReadError(f"not an XML document: {error}", code="xml-read-syntax") from None
 
     def report(self) -> XmlReport:
         """What of the schema is enforced, what is written in fewer ways than it means, and what is ignored."""

@@ -67,7 +67,7 @@ class Lowering:
         if not forms:
             root = self.model.forms[self.model.roots[0]][0] if self.model.forms[self.model.roots[0]] else None
             raise XmlSchemaError(
-                "no document is valid by this schema, so nothing could be generated",
+                "no document is valid for this schema, so a model could write nothing",
                 code="xml-unsatisfiable",
                 path=self._blame(root) if root else None,
             )

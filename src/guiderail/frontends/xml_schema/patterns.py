@@ -166,7 +166,7 @@ class _Parser:
             return (found if c == "p" else found.negated()), end + 1
         known = _multiple(c.lower()) if c else None
         if known is None:
-            self.fail("this escape names nothing; see XML Schema, part 2, appendix F", i, i + 1 + len(c))
+            self.fail("this escape does not exist; see XML Schema, part 2, appendix F", i, i + 1 + len(c))
         return (known if c.islower() else known.negated()), i + 2
 
     def char_class(self, i: int) -> tuple[_Chars, int]:
@@ -180,7 +180,7 @@ class _Parser:
             if i >= len(p):
                 self.fail("this class is never closed", start, start + 1)
             if p[i] == "]":
-                self.fail("a class holds something; escape the bracket", start, i + 1)
+                self.fail("a class cannot be empty; escape the bracket", start, i + 1)
             if p.startswith("-[", i) and i > first:
                 taken, i = self.char_class(i + 1)
                 if not p.startswith("]", i):
@@ -195,7 +195,7 @@ class _Parser:
                 high, end = self.escape(after + 1) if p[after + 1] == "\\" else (_one(p[after + 1]), after + 2)
                 last = high.single()
                 if last is None or last < first_of:
-                    self.fail("this range goes backwards, or to no single character", i, end)
+                    self.fail("this range is reversed, or does not end in a single character", i, end)
                 low, after = _exactly(CharSet([(first_of, last)])), end
             chars, i = chars.with_(low), after
         return (chars.negated() if negative else chars), i + 1

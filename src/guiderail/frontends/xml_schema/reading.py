@@ -388,5 +388,5 @@ def check_names(names: tuple[str, ...]) -> None:
         _, local = split_name(name)
         if not local or ord(local[0]) not in starts or not all(ord(c) in chars for c in local):
             raise CompileError(
-                f"wildcard_names: {name!r} is no name; write 'local' or '{{namespace}}local'", code="bad-xml-option"
+                f"wildcard_names: {name!r} is not a name; write 'local' or '{{namespace}}local'", code="bad-xml-option"
             )

@@ -26,7 +26,7 @@ def library() -> Any:
         import xmlschema
     except ImportError:
         raise CompileError(
-            "XML Schema is read by xmlschema; install it: pip install 'guiderail[xml]'", code="missing-library"
+            "XML Schemas need the package xmlschema: pip install 'guiderail[xml]'", code="missing-library"
         ) from None
     return xmlschema
 
@@ -64,7 +64,7 @@ class Source:
             text = xsd.source.get_text()
             return Source(text, xsd.base_url, others, version or str(xsd.xsd_version))
         raise CompileError(
-            f"an XML Schema is a text, a pathlib.Path or an object of xmlschema, not {type(xsd).__name__}",
+            f"an XML Schema is a string, a pathlib.Path or an object of xmlschema, not {type(xsd).__name__}",
             code="xml-source",
         )
 
@@ -86,12 +86,12 @@ class Source:
         except xmlschema.XMLSchemaParseError as error:
             place = _place_in(self.text, error.source.root if error.source is not None else None, error.elem)
             raise XmlSchemaError(
-                f"no valid XML Schema: {error.message}", path=error.path, source=place[0], span=place[1]
+                f"not a valid XML Schema: {error.message}", path=error.path, source=place[0], span=place[1]
             ) from None
         except RecursionError:
-            raise XmlSchemaError("the schema is nested too deep; flatten it", code="depth") from None
+            raise XmlSchemaError("the schema is nested too deeply; flatten it", code="depth") from None
         except Exception as error:  # of the library, and of what it passes malformed values to
-            raise XmlSchemaError(f"no valid XML Schema: {error}") from None
+            raise XmlSchemaError(f"not a valid XML Schema: {error}") from None
 
 
 def _text(source: Any) -> str:

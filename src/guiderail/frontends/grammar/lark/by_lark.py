@@ -58,7 +58,7 @@ def _lark() -> Any:
         return import_module("lark.load_grammar")
     except ImportError:
         raise CompileError(
-            "Lark grammars of this form, and faulty ones, are read by Lark: pip install lark", code="missing-library"
+            "Lark itself reads grammars of this form, and faulty ones: pip install lark", code="missing-library"
         ) from None
 
 
@@ -116,7 +116,7 @@ class _LarkReader(Reader):
         named = {t.text[1:] for s in self.statements for t in s.tokens if t.kind == "grammar"}
         for name in sorted(self.constraints.keys() - declared - named):
             raise CompileError(
-                f"nothing in the grammar asks for the constraint {name!r}: write @{name} in a rule, or %declare {name} "
+                f"the grammar does not use the constraint {name!r}: write @{name} in a rule, or %declare {name} "
                 "for a terminal",
                 code="lark-constraint",
             )
@@ -152,7 +152,7 @@ class _LarkReader(Reader):
         missing = str(error.filename or error)
         stem = os.path.splitext(os.path.basename(missing))[0]
         return CompileError(
-            f"the grammar {missing!r} to import is not found; pass the folder that holds it in import_paths",
+            f"the grammar {missing!r} to import was not found; pass its folder in imports",
             code="lark-import",
             source=self.source,
             span=self.uses.get("", {}).get(stem),
@@ -172,7 +172,9 @@ class _LarkReader(Reader):
         for name, body in bodies:
             if body is None:
                 raise CompileError(
-                    f"the rule {name} is only declared; give it alternatives", code="lark-declared", **self.place(name)
+                    f"the rule {name} is declared but not defined; give it alternatives",
+                    code="lark-declared",
+                    **self.place(name),
                 )
             rules[name] = Rule(name, body, self.spans.get(self.rewritten.renamed.get(name, name)))
         return rules, terminals

@@ -237,11 +237,11 @@ class _Rewriter:
     def json(self, token: Token, following: list[Token]) -> tuple[Any, int]:
         """The JSON value behind a directive, and where it ends."""
         if not following or following[0].text != "{":
-            self.fail(f"{token.text} needs a JSON object behind it", token.start, token.end)
+            self.fail(f"{token.text} must be followed by a JSON object", token.start, token.end)
         try:
             return json.JSONDecoder().raw_decode(self.source, following[0].start)
         except json.JSONDecodeError as error:
-            self.fail(f"this is no JSON: {error.msg.lower()}", error.pos, error.pos + 1)
+            self.fail(f"this is not JSON: {error.msg.lower()}", error.pos, error.pos + 1)
 
     def statement(self, statement: Statement) -> None:
         found = statement.tokens

@@ -256,7 +256,7 @@ class Reader:
                 self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
             if Follow(rules)(name):
                 raise CompileError(
-                    "what follows a text with a stop must be that stop itself, as a string right behind the rule; "
+                    "what follows a text with a stop must be that stop itself, as a string directly after the rule; "
                     "or use suffix=… in place of stop=…",
                     code="lark-unsupported",
                     source=self.source,
@@ -301,7 +301,7 @@ class Reader:
             if new in self.definitions:
                 return regex(self.definitions[new].pattern.to_regexp())
             raise CompileError(
-                f"{token.text} is no terminal of this grammar, and rules are no part of terminals",
+                f"{token.text} is not a terminal of this grammar, and terminals cannot contain rules",
                 code="lark-grammar",
                 source=self.source,
                 span=token.span,
@@ -313,7 +313,7 @@ class Reader:
         """The constraint of a terminal that is read without Lark."""
         if name in within:
             raise CompileError(
-                f"the terminal {name} holds itself; recursion is for rules",
+                f"the terminal {name} contains itself; only rules may be recursive",
                 code="lark-grammar",
                 source=self.source,
                 span=token.span if token is not None else None,
@@ -440,7 +440,7 @@ def indentation_of(indenter: Any) -> syntax.Indentation | None:
     for method in ("handle_NL", "_process", "process"):
         if getattr(type(made), method) is not getattr(Indenter, method):
             raise CompileError(
-                f"{type(made).__name__} has a {method} of its own, which cannot be seen into; "
+                f"{type(made).__name__} overrides {method}, which guiderail cannot follow; "
                 "describe it as an Indentation",
                 code="lark-indenter",
             )

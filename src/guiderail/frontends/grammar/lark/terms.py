@@ -48,7 +48,7 @@ class TermParser:
     def parse(self) -> Constraint:
         found = self.alternatives()
         if self.at < len(self.tokens):
-            self.fail("a terminal's definition was expected to go on or to end here", self.tokens[self.at])
+            self.fail("a terminal's definition must continue or end here", self.tokens[self.at])
         return found
 
     def fail(self, message: str, token: Token | None) -> NoReturn:
@@ -153,7 +153,7 @@ class TermParser:
                 self.fail('%regex needs a JSON object, e.g. %regex { "substring_words": "…" }', token)
             return structured(self.source, token, self.tokens[begin].start, self.tokens[self.at - 1].end)
         if token.kind == "special":
-            self.fail("a special token is no part of a terminal; name it in a rule", token)
+            self.fail("a terminal cannot contain a special token; name it in a rule", token)
         self.fail(f"{token.text!r} means nothing in a terminal's definition", token)
 
     def range(self, first: Token) -> Constraint:

@@ -76,8 +76,7 @@ class PythonLowering(Lowering):
         shapes = [term.shape() for term in (*cell.prefix, cell.rest)]
         if any(shape.arrays or shape.objects for shape in shapes):
             raise SchemaError(
-                "uniqueItems is enforced in the notation of Python for items that are scalars only; use JSON or YAML, "
-                "or drop it",
+                "uniqueItems is enforced in Python's notation only for scalar items; use JSON or YAML, or drop it",
                 code="python-unique",
                 pointer=self.document.where(),
             )
