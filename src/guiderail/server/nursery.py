@@ -104,8 +104,9 @@ class Nursery:
             socket.send_fds(self._control, [CONTROL.pack(START, number)], [theirs.fileno()])
         ours.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=ours)
+        limits = {name: getattr(self._options, name) for name in ("max_nodes", "fuel", "max_work", "max_step_work")}
         job = {"recipe": recipe, "param": param, "seconds": seconds, "memory": self._options.compile_bytes,
-               "max_nodes": self._options.max_nodes, "fuel": self._options.fuel}  # fmt: skip
+               "limits": limits}  # fmt: skip
         began = time.monotonic()
 
         async def talk() -> bytes:
