@@ -224,7 +224,10 @@ Id Costs::leave(Id state) {
 
 u32 Costs::of(Id state) {
   const Turn turn(*this);
-  begin(2 * kMostStates);
+  // A way of so many bytes takes as many states, and a few expressions for each.
+  const u32 shortest = arena_.node(state).shortest, far = shortest == kInf ? 0 : mul_sat(4, shortest);
+  begin(2 * kMostStates + far);
+  most_nodes_ += std::min(far, arena_.limits().max_nodes / 4);
   const u32 needed = find(state);
   if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // all that may be done for it was
   return needed;

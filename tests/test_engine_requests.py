@@ -6,10 +6,12 @@ import json
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import guiderail as gr
 from guiderail.integrations import _requests
+from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore, compile_seconds, constraint_of, grammar_of, within
 
 LETTERS = gr.Vocabulary([*(bytes([i]) for i in range(256)), b"</s>"], stop_token_ids=256)
@@ -173,3 +175,27 @@ def test_warming_makes_the_vocabulary() -> None:
     assert made == [1]
     assert store.vocabulary is LETTERS
     assert store.guide(Asked("json_object", "")).matcher().accept_string(json.dumps({"a": 1}))
+
+
+def test_limits_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("GUIDERAIL_MAX_WORK", "12345")
+    assert _requests.limits() == {"max_work": 12345}
+    monkeypatch.setenv("GUIDERAIL_MAX_STEP_WORK", "678")
+    assert _requests.limits() == {"max_work": 12345, "max_step_work": 678}
+    for wrong in ("", "0", "-3", "1.5", "many"):
+        monkeypatch.setenv("GUIDERAIL_MAX_STEP_WORK", wrong)
+        with pytest.raises(gr.CompileError, match="GUIDERAIL_MAX_STEP_WORK"):
+            _requests.limits()
+
+
+def test_a_limit_ends_its_text_and_nothing_else():
+    refused = Refused()
+    row = np.full(3, -1, np.int32)
+    refused.meet(gr.LimitError("too much", code="step-work"), 7, [3, 31, 40], row)
+    assert [t for t in range(96) if row[t // 32] >> (t % 32) & 1] == [3, 31, 40]
+    refused.back(7)
+    assert refused.error is not None
+    refused.meet(gr.LimitError("more", code="step-work"), 9, [3], row)
+    assert "too much" in str(refused.error)
+    refused.back(6)  # a draft was taken back
+    assert refused.error is None

@@ -367,6 +367,15 @@ def test_the_cache_is_bounded():
     asyncio.run(main())
 
 
+def test_work_is_a_limit_of_the_server():
+    with client_of(max_work=100_000) as client:
+        many = {"type": "array", "allOf": [{"contains": {"const": i}} for i in range(30)]}
+        assert client.error(structured_outputs={"json": many})["code"] in ("work", "schema-branches")
+    with client_of(max_step_work=1_000) as client:
+        grammar = 'root ::= r0{2} root* r1+ | "b"* "a"? | ""\nr0 ::= root | "a"{2} "b"? | root{0,2}\nr1 ::= [a-z+]*'
+        assert client.error(structured_outputs={"grammar": grammar})["code"] == "step-work"
+
+
 def test_nodes_and_fuel_are_limits_of_the_server():
     with client_of(max_nodes=2000, fuel=1000) as client:
         error = client.error(structured_outputs={"choice": [f"{i:x}" * 9 for i in range(3000)]})

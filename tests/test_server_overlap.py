@@ -74,8 +74,9 @@ def test_what_must_come_next_needs_neither_mask_nor_model():
         assert end.matched and end.forced >= 40 and len(runner.model.feeds) == 2
 
 
-def test_a_mask_that_cannot_be_made_fails_its_text_alone():
-    hard = gr.compile(TOO_MUCH, VOCABULARY, cache=False, max_nodes=150)
+@pytest.mark.parametrize(("limit", "code"), [({"max_nodes": 150}, "nodes"), ({"max_step_work": 150}, "step-work")])
+def test_a_mask_that_cannot_be_made_fails_its_text_alone(limit, code):
+    hard = gr.compile(TOO_MUCH, VOCABULARY, cache=False, **limit)
     model = ToyModel("ab" * 30, delay=0.001)
     with Runner(model) as runner:
         with runner.engine._wake:  # they arrive together
@@ -85,7 +86,7 @@ def test_a_mask_that_cannot_be_made_fails_its_text_alone():
             runner.engine._wake.notify_all()
         runner.wait("a", "hard", "b")
         (failed,) = [event for event in runner.events["hard"] if isinstance(event, Failed)]
-        assert failed.error.code == "nodes"
+        assert failed.error.code == code
         assert runner.text("a") == runner.text("b") == "ab" * 20
         runner.submit("later", ANY, 4)
         runner.wait("later")

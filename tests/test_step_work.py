@@ -182,3 +182,10 @@ def test_a_guide_keeps_its_limits() -> None:
     for guide in (reads, pickle.loads(pickle.dumps(reads))):
         with pytest.raises(gr.LimitError, match="max_step_work=50 "):
             guide.matcher().accept_string(TEXT * 3)
+
+
+@pytest.mark.parametrize("depth", [1_000, 50_000, 100_000])
+def test_an_end_that_is_far_is_found(depth: int) -> None:
+    matcher = gr.compile(gr.json_schema({}), plain([bytes([b]) for b in range(256)]), cache=False).matcher()
+    assert matcher.accept_string("[" * depth)
+    assert matcher.least_tokens(thorough=False) == matcher.least_tokens() == depth

@@ -75,6 +75,12 @@ def serve_command(
     max_nodes: Annotated[
         int, typer.Option(metavar="N", help="Expressions of one constraint.", rich_help_panel=_LIMITS)
     ] = 2_000_000,
+    max_work: Annotated[
+        int, typer.Option(metavar="N", help="Steps to read one constraint, 0.1 µs each.", rich_help_panel=_LIMITS)
+    ] = 20_000_000,
+    max_step_work: Annotated[
+        int, typer.Option(metavar="N", help="The same steps, for one mask or one token.", rich_help_panel=_LIMITS)
+    ] = 5_000_000,
     request_seconds: Annotated[
         float, typer.Option(metavar="S", help="To answer one request.", rich_help_panel=_LIMITS)
     ] = 600.0,
@@ -125,6 +131,8 @@ def serve_command(
         max_connections=max_connections,
         compile_seconds=compile_seconds,
         max_nodes=max_nodes,
+        max_work=max_work,
+        max_step_work=max_step_work,
         request_seconds=request_seconds,
     )
     with _bound(host, port) as listener:

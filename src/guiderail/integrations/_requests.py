@@ -122,6 +122,24 @@ def compile_seconds() -> float:
     return seconds
 
 
+def limits() -> dict[str, int]:
+    """What a constraint and its masks may cost, from the environment; see ``docs/limits.md``.
+
+    Raises:
+        CompileError: a variable holds no positive number.
+    """
+    found = {}
+    for option in ("max_work", "max_step_work"):
+        name = f"GUIDERAIL_{option.upper()}"
+        given = os.environ.get(name)
+        if given is None:
+            continue
+        if not given.isascii() or not given.isdigit() or int(given) == 0:
+            raise CompileError(f"{name} is a positive number of steps, not {given!r}", code="bad-option")
+        found[option] = int(given)
+    return found
+
+
 class _Interrupted(BaseException):
     """Raised in a thread that has taken too long; no ``except Exception`` on the way may hold it up."""
 
@@ -224,7 +242,7 @@ class GuideStore:
             vocabulary = self.vocabulary
 
             def work() -> Guide:
-                guide = compile(constraint_of(asked, vocabulary), vocabulary, cache=False)
+                guide = compile(constraint_of(asked, vocabulary), vocabulary, cache=False, **limits())
                 # The first mask of a constraint is often its dearest: it is made here, where only this request waits.
                 guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
                 return guide

@@ -26,8 +26,9 @@ from sglang.srt.constrained.base_grammar_backend import (
 )
 
 from guiderail.bitmask import apply_token_bitmask_inplace
-from guiderail.errors import CompileError, GuiderailError
+from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.guide import Guide
+from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore
 from guiderail.matcher import fill_next_token_bitmasks
 
@@ -129,6 +130,7 @@ class GuiderailGrammar(BaseGrammarObject):
         super().__init__()
         self.guide, self.asked, self.stop_token_ids = guide, asked, stop_token_ids
         self.matcher = guide.matcher(stop_token_ids)
+        self._refused = Refused()
         self.grammar_stats = stats
 
     def accept_token(self, token: int) -> None:
@@ -140,13 +142,20 @@ class GuiderailGrammar(BaseGrammarObject):
         if self.matcher.is_terminated():
             return
         self.current_token = token
-        if not (0 <= token < self.guide.vocabulary.size and self.matcher.accept_token(token)):
+        if self._refused.error is not None:
+            raise ValueError(str(self._refused.error)) from self._refused.error
+        try:
+            taken = 0 <= token < self.guide.vocabulary.size and self.matcher.accept_token(token)
+        except LimitError as error:
+            raise ValueError(str(error)) from error
+        if not taken:
             raise ValueError(f"token {token} cannot come after {self.matcher.history(20)} under {self.asked!r:.200}")
 
     def rollback(self, k: int) -> None:
         """Undoes the last ``k`` tokens read."""
         if k > 0:
             self.matcher.rollback(k)
+            self._refused.back(self.matcher.step_count)
 
     def is_terminated(self) -> bool:
         """Whether a token that ends the text was read."""
@@ -158,16 +167,24 @@ class GuiderailGrammar(BaseGrammarObject):
 
     def fill_vocab_mask(self, vocab_mask: Any, idx: int) -> None:
         """Writes into row ``idx`` which tokens may come."""
-        self.matcher.fill_next_token_bitmask(vocab_mask, idx)
+        try:
+            self.matcher.fill_next_token_bitmask(vocab_mask, idx)
+        except LimitError as error:  # the scheduler ends with all its requests where this is not held
+            stops = self.matcher.stop_token_ids()
+            self._refused.meet(error, self.matcher.step_count, stops, vocab_mask[idx].numpy())
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: Any) -> None:
         """Fills the rows of many requests in one native call, on several threads."""
         native = [entry for entry in entries if isinstance(entry.grammar, GuiderailGrammar)]
         if native:
-            fill_next_token_bitmasks(
-                [entry.grammar.matcher for entry in native], vocab_mask, rows=[entry.row for entry in native]
-            )
+            try:
+                fill_next_token_bitmasks(
+                    [entry.grammar.matcher for entry in native], vocab_mask, rows=[entry.row for entry in native]
+                )
+            except LimitError:  # of one of them: what the others have is known by now
+                for entry in native:
+                    entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
         if len(native) < len(entries):
             others = [entry for entry in entries if not isinstance(entry.grammar, GuiderailGrammar)]
             BaseGrammarObject.fill_vocab_mask_batched(others, vocab_mask)
@@ -198,7 +215,10 @@ class GuiderailGrammar(BaseGrammarObject):
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
         """The text that must come next, with no tokens; None where there is a choice."""
-        text = self.matcher.find_jump_forward_string()
+        try:
+            text = self.matcher.find_jump_forward_string()
+        except LimitError:  # told where the text needs it
+            return None
         return ([], text) if text else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:

@@ -37,8 +37,9 @@ from vllm.v1.structured_output.backend_types import (
     StructuredOutputOptions,
 )
 
-from guiderail.errors import CompileError
+from guiderail.errors import CompileError, LimitError
 from guiderail.integrations._finish import Finish
+from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore
 from guiderail.matcher import Matcher
 
@@ -146,6 +147,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
 
     def __init__(self, matcher: Matcher, most: int | None = None, spent: Callable[[], int] | None = None) -> None:
         self.matcher = matcher
+        self._refused = Refused()
         self._finish = None if most is None else Finish(matcher, most)
         self._spent = None if most is None else spent
         self._before = 0  # tokens before the constraint, known when the first mask is filled
@@ -160,7 +162,15 @@ class GuiderailGrammar(StructuredOutputGrammar):
         for token in tokens:
             if matcher.is_terminated():
                 break
-            if not (0 <= token < self._size and matcher.accept_token(token)):
+            if self._refused.error is not None:
+                logger.error("request %s ends here: %s", request_id, self._refused.error)
+                return False
+            try:
+                taken = 0 <= token < self._size and matcher.accept_token(token)
+            except LimitError as error:
+                logger.error("request %s ends here: %s", request_id, error)
+                return False
+            if not taken:
                 logger.error("request %s: token %d cannot come here", request_id, token)
                 return False
         return True
@@ -170,7 +180,10 @@ class GuiderailGrammar(StructuredOutputGrammar):
         probe = self.matcher.fork()
         good: list[int] = []
         for token in tokens:
-            if probe.is_terminated() or not (0 <= token < self._size and probe.accept_token(token)):
+            try:
+                if probe.is_terminated() or not (0 <= token < self._size and probe.accept_token(token)):
+                    break
+            except LimitError:  # told when the token itself is read
                 break
             good.append(token)
         return good
@@ -178,6 +191,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
         self.matcher.rollback(num_tokens)
+        self._refused.back(self.matcher.step_count)
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Writes which tokens may come; near the end of the tokens that the request may have, which lead to its end.
@@ -189,14 +203,12 @@ class GuiderailGrammar(StructuredOutputGrammar):
             bitmask: a CPU tensor, int32, of shape ``(rows, ceil(vocabulary / 32))``.
             batch_index: the row.
         """
-        if self._finish is None:
-            self.matcher.fill_next_token_bitmask(bitmask, batch_index)
-        else:
-            read = self.matcher.step_count
-            if self._spent is not None:
-                self._before = max(0, self._spent() - read)
-                self._spent = None  # which holds the request, which holds this
-            self._finish.fill(self.matcher, self._before + read, bitmask, batch_index)
+        try:
+            self._fill(bitmask, batch_index)
+        except LimitError as error:  # an engine ends with all its requests where this is not held
+            matcher = self.matcher
+            self._refused.meet(error, matcher.step_count, matcher.stop_token_ids(), bitmask[batch_index].numpy())
+            return
         if self._texts and not self.matcher.is_accepting():
             row = bitmask[batch_index].numpy()
             before = row.copy()
@@ -205,6 +217,16 @@ class GuiderailGrammar(StructuredOutputGrammar):
             if not row.any():
                 row[:] = before
 
+    def _fill(self, bitmask: Any, batch_index: int) -> None:
+        if self._finish is None:
+            self.matcher.fill_next_token_bitmask(bitmask, batch_index)
+            return
+        read = self.matcher.step_count
+        if self._spent is not None:
+            self._before = max(0, self._spent() - read)
+            self._spent = None  # which holds the request, which holds this
+        self._finish.fill(self.matcher, self._before + read, bitmask, batch_index)
+
     def is_terminated(self) -> bool:
         """Whether a token that ends the text was read."""
         return self.matcher.is_terminated()
@@ -212,6 +234,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
     def reset(self) -> None:
         """Back to the start of the text."""
         self.matcher.reset()
+        self._refused = Refused()
 
     def find_jump_forward_string(self) -> str:
         """The text that must come next; empty where there is a choice."""

@@ -244,6 +244,8 @@ class Compiler:
                 cache=False,
                 max_nodes=options.max_nodes,
                 fuel=options.fuel,
+                max_work=options.max_work,
+                max_step_work=options.max_step_work,
                 max_memory=max(options.max_cached_bytes // 4, 1 << 20),
             )
             if isinstance(constraint, _Played):

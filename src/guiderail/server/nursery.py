@@ -96,8 +96,9 @@ class Nursery:
             LimitError: ``compile-memory``, ``compile-crash``.
             TimeoutError: it takes longer.
         """
+        limits = {name: getattr(self._options, name) for name in ("max_nodes", "fuel", "max_work", "max_step_work")}
         job = {"recipe": recipe, "param": param, "seconds": seconds, "memory": self._options.compile_bytes,
-               "max_nodes": self._options.max_nodes, "fuel": self._options.fuel}  # fmt: skip
+               "limits": limits}  # fmt: skip
         plan, constraint, tape = await self._done(job, "the constraint", seconds)
         return plan, constraint, tape
 

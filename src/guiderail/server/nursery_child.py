@@ -50,11 +50,11 @@ class Recording(Constraint):
         return root
 
 
-def compile_recipe(recipe: Recipe, vocabulary: Any, max_nodes: int, fuel: int) -> tuple[Any, Constraint, Any]:
+def compile_recipe(recipe: Recipe, vocabulary: Any, limits: dict[str, int]) -> tuple[Any, Constraint, Any]:
     """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
     plan, constraint = recipe.build(vocabulary)
     recording = Recording(constraint)
-    matcher = Guide(recording, vocabulary, Options(max_nodes=max_nodes, fuel=fuel)).matcher()
+    matcher = Guide(recording, vocabulary, Options(**limits)).matcher()
     matcher.fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
     matcher.least_tokens(thorough=False)
     return plan, constraint, recording.tape
@@ -64,7 +64,7 @@ def _answer(job: dict[str, Any], vocabulary: Any, manner: Manner) -> tuple[str, 
     try:
         if "body" in job:
             return "made", read_light(job["kind"], job["body"], manner)
-        return "made", compile_recipe(job["recipe"], vocabulary, job["max_nodes"], job["fuel"])
+        return "made", compile_recipe(job["recipe"], vocabulary, job["limits"])
     except GuiderailError as error:
         refusal = from_guiderail(error, job["param"])
     except ApiError as error:
@@ -138,7 +138,7 @@ def _warm_up(vocabulary: Any) -> None:
     """Does once what each child would do: modules, tables and masks of classes are made, and inherited."""
     for kind, value in _USUAL:
         try:
-            compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, 1_000_000, 100_000)
+            compile_recipe(Recipe(Ask(kind, value, "")), vocabulary, {})
         except (GuiderailError, ApiError):
             continue  # a vocabulary that lacks a character
 

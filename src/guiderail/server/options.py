@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from guiderail.errors import ModelError
+from guiderail.work import MAX_STEP_WORK, MAX_WORK
 
 __all__ = ["ServerOptions"]
 
@@ -17,6 +18,8 @@ _WHOLE = {
     "max_compile_queue": 0,
     "max_nodes": 1000,
     "fuel": 1000,
+    "max_work": 1000,
+    "max_step_work": 1000,
     "compile_workers": 1,
     "max_cached_guides": 1,
     "max_cached_bytes": 0,
@@ -61,6 +64,9 @@ class ServerOptions:
             their addresses, take turns.
         max_nodes: expressions of one constraint (about 100 bytes each); beyond: 400 ``nodes``.
         fuel: states that one emptiness test may visit; beyond: 400 ``fuel``.
+        max_work: steps that reading one constraint may take, some 0.1 µs each; beyond: 400 ``work``.
+        max_step_work: the same steps, for one mask of a text, or one token that it reads; beyond: 400 ``step-work``,
+            or an error event in a stream.
         compile_workers: constraints compiled at once; others wait, their waiting counts to ``compile_seconds``.
         max_cached_guides: compiled constraints kept for later requests.
         max_cached_bytes: that they may hold together; the longest unused go first.
@@ -100,6 +106,8 @@ class ServerOptions:
     max_compile_queue: int = 64
     max_nodes: int = 2_000_000
     fuel: int = 100_000
+    max_work: int = MAX_WORK
+    max_step_work: int = MAX_STEP_WORK
     compile_workers: int = 2
     max_cached_guides: int = 128
     max_cached_bytes: int = 256 << 20
