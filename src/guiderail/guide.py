@@ -292,7 +292,7 @@ class MemoryUse:
     Attributes:
         cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
         readings: schemas, patterns and numbers that were read and are kept for who asks again, about. Each kind is
-            bounded, to 100 MiB in all.
+            bounded, to 108 MiB in all.
         character_sets: sets of characters and their automata, which guides and patterns share; as long as one of them
             lives.
         native: the heap and the large pages that are in use: all of the above, guides, vocabularies, and whatever else
