@@ -64,7 +64,10 @@ def _answer(job: dict[str, Any], vocabulary: Any, manner: Manner) -> tuple[str, 
     try:
         if "body" in job:
             return "made", read_light(job["kind"], job["body"], manner)
-        return "made", compile_recipe(job["recipe"], vocabulary, job["max_nodes"], job["fuel"])
+        plan, constraint, tape = compile_recipe(job["recipe"], vocabulary, job["max_nodes"], job["fuel"])
+        # To read them is work (a grammar is read anew), and not for the thread that serves all others.
+        protocol = pickle.HIGHEST_PROTOCOL
+        return "made", (plan and pickle.dumps(plan, protocol), pickle.dumps(constraint, protocol), tape)
     except GuiderailError as error:
         refusal = from_guiderail(error, job["param"])
     except ApiError as error:
