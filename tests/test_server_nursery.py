@@ -195,7 +195,7 @@ def test_a_process_that_was_ended_from_outside_is_started_again():
         compiler._nursery._process.wait()
         return await guide_of(compiler, Recipe(Ask("regex", "a+", "p")))
 
-    assert running(ServerOptions(), work)[1].constraint == gr.regex("a+")
+    assert running(ServerOptions(inspect="all"), work)[1].constraint == gr.regex("a+")
 
 
 def test_clients_take_turns():
