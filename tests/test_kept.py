@@ -7,6 +7,7 @@ import threading
 import pytest
 
 import guiderail as gr
+from guiderail import kept as kept_module
 from guiderail.frontends.json_schema import constraint as json_constraint
 from guiderail.kept import Kept, clear_kept, kept
 
@@ -80,3 +81,17 @@ def test_clear_cache_clears_them() -> None:
     assert len(json_constraint._cache) > 0
     gr.clear_cache()
     assert len(json_constraint._cache) == 0
+
+
+def test_terminals_of_lark_are_kept_by_their_length() -> None:
+    from guiderail.frontends.grammar.lark import lexemes
+
+    gr.clear_cache()
+    names = [f"A{i}" for i in range(20)]
+    terminals = "".join(f"{name}: /(x{i}|y){{2}}{'z' * 3000}/\n" for i, name in enumerate(names))
+    gr.grammar(f"start: {' | '.join(names)}\n{terminals}", "lark").matches("yy")
+    weights = [one for one in kept_module._all if one.bytes]
+    assert weights and all(one.bytes <= one.most_bytes for one in kept_module._all)
+    assert not hasattr(lexemes._first_match, "cache_info")
+    gr.clear_cache()
+    assert kept_module.kept_bytes() == 0

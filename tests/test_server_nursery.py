@@ -69,7 +69,7 @@ def test_what_is_made_again_is_what_was_asked_for():
     async def work(compiler):
         return {name: await guide_of(compiler, recipe) for name, (recipe, _) in RECIPES.items()}
 
-    found = running(ServerOptions(), work)
+    found = running(ServerOptions(inspect="all"), work)
     for name, (recipe, has_plan) in RECIPES.items():
         plan, guide = found[name]
         assert (plan is not None) == bool(has_plan), name
@@ -151,7 +151,7 @@ def test_whatever_a_constraint_does_it_is_ended_and_others_go_on(what, code, mon
         stop.set()
         await beating
         _, guide = await guide_of(compiler, Recipe(Ask("regex", "a+", "p")))
-        assert guide.constraint == gr.regex("a+")
+        assert guide.matcher().accept_string(b"aa") and not guide.matcher().accept_string(b"b")
         return caught.value.code, longest[0]
 
     seconds = 1.5 if code == "compile-timeout" else 20.0
@@ -195,7 +195,7 @@ def test_a_process_that_was_ended_from_outside_is_started_again():
         compiler._nursery._process.wait()
         return await guide_of(compiler, Recipe(Ask("regex", "a+", "p")))
 
-    assert running(ServerOptions(), work)[1].constraint == gr.regex("a+")
+    assert running(ServerOptions(inspect="all"), work)[1].constraint == gr.regex("a+")
 
 
 def test_clients_take_turns():
@@ -238,3 +238,24 @@ def test_a_server_compiles_in_a_process_and_ends_it():
         process = service.compiler._nursery._process
         assert process.poll() is None
     process.wait(10)
+
+
+def test_a_grammar_is_not_read_again_by_the_thread_that_serves(monkeypatch):
+    """What comes back is read by a thread of its own, if anybody wants it at all."""
+    from guiderail.frontends.grammar.constraint import GrammarConstraint
+
+    readers: list[str] = []
+    read = GrammarConstraint._read
+    monkeypatch.setattr(
+        GrammarConstraint, "_read", lambda self: readers.append(threading.current_thread().name) or read(self)
+    )
+    recipe = RECIPES["grammar"][0]
+
+    async def work(compiler):
+        return await guide_of(compiler, recipe)
+
+    _, guide = running(ServerOptions(), work)
+    assert guide.matcher().accept_string(b"ab") and not readers
+    _, guide = running(ServerOptions(inspect="all"), work)
+    assert guide.constraint == recipe.build(VOCABULARY)[1]
+    assert readers[0] == "guiderail-compile"

@@ -276,7 +276,7 @@ class MemoryUse:
     Attributes:
         cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
         readings: schemas, patterns and numbers that were read and are kept for later, approximately. Each kind is
-            bounded, to 100 MiB in total.
+            bounded, to 108 MiB in total.
         character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
             one of these.
         native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import pickle
 import threading
 import time
 from collections import OrderedDict
@@ -114,7 +115,7 @@ class _Played(Constraint):
 
     __slots__ = ("inner", "tape")
 
-    def __init__(self, inner: Constraint, tape: Any) -> None:
+    def __init__(self, inner: Constraint | None, tape: Any) -> None:
         self.inner, self.tape = inner, tape
 
     def _lower(self, b: _core.Builder) -> int:
@@ -229,9 +230,13 @@ class Compiler:
             _log.warning("constraints are compiled on threads from now on: %s", error)
             self._nursery = None
             return lambda: recipe.build(vocabulary)
-        if tape is None:
-            return lambda: (plan, constraint)
-        return lambda: (plan, _Played(constraint, tape))
+        wanted = tape is None or self.options.inspect != "off"  # else nobody looks at the constraint any more
+
+        def again() -> tuple[Any, Constraint]:
+            inner: Any = pickle.loads(constraint) if wanted else None
+            return plan and pickle.loads(plan), inner if tape is None else _Played(inner, tape)
+
+        return again
 
     def _work(self, build: Callable[[], tuple[Any, Constraint]]) -> Callable[[], tuple[Any, Guide]]:
         options = self.options
@@ -248,7 +253,7 @@ class Compiler:
                 max_step_work=options.max_step_work,
                 max_memory=max(options.max_cached_bytes // 4, 1 << 20),
             )
-            if isinstance(constraint, _Played):
+            if isinstance(constraint, _Played) and constraint.inner is not None:
                 guide.constraint = constraint.inner
             # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
             guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)

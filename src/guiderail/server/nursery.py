@@ -89,7 +89,7 @@ class Nursery:
         self._process, self._control = process, ours
 
     async def compile(self, recipe: Recipe, param: str, seconds: float) -> tuple[Any, Any, Any]:
-        """See :func:`guiderail.server.nursery_child.compile_recipe`.
+        """See :func:`guiderail.server.nursery_child.compile_recipe`; the plan and the constraint are pickled.
 
         Raises:
             ApiError: it cannot be compiled.

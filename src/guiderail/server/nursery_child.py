@@ -64,7 +64,10 @@ def _answer(job: dict[str, Any], vocabulary: Any, manner: Manner) -> tuple[str, 
     try:
         if "body" in job:
             return "made", read_light(job["kind"], job["body"], manner)
-        return "made", compile_recipe(job["recipe"], vocabulary, job["limits"])
+        plan, constraint, tape = compile_recipe(job["recipe"], vocabulary, job["limits"])
+        # Unpickling can be work (it reads a grammar again), so the thread that serves all others must not do it.
+        protocol = pickle.HIGHEST_PROTOCOL
+        return "made", (plan and pickle.dumps(plan, protocol), pickle.dumps(constraint, protocol), tape)
     except GuiderailError as error:
         refusal = from_guiderail(error, job["param"])
     except ApiError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from guiderail import _core
@@ -21,6 +21,7 @@ from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, fi
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
+from guiderail.kept import kept, text_weight
 
 __all__ = [
     "Lexeme",
@@ -133,7 +134,7 @@ def _rank(definition: Any) -> tuple[int, int, int, str]:
     return -definition.priority, -pattern.max_width, -len(pattern.value), definition.name
 
 
-@lru_cache(maxsize=512)
+@kept(8 << 20, lambda pattern: text_weight(pattern.pattern))
 def _first_match(pattern: Regex) -> FirstMatch:
     return first_match(pattern._parsed.tree)
 
