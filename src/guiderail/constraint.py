@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 from guiderail import _core
+from guiderail.arguments import checked, checked_methods
 from guiderail.errors import CompileError
 from guiderail.texts import shown, utf8
 
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 
+@checked_methods
 class Constraint:
     """A set of texts. Subclasses are frozen dataclasses that implement ``_lower``."""
 
@@ -408,6 +410,7 @@ def substring_of(*texts: str) -> Constraint:
     return SubstringOf(texts)
 
 
+@checked
 def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Constraint | str) -> Constraint:
     """One or more items with ``delimiter`` between them and ``end`` after the last (Koo et al., DELIMITED_LIST)."""
     return separated_by(item, delimiter, 1) + end

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from guiderail import _core
+from guiderail.arguments import checked, checked_methods
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.kept import clear_kept
@@ -41,6 +42,7 @@ _since_check = 0
 _lock = threading.Lock()
 
 
+@checked_methods
 class Guide:
     """What all generations under one constraint share: derivatives and masks, found as they are needed.
 
@@ -191,6 +193,7 @@ def _rebuild(
     )
 
 
+@checked
 def compile(
     constraint: Constraint,
     vocabulary: Vocabulary,
