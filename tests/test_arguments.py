@@ -202,3 +202,20 @@ def test_functions_of_the_core_are_found_by_their_names() -> None:
     assert _core.Matcher.accept_token(GUIDE.matcher(), 0)
     bound = GUIDE.matcher().accept_token
     assert bound(0) and bound(1)
+
+
+@pytest.mark.parametrize("use", [repr, hash, str, lambda c: {c: 1}, lambda c: c == deep(), lambda c: f"{c!r}"])
+def test_deep_constraints_are_refused_wherever_they_are_walked(use: Callable[[gr.Constraint], object]) -> None:
+    constraint = deep()
+    with pytest.raises(gr.LimitError) as caught:
+        use(constraint)
+    assert caught.value.code == "depth"
+    with pytest.raises(gr.LimitError):
+        gr.compile(constraint, VOCABULARY)
+
+
+def deep() -> gr.Constraint:
+    constraint = gr.regex("a")
+    for i in range(5000):
+        constraint = (constraint + "b").optional() if i % 2 else ~(constraint | "c")
+    return constraint
