@@ -357,6 +357,7 @@ bool Costs::complete(Id from, Manner manner) {
           count(s);
         } catch (...) {  // a completion in bytes has its number of tokens
           entry = before;
+          if (before.tokens == kInf) known_.erase(s);  // or it would be taken for one that was looked for in vain
           throw;
         }
       }
