@@ -3,10 +3,24 @@
 
 namespace guiderail {
 
+namespace {
+PyObject* core_error = nullptr;
+PyObject* factory = nullptr;  // (code, message) -> exception, of the Python layer: so hot calls need no wrapper there
+}  // namespace
+
+void raise_error(const std::string& code, const std::string& message) {
+  nb::object args = nb::make_tuple(code, message);
+  PyObject* made = factory ? PyObject_Call(factory, args.ptr(), nullptr) : nullptr;
+  if (made) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
+    Py_DECREF(made);
+  } else if (!PyErr_Occurred()) {
+    PyErr_SetObject(core_error, args.ptr());
+  }
+}
+
 void bind_errors(nb::module_& m) {
-  // The Python layer gives a function (code, message) -> exception, so that hot calls need no wrapper there.
-  static PyObject* core_error = PyErr_NewException("guiderail._core.CoreError", PyExc_Exception, nullptr);
-  static PyObject* factory = nullptr;
+  core_error = PyErr_NewException("guiderail._core.CoreError", PyExc_Exception, nullptr);
   m.attr("CoreError") = nb::handle(core_error);
   m.def("set_error_factory", [](nb::object f) {
     Py_XDECREF(factory);
@@ -16,14 +30,7 @@ void bind_errors(nb::module_& m) {
     try {
       std::rethrow_exception(p);
     } catch (const Error& e) {
-      nb::object args = nb::make_tuple(e.code, e.what());
-      PyObject* made = factory ? PyObject_Call(factory, args.ptr(), nullptr) : nullptr;
-      if (made) {
-        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
-        Py_DECREF(made);
-      } else if (!PyErr_Occurred()) {
-        PyErr_SetObject(core_error, args.ptr());
-      }
+      raise_error(e.code, e.what());
     }
   });
 }

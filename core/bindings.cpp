@@ -11,6 +11,7 @@ NB_MODULE(_core, m) {
   guiderail::bind_vocabulary(m);
   guiderail::bind_matching(m);
   guiderail::bind_apply(m);
+  guiderail::check_arguments(m);
 #ifdef GUIDERAIL_FAULTS
   namespace faults = guiderail::faults;
   m.def("arm", [](bool limits, guiderail::u64 n, bool lasting, bool everywhere) {

@@ -23,6 +23,10 @@ void bind_expressions(nb::module_& m);
 void bind_vocabulary(nb::module_& m);
 void bind_matching(nb::module_& m);
 void bind_apply(nb::module_& m);
+void check_arguments(nb::module_& m);  // after all others
+
+// Sets Python's error, made by the Python layer.
+void raise_error(const std::string& code, const std::string& message);
 
 // While it lives, the core may let go of Python's interpreter lock: before it waits for others, or when its work takes
 // longer than a moment. Calls that are mostly short keep the lock so. It is taken back at the end, so what is made of

@@ -7,6 +7,7 @@
 
 namespace guiderail {
 namespace {
+constexpr std::size_t kFewParts = 32;           // of a union, each of which is looked at
 constexpr std::size_t kMostStates = 20'000;     // that one search for a short completion visits
 constexpr std::size_t kFewStates = 2'000;       // the same, tried first where it sufficed of late
 constexpr std::size_t kMostWork = 100'000;      // that all searches for one state visit
@@ -199,6 +200,10 @@ u32 Costs::known(Id state) {
     if (auto it = known_.find(plain); it != known_.end()) least = std::min(least, it->second.tokens);
   if (const Id spent = leave(state); spent != state)
     if (auto it = known_.find(spent); it != known_.end()) least = std::min(least, it->second.tokens);
+  // A token that is read as text and as a unit leads to both: what completes one of them completes the union.
+  if (!specials_.empty() && arena_.node(state).kind == Kind::Union)
+    if (const std::span<const Id> parts = arena_.operands(state); parts.size() <= kFewParts)
+      for (Id part : parts) least = std::min(least, known(part));
   return least;
 }
 
@@ -362,6 +367,7 @@ bool Costs::complete(Id from, Manner manner) {
           count(s);
         } catch (...) {  // a completion in bytes has its number of tokens
           entry = before;
+          if (before.tokens == kInf) known_.erase(s);  // or it would be taken for one that was looked for in vain
           throw;
         }
       }
@@ -573,6 +579,31 @@ u32 Costs::need(Id next, u32 left) {
     if (found) needed = known(next);
   }
   return needed;
+}
+
+bool Costs::suffices(Id before, u32 token, Id after, u32 left) {
+  const Turn turn(*this);
+  begin(kMaskWork);
+  steps_ = kFewSteps;
+  u32 least = need(after, left);
+  auto part = [&](Id next) {
+    if (least > left && next != kEmpty && arena_.live(next)) least = std::min(least, need(forget(next), left));
+  };
+  if (!specials_.empty()) {
+    Id text = kEmpty;
+    if (vocabulary_.is_text(token)) {
+      text = before;
+      for (char c : vocabulary_.bytes(token))
+        if (text != kEmpty) text = arena_.step_slow(text, static_cast<u8>(c));
+    }
+    if (text != kEmpty) part(arena_.token_end(text));
+    if (auto it = symbols_of_.find(token); it != symbols_of_.end())
+      for (u32 symbol : it->second) part(arena_.derive_symbol(before, symbol));
+    for (u32 s = 0; s < sets_.size(); ++s)
+      if (sets_[s] && (*sets_[s])[token >> 5] >> (token & 31) & 1) part(arena_.derive_symbol(before, s));
+    if (least <= left) lower(after, least);
+  }
+  return least <= left;
 }
 
 std::optional<u32> Costs::worst(Id state) const {

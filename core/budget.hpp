@@ -38,6 +38,9 @@ class Costs {
   std::optional<u32> worst(Id state) const;
   // ANDs `words` with the tokens after which at most `left` tokens more are needed.
   void restrict(Id state, u32 left, u32* words);
+  // Whether so many tokens complete the text after this one, which leads from the one state to the other. Looked at as
+  // for a mask: what restrict() leaves, this accepts.
+  bool suffices(Id before, u32 token, Id after, u32 left);
   std::size_t memory() const;
 
  private:

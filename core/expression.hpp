@@ -405,6 +405,7 @@ class Arena {
   class Outside;
 
  private:
+  void give_all_pages();
   class Away;  // what belongs to the holder is kept while others hold the mutex
   void let_others_in();
   static constexpr u8 kCut = 255;  // the symbol that stands for all that was cut off (canonical)

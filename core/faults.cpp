@@ -63,14 +63,23 @@ Held held() { return {blocks.load(), bytes.load()}; }
 
 }  // namespace guiderail::faults
 
-// Of this module only: it is linked with a C++ library of its own, so that what one side takes no other gives back.
-void* operator new(std::size_t size) {
-  guiderail::faults::on_allocation();
+namespace {
+void* taken(std::size_t size) {
   void* at = std::malloc(size ? size : 1);
   if (!at) throw std::bad_alloc();
   ++guiderail::faults::blocks;
   guiderail::faults::bytes += malloc_usable_size(at);
   return at;
+}
+}  // namespace
+
+// For nanobind, which ends the process where its tables cannot grow: see CMakeLists.txt.
+extern "C" void* guiderail_take(std::size_t size) { return taken(size); }
+
+// Of this module only: it is linked with a C++ library of its own, so that what one side takes no other gives back.
+void* operator new(std::size_t size) {
+  guiderail::faults::on_allocation();
+  return taken(size);
 }
 void* operator new[](std::size_t size) { return operator new(size); }
 void operator delete(void* at) noexcept {

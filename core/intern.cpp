@@ -18,6 +18,13 @@ Arena::Arena(Limits limits) : limits_(limits) {
   table_.reserve(512);
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
+  struct Pages {  // of an arena that does not come to be: there is no destructor then
+    Arena& arena;
+    bool made = false;
+    ~Pages() {
+      if (!made) arena.give_all_pages();
+    }
+  } pages{*this};
   chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
   new (&node(kEmpty)) Node;
   new (&node(kEpsilon)) Node;
@@ -29,9 +36,12 @@ Arena::Arena(Limits limits) : limits_(limits) {
   eps.flags = kNullable;
   count_ = 2;
   any_text_ = repeat(char_class(CharSet::any()), 0, kInf);
+  pages.made = true;
 }
 
-Arena::~Arena() {
+Arena::~Arena() { give_all_pages(); }
+
+void Arena::give_all_pages() {
   static_assert(std::is_trivially_destructible_v<Node>);
   for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
   for (std::size_t i = 0; i < row_blocks_.size(); ++i)

@@ -192,6 +192,8 @@ class Guide : public std::enable_shared_from_this<Guide> {
   bool fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const;
   // Tokens that complete the text, stop tokens not counted: the fewest that were found; kInf: no completion was found.
   u32 needed(Program& program, Id state, bool thorough) const;
+  // See Costs::suffices.
+  bool suffices(Program& program, Id before, u32 token, Id after, u32 left) const;
   // kEmpty: refused; stop tokens are the matcher's business.
   Id advance(Program& program, Id state, u32 token) const;
   Id advance_known(const Program& program, Id state, u32 token) const;  // at once, or kUnknown

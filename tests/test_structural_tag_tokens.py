@@ -180,6 +180,25 @@ def allowed_within(matcher: Any, budget: int) -> list[int]:
     return tokens
 
 
+@pytest.mark.parametrize("seed", range(90, 150))
+def test_walks_within_a_budget_reach_an_end_whatever_is_chosen(seed: int) -> None:
+    """What the mask of a budget allows, ``accept_within`` accepts: also where a token is text and a unit at once."""
+    rng = random.Random(seed)
+    guide = gr.compile(gr.structural_tag(random_form(rng)), VOCABULARY, cache=False)
+    for _ in range(4):
+        matcher = guide.matcher()
+        least = matcher.least_tokens()
+        assert least is not None
+        for left in range(least + rng.randrange(3), 0, -1):
+            tokens = allowed_within(matcher, left)
+            assert tokens
+            token = rng.choice(tokens)
+            if token == STOP:
+                break
+            assert matcher.accept_within(token, left)
+        assert matcher.is_accepting()
+
+
 @pytest.mark.parametrize("seed", range(60, 90))
 def test_the_token_automaton_counts_tokens_too(seed: int) -> None:
     form = random_form(random.Random(seed))

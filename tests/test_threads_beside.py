@@ -160,7 +160,7 @@ MANY = int(os.environ.get("GUIDERAIL_MANY_MATCHERS", "60"))
 @pytest.mark.parametrize("slice", [0, 200])
 def test_many_matchers_on_sixteen_threads(slice: int) -> None:
     """All of them live at once, and each step may be another thread's: what is seen is what one thread sees."""
-    threads, steps = 16, 12 + MANY // 5
+    threads, steps = 16, 10 + MANY // 20
     names = list(CONSTRAINTS)
     alone = [guide_of(CONSTRAINTS[name]()) for name in names]
     expected = [list(game(alone[seed % len(names)], seed, steps)) for seed in range(MANY)]

@@ -36,6 +36,7 @@ if _typing.TYPE_CHECKING:
     )
     from guiderail.disk_cache import set_cache_dir
     from guiderail.errors import (
+        ArgumentError,
         BitmaskError,
         CompileError,
         GuiderailError,
@@ -97,6 +98,7 @@ if _typing.TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
 __all__ = [
+    "ArgumentError",
     "BitmaskError",
     "CompileError",
     "Constraint",
@@ -218,6 +220,7 @@ _HOME = {
     ),
     "guiderail.disk_cache": ("set_cache_dir",),
     "guiderail.errors": (
+        "ArgumentError",
         "BitmaskError",
         "CompileError",
         "GuiderailError",

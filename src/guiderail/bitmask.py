@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.errors import BitmaskError
 from guiderail.texts import shown
 
@@ -45,6 +46,7 @@ def bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
     return _natural("batch_size", batch_size), (_natural("vocab_size", vocab_size, least=1) + 31) // 32
 
 
+@checked
 def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32]:
     """A bitmask that allows everything.
 
@@ -66,6 +68,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32
     return bitmask
 
 
+@checked
 def reset_token_bitmask(bitmask: Any, *, indices: Sequence[int] | None = None) -> None:
     """Allows everything again, in all rows or in those of ``indices``.
 
@@ -81,6 +84,7 @@ def reset_token_bitmask(bitmask: Any, *, indices: Sequence[int] | None = None) -
             rows[row] = -1
 
 
+@checked
 def bitmask_to_bool(bitmask: Any, vocab_size: int | None = None) -> NDArray[np.bool_]:
     """The bits as booleans, True = allowed.
 
@@ -97,6 +101,7 @@ def bitmask_to_bool(bitmask: Any, vocab_size: int | None = None) -> NDArray[np.b
     return np.unpackbits(_as_bytes(words), axis=-1, count=width, bitorder="little").view(np.bool_)
 
 
+@checked
 def bool_to_bitmask(allowed: Any) -> NDArray[np.int32]:
     """Booleans, True = allowed, as a bitmask; the padding bits are 0.
 
@@ -124,6 +129,7 @@ def bool_to_bitmask(allowed: Any) -> NDArray[np.int32]:
     return packed.view("<i4").astype(np.int32, copy=False)
 
 
+@checked
 def apply_token_bitmask_inplace(
     logits: Any, bitmask: Any, *, indices: Sequence[int] | None = None, vocab_size: int | None = None
 ) -> None:
@@ -163,6 +169,7 @@ def apply_token_bitmask_inplace(
         )
 
 
+@checked
 def apply_token_bitmask(logits: Any, bitmask: Any, *, vocab_size: int | None = None) -> Any:
     """New logits with ``-inf`` wherever ``bitmask`` has a 0, for arrays that cannot be changed in place.
 

@@ -13,13 +13,15 @@ constraint is expected.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from functools import lru_cache, wraps
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from guiderail import _core
-from guiderail.errors import CompileError
+from guiderail.arguments import checked, checked_methods
+from guiderail.errors import CompileError, LimitError
 from guiderail.texts import shown, utf8
 
 if TYPE_CHECKING:
@@ -45,6 +47,20 @@ __all__ = [
 ]
 
 
+def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For what recurs into the parts of a constraint, wherever it is called from: sets, dicts, formats."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except RecursionError:
+            raise LimitError("the constraint is nested too deep; flatten it", code="depth") from None
+
+    return call
+
+
+@checked_methods
 class Constraint:
     """A set of texts: an immutable, hashable, picklable value.
 
@@ -53,6 +69,13 @@ class Constraint:
     """
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        for name in ("__repr__", "__hash__", "__eq__"):  # a dataclass with slots is made twice, then it has all three
+            own = cls.__dict__.get(name)
+            if isfunction(own) and not hasattr(own, "__wrapped__"):
+                setattr(cls, name, _not_too_deep(own))
 
     def _lower(self, b: _core.Builder) -> int:
         """Builds the expression of this constraint. The handle is valid only with ``b``."""
@@ -432,6 +455,7 @@ def substring_of(*texts: str) -> Constraint:
     return SubstringOf(texts)
 
 
+@checked
 def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Constraint | str) -> Constraint:
     """One or more items with ``delimiter`` between them and ``end`` after the last (Koo et al., DELIMITED_LIST)."""
     return separated_by(item, delimiter, 1) + end

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from guiderail.arguments import checked
 from guiderail.errors import CompileError
 
 __all__ = ["DiskCache", "cache_dir", "open_cache", "set_cache_dir"]
@@ -33,6 +34,7 @@ _chosen: Path | None = None
 _set = False  # whether set_cache_dir was called: it goes before the environment
 
 
+@checked
 def set_cache_dir(directory: str | os.PathLike[str] | bool | None) -> None:
     """Turns the disk cache of grammars on or off.
 

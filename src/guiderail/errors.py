@@ -5,6 +5,7 @@ from __future__ import annotations
 from guiderail import _core
 
 __all__ = [
+    "ArgumentError",
     "BitmaskError",
     "CompileError",
     "GuiderailError",
@@ -118,10 +119,17 @@ class ModelError(GuiderailError):
     code = "model"
 
 
+class ArgumentError(GuiderailError, TypeError):
+    """A function was called with arguments of other types than it takes; the message says which."""
+
+    code = "argument"
+
+
 _CORE_KINDS: dict[str, type[GuiderailError]] = {
     "fuel": LimitError,
     "work": LimitError,
     "step": LimitError,
+    "argument": ArgumentError,
     "nodes": LimitError,
     "memory": LimitError,
     "depth": LimitError,

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint, SpecialToken, SubstringOf, TextUntil, _coerce, special_token
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex.syntax import Cat, Ext, Lit, Node, Rep
@@ -219,6 +220,7 @@ def paragraph_token() -> Constraint:
     return RunOfText(paragraph=True)
 
 
+@checked
 def delimited_subsequence_of(
     items: Iterable[Constraint | str], delimiter: Constraint | str, *, min: int = 0
 ) -> Constraint:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from guiderail import _core
+from guiderail.arguments import checked, checked_methods
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.kept import clear_kept, kept_bytes
@@ -54,6 +55,7 @@ _since_check = 0
 _lock = threading.Lock()
 
 
+@checked_methods
 class Guide:
     """What all generations under one constraint share: derivatives and masks, made as they are needed.
 
@@ -176,6 +178,7 @@ def _rebuild(constraint: Constraint, vocabulary: Vocabulary, options: Options) -
     return compile(constraint, vocabulary, **options._asdict())
 
 
+@checked
 def compile(
     constraint: Constraint,
     vocabulary: Vocabulary,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
+from guiderail.arguments import checked, checked_methods
 
 if TYPE_CHECKING:
     from guiderail.guide import Guide
@@ -20,6 +21,7 @@ _PROBED = 4  # tokens at the end of forced text that are spelled with what may f
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 
 
+@checked_methods
 class Matcher(_core.Matcher):
     """Follows one text, token by token. Made by :meth:`Guide.matcher`; for one thread at a time.
 
@@ -215,6 +217,7 @@ class Matcher(_core.Matcher):
         return f"<Matcher after {self.step_count} tokens, {ending}>"
 
 
+@checked
 def fill_next_token_bitmasks(
     matchers: Sequence[Matcher], bitmask: Any, rows: Sequence[int] | None = None, threads: int | None = None
 ) -> None:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from guiderail.arguments import checked_methods
 from guiderail.errors import VocabularyError
 from guiderail.texts import shown
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, find_mismatches
@@ -47,6 +48,7 @@ _REMEMBERED = 4096  # spellings that ``encode`` keeps
 _REMEMBERED_LENGTH = 256  # characters of a text whose spelling is kept
 
 
+@checked_methods
 class Vocabulary:
     """The tokens of a model, immutable; equal when the fingerprints are.
 

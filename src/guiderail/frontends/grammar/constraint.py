@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint, _coerce
 from guiderail.disk_cache import DiskCache, open_cache
 from guiderail.errors import CompileError, PatternError
@@ -225,6 +226,7 @@ class _Late:
         return self.known["conflicts"]
 
 
+@checked
 def grammar(
     source: str | Path | Mapping[str, Any],
     syntax: str | None = None,

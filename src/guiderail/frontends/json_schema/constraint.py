@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.keywords import evaluate
@@ -157,6 +158,7 @@ def _blame(document: Document, term: Term) -> str:
     return pointer
 
 
+@checked
 def json_schema(schema: Any, **options: Any) -> JsonSchema:
     """The texts of the JSON values that a schema allows.
 

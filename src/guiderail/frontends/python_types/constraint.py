@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, overload
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.python_types.containers import Named
@@ -106,6 +107,7 @@ def python_type(
 def python_type(
     kind: Any, *, defaults: str = ..., namespace: Mapping[str, Any] | None = ..., **options: Any
 ) -> PythonType[Any]: ...
+@checked
 def python_type(
     kind: Any, *, defaults: str = "may-omit", namespace: Mapping[str, Any] | None = None, **options: Any
 ) -> PythonType[Any]:
@@ -220,6 +222,7 @@ def _is_typing(kind: Any) -> bool:
     return known and not inspect.isroutine(kind)
 
 
+@checked
 def read(kind: Any, text: str | bytes, **options: Any) -> Any:
     """The value of a Python type that a text is.
 
@@ -247,6 +250,7 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
     return PythonType(kind, node, {}, Constraint(), {"notation": options.get("notation", "json")}).read(text)
 
 
+@checked
 def call(function: Callable[..., T], text: str | bytes, **options: Any) -> T:
     """Calls a function with the arguments that a text of its parameters gives.
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex import charsets
@@ -82,6 +83,7 @@ class Regex(Constraint):
         return f"regex({', '.join(shown)})"
 
 
+@checked
 def regex(
     pattern: str | re.Pattern[str],
     *,

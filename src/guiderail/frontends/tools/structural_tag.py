@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import AnyOf, Constraint, Repetition, SeparatedBy, SpecialToken, sequence
 from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolError, placed, step
@@ -30,6 +31,7 @@ __all__ = ["structural_tag"]
 _MISSING = object()
 
 
+@checked
 def structural_tag(
     spec: Mapping[str, Any] | str, *, vocabulary: Vocabulary | None = None, **options: Any
 ) -> Constraint:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema import SchemaOptions
@@ -167,6 +168,7 @@ class ToolCalls(Constraint):
         return f"tool_calls([{names}], format={self.format.name!r}, choice={self.choice!r})"
 
 
+@checked
 def tool_calls(
     tools: Iterable[Any],
     *,

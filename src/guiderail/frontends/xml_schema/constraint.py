@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
+from guiderail.arguments import checked
 from guiderail.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlReadError
@@ -106,6 +107,7 @@ class XmlSchema(Constraint):
         return f"xml_schema({shown!r}{root})"
 
 
+@checked
 def xml_schema(
     xsd: Any,
     *,

@@ -1,0 +1,127 @@
+"""Errors for arguments of other types than a function takes: looked for only where a call has failed."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from guiderail.errors import ArgumentError, GuiderailError
+
+__all__ = ["checked", "checked_methods"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function; where it fails with an error of Python's, its arguments are held against their annotations.
+
+    What no annotation explains is raised as it is: it may be the fault of somebody's callback, or ours.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except GuiderailError:
+            raise
+        except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError) as error:
+            wrong = _wrong(function, args, kwargs)
+            if wrong is None:
+                raise
+            raise ArgumentError(f"{function.__qualname__.removesuffix('.__init__')} takes {wrong}") from error
+
+    return call
+
+
+def checked_methods(kind: C) -> C:
+    """The class, with its constructor and public methods checked."""
+    for name, value in list(vars(kind).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(value, classmethod):
+            setattr(kind, name, classmethod(checked(value.__func__)))
+        elif inspect.isfunction(value):
+            setattr(kind, name, checked(value))
+    return kind
+
+
+def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return None  # Python says what is missing
+    for name, value in bound.arguments.items():
+        parameter = inspect.signature(function).parameters[name]
+        wanted = parameter.annotation
+        several = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        if wanted is inspect.Parameter.empty or not isinstance(wanted, str):
+            continue
+        for one in value if several else (value,):
+            if not _fits(one, wanted):
+                return f"{name}: {wanted}, not {_shown(one)}"
+    return None
+
+
+def _fits(value: object, annotation: str) -> bool:
+    """Whether a value may be meant by an annotation, as far as its outermost type tells."""
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        return False  # no text
+    return any(_is(value, one) for one in _alternatives(annotation))
+
+
+def _is(value: object, annotation: str) -> bool:
+    name, _, inside = annotation.partition("[")
+    name = name.rpartition(".")[2]
+    if name in ("Any", "object", "Self", "Literal") or len(name) == 1:
+        return True
+    if name == "None":
+        return value is None
+    if name == "int":
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 2**63
+    if name == "float":
+        return isinstance(value, numbers.Real)
+    if name == "Callable":
+        return callable(value)
+    if name in ("Iterable", "Sequence", "Collection", "list", "tuple"):
+        if isinstance(value, str | bytes):
+            return False
+        if name in ("Iterable", "Collection") and not isinstance(value, list | tuple):
+            return hasattr(value, "__iter__")
+        if not (hasattr(value, "__getitem__") and hasattr(value, "__len__")) or isinstance(value, dict):
+            return False
+        return name == "tuple" or all(_fits(one, inside[:-1]) for one in value)  # type: ignore[attr-defined]
+    if name == "Mapping":
+        return hasattr(value, "keys")
+    if name == "PathLike":
+        return hasattr(value, "__fspath__")
+    return any(name == kind.__name__ for kind in type(value).__mro__)
+
+
+def _alternatives(annotation: str) -> list[str]:
+    """The parts of a union, cut at the bars outside any brackets."""
+    parts, depth = [""], 0
+    for c in annotation:
+        depth += (c == "[") - (c == "]")
+        if c == "|" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return "an integer of more than 64 bits"
+    if isinstance(value, str) and not _fits(value, "Any"):
+        return f"{ascii(value)[:57]}, which has surrogates and is no text"
+    if isinstance(value, int | float | str | bytes | None):
+        text = ascii(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    if isinstance(value, list | tuple) and value:
+        return f"{type(value).__name__} of {type(value[0]).__name__}"
+    return type(value).__name__
