@@ -356,7 +356,6 @@ void bind_expressions(nb::module_& m) {
           },
           nb::arg(), nb::arg() = false)
       .def("scope", [](Builder& b, Id e) { return b.arena().scope(b.check(e)); })
-      .def("greedy", [](Builder& b, Id e) { return b.arena().greedy(b.check(e)); })
       .def("token",
            [](Builder& b, const std::vector<std::variant<std::string, u32>>& names) {
              std::vector<Symbol> symbols;

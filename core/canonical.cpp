@@ -190,7 +190,7 @@ Id Arena::canonical(Id e, u32 horizon) {
 // What is searched for a match as a whole stays as it is: a cap under it would be met by the search. Parts that follow
 // one another are asked one by one.
 Id Arena::cap_groups(Id e, u32 most) {
-  if (!has(e, kBigGroup) || has(e, kHasRef | kHasLook | kHasGreedy | kHasScan | kHasToken | kExactKey)) return e;
+  if (!has(e, kBigGroup) || has(e, kHasRef | kHasLook | kHasScan | kHasToken | kExactKey)) return e;
   const Node& n = node(e);
   if (has(e, kSearch) && n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) return e;
   const u64 key = u64{e} << 32 | most;

@@ -26,7 +26,6 @@ Id Arena::raw_concat(Id head, Id tail) {
   d.b = tail;
   absorb(d, head, true);
   absorb(d, tail, false);
-  if (h.kind == Kind::Greedy) d.flags |= kSearch;
   if (has(head, kNullable) && has(tail, kNullable)) d.flags |= kNullable;
   if (has(head, kBarren) || has(tail, kBarren)) d.flags |= kBarren;
   d.shortest = add_sat(h.shortest, t.shortest);
@@ -105,11 +104,6 @@ Id Arena::concat(Id head, Id tail) {
   if (head == kEmpty || tail == kEmpty) return kEmpty;
   if (head == kEpsilon) return tail;
   if (tail == kEpsilon) return head;
-  if (node(head).kind == Kind::Union && has(head, kHasGreedy)) {  // each alternative guards its own way out
-    Ids members(operands(head));
-    for (Id& m : members) m = concat(m, tail);
-    return unite(members);
-  }
   if (node(head).kind != Kind::Concat) {
     Id merged;
     return merge_repeat(head, tail, merged) || merge_any(head, tail, merged) ? merged : raw_concat(head, tail);
@@ -227,10 +221,8 @@ bool Arena::factor(Ids& parts) {
       const Id common = static_cast<Id>(keyed[i] >> 32);
       std::size_t j = i + 1;
       while (j < keyed.size() && keyed[j] >> 32 == common) ++j;
-      bool apart = j - i == 1;
-      for (std::size_t k = i; side == 1 && k < j && !apart; ++k) apart = has(static_cast<Id>(keyed[k]), kHasGreedy);
-      if (apart) {
-        for (std::size_t k = i; k < j; ++k) next.push_back(static_cast<Id>(keyed[k]));
+      if (j - i == 1) {
+        next.push_back(static_cast<Id>(keyed[i]));
       } else {
         grouped = true;
         Ids others;
@@ -650,7 +642,7 @@ Id Arena::scope(Id e) {
 }
 
 Id Arena::counted(Id e, u32 most) {
-  if (has(e, kHasRef | kHasToken | kHasItem | kHasGreedy))
+  if (has(e, kHasRef | kHasToken | kHasItem))
     throw Error("not-regular", "tokens are counted of a regular constraint without rules and special tokens");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   return counted_at(e, most, false);
@@ -667,19 +659,6 @@ Id Arena::counted_at(Id e, u32 most, bool begun) {
   d.flags |= kHasToken | kBigRepeat | (begun ? u32{kCounting} : 0u) | (nullable(e) ? u32{kNullable} : 0u);
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;
-  return intern(d);
-}
-
-Id Arena::greedy(Id e) {
-  if (e == kEmpty || e == kEpsilon) return e;
-  if (node(e).kind == Kind::Greedy) return e;
-  Draft d = draft(Kind::Greedy);
-  d.a = e;
-  absorb(d, e, true);
-  if (has(e, kNullable)) d.flags |= kNullable;
-  d.shortest = node(e).shortest;
-  d.longest = node(e).longest;
-  d.flags |= kHasGreedy;
   return intern(d);
 }
 

@@ -76,11 +76,6 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       while (node(cur).kind == Kind::Concat) {
         const Id head = node(cur).a, tail = node(cur).b;
         Id d = derive(head, byte);
-        if (node(head).kind == Kind::Greedy && d != kEmpty && live(d)) {
-          add(concat(d, tail));
-          cur = kEmpty;  // maximal munch: no way out while the head can go on
-          break;
-        }
         if (d != kEmpty) add(concat(d, tail));
         cur = nullable(head) ? tail : kEmpty;
       }
@@ -116,7 +111,6 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Fence: return derive_fence(e, byte);
     case Kind::Ref: return derive(rules_[n.a].body, byte);
     case Kind::Veil: return derive_veil(e, byte);
-    case Kind::Greedy: return greedy(derive(n.a, byte));
     case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
     case Kind::Counted: {
       const bool free = n.b || n.min == 0;
@@ -154,7 +148,6 @@ Id Arena::shift(Id e, u8 byte) {
     }
     case Kind::Not: return negate(shift(n.a, byte));
     case Kind::Repeat: return repeat(shift(n.a, byte), n.min, n.max);
-    case Kind::Greedy: return greedy(shift(n.a, byte));
     default: return e;
   }
 }
@@ -380,7 +373,6 @@ u32 Arena::find_first(Id e) {
     case Kind::Veil: set = first_veil(n.a, n.b); break;
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
-    case Kind::Greedy:
     case Kind::Counted:
     case Kind::Scope: set = first(n.a); break;
     case Kind::Ref: set = first(rules_[n.a].body); break;

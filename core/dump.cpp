@@ -135,7 +135,6 @@ std::string Arena::dump(Id root) const {
       case Kind::Not: push({text("~"), part(n.a)}); break;
       case Kind::Repeat: push({part(n.a), text(bounds(n.min, n.max))}); break;
       case Kind::Ref: out += "<" + rules_[n.a].name + ">"; break;
-      case Kind::Greedy: push({text("greedy("), {"", n.a, false}, text(")")}); break;
       case Kind::Token: {
         out += "token(";
         bool first = true;

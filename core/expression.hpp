@@ -15,7 +15,6 @@
 //   Union, And, Not    alternatives, intersection, complement (over all byte strings)
 //   Repeat(e, m, n)    counted; never unrolled
 //   Ref(rule)          a rule of a grammar, expanded when first read
-//   Greedy(e)          e by maximal munch: left only when e cannot go on
 //   Token(symbols)     one token as a unit, a special one or one of a set of any tokens; not made of bytes
 //   Counted(e, n)      e within n tokens: their ends are told to the state (token_end)
 //   Ahead, Behind      zero-width look-arounds; live inside a Scope only
@@ -67,7 +66,6 @@ enum class Kind : u8 {
   Not,
   Repeat,
   Ref,
-  Greedy,
   Token,
   Counted,
   Ahead,
@@ -91,13 +89,12 @@ enum Flag : u32 {
   kHasRef = 2,       // holds a Ref outside its own body
   kHasLook = 4,      // holds a look-around outside any inner Scope
   kHasBehind = 8,    // holds a look-behind that must see every byte read
-  kSearch = 16,      // emptiness is not structural: And, Not, Scope or Greedy inside
+  kSearch = 16,      // emptiness is not structural: And, Not or Scope inside
   kHasToken = 32,    // holds a Token or a Counted
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
-  kHasGreedy = 2048,       // holds a Greedy: what may follow it depends on what it could still read
   kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies behind it is unknown
   kHasItem = 4096,         // holds an Item outside any inner Distinct
   kFiniteItem = 16384,     // holds an Item outside any inner Distinct that may have only finitely many values
@@ -191,7 +188,6 @@ class Arena {
   Id ahead(Id e, bool negative);
   Id behind(Id e, bool negative);  // of what was read up to here, anywhere to its left: pass `any* e`
   Id scope(Id e);
-  Id greedy(Id e);
   Id token(const std::vector<Symbol>& symbols);
   Id counted(Id e, u32 most);  // e, of which at most so many tokens hold a byte (see derive.cpp)
   Id escaped(Id e, Escapes mode);

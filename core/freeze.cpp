@@ -89,8 +89,7 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
         return;
       }
       case Kind::Repeat:
-      case Kind::Escaped:
-      case Kind::Greedy: e = n.a; continue;
+      case Kind::Escaped: e = n.a; continue;
       default: return;
     }
   }
@@ -133,8 +132,6 @@ void Arena::check_rules() {
         case Kind::Escaped:
           prod = prod || n.b != kBetween;  // within an escape: made by a search, not by users
           if (n.b != kBetween) break;
-          [[fallthrough]];
-        case Kind::Greedy:
           null = null || has(n.a, kNullable);
           prod = productive[n.a];
           break;

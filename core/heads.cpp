@@ -178,7 +178,7 @@ bool MaskBuilder::head_part(Id part) const {
     case Kind::Scan:
     case Kind::Fence:
     case Kind::Scope: return false;
-    default: return !arena_.has(part, kHasGreedy | kHasLook | kHasItem | kHasToken | kExactStep | kExactKey | kCapHit);
+    default: return !arena_.has(part, kHasLook | kHasItem | kHasToken | kExactStep | kExactKey | kCapHit);
   }
 }
 

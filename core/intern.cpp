@@ -87,8 +87,8 @@ Arena::Draft Arena::draft(Kind kind) const {
 void Arena::absorb(Draft& d, Id operand, bool nests) const {
   const Node& n = node(operand);
   d.flags |= n.flags.load(std::memory_order_relaxed) &
-             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasGreedy |
-              kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
+             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasScan |
+              kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 

@@ -59,7 +59,6 @@ bool Arena::likely_text(Id e, Likely& to, int depth) {
       return true;
     }
     case Kind::Ref: return likely_text(rules_[n.a].body, to, depth + 1);
-    case Kind::Greedy:
     case Kind::Scope:
     case Kind::Counted:
     case Kind::Distinct:

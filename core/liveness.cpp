@@ -29,7 +29,6 @@ bool Arena::live(Id e) {
     }
     switch (n.kind) {
       case Kind::Concat:
-        if (node(n.a).kind == Kind::Greedy && !has(e, kHasRef)) return live_search(e);
         if (!live(n.a)) return false;
         e = n.b;
         continue;
@@ -43,7 +42,6 @@ bool Arena::live(Id e) {
         if (n.min == 0) return true;
         e = n.a;
         continue;
-      case Kind::Greedy:
       case Kind::Counted: e = n.a; continue;
       case Kind::Switch: return true;  // targets are literals
       case Kind::Item: e = n.a; continue;

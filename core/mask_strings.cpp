@@ -42,8 +42,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
 bool MaskBuilder::never_dies(Id text) {
   ByteSet first = CharSet::any()->first();
   first &= arena_.first(text);
-  if (first.count() != CharSet::any()->first().count() ||
-      arena_.has(text, kHasLook | kHasGreedy | kBigRepeat | kBigGroup))
+  if (first.count() != CharSet::any()->first().count() || arena_.has(text, kHasLook | kBigRepeat | kBigGroup))
     return false;
   if (auto it = never_dies_.find(text); it != never_dies_.end()) return it->second;
   const auto& any = CharSet::any()->automaton();

@@ -52,8 +52,7 @@ void Arena::describe(Id e, To& to) const {
       to.part(n.a);
       break;
     case Kind::Not:
-    case Kind::Scope:
-    case Kind::Greedy: to.part(n.a); break;
+    case Kind::Scope: to.part(n.a); break;
     case Kind::Escaped:
     case Kind::Counted:
       to.word(u64{n.b} << 32 | n.min);

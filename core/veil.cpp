@@ -268,7 +268,7 @@ bool Arena::any_key_text(Id text) const {
 bool Arena::surely_endless(Id text, int depth) {
   if (text == kEmpty) return false;
   if (endless_class(text) != kUnknown) return true;
-  if (!has(text, kSearch | kHasRef | kHasLook | kHasGreedy)) return node(text).longest == kInf;
+  if (!has(text, kSearch | kHasRef | kHasLook)) return node(text).longest == kInf;
   const u64 key = u64{text} << 2 | static_cast<u64>(depth);
   if (const u32* known = endless_memo_.find(key)) return *known != 0;
   bool found = false;

@@ -78,9 +78,6 @@ class OracleBuilder:
     def scope(self, e: int) -> int:
         return self._add("scope", e)
 
-    def greedy(self, e: int) -> int:
-        return self._add("greedy", e)
-
     def token(self, symbols: Any) -> int:
         return self._add("token", tuple(symbols))
 
@@ -177,9 +174,6 @@ class _Run:
             return {i} if any(i in self.ends(args[0], j, low, high) for j in range(low, i + 1)) != args[1] else ()
         if kind == "scope":
             return {j for j in range(i, high + 1) if j in self.ends(args[0], i, i, j)}
-        if kind == "greedy":
-            longest = self.ends(args[0], i, low, high)
-            return {max(longest)} if longest else ()
         if kind == "token":
             return ()  # never spelled out as text
         assert kind == "rule"

@@ -4,7 +4,7 @@
 //   fuzz_core --seed=N             the one input of this number, alone, and how to make its expression in Python
 //   fuzz_core --until=N            the same after those that shared its caches
 //   fuzz_core FILE…                inputs from files
-#include <unistd.h>
+#include <sys/time.h>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +38,10 @@ void play_seed(u64 seed) {
 }
 
 void on_signal(int number) {
-  if (number == SIGALRM) std::fprintf(stderr, "\nSLOW: more than 20 seconds\n");
+  if (number == SIGPROF) {
+    std::fprintf(stderr, "\nSLOW: 64 inputs took more than 20 seconds of processor time\n");
+    print_counts();
+  }
   std::fprintf(stderr, "\ninput --seed=%llu\n", static_cast<unsigned long long>(current));
   std::signal(SIGABRT, SIG_DFL);
   std::abort();
@@ -55,10 +58,10 @@ int main(int argc, char** argv) {
   other.ss_sp = stack.data();
   other.ss_size = stack.size();
   sigaltstack(&other, nullptr);
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_ONSTACK;
-  for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS, SIGALRM}) sigaction(number, &action, nullptr);
+  for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS, SIGPROF}) sigaction(number, &action, nullptr);
   char* end = nullptr;
   const long seconds = argc > 1 ? std::strtol(argv[1], &end, 10) : 60;
   if (argc > 1 && std::string_view(argv[1]).starts_with("--seed=")) {
@@ -88,7 +91,8 @@ int main(int argc, char** argv) {
   while (true) {
     if (current % 64 == 0) {
       if (std::time(nullptr) >= stop) break;
-      alarm(20);
+      const itimerval slow{{}, {20, 0}};
+      setitimer(ITIMER_PROF, &slow, nullptr);
     }
     if (current % kCacheLasts == 0) forget();
     play_seed(current);

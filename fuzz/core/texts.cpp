@@ -20,8 +20,8 @@ namespace guiderail::fuzz {
 namespace {
 
 constexpr u32 kMostTexts = 12'000;  // of one expression
-constexpr u32 kMostKept = 24;      // matches that others are made of
-constexpr u32 kMostSearched = 12;  // completions
+constexpr u32 kMostKept = 24;       // matches that others are made of
+constexpr u32 kMostSearched = 12;   // completions
 constexpr u32 kMostMasks = 4;
 
 struct {

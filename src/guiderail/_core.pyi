@@ -60,7 +60,6 @@ class Builder:
     def look_ahead(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
     def look_behind(self, e: int, negative: bool = False, /) -> int: ...  # zero-width; inside a scope
     def scope(self, e: int, /) -> int: ...  # where the text seen by look-arounds begins and ends
-    def greedy(self, e: int, /) -> int: ...  # maximal munch
     def token(self, symbols: Sequence[str | int], /) -> int: ...  # one special token, by text or id
     # one token of any kind: of these, or any but these and those that end a text
     def token_set(self, tokens: Sequence[str | int], /, but: bool = False) -> int: ...

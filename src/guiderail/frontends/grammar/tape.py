@@ -20,7 +20,7 @@ _SIGNATURES = {
     # l number of a lexer
     "literal": "b", "byte_class": "b", "char_class": "c", "concat": "H", "union": "H", "intersection": "H",
     "complement": "h", "repeat": "hnn", "choice": "B", "substring_of": "B", "substring_of_chunks": "B",
-    "look_ahead": "hn", "look_behind": "hn", "scope": "h", "greedy": "h", "token": "s", "rule": "sn",
+    "look_ahead": "hn", "look_behind": "hn", "scope": "h", "token": "s", "rule": "sn",
     "escaped": "hn", "item": "hn", "distinct": "h", "terminal": "ln", "never": "l", "lexed": "lh", "define": "hh",
 }  # fmt: skip
 _FRESH = ("rule", "define", "lexer")
