@@ -119,7 +119,7 @@ struct Node {
   u32 min = 0, max = 0;            // Repeat (b = 1: capped)
   u32 shortest = 0;                // characters of a shortest match (0 below a Ref: unknown)
   u32 longest = 0;                 // saturating; kInf: unbounded or unknown
-  Hash hash;                       // under the mutex: see portable_hash; all zero: not computed
+  Hash hash;                       // under the mutex: see portable_hash; all zero: not computed; all one: none
   std::atomic<u32*> row{nullptr};  // transitions by byte class; 0: dead, kUnknown: not computed
   std::atomic<u64> step{0};        // one remembered transition: (byte class + 1) << 32 | target
   std::atomic<const MaskEntry*> mask{nullptr};
@@ -565,6 +565,7 @@ class Arena {
     bool longer;
   };
   Reach reach(Id e);
+  u32 some_length(Id e);
   std::optional<bool> live_by_length(Id e);
   u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
   void ensure_classes();
@@ -596,6 +597,7 @@ class Arena {
   std::unordered_map<Id, Reach> reach_memo_;
   FlatMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_, key_memo_;
+  FlatMap some_lengths_;              // of matches, by what they are of
   FlatMap union_paths_, union_memo_;  // lists of operands as paths; what they unite to; bounded
   u32 union_era_ = 0;                 // how often they were cleared
   FlatMap exact_memo_;                // transitions of states with kExactStep; bounded

@@ -4,6 +4,7 @@
 #include "hashing.hpp"
 #include "memory.hpp"
 #include "pages.hpp"
+#include "parts.hpp"
 
 namespace guiderail {
 
@@ -11,46 +12,75 @@ class FlatMap {
  public:
   // Null: there is none. Valid until the next change.
   const u32* find(u64 key) const {
-    if (keys_.empty()) return nullptr;
-    const std::size_t i = place(key);
-    return keys_[i] == key ? &values_[i] : nullptr;
+    const u64 hash = hash_of(key);
+    const Part& part = parts_.of(hash >> (64 - kPartBits));
+    if (part.keys.empty()) return nullptr;
+    const std::size_t i = part.place(key, hash);
+    return part.keys[i] == key ? &part.values[i] : nullptr;
   }
   void set(u64 key, u32 value) {
-    if (4 * (size_ + 1) > 3 * keys_.size()) grow();
-    const std::size_t i = place(key);
-    size_ += keys_[i] == kNone;
-    keys_[i] = key;
-    values_[i] = value;
+    const u64 hash = hash_of(key);
+    if (parts_.whole() && size_ >= kMostWhole) split();
+    Part& part = parts_.of(hash >> (64 - kPartBits));
+    const std::size_t before = part.count;
+    part.set(key, hash, value);
+    size_ += part.count - before;
   }
   void clear() { *this = FlatMap(); }
   std::size_t size() const { return size_; }
-  std::size_t memory() const { return bytes_of(keys_) + bytes_of(values_); }
+  std::size_t memory() const {
+    std::size_t bytes = parts_.memory();
+    parts_.each([&](const Part& part) { bytes += bytes_of(part.keys) + bytes_of(part.values); });
+    return bytes;
+  }
 
  private:
   static constexpr u64 kNone = ~u64{0};  // no key
-  std::size_t place(u64 key) const {
-    const std::size_t mask = keys_.size() - 1;
-    std::size_t i = mix64(key ^ secrets.flat) & mask;
-    while (keys_[i] != key && keys_[i] != kNone) i = (i + 1) & mask;
-    return i;
-  }
-  void grow() {
-    FlatMap larger;
-    const std::size_t count = keys_.empty() ? 64 : keys_.size() * 2;
-    larger.keys_.assign(count, kNone);
-    larger.values_.resize(count);
-    for (std::size_t k = 0; k < keys_.size(); ++k) {
-      if (keys_[k] == kNone) continue;
-      const std::size_t i = larger.place(keys_[k]);
-      larger.keys_[i] = keys_[k];
-      larger.values_[i] = values_[k];
+  static u64 hash_of(u64 key) { return mix64(key ^ secrets.flat); }
+  struct Part {
+    PagedVector<u64> keys;
+    PagedVector<u32> values;
+    std::size_t count = 0;
+    std::size_t place(u64 key, u64 hash) const {
+      const std::size_t mask = keys.size() - 1;
+      std::size_t i = hash & mask;
+      while (keys[i] != key && keys[i] != kNone) i = (i + 1) & mask;
+      return i;
     }
-    larger.size_ = size_;
-    *this = std::move(larger);
+    void set(u64 key, u64 hash, u32 value) {
+      if (4 * (count + 1) > 3 * keys.size()) grow();
+      const std::size_t i = place(key, hash);
+      count += keys[i] == kNone;
+      keys[i] = key;
+      values[i] = value;
+    }
+    void grow() {
+      Part larger;
+      const std::size_t slots = keys.empty() ? 64 : keys.size() * 2;
+      larger.keys.assign(slots, kNone);
+      larger.values.resize(slots);
+      for (std::size_t k = 0; k < keys.size(); ++k) {
+        if (keys[k] == kNone) continue;
+        const std::size_t i = larger.place(keys[k], hash_of(keys[k]));
+        larger.keys[i] = keys[k];
+        larger.values[i] = values[k];
+      }
+      larger.count = count;
+      *this = std::move(larger);
+    }
+  };
+  void split() {
+    Parts<Part> parts = Parts<Part>::split();
+    const Part& whole = parts_.of(0);
+    for (std::size_t k = 0; k < whole.keys.size(); ++k) {
+      if (whole.keys[k] == kNone) continue;
+      const u64 hash = hash_of(whole.keys[k]);
+      parts.of(hash >> (64 - kPartBits)).set(whole.keys[k], hash, whole.values[k]);
+    }
+    parts_ = std::move(parts);
   }
 
-  PagedVector<u64> keys_;
-  PagedVector<u32> values_;
+  Parts<Part> parts_;
   std::size_t size_ = 0;
 };
 

@@ -46,8 +46,9 @@ void Arena::count(Tally& to) const {
          bytes_of(charsets_) + bytes_of(charset_ids_) + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
   to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) +
-                      derive_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() + endless_memo_.memory() +
-                      key_memo_.memory() + union_paths_.memory() + union_memo_.memory() + (fold_ ? fold_memory() : 0));
+                      derive_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() + some_lengths_.memory() +
+                      endless_memo_.memory() + key_memo_.memory() + union_paths_.memory() + union_memo_.memory() +
+                      (fold_ ? fold_memory() : 0));
   if (json_) to.add("objects", json_->memory());
   if (lex_) to.add("lexemes", lex_->memory());
 }

@@ -8,6 +8,7 @@
 #include "hashing.hpp"
 #include "memory.hpp"
 #include "pages.hpp"
+#include "parts.hpp"
 
 namespace guiderail {
 
@@ -24,31 +25,62 @@ class IdTable {
   // The id that was added with this hash and of which `same` says that it is the one; kNone: there is none.
   template <class Same>
   u32 find(u64 hash, Same same) const {
-    if (slots_.empty()) return kNone;
     const u32 tag = static_cast<u32>(hash) & bits_;
-    const std::size_t mask = slots_.size() - 1;
-    for (std::size_t at = tag & mask; slots_[at].id != kNone; at = (at + 1) & mask)
-      if (slots_[at].tag == tag && same(slots_[at].id)) return slots_[at].id;
+    const PagedVector<Slot>& slots = parts_.of(tag >> (32 - kPartBits)).slots;
+    if (slots.empty()) return kNone;
+    const std::size_t mask = slots.size() - 1;
+    for (std::size_t at = tag & mask; slots[at].id != kNone; at = (at + 1) & mask)
+      if (slots[at].tag == tag && same(slots[at].id)) return slots[at].id;
     return kNone;
   }
   void add(u64 hash, u32 id) {
-    reserve(count_ + 1);
-    place(slots_, {id, static_cast<u32>(hash) & bits_});
-    ++count_;
+    make_room(hash);
+    const u32 tag = static_cast<u32>(hash) & bits_;
+    Part& part = parts_.of(tag >> (32 - kPartBits));
+    place(part.slots, {id, tag});
+    ++part.count;
+  }
+  // So that the next one with this hash can be added, and nothing fails.
+  void make_room(u64 hash) {
+    const u32 tag = static_cast<u32>(hash) & bits_;
+    if (parts_.whole() && parts_.of(0).count >= kMostWhole) {
+      Parts<Part> split = Parts<Part>::split();
+      for (const Slot& slot : parts_.of(0).slots)
+        if (slot.id != kNone) {
+          Part& part = split.of(slot.tag >> (32 - kPartBits));
+          part.make_room(part.count + 1);
+          place(part.slots, slot);
+          ++part.count;
+        }
+      parts_ = std::move(split);
+    }
+    Part& part = parts_.of(tag >> (32 - kPartBits));
+    part.make_room(part.count + 1);
   }
   void reserve(std::size_t count) {
-    if (2 * count <= slots_.size()) return;
-    PagedVector<Slot> larger(std::max<std::size_t>(64, std::bit_ceil(2 * count)));
-    for (const Slot& slot : slots_)
-      if (slot.id != kNone) place(larger, slot);
-    slots_ = std::move(larger);
+    if (parts_.whole()) parts_.of(0).make_room(std::min(count, kMostWhole));
   }
   void clear() { *this = IdTable(); }
-  std::size_t memory() const { return bytes_of(slots_); }
+  std::size_t memory() const {
+    std::size_t bytes = 0;
+    parts_.each([&](const Part& part) { bytes += bytes_of(part.slots); });
+    return bytes + parts_.memory();
+  }
 
  private:
   struct Slot {
     u32 id = kNone, tag = 0;
+  };
+  struct Part {
+    PagedVector<Slot> slots;  // a power of two; half of it stays free
+    std::size_t count = 0;
+    void make_room(std::size_t entries) {
+      if (2 * entries <= slots.size()) return;
+      PagedVector<Slot> larger(std::max<std::size_t>(64, std::bit_ceil(2 * entries)));
+      for (const Slot& slot : slots)
+        if (slot.id != kNone) place(larger, slot);
+      slots = std::move(larger);
+    }
   };
   static void place(PagedVector<Slot>& slots, Slot slot) {
     const std::size_t mask = slots.size() - 1;
@@ -57,8 +89,7 @@ class IdTable {
     slots[at] = slot;
   }
 
-  PagedVector<Slot> slots_;  // a power of two; half of it stays free
-  std::size_t count_ = 0;
+  Parts<Part> parts_;
   u32 bits_;
 };
 
@@ -98,7 +129,7 @@ struct Interned {
     if (const u32 known = ids.find(hash, [&](u32 i) { return values[i] == value; }); known != IdTable::kNone)
       return known;
     const u32 id = static_cast<u32>(values.size());
-    ids.reserve(id + 1);  // so that nothing fails once it is there
+    ids.make_room(hash);  // so that nothing fails once it is there
     const std::size_t more = bytes_of(value);
     values.push_back(std::move(value));
     ids.add(hash, id);

@@ -12,6 +12,7 @@ namespace guiderail {
 namespace {
 constexpr u64 kWorkPerState = 20;
 constexpr u32 kWait = 16;
+constexpr std::size_t kHaste = 1024;
 constexpr u32 kDoubt = 64;  // states after which a search that met what was forgotten leaves the question open
 }  // namespace
 
@@ -57,6 +58,64 @@ bool Arena::live(Id e) {
       }
       default: return live_search(e);
     }
+  }
+}
+
+// The length in characters of a match of e that is found by what promises to be short, mostly the shortest; kInf: none
+// was found. What is left of that match is noted on its way, so the states that lead to each other ask for no search.
+u32 Arena::some_length(Id start) {
+  if (const u32* known = some_lengths_.find(start)) return *known;
+  ensure_classes();
+  struct Item {
+    u32 shortest, order;
+    Id id;
+    u32 from;  // how many bytes were tried
+    bool operator<(const Item& o) const { return shortest != o.shortest ? shortest > o.shortest : order > o.order; }
+  };
+  struct Way {
+    Id from;
+    u32 chars;  // up to here
+  };
+  std::priority_queue<Item> queue;
+  std::unordered_map<Id, Way> ways{{start, {start, 0}}};
+  u32 order = 0;
+  queue.push({node(start).shortest, order++, start, 0});
+  Id end = nullable(start) ? start : kEmpty;
+  u32 left = 0;  // of the match, behind its end
+  while (!queue.empty() && end == kEmpty && ways.size() < kHaste && order < kHaste) {
+    make_room();
+    const Item item = queue.top();
+    const Id state = item.id;
+    queue.pop();
+    const ByteSet possible = first(state);
+    const u32 chars = ways.at(state).chars;
+    u32 tried = 0;
+    each_byte(state, [&](u8 byte) {
+      if (tried++ < item.from || !possible.has(byte)) return true;
+      const Id next = derive(state, byte);
+      if (next == kEmpty || has(next, kDead | kUnknownText)) return true;
+      const u32 so_far = chars + ((byte & 0xC0) == 0x80 ? 0 : 1);
+      if (!ways.try_emplace(next, Way{state, so_far}).second) return true;
+      const u32* known = some_lengths_.find(next);
+      if (nullable(next) || (known && *known != kInf)) {
+        end = next;
+        left = nullable(next) ? 0 : *known;
+        return false;
+      }
+      queue.push({node(next).shortest, order++, next, 0});
+      if (node(next).shortest >= node(state).shortest && byte < 0x80) return true;
+      queue.push({add_sat(node(state).shortest, kWait), order++, state, tried});
+      return false;
+    });
+  }
+  if (end == kEmpty) {
+    some_lengths_.set(start, kInf);
+    return kInf;
+  }
+  const u32 whole = ways.at(end).chars + left;
+  for (Id s = end;; s = ways.at(s).from) {
+    some_lengths_.set(s, whole - ways.at(s).chars);
+    if (s == start) return whole;
   }
 }
 
@@ -120,6 +179,9 @@ std::optional<bool> Arena::live_by_length(Id e) {
   if (min == 0 && max == kInf) return std::nullopt;
   const Id free = intersect(members);
   if (free == kEmpty) return false;
+  if (has(free, kSearch)) {
+    if (const u32 some = some_length(free); some != kInf && some >= min && some <= max) return true;
+  }
   const Reach r = has(free, kSearch) ? reach(free) : Reach{node(free).shortest, false};
   if (r.shortest == kInf) return std::nullopt;
   if (r.shortest > max) return false;

@@ -188,8 +188,8 @@ struct JsonParts {
 struct Arena::Fold {
   std::size_t memory() const { return bytes_of(rules) + bytes_of(nodes) + bytes_of(tables); }
   std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
-  std::unordered_map<Id, std::optional<Hash>> nodes;   // above a rule
-  std::size_t most = 1u << 16;                         // of these
+  bool final = false;                                  // those of the rules are known: expressions keep their own
+  std::unordered_map<Id, std::optional<Hash>> nodes;   // else: above a rule
   std::unordered_map<u32, std::optional<Hash>> tables;
 };
 

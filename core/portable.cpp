@@ -9,6 +9,7 @@
 namespace guiderail {
 namespace {
 constexpr std::size_t kMostRules = 6;  // that one rule leads to
+constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
 }  // namespace
 
 // What an expression is, told to `to` in full and in one way only: its words and texts, its parts by what they stand
@@ -215,6 +216,11 @@ bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) con
     case Kind::Key: break;
     default: return true;
   }
+  if (with.final) {
+    if (n.hash == Hash{}) return false;
+    if (n.hash != kNoIdentity) out = n.hash;
+    return true;
+  }
   auto it = with.nodes.find(e);
   if (it != with.nodes.end()) out = it->second;
   return it != with.nodes.end();
@@ -237,7 +243,9 @@ std::optional<Hash> Arena::identity(Id e, Fold& with) {
     if (work.size() > before) continue;
     Told told{*this, with, Identity(Of::Expression)};
     describe(at, told);
-    if (has(at, kHasRef))
+    if (has(at, kHasRef) && with.final)
+      node(at).hash = told.done().value_or(kNoIdentity);
+    else if (has(at, kHasRef))
       with.nodes.emplace(at, told.done());
     else
       node(at).hash = told.identity.done();
@@ -303,14 +311,10 @@ std::optional<Hash> Arena::portable_hash(Id e) {
   if (!fold_) {
     auto made = std::make_unique<Fold>();
     for (u32 r = 0; r < rules_.size(); ++r) made->rules[r] = rule_hash(r);
+    made->final = true;
     fold_ = std::move(made);
   }
-  if (fold_->nodes.size() > fold_->most) fold_->nodes.clear();
-  const std::size_t before = fold_->nodes.size();
-  const std::optional<Hash> out = identity(e, *fold_);
-  // A stack that is as deep as the memo is large would be hashed anew at every step.
-  fold_->most = std::max(fold_->most, 4 * (fold_->nodes.size() - before));
-  return out;
+  return identity(e, *fold_);
 }
 
 std::size_t Arena::fold_memory() const { return sizeof(Fold) + fold_->memory(); }

@@ -43,6 +43,20 @@ CASES: list[tuple[Any, list[str]]] = [
         ['{"a": "', '{"a": "12345', '{"a": "12345678', '{"a": "123456789', '{"b": "', '{"b": "ab', '{"b": "abc\\n',
          '{"c": "', '{"c": "abc-', '{"c": "abc-1 and', '{"c": "abcdefghi-1 mo'],
     ),
+    (  # formats whose emptiness is searched for, of bounded length
+        {
+            "properties": {
+                "a": {"type": "string", "format": "date-time", "minLength": 1},
+                "b": {"type": "string", "format": "date-time", "minLength": 21, "maxLength": 24},
+                "c": {"type": "string", "format": "email", "minLength": 9, "maxLength": 12},
+                "d": {"type": "string", "format": "uri", "maxLength": 13},
+            }
+        },
+        ['{"a": "', '{"a": "20', '{"a": "2024-02-2', '{"a": "1990-12-31T23:59:6', '{"b": "',
+         '{"b": "2024-02-29T00:00:00', '{"b": "1990-12-31T23:59:60',
+         '{"b": "2024-02-29T00:00:00.12', '{"c": "', '{"c": "a@', '{"c": "a.bcdefgh@',
+         '{"d": "http://', '{"d": "http://a.b.c'],
+    ),
     (  # closed objects in lists and choices, and in one another
         {
             "properties": {
