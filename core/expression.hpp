@@ -621,7 +621,7 @@ class Arena {
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
   // As many as there are expressions: what stands deep in a state is asked for with every byte.
   std::size_t memo_limit() const { return std::max<std::size_t>(kMemoLimit, count_); }
-  FlatMap exact_memo_;  // transitions of states with kExactStep; bounded
+  FlatMap exact_memo_;    // transitions of states with kExactStep; bounded
   FlatMap some_lengths_;  // of matches, by what they are of
   std::unordered_map<u64, Id> cap_memo_, narrow_memo_;
   std::unique_ptr<Fold> fold_;
@@ -642,7 +642,7 @@ class Arena {
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   std::unique_ptr<DecimalParts> decimals_;
-  std::unique_ptr<LexParts> lex_;    // lexers and what is left of lexemes
+  std::unique_ptr<LexParts> lex_;  // lexers and what is left of lexemes
 };
 
 class Arena::Away {
