@@ -19,7 +19,7 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
-from guiderail.frontends.json_schema.votes import IMPOSSIBLE, any_of, formula_of, one_of, vote
+from guiderail.frontends.json_schema.votes import IMPOSSIBLE, Vote, any_of, formula_of, one_of, vote
 from guiderail.work import out_of_work
 
 Restrict = Callable[[Node, Shape, Term], Shape]
@@ -196,11 +196,15 @@ def _conditional(node: Node, algebra: Algebra, shape: Shape, restrict: Restrict)
         failed = algebra.pruned(algebra.and_shapes(outer, unless))
         return algebra.union((algebra.pruned(restrict(node, passed, yes)), algebra.pruned(restrict(node, failed, no))))
 
-    found, count = split(shape), len(shape.objects)
-    if count > 1 and len(found.objects) > max(algebra.most_cells, count + len(condition.objects) + len(unless.objects)):
-        anything = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
-        return algebra.and_shapes(shape, split(anything))
-    return found
+    count = len(shape.objects)
+    if not any(isinstance(cell, Vote) for cell in shape.objects):
+        found = split(shape)
+        most = max(algebra.most_cells, count + len(condition.objects) + len(unless.objects))
+        if count <= 1 or len(found.objects) <= most:
+            return found
+    # The condition stands beside the alternatives: within each of the two outcomes they would be there twice.
+    anything = Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, (ANY_OBJECT,))
+    return algebra.and_shapes(shape, split(anything))
 
 
 def dependencies_of(node: Node) -> list[tuple[str, list[str], Term]]:

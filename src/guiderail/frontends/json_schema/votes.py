@@ -27,12 +27,19 @@ __all__ = ["IMPOSSIBLE", "Mix", "Vote", "all_of", "any_of", "cells_of", "formula
 class Mix:
     """Parts of a formula together: ``all`` of them hold, ``any``, just ``one``, or ``not`` the only one."""
 
-    __slots__ = ("_key", "op", "parts")
+    __slots__ = ("_hull", "_key", "op", "parts")
 
     def __init__(self, op: str, parts: tuple[Formula, ...]) -> None:
         self.op = op
         self.parts = parts
         self._key: tuple[object, ...] | None = None
+        self._hull: tuple[ObjectCell | None] | None = None
+
+    def hull(self, algebra: Algebra) -> ObjectCell | None:
+        """A cell that holds wherever the formula does; None where nothing does. Formulas share parts: found once."""
+        if self._hull is None:
+            self._hull = (_hull_of(algebra, self),)
+        return self._hull[0]
 
     def key(self) -> tuple[object, ...]:
         if self._key is None:
@@ -80,12 +87,18 @@ def _holds(formula: Formula, cell: Callable[[ObjectCell], bool]) -> bool:
 
 
 def cells_of(formula: Formula) -> Iterator[ObjectCell]:
-    """All cells that stand in a formula."""
-    if isinstance(formula, Mix):
-        for part in formula.parts:
-            yield from cells_of(part)
-    else:
-        yield formula
+    """All cells that stand in a formula, each once."""
+    seen: set[int] = set()
+    stack = [formula]
+    while stack:
+        part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, Mix):
+            stack += part.parts[::-1]
+        else:
+            yield part
 
 
 def formula_of(cell: ObjectCell) -> Formula:
@@ -156,9 +169,10 @@ def vote(algebra: Algebra, formula: Formula) -> tuple[ObjectCell, ...]:
 
 
 def _hull(algebra: Algebra, formula: Formula) -> ObjectCell | None:
-    """A cell that holds wherever a formula does; None where nothing does."""
-    if isinstance(formula, ObjectCell):
-        return formula
+    return formula if isinstance(formula, ObjectCell) else formula.hull(algebra)
+
+
+def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
     if formula.op == "not":
         return ANY_OBJECT
     if formula.op == "all":
