@@ -136,7 +136,7 @@ Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& valu
   auto bits = [](const Numbers& set, std::size_t size) {
     Bits out(size);
     for (u32 i : set) {
-      if (i >= size * 64) throw Error("bad-shape", "vote: there are not so many cells or names");
+      if (i >= size * 64) throw Error("bad-shape", "vote: a set has a number beyond the last cell or name");
       set_bit(out, i);
     }
     return out;
@@ -149,7 +149,7 @@ Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& valu
   for (const auto& [op, of] : parts) {
     for (u32 p : of)
       if (op > static_cast<u32>(Vote::Op::Not) || p >= (op == 0 ? cells.size() : vote->parts.size()))
-        throw Error("bad-shape", "vote: a part of what comes later");
+        throw Error("bad-shape", "vote: a part may refer to earlier parts only");
     if (op == 0 && of.size() != 1) throw Error("bad-shape", "vote: a part is one cell");
     vote->parts.push_back({static_cast<Vote::Op>(op), of});
   }

@@ -183,7 +183,7 @@ void DecimalReader::grow(Value& value, u32 digit) const {
     value[m] = (10 * value[m] + digit * t_.places[t_.scale][m]) % t_.moduli[m];
 }
 
-// Behind an integer part's digit: `ranges` are the cuts that begin so, by size from `from` on.
+// After a digit of the integer part: `ranges` are the cuts that begin so, by size from `from` on.
 bool DecimalReader::number(DecimalState& s, u32 from, std::span<const Range> ranges) const {
   s.list = {};
   if (std::any_of(ranges.begin(), ranges.end(), [](Range r) { return r.low != r.high; })) {

@@ -59,7 +59,7 @@ struct DecimalState {
   static constexpr u32 kPast = 0xFFFFFFFF;
   u32 table = 0;
   Phase phase = Start;
-  bool fresh = false;  // just behind the point
+  bool fresh = false;  // just after the point
   u32 count = 0;       // digits read: of the integer part; Tight: after the point. Loose: the label
   u32 place = 0;       // digits after the point up to the scale; kPast: a multiple of nothing
   u32 room = 0;

@@ -1,9 +1,9 @@
 // A large stack, for expressions that are nested deeper than the stack of any thread holds.
 //
 // Almost everything here recurs over the structure of expressions, whose depth grows with the text where a grammar is
-// ambiguous. What comes to an expression of more than Limits::max_depth levels is done on a thread of its own, which
-// only lends its stack: the caller waits, its count of work goes with it, and errors come back. Its pages are the
-// system's until they are used.
+// ambiguous. Work that reaches an expression of more than Limits::max_depth levels runs on a thread of its own, which
+// only lends its stack: the caller waits, its count of work moves along, and errors come back. The system provides the
+// pages of that stack when they are used.
 #pragma once
 
 #include <exception>

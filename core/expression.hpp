@@ -267,8 +267,7 @@ class Arena {
   Id veiled_stack(Id e, u32 left = kWholeStack);
   Id veiled_members(Id e);
   Id veiled_part(Id e);
-  Id list_alone(
-      Id e);  // a list of distinct values without what was written before and comes behind; kEmpty: it is none
+  Id list_alone(Id e);  // a list of distinct values without the values before and the text after; kEmpty: it is none
   Id key_start(u32 members);
   Id step_text(Id text, u8 byte);  // a derivative, or kEmpty where nothing can follow
   // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
@@ -619,7 +618,7 @@ class Arena {
   FlatMap veil_memo_, endless_memo_, key_memo_;
   AgingMap union_paths_, union_memo_;   // lists of operands as paths; what they unite to; bounded
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
-  // As many as there are expressions: what stands deep in a state is asked for with every byte.
+  // As many as there are expressions: every byte looks up the deep parts of its state.
   std::size_t memo_limit() const { return std::max<std::size_t>(kMemoLimit, count_); }
   FlatMap exact_memo_;    // transitions of states with kExactStep; bounded
   FlatMap some_lengths_;  // of matches, by what they are of

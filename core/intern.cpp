@@ -18,7 +18,7 @@ Arena::Arena(Limits limits) : limits_(limits) {
   table_.reserve(512);
   chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
   chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
-  struct Pages {  // of an arena that does not come to be: there is no destructor then
+  struct Pages {  // frees the pages if the constructor fails: no destructor runs then
     Arena& arena;
     bool made = false;
     ~Pages() {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 import guiderail as gr
@@ -50,18 +51,24 @@ def test_short_texts_as_earley_reads_them(name: str, letters: Vocabulary) -> Non
             assert constraint.matches(text) == wanted, text
 
 
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_states_grow_with_the_text(name: str, letters: Vocabulary) -> None:
-    guide = gr.compile(gr.grammar(GRAMMARS[name], "gbnf"), letters, max_nodes=60_000)
-    matcher = guide.matcher()
+def _read_on(matcher: gr.Matcher, letters: Vocabulary, tokens: int) -> np.ndarray:
+    """Reads so many of the first two tokens, each with its mask; the bitmask that it used."""
     mask = gr.allocate_token_bitmask(1, letters.size)
     wish = itertools.cycle((0, 1, 0, 0, 1, 1))
-    for _ in range(400):
+    for _ in range(tokens):
         matcher.fill_next_token_bitmask(mask, 0)
         allowed = [token for token in range(2) if mask[0, 0] >> token & 1]
         wanted = next(wish)
         assert allowed
         assert matcher.accept_token(wanted if wanted in allowed else allowed[0])
+    return mask
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_states_grow_with_the_text(name: str, letters: Vocabulary) -> None:
+    guide = gr.compile(gr.grammar(GRAMMARS[name], "gbnf"), letters, max_nodes=60_000)
+    matcher = guide.matcher()
+    _read_on(matcher, letters, 400)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +79,7 @@ def test_ten_thousand_tokens(name: str) -> None:
     letters = Vocabulary([b"a", b"b", b"ab", b"ba", b"</s>"], stop_token_ids=[4])
     guide = gr.compile(gr.grammar(GRAMMARS[name], "gbnf"), letters, max_step_work=5_000)
     matcher = guide.matcher()
-    mask = gr.allocate_token_bitmask(1, letters.size)
-    wish = itertools.cycle((0, 1, 0, 0, 1, 1))
-    for _ in range(10_000):
-        matcher.fill_next_token_bitmask(mask, 0)
-        allowed = [token for token in range(2) if mask[0, 0] >> token & 1]
-        wanted = next(wish)
-        assert matcher.accept_token(wanted if wanted in allowed else allowed[0])
+    mask = _read_on(matcher, letters, 10_000)
     matcher.rollback(9_000)
     assert matcher.step_count == 1_000
     matcher.fill_next_token_bitmask(mask, 0)

@@ -9,19 +9,18 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import guiderail as gr
-from core_support import PROPERTY, bits_of, plain, words
+from core_support import PROPERTY, plain
 from guiderail import _core
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema import number_spelling
 from guiderail.frontends.json_schema.number_spelling import NumberSpelling, Spelling
 from guiderail.frontends.json_schema.numbers import Numbers
-from test_numbers import numbers_sets
+from test_numbers import assert_masks_agree, numbers_sets
 
 between = Numbers.between
 
@@ -192,23 +191,7 @@ def test_schemas(schema: object, valid: list[str], invalid: list[str]) -> None:
 )
 def test_masks_and_derivatives_agree(numbers: Numbers) -> None:
     tokens = [bytes([b]) for b in b"0123456789-+.eE"] + [b"%03d" % n for n in range(0, 1000, 7)] + [b".5", b"0.", b"-1"]
-    vocabulary = plain(tokens)
-    builder = _core.Builder()
-    program = builder.finish(numbers.lower(builder))
-    matcher = _core.Matcher(_core.Guide(program, vocabulary.core, {}))
-    state = program.root
-    for turn in range(12):
-        bitmask = np.zeros((1, words(vocabulary.size)), np.int32)
-        matcher.fill_next_token_bitmask(bitmask)
-        expected = [program.derivative(state, t) for t in tokens]
-        assert bits_of(bitmask)[: len(tokens)].tolist() == [e != 0 for e in expected]
-        allowed = [i for i, e in enumerate(expected) if e]
-        if not allowed:
-            assert program.is_nullable(state)
-            break
-        chosen = allowed[turn * 31 % len(allowed)]
-        assert matcher.accept_token(chosen)
-        state = expected[chosen]
+    assert_masks_agree(numbers, tokens)
 
 
 def test_identities_are_those_of_the_language() -> None:

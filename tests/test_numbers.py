@@ -468,11 +468,31 @@ def test_a_plan_can_be_played_again_and_by_many_threads_at_once() -> None:
     assert replayed() == replayed()
 
 
+def assert_masks_agree(numbers: Numbers, tokens: list[bytes]) -> None:
+    """Along a walk of twelve tokens, each mask allows the tokens that have a derivative."""
+    vocabulary = plain(tokens)
+    builder = _core.Builder()
+    program = builder.finish(numbers.lower(builder))
+    matcher = _core.Matcher(_core.Guide(program, vocabulary.core, {}))
+    state = program.root
+    for turn in range(12):
+        bitmask = np.zeros((1, words(vocabulary.size)), np.int32)
+        matcher.fill_next_token_bitmask(bitmask)
+        expected = [program.derivative(state, t) for t in tokens]
+        assert bits_of(bitmask)[: len(tokens)].tolist() == [e != 0 for e in expected], numbers
+        allowed = [i for i, e in enumerate(expected) if e]
+        if not allowed:
+            assert program.is_nullable(state)
+            return
+        chosen = allowed[turn * 31 % len(allowed)]
+        assert matcher.accept_token(chosen)
+        state = expected[chosen]
+
+
 def test_masks_and_derivatives_agree() -> None:
     """Under a vocabulary, through states that are rules."""
     tokens = [bytes([b]) for b in b"0123456789-+.eE"] + [b"%02d" % n for n in range(100)]
     tokens += [b"%03d" % n for n in range(0, 1000, 7)] + [b".0", b".5", b"e-", b"1.", b"-1", b"0.", b"00e1"]
-    vocabulary = plain(tokens)
     for numbers in [
         between(multiple_of=7),
         between(multiple_of=0.35),
@@ -480,19 +500,4 @@ def test_masks_and_derivatives_agree() -> None:
         between(0, None, Decimal("99999999999.99")),
         between(5, multiple_of=60),
     ]:
-        builder = _core.Builder()
-        program = builder.finish(numbers.lower(builder))
-        matcher = _core.Matcher(_core.Guide(program, vocabulary.core, {}))
-        state = program.root
-        for turn in range(12):
-            bitmask = np.zeros((1, words(vocabulary.size)), np.int32)
-            matcher.fill_next_token_bitmask(bitmask)
-            expected = [program.derivative(state, t) for t in tokens]
-            assert bits_of(bitmask)[: len(tokens)].tolist() == [e != 0 for e in expected], numbers
-            allowed = [i for i, e in enumerate(expected) if e]
-            if not allowed:
-                assert program.is_nullable(state)
-                break
-            chosen = allowed[turn * 31 % len(allowed)]
-            assert matcher.accept_token(chosen)
-            state = expected[chosen]
+        assert_masks_agree(numbers, tokens)

@@ -12,22 +12,7 @@ constexpr std::size_t kMostChecked = 400;  // tokens of one mask; more are drawn
 
 Counts totals;
 
-std::string shown(std::string_view text) {
-  std::string out = "'";
-  for (char c : text) {
-    char buffer[8];
-    std::snprintf(buffer, sizeof buffer, c >= 0x20 && c < 0x7F ? "%c" : "\\x%02x", static_cast<u8>(c));
-    out += buffer;
-  }
-  return out + "'";
-}
-
 bool bit(const std::vector<u32>& mask, u32 token) { return mask[token >> 5] >> (token & 31) & 1; }
-
-// Errors that a sound constraint may end in when it has few limits, or a budget that nothing was promised for.
-bool is_limit(const Error& error) {
-  return error.code == "fuel" || error.code == "nodes" || error.code == "depth" || error.code == "memory";
-}
 
 class Game {
  public:

@@ -29,4 +29,8 @@ const std::shared_ptr<Vocabulary>& vocabulary(u32 index);
 const std::unordered_map<std::string, u32>& symbols(u32 index);
 bool has_all_bytes(u32 index);
 
+std::string shown(std::string_view text);
+// Errors that a sound constraint may end in when it has few limits, or a budget that nothing was promised for.
+bool is_limit(const Error& error);
+
 }  // namespace guiderail::fuzz

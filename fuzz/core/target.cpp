@@ -12,6 +12,20 @@ void fail(const std::string& what) {
   std::abort();
 }
 
+std::string shown(std::string_view text) {
+  std::string out = "'";
+  for (char c : text) {
+    char buffer[8];
+    std::snprintf(buffer, sizeof buffer, c >= 0x20 && c < 0x7F ? "%c" : "\\x%02x", static_cast<u8>(c));
+    out += buffer;
+  }
+  return out + "'";
+}
+
+bool is_limit(const Error& error) {
+  return error.code == "fuel" || error.code == "nodes" || error.code == "depth" || error.code == "memory";
+}
+
 }  // namespace guiderail::fuzz
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {

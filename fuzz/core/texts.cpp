@@ -30,20 +30,6 @@ struct {
   u64 completions = 0, open = 0, splits = 0, rollbacks = 0, forks = 0, masks = 0, bits = 0;
 } totals;
 
-std::string shown(std::string_view text) {
-  std::string out = "'";
-  for (char c : text) {
-    char buffer[8];
-    std::snprintf(buffer, sizeof buffer, c >= 0x20 && c < 0x7F ? "%c" : "\\x%02x", static_cast<u8>(c));
-    out += buffer;
-  }
-  return out + "'";
-}
-
-bool is_limit(const Error& error) {
-  return error.code == "fuel" || error.code == "nodes" || error.code == "depth" || error.code == "memory";
-}
-
 // The bytes that a term speaks of.
 void collect(const Oracle& oracle, int index, std::vector<bool>& seen, ByteSet& to) {
   if (index == kNoMeaning || seen[static_cast<std::size_t>(index)]) return;
