@@ -40,7 +40,7 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     """The application that serves a model.
 
     Args:
-        model: a :class:`guiderail.models.Model` or whatever :func:`guiderail.load_model` takes; None is the embedded
+        model: a :class:`guiderail.generation.models.Model` or whatever :func:`guiderail.load_model` takes; None is the embedded
             model. A model that is loaded here is closed when the application ends.
         options: limits; see :class:`ServerOptions`.
 
