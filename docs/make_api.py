@@ -100,7 +100,7 @@ def main() -> None:
         value = getattr(gr, name)
         home = getattr(value, "__module__", "") or ""
         if isinstance(value, types.ModuleType):
-            home = "guiderail.constraint" if name == "patterns" else value.__name__
+            home = "guiderail.constraints.constraint" if name == "patterns" else value.__name__
         title = next((title for title, pattern in GROUPS if re.match(pattern, home)), "More")
         groups[title].append(name)
     parts = ["# Reference\n\nEvery public name, as `import guiderail as gr` gives it. Made by `make docs`."]
