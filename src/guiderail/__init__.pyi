@@ -1,4 +1,4 @@
-# The public names, all of them, and where each lives. `guiderail/__init__.py` loads a name from here when it is first used.
+# The public names, all of them, and where each lives. `__init__.py` loads a name from here when it is first used.
 from . import inspect as inspect
 from .constraints.constraint import (
     Constraint as Constraint,

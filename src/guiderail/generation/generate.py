@@ -1,8 +1,8 @@
 """Runs a model under a constraint, a JSON Schema or a Python type.
 
 :func:`generate` returns a text or a value, :func:`stream` shows it while it grows, and :func:`generations` also returns
-tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.decoding`; :mod:`guiderail.generation.targets` turns what a user
-passes into a constraint and a way to read its text.
+tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.decoding`;
+:mod:`guiderail.generation.targets` turns what a user passes into a constraint and a way to read its text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Values of Python types while their JSON is being written.
 
-A :class:`TypedPartial` follows a :class:`~guiderail.support.partial_json.PartialJson` and shows what has been read as a value of
-the type. Three rules:
+A :class:`TypedPartial` follows a :class:`~guiderail.support.partial_json.PartialJson` and shows what has been read as
+a value of the type. Three rules:
 
 - What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator refuses it, it is
   shown as if it were open; whoever reads the finished text meets the refusal.)
