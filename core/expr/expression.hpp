@@ -486,7 +486,6 @@ class Arena {
   static MemberState without_keys(MemberState state);
   u32 without_seen(u32 seen);
   struct Fold;  // see portable.cpp
-  struct Unknown;
   struct Told;
   template <class To>
   void describe(Id e, To& to) const;
