@@ -21,6 +21,7 @@ namespace nb = nanobind;
 void bind_errors(nb::module_& m);
 void bind_expressions(nb::module_& m);
 void bind_vocabulary(nb::module_& m);
+void bind_strategies(nb::module_& m);
 void bind_matching(nb::module_& m);
 void bind_apply(nb::module_& m);
 void check_arguments(nb::module_& m);  // after all others

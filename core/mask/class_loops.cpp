@@ -6,7 +6,7 @@
 
 namespace guiderail {
 namespace {
-constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
+constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a self loop worthwhile
 }  // namespace
 
 Id MaskBuilder::after_char(Id e, u32 c) {
@@ -137,7 +137,7 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
 // An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
 // characters of D), the states after 1, 2, 3 … characters of D are a single chain, for what counts differs by their
 // number alone. Not so where a character of D may also begin what follows.
-bool MaskBuilder::counted(Id e, u32 node) {
+bool MaskBuilder::counted_intersections(Id e, u32 node) {
   Id head = e, outer = kEpsilon;
   if (arena_.node(e).kind == Kind::Concat) {
     head = arena_.node(e).a;
@@ -193,11 +193,11 @@ bool MaskBuilder::counted(Id e, u32 node) {
   return true;
 }
 
-bool MaskBuilder::semantic(Id e, u32 node) {
+bool MaskBuilder::self_loops(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
-  if (node == 0 && loop.inside != e && differential(e, loop.inside, loop.inside)) return true;
-  if (node == 0 && scratch_ && semantic_spelled(loop, e)) return true;
+  if (node == 0 && scratch_ && attempt(Strategy::CharacterIndex, [&] { return semantic_spelled(loop, e); }))
+    return true;
   auto mask = class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();

@@ -28,7 +28,8 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
     made = draw(e);
     if (key && !arena_.cap_hit()) vocabulary_.cache_mask(*key, made);
   }
-  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared) forms_bytes_ += made->memory();
+  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared)
+    owned(Strategy::StateDifferences) += made->memory();
   return made;
 }
 
@@ -92,9 +93,14 @@ bool MaskBuilder::differential(Id e, Id b, Id form) {
   return true;
 }
 
+bool MaskBuilder::state_differences(Id e, u32) {
+  const SelfLoop loop = self_loop(e);
+  return loop.chars && loop.inside != e && differential(e, loop.inside, loop.inside);
+}
+
 // An intersection with all but some texts, such as the items of a list that were written before: without these it is
 // the same as soon as a text cannot become one of them.
-bool MaskBuilder::excepting(Id e) {
+bool MaskBuilder::excluded_texts(Id e, u32) {
   const bool stacked = arena_.node(e).kind == Kind::Concat;
   const Id head = stacked ? arena_.node(e).a : e, tail = stacked ? arena_.node(e).b : kEpsilon;
   if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
@@ -169,7 +175,7 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
 }
 
 // A string whose text most characters lead into one that they lead back to.
-bool MaskBuilder::differential_string(Id e) {
+bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;
   if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings))
     return false;
@@ -214,7 +220,7 @@ bool MaskBuilder::differential_string(Id e) {
       found.assign(1, {0, false});
     if (arena_.cap_hit()) return false;
     known = text_differences_.emplace(key, std::move(found)).first;
-    forms_bytes_ += bytes_of(known->second) + bytes_of(known->first);
+    owned(Strategy::StringDifferences) += bytes_of(known->second) + bytes_of(known->first);
   }
   const std::vector<TextDifference>& found = known->second;
   if (!found.empty() && found[0].node == 0) return false;  // too many
@@ -256,7 +262,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   for (u32 node : entry.open_nodes)
     for (u32 n = node; n < trie_.nodes[node].end; ++n)
       if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
-  forms_bytes_ += bytes_of(out);
+  owned(Strategy::BoundedStrings) += bytes_of(out);
   return &leaving_.emplace(e, std::move(out)).first->second;
 }
 
@@ -278,7 +284,7 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
 // A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
 // those of its ways out that read as many as it needs. Of m characters or more where the text has matches of any
 // length: the same without the ways out that come too soon.
-bool MaskBuilder::bounded_string(Id e) {
+bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!scratch_ || scratch_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
     return false;
   const Id head = arena_.node(e).a, tail = arena_.node(e).b;

@@ -152,18 +152,6 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
   touched_ = true;
 }
 
-// All tokens below `node` that e can begin with; e is the state after the path to it.
-void MaskBuilder::visit(Id e, u32 node) {
-  if (trie_.nodes[node].whole) {
-    if (node == 0 && excepting(e)) return;
-    if (names(e, node) || lexeme_names(e, node) ||
-        (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
-      return;
-    if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
-  }
-  walk(e, node);
-}
-
 void MaskBuilder::enter(Id e, u32 node) {
   if (arena_.cap_hit()) return;  // nothing that is found counts
   arena_.make_room();
@@ -178,7 +166,7 @@ void MaskBuilder::enter(Id e, u32 node) {
   if (n.end == node + 1 || e == kEpsilon) return;
   if (n.end - node >= Vocabulary::kHeavy)
     visit(e, node);
-  else if (n.end - node >= kWorthClass && n.whole && in_string(e) && (names(e, node) || structural(e, node)))
+  else if (n.end - node >= kWorthClass && n.whole && in_string(e) && by_strategy(e, node, Reach::Strings))
     return;
   else
     scan(e, node);
@@ -268,7 +256,7 @@ void MaskBuilder::scan(Id e, u32 node) {
   Work::spend(walked / kNodesPerStep);
 }
 
-// -- structural: C{m,M} t --
+// -- loops over a class: C{m,M} t --
 bool MaskBuilder::starts_with_loop(Id e, int depth) const {
   if (depth > 12) return false;
   for (;;) {
@@ -478,7 +466,7 @@ bool MaskBuilder::all_uniform(Id e) const {
 
 // Several strings or keys at once that count their characters at most: the states after 1, 2, 3 … characters are a
 // single chain.
-bool MaskBuilder::uniform(Id e, u32 node) {
+bool MaskBuilder::uniform_strings(Id e, u32 node) {
   const Id head = arena_.node(e).kind == Kind::Concat ? arena_.node(e).a : e;
   if (arena_.node(head).kind != Kind::Union || !all_uniform(e)) return false;
   const Shared shared(*this);
@@ -507,17 +495,23 @@ bool MaskBuilder::uniform(Id e, u32 node) {
   return true;
 }
 
-bool MaskBuilder::structural(Id e, u32 node) {
+bool MaskBuilder::free_loops(Id e, u32 node) {
   std::vector<Loop> loops;
   Ids rest;
-  if (!free_loop(e, loops)) {
-    if (uniform(e, node) || absorbing(e, node)) return true;
-    if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
-  }
+  return free_loop(e, loops) && run_loops(e, node, loops, rest);
+}
+
+bool MaskBuilder::class_loops(Id e, u32 node) {
+  std::vector<Loop> loops;
+  Ids rest;
+  return starts_with_loop(e, 0) && split(e, loops, rest) && run_loops(e, node, loops, rest);
+}
+
+bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest) {
   std::size_t cost = 0;
   if (node == 0 && scratch_ && loops.size() == 1) {
     const Shared shared(*this);
-    if (run_spelled(loops[0])) {
+    if (attempt(Strategy::CharacterIndex, [&] { return run_spelled(loops[0]); })) {
       if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
       return run_rest(rest, node);
     }
@@ -549,7 +543,8 @@ bool MaskBuilder::structural(Id e, u32 node) {
 bool MaskBuilder::run_rest(std::span<const Id> rest, u32 node) {
   const Id other = arena_.unite(rest);
   if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
-    if (!semantic(other, node)) walk(other, node);
+    if (!by_strategy(other, node, node == 0 ? Reach::Root : Reach::Large, Strategy::StateDifferences))
+      walk(other, node);
   }
   return true;
 }

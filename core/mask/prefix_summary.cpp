@@ -143,11 +143,11 @@ std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::option
   } else {
     if (own_summaries_.size() >= kMostOwn) {
       own_summaries_.clear();
-      own_summary_bytes_ = 0;
+      owned(Strategy::PrefixSummaries) = 0;
     }
     own_key.assign(parts.begin(), parts.end());
     OwnSummary& own = own_summaries_[own_key];
-    if (own.asked == 0) own_summary_bytes_ += bytes_of(own_key);
+    if (own.asked == 0) owned(Strategy::PrefixSummaries) += bytes_of(own_key);
     if (own.mask) return own.mask;
     asked = ++own.asked;
   }
@@ -161,7 +161,7 @@ std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::option
     vocabulary_.cache_summary(*key, made);
   } else {
     own_summaries_[own_key].mask = made;
-    own_summary_bytes_ += made->memory();
+    owned(Strategy::PrefixSummaries) += made->memory();
   }
   return made;
 }
@@ -190,7 +190,7 @@ bool MaskBuilder::ends_value(Id part) const {
 }
 
 // The mask of the whole vocabulary from that of the state's head.
-bool MaskBuilder::headed(Id e) {
+bool MaskBuilder::prefix_summaries(Id e, u32) {
   if (arena_.has(e, kUnknownText)) return false;
   std::shared_ptr<const PrefixSummary> head;
   Id tail = kEmpty;

@@ -93,7 +93,7 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
 
 // Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,
 // each followed from its beginning.
-bool MaskBuilder::absorbing(Id e, u32 node) {
+bool MaskBuilder::absorbing_strings(Id e, u32 node) {
   bool all = false;
   if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
   const Shared shared(*this);
@@ -141,7 +141,7 @@ bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
   return true;
 }
 
-// run_loop for a class of which there is no class mask yet. False: that cannot be done.
+// run_loop() for a class of which there is no class mask yet. False: that cannot be done.
 bool MaskBuilder::run_spelled(const Loop& loop) {
   if (loop.min > 1 || loop.max != kInf) return false;
   auto of = vocabulary_.spelled_class(loop.chars);
@@ -167,7 +167,7 @@ bool MaskBuilder::run_spelled(const Loop& loop) {
   return true;
 }
 
-// semantic() for a class of which there is no class mask yet. False: that cannot be done.
+// self_loops() for a class of which there is no class mask yet. False: that cannot be done.
 bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
   auto of = vocabulary_.spelled_class(loop.chars);
   if (!of) return false;

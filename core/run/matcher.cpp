@@ -531,7 +531,8 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
   Arena& arena = *program.arena_;
   for (;;) {
     if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
-    if (const Id unnamed = builder.unnamed(canonical); unnamed != kEmpty) form_mask(program, builder, lock, unnamed);
+    if (const Id unnamed = builder.unnamed_key(canonical); unnamed != kEmpty)
+      form_mask(program, builder, lock, unnamed);
     std::optional<Hash> key;  // of what other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
       key = arena.portable_hash(canonical);
@@ -571,7 +572,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& bui
     Arena& arena;
   } clear{arena};
   for (u32 most : {4u, 16u}) {
-    const Id capped = arena.cap_groups(state, most);
+    const Id capped = builder.capped(state, most);
     if (capped == state) break;
     if (program.short_caps_.contains(capped)) continue;
     const auto key = arena.portable_hash(capped);

@@ -18,6 +18,13 @@ def set_lock_slice(microseconds: int, /) -> None: ...  # how long others wait fo
 # For tests. Tables made from here on find by these bits of their hashes only; returns those of before.
 def set_bucket_bits(bits: int, /) -> int: ...
 
+# The ways to a mask, in order: name, where it applies, what it does, whether it is on; how often it was tried and made
+# one, the steps of work that took (of what it calls, too), the bytes it keeps. Of all guides of the process.
+def mask_strategies() -> list[dict[str, Any]]: ...
+
+# For tests and benchmarks, of the process: masks made from here on are made without it, or with it again.
+def switch_mask_strategy(name: str, on: bool, /) -> None: ...
+
 # What a state is known by between programs, under this process's key; None where it is known in its own alone.
 def identity(program: Program, state: int, /) -> tuple[int, int] | None: ...
 

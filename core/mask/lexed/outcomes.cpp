@@ -353,7 +353,9 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   fresh = false;
   std::vector<std::pair<Id, Id>> lexed;
   std::vector<Id> others;
-  if (!arena_.has_lexers() || !lexed_parts(begun(state), lexed, others)) return nullptr;
+  if (!StrategySwitches::on(Strategy::LexedPieces) || !arena_.has_lexers() || !lexed_parts(begun(state), lexed, others))
+    return nullptr;
+  counts_.note(Strategy::LexedPieces, true, 0);
   if (lexed_memory() > kMostLexed) forget_pieces();
   pending_.clear();
   struct Part {

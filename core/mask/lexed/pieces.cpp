@@ -32,22 +32,7 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
 
 MaskBuilder::~MaskBuilder() = default;
 
-std::size_t MaskBuilder::forms_memory() const {
-  return forms_bytes_ + own_summary_bytes_ + bytes_of(own_summaries_) + bytes_of(key_hits_) + bytes_of(text_hits_) +
-         bytes_of(closed_names_) + bytes_of(kept_) + bytes_of(never_dies_) + bytes_of(leaving_) +
-         bytes_of(text_differences_) + shared_forms_.memory() + stacked_forms_.memory() + bytes_of(outcomes_) +
-         bytes_of(free_.diff);
-}
-
-void MaskBuilder::count(Tally& to) const {
-  to.add("building masks", sizeof(*this) + bytes_of(words_) + bytes_of(with_twins_) + bytes_of(diff_) +
-                               bytes_of(states_) + bytes_of(exit_states_) + bytes_of(rows_) + bytes_of(self_loops_) +
-                               bytes_of(endings_) + bytes_of(postponed_));
-  to.add("forms of masks", forms_memory());
-  to.add("pieces of masks", lexed_memory());
-}
-
-// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (lexeme_names).
+// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (keywords).
 bool MaskBuilder::shareable(Id e, u32 node) const {
   if (arena_.node(e).kind == Kind::MunchGuard) e = arena_.node(e).b;
   if (!arena_.is_open(e)) return false;
@@ -431,7 +416,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id s
 
 // -- keywords --
 // A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
-bool MaskBuilder::lexeme_names(Id e, u32 node) {
+bool MaskBuilder::keywords(Id e, u32 node) {
   if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
   Id texts = kEmpty;
   const Id free = arena_.scan_without_names(e, texts);
