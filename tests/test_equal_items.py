@@ -9,15 +9,14 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
 from core_support import mask_of, plain
 from guiderail import _core
+from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.program import build_program
 from schema_strategies import judge, parse
 
 REPEATED = {"type": "array", "not": {"uniqueItems": True}}

@@ -102,7 +102,7 @@ class Builder:
     ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
     def twice(self, body: int, /) -> int: ...  # some two of its items are equal JSON values; labels tell sets apart
-    def decimals(  # plain decimals of one sign, from 0 on; see core/decimals.hpp
+    def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[
             tuple[str, str, int, int, str]

@@ -46,12 +46,11 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     if low >= UNREACHABLE or (high is not None and high < low):
         return b.EMPTY
 
-    def item(term: Term) -> int:
+    def plain(term: Term) -> int:
         handle = lowering.term(term, level + 1)
         return b.item(handle, lowering.abundance.term(term)) if unique and handle != b.EMPTY else handle
 
-    if cell.repeated:
-        item = _labelled(lowering, cell, level + 1)
+    item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
     if cell.contains:
         if unique and lowering.algebra.emptiness.array(cell):
