@@ -387,9 +387,11 @@ void bind_expressions(nb::module_& m) {
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
            nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
       .def(
-          "item", [](Builder& b, Id e, bool infinite) { return b.arena().item(b.check(e), infinite); }, nb::arg(),
-          nb::arg("infinite") = false)
+          "item",
+          [](Builder& b, Id e, bool infinite, u32 label) { return b.arena().item(b.check(e), infinite, label); },
+          nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
       .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
+      .def("twice", [](Builder& b, Id body) { return b.arena().twice(b.check(body)); })
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),

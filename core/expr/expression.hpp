@@ -22,6 +22,7 @@
 //   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
 //   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
 //   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
+//   Twice              the same where some two are equal (twice.cpp)
 //   Decimal            what is left of a number (decimals.cpp)
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
@@ -75,6 +76,7 @@ enum class Kind : u8 {
   Members,
   Key,
   Distinct,
+  Twice,
   Item,
   Decimal,
   Terminal,
@@ -96,7 +98,7 @@ enum Flag : u32 {
   kDead = 256,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
   kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies behind it is unknown
-  kHasItem = 4096,         // holds an Item outside any inner Distinct
+  kHasItem = 4096,         // holds an Item outside any inner Distinct or Twice
   kFiniteItem = 16384,     // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,      // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,    // what follows depends on a text that was forgotten (canonical)
@@ -193,8 +195,10 @@ class Arena {
   Id escaped(Id e, Escapes mode);
   Id members(MemberTable table);
   std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
-  Id item(Id e, bool infinite);
+  Id item(Id e, bool infinite, u32 label = 0);
   Id distinct(Id body);
+  Id twice(Id body);
+  static constexpr u32 kItemLabels = 32;
   Id decimals(DecimalTable table);
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
@@ -476,6 +480,11 @@ class Arena {
   Id distinct_node(Id body, u32 seen);
   Id derive_distinct(Id body, u32 seen, u8 byte);
   Id other_than(Id e, u32 seen);
+  Id twice_node(Id body, u32 seen, u32 labels);
+  Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
+  bool comes_twice(Id body, u32 labels);
+  Id same_as(u32 seen);
+  Id without_items(Id e);
   Id equal_values(u32 text);
   Id equal_value(const std::string& text, std::size_t& at, int depth);
   Id equal_number(std::string_view text);

@@ -296,7 +296,8 @@ std::unique_ptr<JsonParts> JsonParts::fresh() const {
 
 std::size_t JsonParts::memory() const {
   return sizeof(*this) + texts.memory() + members.memory() + keys.memory() + seen.memory() + bytes_of(facts) +
-         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others);
+         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others) +
+         bytes_of(same) + bytes_of(bare) + bytes_of(twice);
 }
 
 }  // namespace guiderail

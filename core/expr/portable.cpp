@@ -70,10 +70,11 @@ void Arena::describe(Id e, To& to) const {
       for (Id o : key.others) to.part(o);
       break;
     }
-    case Kind::Distinct: {
+    case Kind::Distinct:
+    case Kind::Twice: {
       const SeenState& seen = json_->seen.values[n.b];
       to.part(n.a);
-      to.word(seen.some);
+      to.word(u64{n.min} << 1 | seen.some);
       std::vector<std::string> texts;  // in an order that is no arena's own
       for (u32 text : seen.texts) texts.push_back(json_->texts.whole(text));
       std::sort(texts.begin(), texts.end());

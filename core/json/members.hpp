@@ -206,9 +206,12 @@ struct JsonParts {
   Interned<KeyState> keys;
   Interned<SeenState> seen;
   Texts texts;
-  std::unordered_map<u32, Id> equal;   // text id -> Arena::equal_values
-  std::unordered_map<u32, Id> others;  // id of a SeenState -> everything but its values
-  struct Extent {                      // see Arena::fresh
+  std::unordered_map<u32, Id> equal;    // text id -> Arena::equal_values
+  std::unordered_map<u32, Id> others;   // id of a SeenState -> everything but its values
+  std::unordered_map<u32, Id> same;     // the same -> just its values
+  std::unordered_map<Id, Id> bare;      // see Arena::without_items
+  std::unordered_map<u64, bool> twice;  // body << 32 | labels -> Arena::comes_twice
+  struct Extent {                       // see Arena::fresh
     u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
     std::size_t table_bytes = 0;
   } extent;

@@ -104,8 +104,11 @@ class Builder:
         effects: Sequence[Sequence[int]],  # cells that fail
         settled: Sequence[tuple[Sequence[int], int]],  # where just these cells must hold, these members say the same
     ) -> int: ...
-    def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
+    def item(  # infinite: surely infinitely many values; label: below 32, of items with the same values
+        self, e: int, /, infinite: bool = False, label: int = 0
+    ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def twice(self, body: int, /) -> int: ...  # some two of its items are equal JSON values; labels tell sets apart
     def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[

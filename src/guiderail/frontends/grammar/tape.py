@@ -21,10 +21,11 @@ _SIGNATURES = {
     "literal": "b", "byte_class": "b", "char_class": "c", "concat": "H", "union": "H", "intersection": "H",
     "complement": "h", "repeat": "hnn", "choice": "B", "substring_of": "B", "substring_of_chunks": "B",
     "look_ahead": "hn", "look_behind": "hn", "scope": "h", "token": "s", "rule": "sn",
-    "escaped": "hn", "item": "hn", "distinct": "h", "terminal": "ln", "never": "l", "lexed": "lh", "define": "hh",
+    "escaped": "hn", "item": "hnn", "distinct": "h", "twice": "h", "terminal": "ln", "never": "l", "lexed": "lh",
+    "define": "hh",
 }  # fmt: skip
 _FRESH = ("rule", "define", "lexer")
-_KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "infinite": 1}
+_KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "infinite": 1, "label": 2}
 
 
 class Unplayable(Exception):

@@ -119,12 +119,25 @@ class Emptiness:
             open_end = cell.max is None or cell.max > len(cell.prefix)
             if places < c.min and (not open_end or self.term(self.algebra.and_terms((cell.rest, c.term)))):
                 return True
+        if cell.repeated and not self._twice(cell):
+            return True
         if cell.unique and need > 1:
             for c in cell.contains:
                 if c.min > 1 and (few := self.count(c.term)) is not None and few < c.min:
                     return True
             most = self.count(cell.rest)
             if most is not None and need - len(cell.prefix) > most:
+                return True
+        return False
+
+    def _twice(self, cell: ArrayCell) -> bool:
+        """Whether some value may stand in two places."""
+        places = len(cell.prefix) + 2 if cell.max is None else min(cell.max, len(cell.prefix) + 2)
+        for j in range(places):
+            item = cell.item(j)
+            if self.term(item):
+                return False
+            if any(not self.term(self.algebra.and_terms((cell.item(i), item))) for i in range(j)):
                 return True
         return False
 
