@@ -81,6 +81,10 @@ class Constraint:
         """Builds the expression of this constraint. The handle is valid only with ``b``."""
         raise NotImplementedError
 
+    def _in_unicode(self) -> Constraint:
+        """The same with ``\\d \\w \\s \\b`` and case of Unicode where a pattern means those of ASCII, or itself."""
+        return self
+
     # -- composition -------------------------------------------------------------------------------------------
     def __add__(self, other: Constraint | str) -> Constraint:
         return sequence(self, other)
@@ -134,7 +138,11 @@ class Constraint:
         return Program.of(self)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is."""
+        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is.
+
+        ``\\d \\w \\s \\b`` and the case of letters in patterns are those of ASCII unless they ask for Unicode;
+        :meth:`explain` says where a text fails for that reason alone.
+        """
         return self.program().matches(text)
 
     def explain(self, prefix: str | bytes = "") -> Explanation:

@@ -97,12 +97,21 @@ class JsonSchema(Constraint):
             term = document.term()
             handle = self.lowering(b, document).term(term)
             if handle == b.EMPTY:
-                raise SchemaError(
-                    "no value satisfies this schema, so nothing could be generated",
-                    code="unsatisfiable-schema",
-                    pointer=_blame(document, term),
-                )
+                raise self._unsatisfiable(document, _blame(document, term))
         return handle
+
+    def _unsatisfiable(self, document: Document, pointer: str) -> SchemaError:
+        """The error for a schema that no value satisfies, with the keywords that exclude each other."""
+        from guiderail.frontends.json_schema.conflict import conflict_of, sentence
+
+        conflict = conflict_of(document.contents, self.options, document.dialect, pointer, _is_empty)
+        why = sentence(conflict, pointer)
+        return SchemaError(
+            "no value satisfies this schema, so nothing could be generated" + (f": {why}" if why else ""),
+            code="unsatisfiable-schema",
+            pointer=pointer,
+            conflict=conflict,
+        )
 
     def lowering(self, b: _core.Builder, document: Document) -> Lowering:
         """What writes the values of this schema, in its notation, with a builder."""
@@ -132,6 +141,19 @@ class JsonSchema(Constraint):
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
             said = shown(self.schema)
         return f"json_schema({said if len(said) <= 80 else said[:77] + '…'})"
+
+
+def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool) -> bool:
+    """Whether no value satisfies a schema of a document, or (``written``) none can be written."""
+    text = marshal.dumps(contents, 2)
+    spend(len(text))
+    document = Document(contents, options, evaluate, text)
+    with document.evaluating():
+        term = document.root.child(schema, plain=schema is contents)
+        if not written:
+            return document.algebra.emptiness.term(term)
+        builder = _core.Builder()
+        return JsonSchema(text, options).lowering(builder, document).term(term) == builder.EMPTY
 
 
 def _blame(document: Document, term: Term) -> str:
