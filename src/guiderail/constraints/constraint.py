@@ -20,6 +20,7 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from guiderail import _core
+from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.texts import shown, utf8
@@ -136,6 +137,10 @@ class Constraint:
     def matches(self, text: str | bytes) -> bool:
         """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is."""
         return self.program().matches(text)
+
+    def reading(self) -> Reading:
+        """How a text of this constraint is read: as it stands, unless the constraint describes values."""
+        return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
         """Says in words and examples what may come after ``prefix``."""

@@ -17,12 +17,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import LimitError, ModelError
 from guiderail.generation.models import Model
 from guiderail.generation.models.base import feed_rows
 from guiderail.generation.overlap import Masks, may_be_forced
 from guiderail.generation.sampling import Sampler, Sampling
-from guiderail.generation.targets import TEXT, Reading
 from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.matching.guide import Guide
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
