@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.errors import CompileError, ModelError
-from guiderail.frontends.python_types import ReadError, python_type
+from guiderail.errors import CompileError, ModelError, ReadError
+from guiderail.frontends.python_types import python_type
 from guiderail.generation.generate import IncompleteError, Snapshot, Stream, ValueStream
 
 WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
@@ -384,3 +384,20 @@ def test_streams_of_tool_calls():
 def test_the_embedded_model_fills_a_schema():
     value = gr.generate(None, "Describe Ada Lovelace.", PERSON, temperature=1.0, seed=4, max_tokens=120)
     assert gr.json_schema(PERSON).accepts(value)
+
+
+def test_a_constraint_knows_how_its_text_is_read():
+    person = python_type(Person)
+    calls = gr.tool_calls([{"name": "f", "parameters": {"type": "object"}}], format="hermes")
+    written = '{"name": "Ada", "born": "1815-12-10"}'
+    for made, text, value in [
+        (gr.regex("[a-z]+"), "ab", "ab"),
+        (gr.json_schema({"type": "integer"}) | "none", "12", "12"),
+        (gr.json_schema({"type": "integer"}), "12", 12),
+        (gr.json_schema({"type": "array"}, notation="python"), "[True]", [True]),
+        (person, written, person.read(written)),
+        (calls, "Hello", calls.parse("Hello")),
+    ]:
+        for source in (made, gr.compile(made, VOCABULARY), pickle.loads(pickle.dumps(made))):
+            assert source.reading().read(text) == value
+            assert source.reading().is_text == isinstance(value, str)

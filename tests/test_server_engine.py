@@ -11,13 +11,15 @@ from hypothesis import given, strategies as st
 
 import guiderail as gr
 from guiderail.errors import LimitError
+from guiderail.generation import row as rows
+from guiderail.generation.row import StopText
 from guiderail.generation.sampling import Sampling
-from guiderail.server import ServerOptions, rows
+from guiderail.server import ServerOptions
 from guiderail.server.compiling import Compiler, interruptible
 from guiderail.server.engine import Engine, Overloaded
 from guiderail.server.metrics import Metrics
 from guiderail.server.parts import CallInput, CallStart, Content
-from guiderail.server.rows import Delta, Failed, Finished, Job, StopText
+from guiderail.server.rows import Delta, Failed, Finished, Job
 from guiderail.server.tagged import TaggedReader
 from server_support import VOCABULARY, ToyModel, client_of, wait_for
 

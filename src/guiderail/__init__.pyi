@@ -27,6 +27,7 @@ from .errors import (
     MatcherError as MatcherError,
     ModelError as ModelError,
     PatternError as PatternError,
+    ReadError as ReadError,
     VocabularyError as VocabularyError,
 )
 from .frontends import grammars as grammars, patterns as patterns
@@ -53,7 +54,6 @@ from .frontends.json_schema import (
 )
 from .frontends.python_types import (
     PythonType as PythonType,
-    ReadError as ReadError,
     call as call,
     python_type as python_type,
     read as read,

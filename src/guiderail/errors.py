@@ -13,7 +13,9 @@ __all__ = [
     "MatcherError",
     "ModelError",
     "PatternError",
+    "ReadError",
     "VocabularyError",
+    "read_error",
 ]
 
 
@@ -93,6 +95,36 @@ class LimitError(GuiderailError):
     """A limit on states, fuel, nesting or memory was reached; the message names the option that raises it."""
 
     code = "limit"
+
+
+class ReadError(GuiderailError, ValueError):
+    """A text cannot be read as a value of a Python type.
+
+    What a guide has produced for the type is always read, with one exception: code of the user's own
+    (validators of a pydantic model, ``__post_init__``, a predicate) may refuse what the type itself allows;
+    its exception is then ``cause``.
+
+    Attributes:
+        pointer: where in the value, as a JSON pointer (``"/items/0/price"``; ``""`` is the whole).
+        cause: the exception of pydantic or of the user's class, or None.
+    """
+
+    code = "read-mismatch"
+    pointer: str = ""
+    cause: Exception | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_read, (self.message, self.code, self.pointer, self.cause)
+
+
+def _rebuild_read(message: str, code: str, pointer: str, cause: Exception | None) -> ReadError:
+    return read_error(message, code=code, pointer=pointer, cause=cause)
+
+
+def read_error(message: str, *, code: str, pointer: str = "", cause: Exception | None = None) -> ReadError:
+    error = ReadError(message, code=code)
+    error.pointer, error.cause = pointer, cause
+    return error
 
 
 class VocabularyError(GuiderailError, ValueError):

@@ -20,6 +20,7 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from guiderail import _core
+from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.texts import shown, utf8
@@ -144,6 +145,10 @@ class Constraint:
         :meth:`explain` says where a text fails for that reason alone.
         """
         return self.program().matches(text)
+
+    def reading(self) -> Reading:
+        """How a text of this constraint is read: as it stands, unless the constraint describes values."""
+        return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
         """Says in words and examples what may come after ``prefix``."""

@@ -2,7 +2,7 @@
 
 :func:`generate` returns a text or a value, :func:`stream` shows it while it grows, and :func:`generations` also returns
 tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.decoding`;
-:mod:`guiderail.generation.targets` turns what a user passes into a constraint and a way to read its text.
+:mod:`guiderail.generation.targets` turns what a user passes into a constraint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from guiderail.generation.decoding import Batch, FinishReason, Generation, Incom
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.sampling import Sampling
 from guiderail.generation.streams import OnIncomplete as OnIncomplete, Snapshot, Stream, ValueStream, check_complete
-from guiderail.generation.targets import Target, resolve
+from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide, compile
 from guiderail.support.texts import shown
 
@@ -123,8 +123,9 @@ def stream(
     if not isinstance(prompt, str):
         raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
     _check(on_incomplete, max_tokens, chat, system)
-    wanted = resolve(target)
-    if wanted.reading.is_text and growing_strings is not True:
+    wanted = as_constraint(target)
+    reading = wanted.reading()
+    if reading.is_text and growing_strings is not True:
         raise ModelError(
             "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
@@ -136,7 +137,7 @@ def stream(
             runner,
             [runner.encode(prompt, chat=chat, system=system)],
             [_guide(wanted, runner)],
-            [wanted.reading],
+            [reading],
             max_tokens=max_tokens,
             sampling=sampling,
             first_row=0,
@@ -147,7 +148,7 @@ def stream(
         if owned:
             runner.close()
         raise
-    if wanted.reading.is_text:
+    if reading.is_text:
         return Stream(batch, on_incomplete, owned)
     return ValueStream(batch, on_incomplete, owned, growing_strings)
 
@@ -179,7 +180,7 @@ def generations(
             "give one constraint, or one for each prompt",
             code="bad-batch",
         )
-    wanted = [resolve(one) for one in target] if several else [resolve(target)] * len(prompts)
+    wanted = [as_constraint(one) for one in target] if several else [as_constraint(target)] * len(prompts)
     runner, owned = _model(model)
     try:
         guides = [_guide(one, runner) for one in wanted]
@@ -191,7 +192,7 @@ def generations(
                 runner,
                 encoded[start : start + size],
                 guides[start : start + size],
-                [one.reading for one in wanted[start : start + size]],
+                [one.reading() for one in wanted[start : start + size]],
                 max_tokens=max_tokens,
                 sampling=sampling,
                 first_row=start,
@@ -345,8 +346,7 @@ def _model(source: Any) -> tuple[Model, bool]:
     return model, model is not source
 
 
-def _guide(target: Target, model: Model) -> Guide:
-    guide = target.source
+def _guide(guide: Constraint | Guide, model: Model) -> Guide:
     if isinstance(guide, Constraint):
         return compile(guide, model.vocabulary)
     if guide.vocabulary is not model.vocabulary and guide.vocabulary != model.vocabulary:

@@ -19,6 +19,7 @@ from guiderail.support.kept import clear_kept, kept_bytes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
 
 if TYPE_CHECKING:
+    from guiderail.constraints.reading import Reading
     from guiderail.matching.token_automaton import TokenAutomaton
     from guiderail.vocabulary import Vocabulary
 
@@ -102,6 +103,10 @@ class Guide:
             stop_token_ids: tokens that end the text wherever it may end; by default the vocabulary's.
         """
         return Matcher(self, stop_token_ids)
+
+    def reading(self) -> Reading:
+        """How a text is read, see :meth:`Constraint.reading`."""
+        return self.constraint.reading()
 
     def to_token_automaton(self, max_states: int = 10_000) -> TokenAutomaton:
         """The constraint written out over tokens: every state, every allowed token and where it leads.

@@ -34,7 +34,7 @@ from guiderail.matching.guide import Guide
 from guiderail.server.crew import Crew
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.rows import Job, Row, fill_mask, prepare
+from guiderail.server.rows import Job, Row
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
@@ -225,7 +225,7 @@ class Engine:
 
     def _enter(self, row: Row) -> None:
         self.metrics.prompt_tokens.inc(len(row.job.prompt))
-        self._put(row, row.begin)
+        self._put(row, row.start)
 
     def _fill_rows(self, team: _Team, clear_row: Callable[[int], None]) -> None:
         for i, row in enumerate(team.rows):
@@ -290,16 +290,16 @@ class Engine:
                 if row.held is not None and row.filled:
                     self._draw(row, row.held)
                 elif row.held is not None:
-                    self._put(row, partial(fill_mask, row))
+                    self._put(row, row.fill_mask)
                 elif not row.ready:
-                    self._put(row, partial(prepare, row, fill=False))
+                    self._put(row, partial(row.write_forced, fill=False))
         self._settle(team)
         feed, wanted = self._portions(team)
         if not any(feed):
             return any(row.done for _, row in team.running())
         for i, row in team.running():
             if feed[i] and not row.filled and row.work is None:
-                self._put(row, partial(fill_mask, row))
+                self._put(row, row.fill_mask)
         started = time.perf_counter()
         try:
             logits = feed_rows(team.session, feed, [i for i, _ in wanted])
@@ -340,10 +340,9 @@ class Engine:
 
         def work() -> None:
             token, info = row.sample(logits)
-            row.mask_since = time.perf_counter()
-            row.take(token, info)
+            row.write(token, info)
             if not row.done:
-                prepare(row, fill=False)
+                row.write_forced(fill=False)
 
         self._put(row, work)
 

@@ -16,6 +16,7 @@ from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.reading import SchemaReading
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
@@ -25,6 +26,7 @@ from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
 if TYPE_CHECKING:
+    from guiderail.constraints.reading import Reading
     from guiderail.frontends.json_schema.report import Report
 
 __all__ = ["JsonSchema", "json_schema"]
@@ -80,6 +82,10 @@ class JsonSchema(Constraint):
             document, term = self._root
             with document.evaluating():
                 return term.shape().accepts(value)
+
+    def reading(self) -> Reading:
+        """Reads a text as parsed JSON, in the schema's notation."""
+        return SchemaReading(self.options.notation)
 
     def report(self) -> Report:
         """What of the schema is enforced, what is only an annotation, and what nothing can satisfy."""

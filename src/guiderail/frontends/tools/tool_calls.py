@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.reading import Reading
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema import SchemaOptions
@@ -17,6 +18,7 @@ from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError, ToolWarning
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
+from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
@@ -75,6 +77,10 @@ class ToolCalls(Constraint):
         from guiderail.frontends.tools.reader import ToolCallReader
 
         return ToolCallReader(self)
+
+    def reading(self) -> Reading:
+        """Reads a text as reasoning, content and calls, as :meth:`parse` does."""
+        return CallsReading(self)
 
     def parse(self, text: str) -> ToolText:
         """The reasoning, the content and the calls of a complete text.

@@ -1,4 +1,4 @@
-"""Texts in YAML and Python as trees, the same that ``decode`` makes of JSON."""
+"""Texts in YAML and Python as trees, the same that :mod:`~guiderail.support.trees` makes of JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import ast
 import re
 from typing import Any
 
-from guiderail.errors import CompileError
-from guiderail.frontends.python_types.decode import Called, Number, Tree, members_of
-from guiderail.frontends.python_types.errors import Mismatch, read_error
+from guiderail.errors import CompileError, read_error
 from guiderail.support.texts import shown
+from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
 
 __all__ = ["parse"]
 
