@@ -176,7 +176,7 @@ def test_bad_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xmlschema", None)
     with pytest.raises(gr.CompileError) as caught:
         gr.xml_schema(HEAD)
-    assert caught.value.code == "missing-library"
+    assert caught.value.code == "missing-package"
 
 
 # -- values

@@ -47,7 +47,7 @@ def _yaml(text: str) -> Tree:
     try:
         import yaml
     except ImportError:
-        raise CompileError("YAML needs PyYAML: pip install pyyaml", code="missing-library") from None
+        raise CompileError("YAML needs PyYAML: pip install pyyaml", code="missing-package") from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
