@@ -113,3 +113,26 @@ def test_modules_import_each_other_in_no_circle() -> None:
 def test_imports_inside_functions_make_only_known_circles() -> None:
     known = [{f"guiderail.{folder}.{name}" for name in names} for folder, names in LATE_CIRCLES]
     assert sorted(map(sorted, circles(late=True))) == sorted(map(sorted, known))
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+MOST_LINES, MOST_PARAMETERS = 80, 7
+TOO_MANY_PARAMETERS = {("guiderail.matching.kernels.triton_bitmask", "_apply_kernel")}  # a kernel takes numbers only
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    """Docstrings aside, and parameters that only a keyword can give: a call names them, so that many read well.
+
+    Commands are functions whose parameters and docstring are their help.
+    """
+    found = set()
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or module.startswith("guiderail.cli"):
+                continue
+            first = node.body[0]
+            said = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+            given = [one for one in node.args.posonlyargs + node.args.args if one.arg not in ("self", "cls")]
+            if (node.end_lineno or 0) - node.lineno + 1 - said > MOST_LINES or len(given) > MOST_PARAMETERS:
+                found.add((module, node.name))
+    assert found == TOO_MANY_PARAMETERS

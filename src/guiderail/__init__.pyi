@@ -105,7 +105,7 @@ from .matching.guide import (
     MemoryUse as MemoryUse,
     clear_cache as clear_cache,
     compile as compile,
-    memory as memory,
+    memory_use as memory_use,
 )
 from .matching.matcher import (
     Matcher as Matcher,

@@ -15,7 +15,6 @@ __all__ = [
     "PatternError",
     "ReadError",
     "VocabularyError",
-    "read_error",
 ]
 
 
@@ -110,21 +109,33 @@ class ReadError(GuiderailError, ValueError):
     """
 
     code = "read-mismatch"
-    pointer: str = ""
-    cause: Exception | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str = "",
+        cause: Exception | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, source=source, span=span)
+        self.pointer, self.cause = pointer, cause
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_read, (self.message, self.code, self.pointer, self.cause)
+        return _rebuild_read, (self.message, self.code, self.pointer, self.cause, self.source, self.span)
 
 
-def _rebuild_read(message: str, code: str, pointer: str, cause: Exception | None) -> ReadError:
-    return read_error(message, code=code, pointer=pointer, cause=cause)
-
-
-def read_error(message: str, *, code: str, pointer: str = "", cause: Exception | None = None) -> ReadError:
-    error = ReadError(message, code=code)
-    error.pointer, error.cause = pointer, cause
-    return error
+def _rebuild_read(
+    message: str,
+    code: str,
+    pointer: str,
+    cause: Exception | None,
+    source: str | None,
+    span: tuple[int, int] | None,
+) -> ReadError:
+    return ReadError(message, code=code, pointer=pointer, cause=cause, source=source, span=span)
 
 
 class VocabularyError(GuiderailError, ValueError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from guiderail.matching.token_automaton import TokenAutomaton
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory"]
+__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory_use"]
 
 MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
@@ -283,7 +283,7 @@ class MemoryUse:
 
     Attributes:
         cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
-        readings: schemas, patterns and numbers that were read and are kept for later, approximately. Each kind is
+        parsed: schemas, patterns and numbers that were parsed and are kept for later, approximately. Each kind is
             bounded, to 108 MiB in total.
         character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
             one of these.
@@ -293,17 +293,17 @@ class MemoryUse:
     """
 
     cached_guides: int
-    readings: int
+    parsed: int
     character_sets: int
     native: int
 
 
-def memory() -> MemoryUse:
+def memory_use() -> MemoryUse:
     """What is held for the whole process. :meth:`Guide.memory_size_bytes` says what a guide holds.
 
     >>> import guiderail as gr
     >>> gr.clear_cache()
-    >>> gr.memory().cached_guides
+    >>> gr.memory_use().cached_guides
     0
     """
     with _lock:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-from guiderail.errors import ReadError, read_error
+from guiderail.errors import ReadError
 
 __all__ = ["Called", "Mismatch", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
 
@@ -29,8 +29,8 @@ class Mismatch(Exception):
         pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in reversed(self.path))
         where = f" at {pointer}" if pointer else ""
         if self.cause is None:
-            return read_error(f"the value{where} {self.message}", code="read-mismatch", pointer=pointer)
-        return read_error(
+            return ReadError(f"the value{where} {self.message}", code="read-mismatch", pointer=pointer)
+        return ReadError(
             f"the value{where} {self.message}: {self.cause}; the type allows it, but its own code does not",
             code="read-refused",
             pointer=pointer,
@@ -124,12 +124,12 @@ def parse_json(text: str | bytes) -> Tree:
     except Mismatch as error:
         raise error.error() from None
     except RecursionError:
-        raise read_error(
+        raise ReadError(
             "the text is nested too deeply for this interpreter; cap the nesting of the type (max_depth)",
             code="read-depth",
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise read_error(f"the text is not JSON ({error})", code="read-syntax") from error
+        raise ReadError(f"the text is not JSON ({error})", code="read-syntax") from error
 
 
 def plain(tree: Tree) -> Any:

@@ -145,7 +145,7 @@ def play(tape: Any, b: _core.Builder) -> int:
             elif name == "union":
                 made[i] = union(list(map(get, args[0])))
             elif name == "members":
-                made[i] = _play_members(made, b, *args)
+                made[i] = _play_members(made, b, args)
             elif name == "lexer":
                 rows, ignore, indentation, before, traps = args
                 texts = [(made[text], shortest, names, guard) for text, shortest, names, guard in rows]
@@ -177,17 +177,8 @@ def _given(made: dict[int, Any], kind: str, value: Any) -> Any:
     return value
 
 
-def _play_members(
-    made: dict[int, Any],
-    b: _core.Builder,
-    names: list[str],
-    values: list[Any],
-    required: list[bool],
-    others: list[Any],
-    comma: int,
-    colon: int,
-    options: dict[str, Any],
-) -> int:
+def _play_members(made: dict[int, Any], b: _core.Builder, args: list[Any]) -> int:
+    names, values, required, others, comma, colon, options = args
     return b.members(
         [name.encode("latin-1") for name in names],
         [made[v] if isinstance(v, int) else [(made[e], bits) for e, bits in v] for v in values],

@@ -63,7 +63,7 @@ class JsonSchema(Constraint):
     def document(self) -> Document:
         """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
         spend(len(self._text))
-        return Document(marshal.loads(self._text), self.options, evaluate, self._text)
+        return Document(marshal.loads(self._text), self.options, evaluate)
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""

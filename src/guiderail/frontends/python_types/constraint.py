@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.reading import Reading
-from guiderail.errors import CompileError, read_error
+from guiderail.errors import CompileError, ReadError
 from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
@@ -70,7 +70,7 @@ class PythonType(Constraint, Generic[T]):
         except Mismatch as error:
             raise error.error() from error.cause
         except RecursionError:
-            raise read_error(
+            raise ReadError(
                 f"the value is nested too deeply to be made into a {type_words(self.type)}; cap it with max_depth",
                 code="read-depth",
             ) from None
