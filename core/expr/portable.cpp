@@ -229,13 +229,15 @@ struct Arena::Told {
 // False: not known yet. `out`: none where there is no identity that other arenas know.
 bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = node(e);
-  out.reset();
-  if (has(e, kHasToken | kExactKey)) return true;
-  if (!has(e, kHasRef)) {
-    if (n.hash == Hash{}) return false;
+  if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
+      [[likely]] {
     out = n.hash;
+    return n.hash != Hash{};
+  } else if (own & (kHasToken | kExactKey)) {
+    out.reset();
     return true;
   }
+  out.reset();
   switch (n.kind) {
     case Kind::Ref:
       if (auto it = with.rules.find(n.a); it != with.rules.end()) out = it->second;
@@ -263,23 +265,21 @@ std::optional<Hash> Arena::identity(Id e, Fold& with) {
   std::optional<Hash> known;
   if (known_identity(e, with, known)) return known;
   Ids work{e};
-  while (!work.empty()) {
+  do {
     const Id at = work.back();
-    if (known_identity(at, with, known)) {
-      work.pop_back();
-      continue;
-    }
     Told told{*this, with, work, Identity(Of::Expression)};
     describe(at, told);
     if (told.open) continue;
-    if (has(at, kHasRef) && with.final)
-      node(at).hash = told.done().value_or(kNoIdentity);
-    else if (has(at, kHasRef))
-      with.nodes.emplace(at, told.done());
+    const std::optional<Hash> found = told.done();
+    if (!has(at, kHasRef))
+      node(at).hash = told.all ? *found : told.identity.done();
+    else if (with.final)
+      node(at).hash = found.value_or(kNoIdentity);
     else
-      node(at).hash = told.identity.done();
-    work.pop_back();
-  }
+      with.nodes.emplace(at, found);
+    do work.pop_back();
+    while (!work.empty() && known_identity(work.back(), with, known));
+  } while (!work.empty());
   known_identity(e, with, known);
   return known;
 }

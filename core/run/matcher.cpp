@@ -71,7 +71,7 @@ void Program::note_refused(u64 key) {
 
 void Program::note_growth() {  // a sum of many parts: not after every byte that is read
   const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
-  if (nodes - noted_nodes_ >= 32 || masks - noted_masks_ >= 4 || ++locks_ >= 16) note_size();
+  if (nodes - noted_nodes_ >= 128 || masks - noted_masks_ >= 16 || ++locks_ >= 32) note_size();
 }
 
 void Program::note_size() {
@@ -394,12 +394,14 @@ void Guide::prepare(u32 masks) const {
     for (Id state = root_; masks > 0 && !rest.empty(); --masks) {
       mask(*program, state);
       const int token = vocabulary_->longest_token(rest);
-      if (token < 0 || (state = advance(*program, state, static_cast<u32>(token))) == kEmpty) return;
+      if (token < 0 || (state = advance(*program, state, static_cast<u32>(token))) == kEmpty) break;
       rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
     }
   } catch (const Error&) {
     // A limit, met by a text that was only guessed: it is for who comes to that state.
   }
+  Program::Lock lock(*program);
+  program->note_size();
 }
 
 std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
@@ -756,11 +758,16 @@ auto Matcher::placed(F f) const {
   try {
     return f();
   } catch (const Error& error) {
-    if (error.code != "step-work") throw;
-    const std::string rules = program_->rules_ahead(state_);
-    throw Error(error.code, std::string(error.what()) + " (after " + std::to_string(steps_.size()) +
-                                " tokens of the text" + (rules.empty() ? ")" : "; what follows is " + rules + ")"));
+    place(error);
   }
+}
+
+// In the midst of its handling.
+void Matcher::place(const Error& error) const {
+  if (error.code != "step-work") throw;
+  const std::string rules = program_->rules_ahead(state_);
+  throw Error(error.code, std::string(error.what()) + " (after " + std::to_string(steps_.size()) +
+                              " tokens of the text" + (rules.empty() ? ")" : "; what follows is " + rules + ")"));
 }
 
 bool Matcher::accept_token(std::int64_t token) {

@@ -302,6 +302,7 @@ class Matcher {
   void check_running(const char* what) const;
   template <class F>
   auto placed(F f) const;  // f(), with errors that say where the text is
+  [[noreturn]] void place(const Error& error) const;
   [[noreturn]] void refuse_user() const;
   struct Users {
     std::atomic<int> count{0};  // that read it; -1: one changes it
