@@ -11,7 +11,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of, plain
-from guiderail import work
+from guiderail.support import work
 from test_after_a_limit import CONSTRAINTS, vocabulary
 
 AMBIGUOUS = 'root ::= r0{2} root* r1+ | "b"* "a"? | ""\nr0 ::= ")" | root | "a"{2} "b"? ","? | root{0,2}\nr1 ::= "+"'
