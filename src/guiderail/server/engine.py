@@ -41,8 +41,8 @@ __all__ = ["Engine", "Overloaded", "TimedOut"]
 
 _QUICK_SECONDS = 0.002  # a work of a slow text within this, and the text counts as quick again
 _ROOMY = 8  # rows of a session that is opened beside others
-_SPARED = 4  # one in so many tokens of the room that is left may be reserved by rows to spare
-_LEAST_LENGTH = 256  # of such rows; each has a power of two
+_SPARED = 8  # one in so many tokens of the room that is left may be reserved by rows to spare
+_LEAST_LENGTH = 256  # of such rows; else a power of two, where there is room
 _REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
 _log = logging.getLogger("guiderail.server")
 
@@ -134,7 +134,9 @@ class Engine:
                 f"{room}; shorten the prompt or lower max_tokens",
                 code="context-full",
             )
-        if self.crew.late >= self.options.max_rows:  # of texts that were given up, and whose threads have not ended
+        working = [row.work for team in list(self._teams) for _, row in team.running()]
+        given_up = self.crew.late - sum(work is not None and work.late for work in working)
+        if given_up >= self.options.max_rows:  # texts, whose threads have not ended
             raise Overloaded("too many hard constraints are being worked on; try again later")
         rows = [Row(job, number) for number in range(job.count)]
         with self._wake:
@@ -243,8 +245,9 @@ class Engine:
         longer = min(max(_LEAST_LENGTH, 1 << (length - 1).bit_length()), self.model.context_length)
         most = min(_ROOMY, self.options.max_rows, self.model.max_batch or _ROOMY)
         for rows in range(most, count, -1):
-            if _SPARED * (rows * longer - count * length) <= room:
-                return rows, longer
+            for each in (longer, length):
+                if _SPARED * (rows * each - count * length) <= room:
+                    return rows, each
         return count, length
 
     def _enter(self, row: Row) -> None:
