@@ -9,6 +9,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include <memory>
+#include <new>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -105,12 +106,17 @@ struct type_caster<std::unordered_map<std::string, T>>
   bool from_python(handle from, guiderail::u32 flags, cleanup_list* cleanup) {
     if (!PyDict_Check(from.ptr())) return false;
     value.clear();
-    const guiderail::Items items(steal(PyDict_Items(from.ptr())));
+    const object list = steal(PyDict_Items(from.ptr()));
+    if (!list.is_valid()) {
+      PyErr_Clear();
+      throw std::bad_alloc();
+    }
+    const guiderail::Items items(list);
     for (std::size_t i = 0; i < items.size(); ++i)
       if (!guiderail::converted<std::pair<std::string, T>>(
               items[i], flags, cleanup, [&](std::pair<std::string, T>&& one) { value.insert(std::move(one)); }))
         return false;
-    return items.is_valid();
+    return true;
   }
 };
 
