@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <unordered_set>
 
 #include "lexed/lexing.hpp"
 
@@ -87,7 +88,8 @@ const std::vector<CharSet::Ptr>& sets() {
 }  // namespace
 
 Made Expressions::literal(const std::string& text) {
-  return {arena_.literal(text), oracle_.add({.kind = Term::Literal, .texts = {text}}), call("literal", in_quotes(text))};
+  return {arena_.literal(text), oracle_.add({.kind = Term::Literal, .texts = {text}}),
+          call("literal", in_quotes(text))};
 }
 
 Made Expressions::chars(u32 index) {
@@ -250,7 +252,8 @@ Made Expressions::value(u32& values) {
       const std::size_t first = in_.below(6);
       const std::vector<std::string> texts(some.begin() + first, some.begin() + first + values - 1);
       --values;
-      return {arena_.choice(texts), oracle_.add({.kind = Term::Choice, .texts = texts}), call("choice", in_quotes(texts))};
+      return {arena_.choice(texts), oracle_.add({.kind = Term::Choice, .texts = texts}),
+              call("choice", in_quotes(texts))};
     }
     case 1: {
       const Made digits = chars(4);
@@ -297,10 +300,18 @@ void Expressions::distinct() {
 
 // Objects and lists of distinct values are no lexemes: front ends make them nested terminals.
 bool Expressions::holds_values(int index) {
-  if (index == kNoMeaning) return true;
-  const Term& t = oracle_.term(index);
-  return t.kind == Term::Members || t.kind == Term::Distinct ||
-         std::any_of(t.parts.begin(), t.parts.end(), [&](int part) { return holds_values(part); });
+  std::vector<int> open{index};
+  std::unordered_set<int> seen;  // rules may hold themselves
+  while (!open.empty()) {
+    index = open.back();
+    open.pop_back();
+    if (index == kNoMeaning) return true;
+    if (!seen.insert(index).second) continue;
+    const Term& t = oracle_.term(index);
+    if (t.kind == Term::Members || t.kind == Term::Distinct) return true;
+    open.insert(open.end(), t.parts.begin(), t.parts.end());
+  }
+  return false;
 }
 
 void Expressions::lexed() {
@@ -542,6 +553,7 @@ void Expressions::one() {
           {arena_.counted(e.id, most), kNoMeaning, call("counted", e.code + ", " + std::to_string(most))});
     }
     case 28: {
+      if (raw_) return;  // the inside of a string is text
       const Made e = in_.chance(4) ? object() : text();
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
       Made text{arena_.escaped(e.id, mode), kNoMeaning,
