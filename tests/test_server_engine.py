@@ -98,6 +98,22 @@ def test_what_waits_together_runs_together():
         assert all(runner.text(i) == "x" * 20 for i in range(6))
 
 
+@pytest.mark.parametrize("max_cached_tokens", [32_768, 3_000, 200])
+def test_texts_that_come_one_by_one_share_few_sessions(max_cached_tokens):
+    """With a session for each, every text would wait for the steps of all others."""
+    model, sessions = ToyModel("x" * 2000, delay=0.002, can_clear=True), 0
+    with Runner(model, max_cached_tokens=max_cached_tokens) as runner:
+        most = 8 if max_cached_tokens > 200 else 2
+        for i in range(most):
+            runner.submit(i, ANY, 60 + 10 * i)
+            wait_for(lambda i=i: len(runner.events[i]) > 3 or runner.ended(i))
+            sessions = max(sessions, model.open)
+        runner.wait(*range(most))
+        assert all(runner.text(i) == "x" * (60 + 10 * i) for i in range(most))
+        assert model.most_reserved <= max_cached_tokens
+        assert sessions <= 2 or max_cached_tokens < 32_768
+
+
 def test_who_comes_later_waits_for_a_step_and_not_for_the_end():
     model = ToyModel("x" * 2000, delay=0.002)
     with Runner(model) as runner:

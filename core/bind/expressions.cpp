@@ -243,6 +243,18 @@ Id check_state(Program& p, Id e) {
   return e;
 }
 
+nb::object to_python(const Symbol& symbol) {
+  const auto* set = std::get_if<TokenSet>(&symbol);
+  if (!set) {
+    const auto* text = std::get_if<std::string>(&symbol);
+    return text ? nb::cast(*text) : nb::cast(std::get<u32>(symbol));
+  }
+  nb::object made = nb::inst_alloc(nb::type<TokenSet>());  // nanobind copies where nothing may be thrown
+  new (nb::inst_ptr<TokenSet>(made)) TokenSet(*set);
+  nb::inst_mark_ready(made);
+  return made;
+}
+
 template <class F>
 auto while_let_go(F f) {
   LetGo let_go;
@@ -458,8 +470,9 @@ void bind_expressions(nb::module_& m) {
       .def("first_symbols",
            [](Program& p, Id s) {
              check_state(p, s);
-             std::vector<Symbol> out;
-             for (u32 i : while_let_go([&] { return p.next_symbols(s); })) out.push_back(p.arena().symbols()[i]);
+             nb::list out;
+             for (u32 i : while_let_go([&] { return p.next_symbols(s); }))
+               out.append(to_python(p.arena().symbols()[i]));
              return out;
            })
       .def("forced_bytes",
@@ -481,7 +494,12 @@ void bind_expressions(nb::module_& m) {
              return to_bytes(while_let_go([&] { return p.likely(s, limit); }));
            })
       .def_prop_ro("serial", &Program::serial)
-      .def("symbols", [](Program& p) { return p.arena().symbols(); })
+      .def("symbols",
+           [](Program& p) {
+             nb::list out;
+             for (const Symbol& symbol : p.arena().symbols()) out.append(to_python(symbol));
+             return out;
+           })
       .def("dump",
            [](Program& p, Id s) {
              check_state(p, s);

@@ -65,6 +65,7 @@ void Program::count(Tally& to) const {
 }
 
 void Program::note_refused(u64 key) {
+  if (faults::limit_failed()) return;  // on purpose: what was asked does not take too much
   if (refused_.size() >= kMostRefused) refused_.clear();
   refused_.insert(key);
 }
