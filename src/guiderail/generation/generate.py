@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
+from guiderail.frontends.given import are_texts
 from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.sampling import Sampling
@@ -172,7 +173,7 @@ def generations(
         raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
     _check(on_incomplete, max_tokens, chat, system)
     sampling = Sampling(temperature, top_p, top_k, seed)
-    several = isinstance(target, list | tuple)
+    several = isinstance(target, list | tuple) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
             f"there are {len(prompts)} prompts and {len(target)} constraints; "
@@ -276,8 +277,9 @@ def generate(
               ``gr.xml_schema(...)`` return the value, and ``gr.tool_calls(...)`` returns what its ``parse`` finds:
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
-              The model writes properties in the order in which the schema declares them. For other options, pass
-              ``gr.json_schema(schema, ...)``.
+              For options, pass ``gr.json_schema(schema, ...)``. In both, the model writes properties in the order in
+              which the schema declares them, unless ``property_order="any"`` is said.
+            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the one that was chosen.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see

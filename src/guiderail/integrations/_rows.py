@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, MatcherError, VocabularyError
+from guiderail.frontends.given import are_texts, written_by_model
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.vocabulary import Vocabulary
@@ -106,26 +106,32 @@ def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     for.
 
     Args:
-        constraint: a guide, a constraint, or a sequence of them.
+        constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of texts), or a
+            list of those.
         vocabulary: a Vocabulary or a tokenizer of transformers; needed unless only guides are given.
 
     Raises:
         CompileError: something is neither guide nor constraint, the vocabulary is missing, or guides differ
         in it.
     """
-    several = list(constraint) if isinstance(constraint, list | tuple) else [constraint]
+    one_choice = not isinstance(constraint, list | tuple) or are_texts(constraint)
+    several = [constraint] if one_choice else list(constraint)
     if not several:
         raise CompileError("at least one guide or constraint is needed", code="not-a-constraint")
     if vocabulary is not None:
         vocabulary = as_vocabulary(vocabulary)
     guides = []
     for one in several:
-        if isinstance(one, Constraint) and vocabulary is None:
+        if isinstance(one, Guide):
+            guides.append(one)
+            continue
+        made = written_by_model(one)
+        if vocabulary is None:
             raise CompileError(
                 "a constraint needs a vocabulary or tokenizer; pass vocabulary=...",
                 code="no-vocabulary",
             )
-        guides.append(one if isinstance(one, Guide) else compile(one, vocabulary))
+        guides.append(compile(made, vocabulary))
     first = guides[0].vocabulary if vocabulary is None else vocabulary
     if any(guide.vocabulary is not first and guide.vocabulary != first for guide in guides):
         raise CompileError("the guides were compiled for different vocabularies", code="other-vocabulary")

@@ -6,6 +6,7 @@ import json
 import marshal
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,14 @@ class JsonSchema(Constraint):
         from guiderail.frontends.json_schema.report import report
 
         return report(self)
+
+    def as_written(self) -> JsonSchema:
+        if self.options.property_order is not None:
+            return self
+        options = replace(self.options, property_order="declared")
+        key = self._text, options, id(options.registry)
+        known = _cache.get(key)
+        return known or _cache.put(key, JsonSchema(self._text, options), _WEIGHT * len(self._text))
 
     def _lower(self, b: _core.Builder) -> int:
         try:

@@ -21,7 +21,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "format": ("assert", "annotate"),
     "escapes": ("canonical", "all"),
     "layout": ("flexible", "compact", "spaced", "indented", "free"),
-    "property_order": ("any", "declared"),
     "integers": ("plain", "any"),
     "notation": ("json", "yaml", "python"),
 }
@@ -57,7 +56,9 @@ class SchemaOptions:
         indent: spaces of one level in the layout ``"indented"``.
         separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's.
         max_whitespace: characters of white space in one place in the layout ``"free"``.
-        property_order: ``"any"``, or ``"declared"``: properties in the order of the schema, then other members.
+        property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``; None: a
+            model writes the declared order, whoever runs it (``generate``, logits processors, the server …), and texts
+            in any order match (``matches``, ``gr.compile`` of this constraint).
         integers: ``"plain"`` digits, or ``"any"``: ``1.0`` and ``1e2`` too.
         max_integer_digits: most digits before the point, or None.
         max_fraction_digits: most digits after the point, or None.
@@ -84,7 +85,7 @@ class SchemaOptions:
     indent: int = 2
     separators: tuple[str, str] | None = None
     max_whitespace: int = 40
-    property_order: str = "any"
+    property_order: str | None = None
     integers: str = "plain"
     max_integer_digits: int | None = None
     max_fraction_digits: int | None = None
@@ -103,6 +104,11 @@ class SchemaOptions:
                 raise CompileError(
                     f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
                 )
+        if self.property_order not in ("declared", "any", None):
+            raise CompileError(
+                f"property_order is 'declared', 'any' or None, not {shown(self.property_order)}",
+                code="bad-schema-option",
+            )
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
