@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -12,6 +13,7 @@ from core_support import plain
 from guiderail.frontends.given import constraint_of, written_by_model
 from guiderail.generation.targets import resolve
 from guiderail.integrations._rows import as_guides
+from guiderail.vocabulary import adapted
 
 SIZE: dict[str, Any] = {
     "type": "object",
@@ -95,3 +97,52 @@ def test_what_may_not_be_given(given: Any) -> None:
     with pytest.raises(gr.CompileError) as caught:
         constraint_of(given)
     assert caught.value.code == "not-a-constraint"
+
+
+# -- compile ---------------------------------------------------------------------------------------------------------
+def test_compile_takes_what_generate_takes() -> None:
+    assert takes(gr.compile(SIZE, VOCABULARY)) == [True, False]
+    assert gr.compile(["yes", "no"], VOCABULARY) is gr.compile(gr.choice(["yes", "no"]), VOCABULARY)
+    assert gr.compile(Literal["x"], VOCABULARY).constraint == gr.python_type(Literal["x"])
+    with pytest.raises(gr.CompileError, match="regex"):
+        gr.compile("a+", VOCABULARY)
+
+
+def tokenizer(library: Any, *added: str) -> Any:
+    pieces = ["</s>", "yes", "no", *added]
+    made = library.Tokenizer(library.models.WordLevel({piece: i for i, piece in enumerate(pieces)}, unk_token="</s>"))
+    made.decoder = library.decoders.Fuse()
+    made.add_special_tokens(["</s>"])
+    return made
+
+
+def test_compile_takes_a_tokenizer(tmp_path: Path) -> None:
+    library = pytest.importorskip("tokenizers")
+    made = tokenizer(library)
+    guide = gr.compile(["yes", "no"], made)
+    assert gr.compile(["yes", "no"], made) is guide and gr.compile(["yes"], made).vocabulary is guide.vocabulary
+    assert as_guides(["yes", "no"], made)[0] is guide
+    assert guide.matcher().accept_token(1)
+    made.add_tokens(["maybe"])
+    assert gr.compile(["maybe"], made).vocabulary.token_count == 4
+    file = tmp_path / "tokenizer.json"
+    made.save(str(file))
+    read = gr.compile(["no"], file)
+    assert gr.compile(["no"], file) is read and gr.compile(["no"], str(tmp_path)).vocabulary == read.vocabulary
+    gr.clear_cache()
+    assert gr.compile(["no"], file).vocabulary is not read.vocabulary
+
+
+def test_vocabularies_are_not_kept_for_ever() -> None:
+    library = pytest.importorskip("tokenizers")
+    guides = [gr.compile(["yes"], tokenizer(library, f"x{i}"), cache=False) for i in range(9)]
+    assert len({id(guide.vocabulary) for guide in guides}) == 9
+    assert len(adapted._kept) == 8
+
+
+@pytest.mark.parametrize("source", [None, 5, b"a", ["a"], {"a": 1}])
+def test_what_is_no_tokenizer(source: Any) -> None:
+    with pytest.raises(gr.ArgumentError):
+        gr.compile("a" | gr.literal("b"), source)
+    with pytest.raises(gr.VocabularyError):
+        gr.compile(gr.literal("b"), object())

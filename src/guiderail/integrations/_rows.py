@@ -19,8 +19,9 @@ from guiderail.frontends.given import are_texts, written_by_model
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary.adapted import vocabulary_of
 
-__all__ = ["RowState", "as_guides", "as_vocabulary", "check_width", "fill_rows"]
+__all__ = ["RowState", "as_guides", "check_width", "fill_rows"]
 
 
 class RowState:
@@ -96,11 +97,6 @@ def fill_rows(
             bits[token >> 5] |= np.uint32(1 << (token & 31))
 
 
-def as_vocabulary(source: Any) -> Vocabulary:
-    """A vocabulary of what a user passes: itself, a tokenizer of transformers or the folder of one."""
-    return source if isinstance(source, Vocabulary) else Vocabulary.from_huggingface(source)
-
-
 def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     """Guides of what a user passes: guides or constraints, one or several, and the tokenizer to compile them
     for.
@@ -119,7 +115,7 @@ def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     if not several:
         raise CompileError("at least one guide or constraint is needed", code="not-a-constraint")
     if vocabulary is not None:
-        vocabulary = as_vocabulary(vocabulary)
+        vocabulary = vocabulary_of(vocabulary)
     guides = []
     for one in several:
         if isinstance(one, Guide):
