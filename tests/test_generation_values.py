@@ -385,3 +385,30 @@ def test_streams_of_tool_calls():
 def test_the_embedded_model_fills_a_schema():
     value = gr.generate(None, "Describe Ada Lovelace.", PERSON, temperature=1.0, seed=4, max_tokens=120)
     assert gr.json_schema(PERSON).accepts(value)
+
+
+class Reader(Scribe):
+    """A scribe that keeps what it was asked."""
+
+    def encode(self, prompt, *, chat, system=None):
+        self.prompts = [*getattr(self, "prompts", []), prompt]
+        return [0]
+
+
+def test_a_prompt_may_describe_what_is_wanted():
+    model = Reader(ADA)
+    assert gr.generate(model, "Who?", PERSON, describe=True) == json.loads(ADA)
+    assert gr.generate(model, "Who?", PERSON) == json.loads(ADA)
+    with gr.stream(model, "Who?", PERSON, describe=True) as stream:
+        assert list(stream)[-1].value == json.loads(ADA)
+    gr.generations(model, ["a", "b"], [PERSON, ["yes"]], describe=True)
+    assert model.prompts == [
+        "Who?\n\n" + gr.prompt_of(PERSON),
+        "Who?",
+        "Who?\n\n" + gr.prompt_of(PERSON),
+        "a\n\n" + gr.prompt_of(PERSON),
+        "b\n\n" + gr.prompt_of(["yes"]),
+    ]
+    with pytest.raises(gr.CompileError) as caught:
+        gr.generate(model, "Who?", gr.regex("a"), describe=True)
+    assert caught.value.code == "not-a-schema"
