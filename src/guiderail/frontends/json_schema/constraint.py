@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.frontends.json_schema.closed import closed
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.frontends.json_schema.references import Document, Node
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.kept import Kept
@@ -62,7 +63,11 @@ class JsonSchema(Constraint):
     def document(self) -> Document:
         """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
         spend(len(self._text))
-        return Document(marshal.loads(self._text), self.options, evaluate, self._text)
+        contents, text = marshal.loads(self._text), self._text
+        if self.options.closed:
+            contents = closed(contents, _dialect(contents, self.options))
+            text = marshal.dumps(contents, 2)
+        return Document(contents, self.options, evaluate, text)
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
@@ -107,6 +112,9 @@ class JsonSchema(Constraint):
             handle = self.lowering(b, document).term(term)
             if handle == b.EMPTY:
                 raise self._unsatisfiable(document, _blame(document, term))
+        if self.options.outer_whitespace:
+            blank = b.repeat(b.byte_class(b" \t\r\n"), 0, self.options.max_whitespace)
+            handle = b.concat([blank, handle, blank])
         return handle
 
     def _unsatisfiable(self, document: Document, pointer: str) -> SchemaError:
@@ -150,6 +158,11 @@ class JsonSchema(Constraint):
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
             said = shown(self.schema)
         return f"json_schema({said if len(said) <= 80 else said[:77] + '…'})"
+
+
+def _dialect(contents: Any, options: SchemaOptions) -> str:
+    declared = contents.get("$schema") if isinstance(contents, dict) else None
+    return dialect_of(options.dialect) or dialect_of(declared) or "2020-12"
 
 
 def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool) -> bool:
@@ -211,7 +224,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         **options: see :class:`SchemaOptions`: ``dialect``, ``registry``, ``base_uri``, ``on_unsupported``, ``format``,
             ``escapes``, ``layout``, ``indent``, ``separators``, ``max_whitespace``, ``property_order``, ``integers``,
             ``max_integer_digits``, ``max_fraction_digits``, ``max_string_length``, ``max_items``, ``max_depth``,
-            ``max_branches``, ``notation``, ``block_depth``, ``excludes``.
+            ``max_branches``, ``notation``, ``block_depth``, ``excludes``, ``closed``, ``outer_whitespace``.
 
     Raises:
         SchemaError: the schema is malformed, refers to what is not there, or asks for what cannot be done;
