@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
 from guiderail.support.nesting import nested
 
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema import JsonSchema
+    from guiderail.frontends.json_schema.faults import Fault
+
 __all__ = ["are_texts", "constraint_of", "written_by_model"]
 
+_MOST_WARNINGS = 10
 _VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset)
 
 
@@ -70,4 +78,16 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
             if all(isinstance(value, Mapping) for value in schema.values()):
                 problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
-    return json_schema(schema, property_order="declared")
+    made = json_schema(schema, property_order="declared")
+    for fault in _typos(made):  # they mean nothing, and nobody would notice
+        warnings.warn(f"in the schema, {fault}", stacklevel=5)
+    return made
+
+
+@lru_cache(maxsize=128)
+def _typos(made: JsonSchema) -> tuple[Fault, ...]:
+    from guiderail.frontends.json_schema.faults import misspelt
+    from guiderail.frontends.json_schema.references import dialect_of
+
+    schema = made.schema
+    return tuple(islice(misspelt(schema, dialect_of(schema.get("$schema")) or "2020-12"), _MOST_WARNINGS))

@@ -233,7 +233,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     """
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
-        schema = _read(schema)
+        schema = read_schema(schema)
     try:  # shared parts are written once here, so that this is quick whatever the schema is
         seen = (marshal.dumps(schema), checked, id(checked.registry))
     except ValueError:
@@ -302,8 +302,12 @@ def _of_mapping(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
-def _read(schema: Any) -> Any:
-    """A schema from whatever else describes one."""
+def read_schema(schema: Any) -> Any:
+    """A schema from whatever describes one: a mapping, JSON, a file, a class of pydantic.
+
+    Raises:
+        SchemaError: there is none.
+    """
     if isinstance(schema, Path):
         try:
             schema = schema.read_text(encoding="utf-8")
