@@ -14,7 +14,7 @@ constraint is expected.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -84,6 +84,13 @@ class Constraint:
 
     def _in_unicode(self) -> Constraint:
         """The same with ``\\d \\w \\s \\b`` and case of Unicode where a pattern means those of ASCII, or itself."""
+        return self
+
+    def as_written(self) -> Constraint:
+        """What a model writes under: the same, with what its options leave open decided.
+
+        JSON Schemas without ``property_order`` have their members in the order of the schema.
+        """
         return self
 
     # -- composition -------------------------------------------------------------------------------------------
@@ -217,8 +224,34 @@ class Choice(Constraint):
         return f"choice([{', '.join(map(repr, self.options))}])"
 
 
+class _Composed(Constraint):
+    """Constraints put together: what is asked of the whole is asked of the parts."""
+
+    __slots__ = ()
+
+    def _in_unicode(self) -> Constraint:
+        return self._with_parts(lambda part: part._in_unicode())
+
+    def as_written(self) -> Constraint:
+        return self._with_parts(lambda part: part.as_written())
+
+    def _with_parts(self, change: Callable[[Constraint], Constraint]) -> Constraint:
+        changes: dict[str, Any] = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if isinstance(value, Constraint):
+                changed: Any = change(value)
+            elif isinstance(value, tuple):
+                changed = tuple(map(change, value))
+            else:
+                continue
+            if changed is not value and changed != value:
+                changes[one.name] = changed
+        return replace(self, **changes) if changes else self  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, slots=True)
-class Sequence(Constraint):
+class Sequence(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
@@ -229,7 +262,7 @@ class Sequence(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf(Constraint):
+class AnyOf(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
@@ -240,7 +273,7 @@ class AnyOf(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf(Constraint):
+class AllOf(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
@@ -262,7 +295,7 @@ class Complement(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition(Constraint):
+class Repetition(_Composed):
     item: Constraint
     min: int
     max: int | None
@@ -275,7 +308,7 @@ class Repetition(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class SeparatedBy(Constraint):
+class SeparatedBy(_Composed):
     item: Constraint
     separator: Constraint
     min: int

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Repetition, SeparatedBy, Sequence
+from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import Program
 from guiderail.errors import GuiderailError
 from guiderail.support.nesting import nested
@@ -115,7 +114,6 @@ def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
     )
 
 
-_COMPOSED = AllOf | AnyOf | Complement | Repetition | SeparatedBy | Sequence
 _ASCII_ONLY = (
     r"\d, \w, \s, \b and the case of letters are those of ASCII; with Unicode's (flags='u', or (?u) in front of the "
     "pattern) this character is allowed"
@@ -128,30 +126,12 @@ def _hint(constraint: Constraint, data: bytes, good: int) -> str:
         return ""
     try:
         with nested("the constraint"):
-            other = _in_unicode(constraint)
+            other = constraint._in_unicode()
         if other is constraint or Program.of(other).longest_prefix(data) == good:
             return ""
     except GuiderailError:  # too large to be read a second time
         return ""
     return _ASCII_ONLY
-
-
-def _in_unicode(constraint: Constraint) -> Constraint:
-    if not isinstance(constraint, _COMPOSED):
-        return constraint._in_unicode()
-    changes: dict[str, Any] = {}
-    for one in fields(constraint):
-        value = getattr(constraint, one.name)
-        if isinstance(value, Constraint):
-            changed: Any = _in_unicode(value)
-        elif isinstance(value, tuple):
-            parts = tuple(map(_in_unicode, value))
-            changed = parts if any(a is not b for a, b in zip(parts, value, strict=True)) else value
-        else:
-            continue
-        if changed is not value:
-            changes[one.name] = changed
-    return replace(constraint, **changes) if changes else constraint
 
 
 def _spread(values: bytes, count: int) -> list[int]:
