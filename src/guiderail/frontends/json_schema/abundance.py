@@ -62,7 +62,13 @@ class Abundance:
         return known
 
     def _array(self, cell: ArrayCell) -> bool:
-        if cell.contains or cell.unique or cell.repeated or self.algebra.emptiness.array(cell):
+        if (
+            type(cell) is not ArrayCell
+            or cell.contains
+            or cell.unique
+            or cell.repeated
+            or self.algebra.emptiness.array(cell)
+        ):
             return False
         longest = len(cell.prefix) + 1 if cell.max is None else min(cell.max, len(cell.prefix) + 1)
         for i in range(longest):
