@@ -208,3 +208,17 @@ def test_texts_and_masks_of_generated_schemas(schema: Any, seed: int) -> None:
         token = rng.choice(allowed)
         assert matcher.accept_token(token)
         text += TOKENS[token]
+
+
+def test_lists_of_distinct_objects_that_hold_lists_of_distinct_items() -> None:
+    texts = {"type": "array", "minItems": 1, "uniqueItems": True, "items": {"type": "string"}}
+    item = {"type": "object", "properties": {"a": texts, "b": texts, "c": {"type": "boolean"}}, "required": ["a"]}
+    schema = {"type": "array", "items": {**item, "additionalProperties": False}, "uniqueItems": True, "minItems": 1}
+    made, validator = program(schema), judge(schema)
+    for value in (
+        [{"a": ["x", "y"], "b": ["x"]}, {"a": ["x", "y"]}, {"a": ["y", "x"]}],
+        [{"a": ["x"]}, {"b": ["x"], "a": ["y"]}, {"a": ["x"]}],
+        [{"a": ["x", "x"]}],
+        [{"a": ["x"], "c": True}, {"c": True, "a": ["x"]}],
+    ):
+        assert takes(made, json.dumps(value)) == validator.is_valid(value), value

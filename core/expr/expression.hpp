@@ -23,6 +23,7 @@
 //   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
 //   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
 //   Twice              the same where some two are equal (twice.cpp)
+//   Tally              what is left of a list whose items are counted, or told apart by alternatives (tallies.cpp)
 //   Decimal            what is left of a number (decimals.cpp)
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
@@ -77,6 +78,7 @@ enum class Kind : u8 {
   Key,
   Distinct,
   Twice,
+  Tally,
   Item,
   Decimal,
   Terminal,
@@ -138,6 +140,8 @@ struct Limits {
 
 struct MemberTable;
 struct MemberState;
+struct TallyTable;
+struct TallyState;
 struct Vote;
 struct KeyState;
 struct JsonParts;
@@ -198,6 +202,7 @@ class Arena {
   Id item(Id e, bool infinite, u32 label = 0);
   Id distinct(Id body);
   Id twice(Id body);
+  Id tally(TallyTable table);
   static constexpr u32 kItemLabels = 32;
   Id decimals(DecimalTable table);
   u32 lexer(Lexer lexer);
@@ -483,6 +488,13 @@ class Arena {
   Id distinct_node(Id body, u32 seen);
   Id derive_distinct(Id body, u32 seen, u8 byte);
   Id other_than(Id e, u32 seen);
+  Id tally_node(u32 state);
+  Id expand_tally(u32 state);
+  bool tally_holds(const TallyState& state) const;
+  bool tally_possible(u32 state);
+  void settle_tally(TallyState& state) const;
+  TallyState with_item(const TallyState& state, u32 which) const;
+  u64 tally_distance(const TallyState& state) const;
   Id twice_node(Id body, u32 seen, u32 labels);
   Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
   bool comes_twice(Id body, u32 labels);
@@ -505,6 +517,8 @@ class Arena {
   void describe_members(const MemberState& state, To& to) const;
   template <class To>
   void describe_table(const MemberTable& table, To& to) const;
+  template <class To>
+  void describe_tallies(const TallyTable& table, To& to) const;
   template <class To>
   void describe_vote(const Vote& vote, To& to) const;
   bool known_identity(Id e, const Fold& with, std::optional<Hash>& out) const;

@@ -173,6 +173,7 @@ bool MaskBuilder::summary_part(Id part) const {
     case Kind::Key:
     case Kind::Distinct:
     case Kind::Twice:
+    case Kind::Tally:
     case Kind::Item:
     case Kind::Terminal:
     case Kind::Lexed:

@@ -108,6 +108,16 @@ class Builder:
         self, e: int, /, infinite: bool = False, label: int = 0
     ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def tally(  # a list, read item by item: a formula over cells; see core/json/tallies.cpp
+        self,
+        # by position, the last from there on: (values, cells that fail, counters that go up)
+        places: Sequence[Sequence[tuple[int, Sequence[int], Sequence[int]]]],
+        comma: int,
+        *,
+        cells: Sequence[tuple[int, int]],  # (least, most items or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # as of `vote`
+        counters: Sequence[tuple[int, int, int]],  # (of which cell, least, most or -1)
+    ) -> int: ...
     def twice(self, body: int, /) -> int: ...  # some two of its items are equal JSON values; labels tell sets apart
     def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,

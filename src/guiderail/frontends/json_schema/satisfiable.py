@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra, Not, Or
+from guiderail.frontends.json_schema.array_votes import ArrayVote
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
@@ -97,6 +98,8 @@ class Emptiness:
     def array(self, cell: ArrayCell) -> bool:
         if cell is ANY_ARRAY:
             return False
+        if isinstance(cell, ArrayVote):
+            return cell.tally(self.algebra).is_empty()
         spend(50 + 20 * len(cell.contains) * (1 + len(cell.prefix)))
         need = max(cell.min, 2 if cell.repeated else 0)
         for c in cell.contains:

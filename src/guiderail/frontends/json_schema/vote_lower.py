@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import LimitError
+from guiderail.frontends.json_schema.array_votes import ArrayVote, Tally
 from guiderail.frontends.json_schema.items import UNREACHABLE
 from guiderail.frontends.json_schema.layout import Frame, holds
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ObjectCell, Term
-from guiderail.frontends.json_schema.votes import Atoms, Ballot, Vote, all_of, regions, vote
+from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ArrayCell, ObjectCell, Term
+from guiderail.frontends.json_schema.votes import Atoms, Ballot, Mix, Vote, all_of, regions, vote
 from guiderail.support.work import out_of_work, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering
 
-__all__ = ["lower_vote"]
+__all__ = ["lower_tally", "lower_vote"]
 
 
 def lower_vote(lowering: Lowering, cell: Vote, level: int) -> int:
@@ -48,6 +49,47 @@ def _spellings(lowering: Lowering, atom: Term, terms: list[Term]) -> list[int]:
         if out_of_work(error):
             raise
         return []
+
+
+def lower_tally(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, low: int) -> int:
+    """What stands between the brackets of an array that is read side by side; EMPTY if none is left.
+
+    Args:
+        lowering: makes the expressions of items.
+        cell: the condition.
+        frame: punctuation.
+        level: how deep the array stands.
+        low: least number of items.
+    """
+    b = lowering.builder
+    bounds = ArrayCell((), TRUE, low, lowering.max_items)
+    formula = cell.formula if isinstance(cell, ArrayVote) else cell
+    tally = Tally(lowering.algebra, Mix("all", (formula, bounds)))
+    places = []
+    for place in range(tally.places):
+        found = []
+        for term, failed, counts in tally.at(place):
+            handle = lowering.term(term, level + 1)
+            if handle == b.EMPTY:
+                continue
+            asked = [one.item(place) for i, one in enumerate(tally.cells) if i not in failed]
+            asked += [c.term for i, c in tally.counters if i not in failed and place >= c.start]
+            handle = b.union([handle, *_spellings(lowering, term, asked)])
+            found.append((handle, sorted(failed), list(counts)))
+        places.append(found)
+
+    def most(high: int | None) -> int:
+        return -1 if high is None or high >= UNREACHABLE else high
+
+    unreachable = {i for i, one in enumerate(tally.cells) if one.min >= UNREACHABLE}
+    unreachable |= {i for i, c in tally.counters if c.min >= UNREACHABLE}
+    return b.tally(
+        places,
+        frame.comma,
+        cells=[(min(one.min, UNREACHABLE - 1), most(one.max)) for one in tally.cells],
+        parts=[(2, []) if op == 0 and of[0] in unreachable else (op, of) for op, of in tally.parts],
+        counters=[(i, min(c.min, UNREACHABLE - 1), most(c.max)) for i, c in tally.counters],
+    )
 
 
 def _inside(lowering: Lowering, cell: Vote, frame: Frame, level: int) -> int:
