@@ -423,7 +423,10 @@ class Arena {
   static constexpr std::size_t kMemoLimit = 1u << 16;                 // entries of 16 to 32 bytes
   static constexpr std::size_t kFirstRows = 1024, kMoreRows = 16384;  // entries of a block
   static constexpr std::size_t kChunkBytes = sizeof(Node) << kChunkBits;
-  static u64 bucket_of(const Draft& draft);
+  static u64 bucket_of(const Draft& d) {
+    BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
+    return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
+  }
   Id intern(Draft& draft);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
@@ -486,7 +489,6 @@ class Arena {
   static MemberState without_keys(MemberState state);
   u32 without_seen(u32 seen);
   struct Fold;  // see portable.cpp
-  struct Unknown;
   struct Told;
   template <class To>
   void describe(Id e, To& to) const;

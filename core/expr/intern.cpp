@@ -92,11 +92,6 @@ void Arena::absorb(Draft& d, Id operand, bool nests) const {
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
 }
 
-u64 Arena::bucket_of(const Draft& d) {
-  BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
-  return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
-}
-
 Id Arena::intern(Draft& d) {
   Work::spend();
   if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels))

@@ -178,58 +178,49 @@ void Arena::describe_vote(const Vote& vote, To& to) const {
   }
 }
 
-// Which parts must be known first.
-struct Arena::Unknown {
-  const Arena& arena;
-  const Fold& with;
-  std::vector<Id>& found;
-  void word(u64) {}
-  void hash(const Hash&) {}
-  void text(std::string_view) {}
-  void part(Id e) {
-    std::optional<Hash> known;
-    if (!arena.known_identity(e, with, known)) found.push_back(e);
-  }
-  void unordered(std::span<const Id> parts) {
-    for (Id e : parts) part(e);
-  }
-  void table(u32 table) {
-    if (!with.tables.contains(table)) arena.describe_table(arena.json_->tables[table], *this);
-  }
-};
-
-// The identity itself; none where a part has none.
+// The identity itself, where all parts are known; those that are not go to `unknown`, and nothing more is hashed.
 struct Arena::Told {
   const Arena& arena;
   Fold& with;
+  Ids& unknown;
   Identity identity;
-  bool all = true;
-  void word(u64 w) { identity.add(w); }
-  void hash(const Hash& h) { identity.add(h); }
-  void text(std::string_view t) { identity.add(t); }
+  bool open = false;  // something is unknown
+  bool all = true;    // every part has an identity
+  void word(u64 w) {
+    if (!open) identity.add(w);
+  }
+  void hash(const Hash& h) {
+    if (!open) identity.add(h);
+  }
+  void text(std::string_view t) {
+    if (!open) identity.add(t);
+  }
   Hash of(Id e) {
     std::optional<Hash> known;
-    arena.known_identity(e, with, known);
+    if (!arena.known_identity(e, with, known)) {
+      unknown.push_back(e);
+      open = true;
+    }
     all = all && known;
     return known.value_or(Hash{});
   }
-  void part(Id e) { identity.add(of(e)); }
+  void part(Id e) { hash(of(e)); }
   void unordered(std::span<const Id> parts) {
     ShortVector<Hash, 12> hashes;
     for (Id e : parts) hashes.push_back(of(e));
-    identity.add_unordered({hashes.begin(), hashes.end()});
+    if (!open) identity.add_unordered({hashes.begin(), hashes.end()});
   }
   void table(u32 table) {
-    auto [it, fresh] = with.tables.try_emplace(table);
-    if (fresh) {
-      Told inside{arena, with, Identity(Of::MemberTable)};
+    auto it = with.tables.find(table);
+    if (it == with.tables.end()) {
+      Told inside{arena, with, unknown, Identity(Of::MemberTable)};
       arena.describe_table(arena.json_->tables[table], inside);
-      if (inside.all) it->second = inside.identity.done();
+      open = open || inside.open;
+      if (inside.open) return;
+      it = with.tables.emplace(table, inside.done()).first;
     }
-    if (it->second)
-      identity.add(*it->second);
-    else
-      all = false;
+    all = all && it->second;
+    hash(it->second.value_or(Hash{}));
   }
   std::optional<Hash> done() const { return all ? std::optional(identity.done()) : std::nullopt; }
 };
@@ -237,13 +228,15 @@ struct Arena::Told {
 // False: not known yet. `out`: none where there is no identity that other arenas know.
 bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = node(e);
-  out.reset();
-  if (has(e, kHasToken | kExactKey)) return true;
-  if (!has(e, kHasRef)) {
-    if (n.hash == Hash{}) return false;
+  if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
+      [[likely]] {
     out = n.hash;
+    return n.hash != Hash{};
+  } else if (own & (kHasToken | kExactKey)) {
+    out.reset();
     return true;
   }
+  out.reset();
   switch (n.kind) {
     case Kind::Ref:
       if (auto it = with.rules.find(n.a); it != with.rules.end()) out = it->second;
@@ -270,27 +263,22 @@ bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) con
 std::optional<Hash> Arena::identity(Id e, Fold& with) {
   std::optional<Hash> known;
   if (known_identity(e, with, known)) return known;
-  std::vector<Id> work{e};
-  while (!work.empty()) {
+  Ids work{e};
+  do {
     const Id at = work.back();
-    if (known_identity(at, with, known)) {
-      work.pop_back();
-      continue;
-    }
-    const std::size_t before = work.size();
-    Unknown unknown{*this, with, work};
-    describe(at, unknown);
-    if (work.size() > before) continue;
-    Told told{*this, with, Identity(Of::Expression)};
+    Told told{*this, with, work, Identity(Of::Expression)};
     describe(at, told);
-    if (has(at, kHasRef) && with.final)
-      node(at).hash = told.done().value_or(kNoIdentity);
-    else if (has(at, kHasRef))
-      with.nodes.emplace(at, told.done());
+    if (told.open) continue;
+    const std::optional<Hash> found = told.done();
+    if (!has(at, kHasRef))
+      node(at).hash = told.all ? *found : told.identity.done();
+    else if (with.final)
+      node(at).hash = found.value_or(kNoIdentity);
     else
-      node(at).hash = told.identity.done();
-    work.pop_back();
-  }
+      with.nodes.emplace(at, found);
+    do work.pop_back();
+    while (!work.empty() && known_identity(work.back(), with, known));
+  } while (!work.empty());
   known_identity(e, with, known);
   return known;
 }

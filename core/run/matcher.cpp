@@ -16,6 +16,7 @@ constexpr std::size_t kFirstPages = 1u << 20;  // bytes, of what its first texts
 constexpr u32 kHaste = 32;                     // how much more than what was read counts what is missing, in haste
 constexpr u32 kBetweenBreaks = 256;            // trie nodes of a walk, until others may be let in
 constexpr const char* kMask = "the mask of this place in the text";
+constexpr const char* kToken = "reading this token";
 constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
 
 // A limit that the one who makes something has met; those who wait for the same have limits of their own.
@@ -70,7 +71,7 @@ void Program::note_refused(u64 key) {
 
 void Program::note_growth() {  // a sum of many parts: not after every byte that is read
   const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
-  if (nodes - noted_nodes_ >= 32 || masks - noted_masks_ >= 4 || ++locks_ >= 16) note_size();
+  if (nodes - noted_nodes_ >= 128 || masks - noted_masks_ >= 16 || ++locks_ >= 32) note_size();
 }
 
 void Program::note_size() {
@@ -93,24 +94,23 @@ std::vector<std::pair<const char*, std::size_t>> Program::memory_parts() {
   return parts;
 }
 
-Id Program::advance_known(Id state, std::string_view bytes) const {
-  for (char c : bytes) {
-    state = arena_->known_step(state, arena_->byte_class(static_cast<u8>(c)));
-    if (state == kUnknown || state == kEmpty) break;
+std::size_t Program::advance_known(Id& state, std::string_view bytes) const {
+  std::size_t read = 0;
+  for (; read < bytes.size() && state != kEmpty; ++read) {
+    const Id next = arena_->known_step(state, arena_->byte_class(static_cast<u8>(bytes[read])));
+    if (next == kUnknown) break;
+    state = next;
   }
-  return state;
+  return read;
 }
 
 Id Program::advance(Id state, std::string_view bytes, u32 token) {
-  std::size_t i = 0;
-  for (; i < bytes.size(); ++i) {  // without the lock as far as transitions are known
-    Id next = arena_->known_step(state, arena_->byte_class(static_cast<u8>(bytes[i])));
-    if (next == kUnknown) break;
-    if (next == kEmpty) return kEmpty;
-    state = next;
-  }
-  if (i == bytes.size()) return state;
-  return deep(state, [&] { return advance_from(state, bytes.substr(i), token, i == 0); });
+  const std::size_t read = advance_known(state, bytes);
+  return state == kEmpty || read == bytes.size() ? state : advance(state, bytes, token, read);
+}
+
+Id Program::advance(Id state, std::string_view bytes, u32 token, std::size_t read) {
+  return deep(state, [&] { return advance_from(state, bytes.substr(read), token, read == 0); });
 }
 
 Id Program::advance_from(Id state, std::string_view bytes, u32 token, bool whole) {
@@ -394,12 +394,14 @@ void Guide::prepare(u32 masks) const {
     for (Id state = root_; masks > 0 && !rest.empty(); --masks) {
       mask(*program, state);
       const int token = vocabulary_->longest_token(rest);
-      if (token < 0 || (state = advance(*program, state, static_cast<u32>(token))) == kEmpty) return;
+      if (token < 0 || (state = advance(*program, state, static_cast<u32>(token))) == kEmpty) break;
       rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
     }
   } catch (const Error&) {
     // A limit, met by a text that was only guessed: it is for who comes to that state.
   }
+  Program::Lock lock(*program);
+  program->note_size();
 }
 
 std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
@@ -478,6 +480,7 @@ const MaskEntry* Guide::new_mask(Program& program, Id state) const {
     try {
       Program::Builder builder(program, lock);
       const MaskEntry* entry = make_mask(program, *builder, lock, state);
+      builder.done();
       program.arena_->node(state).mask.store(entry, std::memory_order_release);
       return entry;
     } catch (const Error& error) {
@@ -694,18 +697,24 @@ bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stop
   return restricts;
 }
 
-Id Guide::advance_known(const Program& program, Id state, u32 token) const {
-  if (!token_of_symbol_.empty() || !vocabulary_->is_text(token)) return kUnknown;
-  const Id next = program.advance_known(state, vocabulary_->bytes(token));
-  return next != kUnknown && program.arena_->has(next, kCounting) ? kUnknown : next;
+Id Guide::advance(Program& program, Id state, u32 token) const {
+  if (!token_of_symbol_.empty()) return advance_either(program, state, token);
+  if (!vocabulary_->is_text(token)) return kEmpty;
+  const std::string_view bytes = vocabulary_->bytes(token);
+  const std::size_t read = program.advance_known(state, bytes);
+  if (state == kEmpty) return kEmpty;
+  const bool whole = read == bytes.size();
+  if (whole && !program.arena_->has(state, kCounting)) return state;
+  const Work::Step step(program.step_work(), kToken);
+  return program.token_end(whole ? state : program.advance(state, bytes, token, read));
 }
 
-Id Guide::advance(Program& program, Id state, u32 token) const {
-  const Work::Step step(program.step_work(), "reading this token");
+// Where a token may be a symbol of the constraint, too.
+Id Guide::advance_either(Program& program, Id state, u32 token) const {
+  const Work::Step step(program.step_work(), kToken);
   Id as_unit = kEmpty;
-  if (!token_of_symbol_.empty())
-    if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
-      as_unit = program.advance_symbols(state, symbols);
+  if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
+    as_unit = program.advance_symbols(state, symbols);
   if (!vocabulary_->is_text(token)) return as_unit;
   return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token), token)));
 }
@@ -749,22 +758,16 @@ auto Matcher::placed(F f) const {
   try {
     return f();
   } catch (const Error& error) {
-    if (error.code != "step-work") throw;
-    const std::string rules = program_->rules_ahead(state_);
-    throw Error(error.code, std::string(error.what()) + " (after " + std::to_string(steps_.size()) +
-                                " tokens of the text" + (rules.empty() ? ")" : "; what follows is " + rules + ")"));
+    place(error);
   }
 }
 
-bool Matcher::accept_known(std::int64_t token) {
-  if (users_.count.load(std::memory_order_acquire) != 0 || terminated_ || token < 0 ||
-      token >= guide_->vocabulary().size())
-    return false;
-  const Id next = guide_->advance_known(*program_, state_, static_cast<u32>(token));
-  if (next == kUnknown || next == kEmpty) return false;
-  steps_.push_back({state_, static_cast<std::int32_t>(token)});
-  state_ = next;
-  return true;
+// In the midst of its handling.
+void Matcher::place(const Error& error) const {
+  if (error.code != "step-work") throw;
+  const std::string rules = program_->rules_ahead(state_);
+  throw Error(error.code, std::string(error.what()) + " (after " + std::to_string(steps_.size()) +
+                              " tokens of the text" + (rules.empty() ? ")" : "; what follows is " + rules + ")"));
 }
 
 bool Matcher::accept_token(std::int64_t token) {

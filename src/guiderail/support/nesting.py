@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from guiderail.errors import LimitError
 
-__all__ = ["MOST_PARTS", "nested", "written_out"]
+__all__ = ["MOST_PARTS", "nested", "size_of_json", "written_out"]
 
 MOST_PARTS = 1_000_000
 """Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
@@ -36,6 +37,34 @@ def nested(what: str) -> Iterator[None]:
         yield
     except RecursionError:
         raise LimitError(f"{what} is nested too deeply; flatten it", code="depth") from None
+
+
+_JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
+_TEXT = frozenset((str,))
+
+
+def size_of_json(value: Any) -> int | None:
+    """How many parts a value has that is made of nothing but what JSON reads into, each list and object held once.
+
+    None: it may be of other types, or hold something twice, or be very large; ``written_out`` tells more. This takes
+    level by level, with a few calls for each, for every schema that is read comes here.
+    """
+    dicts = [value] if type(value) is dict else []
+    lists = [value] if type(value) is list else []
+    seen = {id(value)}
+    count = 0
+    while dicts or lists:
+        inside = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
+        count += len(dicts) + len(lists) + len(inside)
+        if not (_JSON_TYPES.issuperset(map(type, inside)) and _TEXT.issuperset(map(type, chain.from_iterable(dicts)))):
+            return None
+        dicts = [one for one in inside if type(one) is dict]
+        lists = [one for one in inside if type(one) is list]
+        held = len(seen) + len(dicts) + len(lists)
+        seen.update(map(id, dicts), map(id, lists))
+        if len(seen) != held or count > MOST_PARTS:
+            return None
+    return count if type(value) in _JSON_TYPES else None
 
 
 def written_out(value: Any) -> int | None:

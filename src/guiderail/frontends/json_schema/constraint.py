@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.kept import Kept
-from guiderail.support.nesting import MOST_PARTS, written_out
+from guiderail.support.nesting import MOST_PARTS, size_of_json, written_out
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
@@ -203,7 +203,8 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
 
 def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
     """The constraint of a schema that was not seen in this form; one for equal schemas."""
-    size = written_out(schema)
+    plain = size_of_json(schema) is not None
+    size = 0 if plain else written_out(schema)
     if size is None or size > MOST_PARTS:
         said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
         raise SchemaError(f"the schema {said}; name what is used again in $defs, and refer to it", code="schema-size")
@@ -215,7 +216,7 @@ def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
     known = _cache.get(key)
     if known is not None:
         return known
-    if not _is_json(schema):
+    if not plain and not _is_json(schema):
         text = marshal.dumps(_plain(schema), 2)
     made = JsonSchema(text, checked)
     made.check()
