@@ -107,7 +107,7 @@ def cases(suite: str, tokenizer: Any, options: argparse.Namespace) -> list[Case]
         for name in choose(list(data), options.sample, options.seed):
             entry = data[name]
             try:
-                gr.json_schema(entry["schema"])
+                gr.json_schema(entry["schema"]).program()
             except gr.GuiderailError:
                 continue
             texts = [encode(tokenizer, json.dumps(t["data"], ensure_ascii=False)) for t in entry["tests"] if t["valid"]]
@@ -239,17 +239,17 @@ def main() -> None:
         if suite == "schemas" and options.data is None:
             continue
         found = cases(suite, tokenizer, options)
-        ablation = Ablation(tokenizer, [(), (), *off])
+        ablation = Ablation(tokenizer, [(), (), (), *off])  # the first judges the masks, the second is compared with
         before = {row["name"]: row["made"] for row in _core.mask_strategies()}
         ablation.suite(found[:1], 1)  # imports, first pages
         for setting in ablation.settings:
             setting.masks, setting.steps, setting.compile, setting.memory, setting.refused = [], [], [], 0, 0
         ablation.suite(found, options.rounds)
         made = {row["name"]: row["made"] - before[row["name"]] for row in _core.mask_strategies()}
-        full = ablation.settings[0].figures()
+        full = ablation.settings[1].figures()
         rows = []
         results[suite] = {"full": full, "made": made, "without": []}
-        for setting in ablation.settings[1:]:
+        for setting in ablation.settings[2:]:
             figures = setting.figures()
             more = {key: 100 * (figures[key] / full[key] - 1) if full[key] else 0.0 for key in full}
             results[suite]["without"].append({"off": setting.off, "figures": figures})
@@ -257,7 +257,7 @@ def main() -> None:
             rows.append(
                 [setting.name, *map(shown, more.values()), f"{used:,}" if setting.off else "", f"{setting.refused}"]
             )
-        masks = len(ablation.settings[0].masks[0])
+        masks = len(ablation.settings[1].masks[0])
         print(
             f"\n### {suite}: {len(found)} constraints, {masks:,} masks; with all: mean {micro(full['mean'])} µs, "
             f"p99 {micro(full['p99'])} µs, p99.9 {micro(full['p99.9'])} µs, {full['steps']:.1f} steps, compilations "
