@@ -583,6 +583,7 @@ class Arena {
   ByteSet first_scan(Id e);
   bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
+  u32 lexeme_missing(u32 state, u32 terminal) const;
   Id munch_guard_lives(Id e);
   ByteSet lexeme_first(u32 state, u32 terminal);
   u32 first_kept(Id parse);
@@ -593,7 +594,7 @@ class Arena {
   bool falls(u32 lexer, Id munch_guard);
   bool context_holds(u32 start);
   void survey_lexers();
-  void sample(u32 start, std::size_t most, u32 wanted);
+  void sample(u32 start, u32 most, u32 wanted);
   const std::vector<std::string>& samples(u32 id, u32 terminal);
   Id derive_fresh(Id e, u8 byte);
   Id settle_step(Id next);
