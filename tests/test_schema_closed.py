@@ -42,7 +42,32 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "one of them": (
         {"anyOf": [BASE, {"type": "object", "properties": {"b": TEXT}, "required": ["b"]}, {"type": "null"}]},
         [{"a": 1}, {"b": "x"}, None],
+        [{"a": 1, "c": 1}, {"c": 1}, {"a": 1, "b": "x"}, {"a": 1, "b": 2}],
+    ),
+    "one of them, beside others": (
+        {"properties": {"c": INT}, "anyOf": [BASE, {"required": ["c"]}]},
         [{"a": 1, "c": 1}, {"c": 1}],
+        [{"a": 1, "d": 1}],
+    ),
+    "exactly one of them": (
+        {"oneOf": [{"$ref": "#/$defs/a"}, {"type": "object", "properties": {"b": INT}}], "$defs": {"a": BASE}},
+        [{"b": 1}, {}],
+        [{"a": 1}, {"a": 1, "b": 1}, {"b": 1, "c": 1}],  # without closed, the first is two of them
+    ),
+    "exactly one, told apart": (
+        {
+            "oneOf": [
+                {"type": "object", "properties": {"k": {"const": "x"}, "n": INT}, "required": ["k"]},
+                {"type": "object", "properties": {"k": {"const": "y"}, "s": TEXT}, "required": ["k"]},
+            ]
+        },
+        [{"k": "x", "n": 1}, {"k": "y", "s": "t"}],
+        [{"k": "x", "s": "t"}, {"k": "y", "n": 1}, {"k": "x", "m": 1}],
+    ),
+    "a value or an object": (
+        {"anyOf": [{"const": 1}, {"properties": {"a": INT}, "type": "object"}, {"enum": [{"q": 1}, 2]}]},
+        [1, 2, {"a": 1}, {"q": 1}],
+        [{"a": 1, "b": 1}, {"q": 2}],
     ),
     "where a condition holds": (
         {
@@ -99,13 +124,31 @@ def test_closed(name: str) -> None:
     assert constraint.schema == schema
 
 
+def test_one_of_them_is_decided_as_it_is_written() -> None:
+    """Both alternatives hold of the inner object, as it is written: that they would be told apart by closing counts
+    for nothing."""
+    inner = {"type": "object", "properties": {"p": INT}}
+    other = {"type": "object", "properties": {"q": INT}}
+    definitions = {
+        "a": {"type": "object", "properties": {"x": inner}},
+        "b": {"type": "object", "properties": {"x": other}},
+    }
+    schema = {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"$ref": "#/$defs/c"}]}
+    schema["$defs"] = {**definitions, "c": {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["z"]}}
+    open_, closed = gr.json_schema(schema), gr.json_schema(schema, closed=True)
+    for value in ({"x": {"p": 1}}, {"x": {"q": 1}}, {}, {"x": {"p": "1"}}, {"x": {"q": "1"}}):
+        assert open_.accepts(value) or not closed.accepts(value), value
+    assert closed.accepts({"x": {"p": 1}}) == open_.accepts({"x": {"p": 1}}) is False
+    assert open_.accepts({"x": {"p": 1, "q": "1"}}) and not closed.accepts({"x": {"p": 1, "q": "1"}})
+    reversed_ = {"type": "object", "properties": {"y": {"not": {"$ref": "#/$defs/a"}}}, "$defs": definitions}
+    assert not gr.json_schema(reversed_, closed=True).accepts({"y": {"x": {"p": 1, "z": 1}}})
+
+
 def test_closed_only_ever_takes_away() -> None:
     rng = random.Random(2)
     compared = 0
     for _ in range(400):
         schema = random_schema(rng, 2)
-        if '"contains"' in json.dumps(schema) or '"not"' in json.dumps(schema) or "Of" in json.dumps(schema):
-            continue  # what tests a value may turn around
         try:
             closed, open_ = gr.json_schema(schema, closed=True), gr.json_schema(schema)
             for _ in range(10):
