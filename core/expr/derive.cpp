@@ -104,6 +104,8 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Members: return derive_members(e, byte);
     case Kind::Key: return derive_key(e, byte);
     case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
+    case Kind::Twice: return derive_twice(n.a, n.b, n.min, byte);
+    case Kind::Tally: return derive(expand_tally(n.a), byte);
     case Kind::Decimal: return derive_decimal(e, byte);
     case Kind::Terminal: return lex_->symbol_sets[n.a].has(byte) ? kEpsilon : kEmpty;
     case Kind::Lexed: return derive(lexed_start(e), byte);
@@ -377,7 +379,9 @@ u32 Arena::find_first(Id e) {
     case Kind::Scope: set = first(n.a); break;
     case Kind::Ref: set = first(rules_[n.a].body); break;
     case Kind::Item:
-    case Kind::Distinct: set = first(n.a); break;
+    case Kind::Distinct:
+    case Kind::Twice: set = first(n.a); break;
+    case Kind::Tally: set = first(expand_tally(n.a)); break;
     case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Members:
     case Kind::Key: set = first_member(e); break;

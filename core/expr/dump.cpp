@@ -164,6 +164,8 @@ std::string Arena::dump(Id root) const {
         break;
       case Kind::Item: push({text("item("), {"", n.a, false}, text(")")}); break;
       case Kind::Distinct: push({text("distinct("), {"", n.a, false}, text(")")}); break;
+      case Kind::Tally: out += "items " + std::to_string(n.a); break;
+      case Kind::Twice: push({text("twice("), {"", n.a, false}, text(")")}); break;
       case Kind::Members:
       case Kind::Key: {
         const bool in_key = n.kind == Kind::Key;

@@ -22,6 +22,8 @@
 //   Escaped(e)         the spellings of the texts of e inside a JSON string (escape.cpp)
 //   Members, Key       what is left of a JSON object between its braces; a key being read (members.cpp)
 //   Distinct, Item     items of a list no two of which are equal JSON values (distinct.cpp)
+//   Twice              the same where some two are equal (twice.cpp)
+//   Tally              what is left of a list whose items are counted, or told apart by alternatives (tallies.cpp)
 //   Decimal            what is left of a number (decimals.cpp)
 //   Terminal           a terminal out of a set: a symbol of a grammar over terminals, not of bytes
 //   Lexed              the texts whose terminals such a grammar derives (lexing.cpp);
@@ -75,6 +77,8 @@ enum class Kind : u8 {
   Members,
   Key,
   Distinct,
+  Twice,
+  Tally,
   Item,
   Decimal,
   Terminal,
@@ -96,7 +100,7 @@ enum Flag : u32 {
   kDead = 256,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
   kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies behind it is unknown
-  kHasItem = 4096,         // holds an Item outside any inner Distinct
+  kHasItem = 4096,         // holds an Item outside any inner Distinct or Twice
   kFiniteItem = 16384,     // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,      // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,    // what follows depends on a text that was forgotten (canonical)
@@ -136,6 +140,8 @@ struct Limits {
 
 struct MemberTable;
 struct MemberState;
+struct TallyTable;
+struct TallyState;
 struct Vote;
 struct KeyState;
 struct JsonParts;
@@ -193,8 +199,11 @@ class Arena {
   Id escaped(Id e, Escapes mode);
   Id members(MemberTable table);
   std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
-  Id item(Id e, bool infinite);
+  Id item(Id e, bool infinite, u32 label = 0);
   Id distinct(Id body);
+  Id twice(Id body);
+  Id tally(TallyTable table);
+  static constexpr u32 kItemLabels = 32;
   Id decimals(DecimalTable table);
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
@@ -479,6 +488,18 @@ class Arena {
   Id distinct_node(Id body, u32 seen);
   Id derive_distinct(Id body, u32 seen, u8 byte);
   Id other_than(Id e, u32 seen);
+  Id tally_node(u32 state);
+  Id expand_tally(u32 state);
+  bool tally_holds(const TallyState& state) const;
+  bool tally_possible(u32 state);
+  void settle_tally(TallyState& state) const;
+  TallyState with_item(const TallyState& state, u32 which) const;
+  u64 tally_distance(const TallyState& state) const;
+  Id twice_node(Id body, u32 seen, u32 labels);
+  Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
+  bool comes_twice(Id body, u32 labels);
+  Id same_as(u32 seen);
+  Id without_items(Id e);
   Id equal_values(u32 text);
   Id equal_value(const std::string& text, std::size_t& at, int depth);
   Id equal_number(std::string_view text);
@@ -496,6 +517,8 @@ class Arena {
   void describe_members(const MemberState& state, To& to) const;
   template <class To>
   void describe_table(const MemberTable& table, To& to) const;
+  template <class To>
+  void describe_tallies(const TallyTable& table, To& to) const;
   template <class To>
   void describe_vote(const Vote& vote, To& to) const;
   bool known_identity(Id e, const Fold& with, std::optional<Hash>& out) const;

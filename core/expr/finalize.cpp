@@ -265,6 +265,8 @@ void JsonParts::note_extent() {
   extent.keys = static_cast<u32>(keys.values.size());
   extent.seen = static_cast<u32>(seen.values.size());
   extent.texts = texts.count();
+  extent.tally_tables = static_cast<u32>(tally_tables.size());
+  extent.tallies = static_cast<u32>(tallies.values.size());
   extent.table_bytes = table_bytes;
 }
 
@@ -290,13 +292,16 @@ std::unique_ptr<JsonParts> JsonParts::fresh() const {
   to->keys = keys.first(extent.keys);
   to->seen = seen.first(extent.seen);
   to->texts = texts.first(extent.texts);
+  to->tally_tables.assign(tally_tables.begin(), tally_tables.begin() + extent.tally_tables);
+  to->tallies = tallies.first(extent.tallies);
   to->extent = extent;
   return to;
 }
 
 std::size_t JsonParts::memory() const {
   return sizeof(*this) + texts.memory() + members.memory() + keys.memory() + seen.memory() + bytes_of(facts) +
-         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others);
+         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others) + bytes_of(same) +
+         bytes_of(bare) + bytes_of(twice) + tallies.memory() + bytes_of(tally_hope) + bytes_of(tally_expansion);
 }
 
 }  // namespace guiderail

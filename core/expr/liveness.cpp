@@ -44,7 +44,8 @@ bool Arena::live(Id e) {
         continue;
       case Kind::Counted: e = n.a; continue;
       case Kind::Switch: return true;  // targets are literals
-      case Kind::Item: e = n.a; continue;
+      case Kind::Item:
+      case Kind::Twice: e = n.a; continue;  // some item can come twice, or it would not exist
       case Kind::Lexed: e = lexed_start(e); continue;
       case Kind::Distinct:
         if (has(n.a, kFiniteItem)) return live_search(e);

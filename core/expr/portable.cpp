@@ -70,15 +70,24 @@ void Arena::describe(Id e, To& to) const {
       for (Id o : key.others) to.part(o);
       break;
     }
-    case Kind::Distinct: {
+    case Kind::Distinct:
+    case Kind::Twice: {
       const SeenState& seen = json_->seen.values[n.b];
       to.part(n.a);
-      to.word(seen.some);
+      to.word(u64{n.min} << 1 | seen.some);
       std::vector<std::string> texts;  // in an order that is no arena's own
       for (u32 text : seen.texts) texts.push_back(json_->texts.whole(text));
       std::sort(texts.begin(), texts.end());
       to.word(texts.size());
       for (const std::string& text : texts) to.text(text);
+      break;
+    }
+    case Kind::Tally: {
+      const TallyState& state = json_->tallies.values[n.a];
+      describe_tallies(json_->tally_tables[state.table], to);
+      to.word(u64{state.place} << 32 | state.items);
+      for (u64 w : state.failed) to.word(w);
+      for (u32 count : state.counts) to.word(count);
       break;
     }
     case Kind::Item:
@@ -152,6 +161,26 @@ void Arena::describe_table(const MemberTable& table, To& to) const {
     to.word(u64{o.discharges} << 1 | o.dense);
   }
   if (table.vote) describe_vote(*table.vote, to);
+}
+
+template <class To>
+void Arena::describe_tallies(const TallyTable& table, To& to) const {
+  to.part(table.comma);
+  describe_vote(table.vote, to);
+  to.word(u64{table.counters.size()} << 32 | table.places.size());
+  for (const TallyTable::Counter& counter : table.counters) {
+    to.word(counter.cell);
+    to.word(u64{counter.min} << 32 | counter.max);
+  }
+  for (const auto& place : table.places) {
+    to.word(place.size());
+    for (const TallyTable::Items& items : place) {
+      to.part(items.value);
+      for (u64 w : items.fails) to.word(w);
+      to.word(items.counts.size());
+      for (u32 counter : items.counts) to.word(counter);
+    }
+  }
 }
 
 template <class To>

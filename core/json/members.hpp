@@ -51,6 +51,38 @@ struct Vote {
   u32 counted = 1;  // members are counted up to this
 };
 
+// Alternatives of an array that are read side by side, and many counters of items (see tallies.cpp).
+struct TallyTable {
+  struct Counter {  // at least and at most so many items of some kind, or its cell fails
+    u32 cell = 0, min = 0, max = kInf;
+  };
+  struct Items {  // values that make the same difference
+    Id value;
+    Bits fails;               // cells
+    std::vector<u32> counts;  // counters that go up by one
+  };
+  std::vector<std::vector<Items>> places;  // by position; the last: from there on
+  std::vector<Counter> counters;
+  Vote vote;  // `required`, `effects` and `settled` are not used; bounds are of items
+  Id comma = kEmpty;
+  // Derived from the above.
+  u32 flags = 0, least = 0;  // characters of any item
+};
+
+struct TallyState {
+  u32 table = 0;
+  u32 place = 0;            // as far as it matters, as are all counts
+  u32 items = 0;            // written
+  Bits failed;              // cells that do not hold, or that no longer matter
+  std::vector<u32> counts;  // by counter
+  bool operator==(const TallyState&) const = default;
+};
+inline u64 bucket_hash(const TallyState& s) {
+  BucketHash hash(u64{s.table} << 32 | s.place);
+  for (u64 w : s.failed) hash.add(w);
+  return hash.add(u64{s.items}).add(s.counts).done();
+}
+
 struct MemberTable {
   std::vector<std::string> names;                // decoded, distinct
   std::vector<std::vector<Alternative>> values;  // none: the name is forbidden
@@ -136,6 +168,8 @@ std::size_t bytes_of(const MemberTable& of);
 inline std::size_t bytes_of(const MemberState& of) {
   return bytes_of(of.gone) + bytes_of(of.seen) + bytes_of(of.failed);
 }
+std::size_t bytes_of(const TallyTable& of);
+inline std::size_t bytes_of(const TallyState& of) { return bytes_of(of.failed) + bytes_of(of.counts); }
 inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
 inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
 
@@ -205,11 +239,18 @@ struct JsonParts {
   Interned<MemberState> members;
   Interned<KeyState> keys;
   Interned<SeenState> seen;
+  std::deque<TallyTable> tally_tables;
+  Interned<TallyState> tallies;
+  std::vector<u8> tally_hope;       // by TallyState: can it be completed? 0 not known, 1 no, 2 yes
+  std::vector<Id> tally_expansion;  // by TallyState; 0: not made
   Texts texts;
-  std::unordered_map<u32, Id> equal;   // text id -> Arena::equal_values
-  std::unordered_map<u32, Id> others;  // id of a SeenState -> everything but its values
-  struct Extent {                      // see Arena::fresh
-    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
+  std::unordered_map<u32, Id> equal;    // text id -> Arena::equal_values
+  std::unordered_map<u32, Id> others;   // id of a SeenState -> everything but its values
+  std::unordered_map<u32, Id> same;     // the same -> just its values
+  std::unordered_map<Id, Id> bare;      // see Arena::without_items
+  std::unordered_map<u64, bool> twice;  // body << 32 | labels -> Arena::comes_twice
+  struct Extent {                       // see Arena::fresh
+    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1, tally_tables = 0, tallies = 0;
     std::size_t table_bytes = 0;
   } extent;
   // Called when the arena is finalized.

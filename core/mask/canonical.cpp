@@ -49,6 +49,7 @@ Id Arena::without_texts(Id e) {
       return unite(members);
     }
     case Kind::Distinct: return distinct_node(without_texts(n.a), n.b);
+    case Kind::Twice: return twice_node(without_texts(n.a), n.b, n.min);
     case Kind::Item: return item_at(without_texts(n.a), kSomeText, n.min);
     case Kind::And: {
       Ids members(operands(e));
@@ -165,6 +166,7 @@ Id Arena::canonical(Id e, u32 horizon) {
       break;
     case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
     case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
+    case Kind::Twice: out = twice_node(canonical(n.a, horizon), n.b, n.min); break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
       if (n.b != 2) break;

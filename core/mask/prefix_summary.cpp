@@ -172,6 +172,8 @@ bool MaskBuilder::summary_part(Id part) const {
     case Kind::Members:
     case Kind::Key:
     case Kind::Distinct:
+    case Kind::Twice:
+    case Kind::Tally:
     case Kind::Item:
     case Kind::Terminal:
     case Kind::Lexed:

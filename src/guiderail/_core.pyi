@@ -104,8 +104,21 @@ class Builder:
         effects: Sequence[Sequence[int]],  # cells that fail
         settled: Sequence[tuple[Sequence[int], int]],  # where just these cells must hold, these members say the same
     ) -> int: ...
-    def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
+    def item(  # infinite: surely infinitely many values; label: below 32, of items with the same values
+        self, e: int, /, infinite: bool = False, label: int = 0
+    ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def tally(  # a list, read item by item: a formula over cells; see core/json/tallies.cpp
+        self,
+        # by position, the last from there on: (values, cells that fail, counters that go up)
+        places: Sequence[Sequence[tuple[int, Sequence[int], Sequence[int]]]],
+        comma: int,
+        *,
+        cells: Sequence[tuple[int, int]],  # (least, most items or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # as of `vote`
+        counters: Sequence[tuple[int, int, int]],  # (of which cell, least, most or -1)
+    ) -> int: ...
+    def twice(self, body: int, /) -> int: ...  # some two of its items are equal JSON values; labels tell sets apart
     def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[

@@ -21,7 +21,20 @@ from guiderail.frontends.json_schema.strings import Strings
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
 
-__all__ = ["IMPOSSIBLE", "Mix", "Vote", "all_of", "any_of", "cells_of", "formula_of", "negated", "one_of", "vote"]
+__all__ = [
+    "IMPOSSIBLE",
+    "OPERATORS",
+    "Mix",
+    "Vote",
+    "all_of",
+    "any_of",
+    "cells_of",
+    "formula_of",
+    "holds",
+    "negated",
+    "one_of",
+    "vote",
+]
 
 
 class Mix:
@@ -29,7 +42,7 @@ class Mix:
 
     __slots__ = ("_hull", "_key", "op", "parts")
 
-    def __init__(self, op: str, parts: tuple[Formula, ...]) -> None:
+    def __init__(self, op: str, parts: tuple[Any, ...]) -> None:
         self.op = op
         self.parts = parts
         self._key: tuple[object, ...] | None = None
@@ -72,13 +85,14 @@ class Vote(ObjectCell):
         return ("vote", self.formula.key())
 
     def accepts(self, value: dict[str, Any]) -> bool:
-        return _holds(self.formula, lambda cell: cell.accepts(value))
+        return holds(self.formula, lambda cell: cell.accepts(value))
 
 
-def _holds(formula: Formula, cell: Callable[[ObjectCell], bool]) -> bool:
-    if isinstance(formula, ObjectCell):
+def holds(formula: Any, cell: Callable[[Any], bool]) -> bool:
+    """Whether a formula holds where its cells do, or do not."""
+    if not isinstance(formula, Mix):
         return cell(formula)
-    found = (_holds(part, cell) for part in formula.parts)
+    found = (holds(part, cell) for part in formula.parts)
     if formula.op == "all":
         return all(found)
     if formula.op == "any":
@@ -154,7 +168,8 @@ def negated(formula: Formula) -> Formula:
         return IMPOSSIBLE
     if isinstance(formula, Mix):
         if formula.op == "not":
-            return formula.parts[0]
+            operand: Formula = formula.parts[0]
+            return operand
         if formula.op == "any" and not formula.parts:
             return ANY_OBJECT
     return Mix("not", (formula,))
@@ -190,7 +205,7 @@ def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
 
 
 # -- what the core is told -------------------------------------------------------------------------------------------
-_OPS = {"all": 1, "any": 2, "one": 3, "not": 4}
+OPERATORS = {"all": 1, "any": 2, "one": 3, "not": 4}
 
 
 class Ballot:
@@ -218,11 +233,11 @@ class Ballot:
         if known is not None:
             return known
         if isinstance(formula, Mix):
-            part = _OPS[formula.op], [self._add(p) for p in formula.parts]
+            part = OPERATORS[formula.op], [self._add(p) for p in formula.parts]
         elif formula.obligations:
             bare = ObjectCell(formula.named, formula.rest, formula.required, formula.rules, formula.min, formula.max)
             unmet = [negated(self._algebra._unmet(o)) for o in formula.obligations]
-            part = _OPS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
+            part = OPERATORS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
         else:
             number = self._cells.setdefault(key, len(self.cells))
             if number == len(self.cells):
