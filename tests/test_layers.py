@@ -61,7 +61,10 @@ LATE_CIRCLES = [
     ("integrations", {"_vllm_patches", "vllm"}),  # register() patches vLLM to know the backend
     ("frontends.grammar", {"constraint", "lower", "prepare"}),  # a grammar may hold other grammars
     ("frontends.grammar.lark", {"by_lark", "reader"}),
-    ("frontends.json_schema", {"algebra", "satisfiable", "simplify", "votes"}),  # one least fixed point over terms
+    (
+        "frontends.json_schema",
+        {"algebra", "array_votes", "satisfiable", "simplify", "votes"},
+    ),  # one least fixed point over terms
     ("frontends.json_schema", {"number_digits", "number_lazy", "number_residues", "number_spelling", "numbers"}),
 ]
 
