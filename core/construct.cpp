@@ -344,7 +344,7 @@ Id Arena::unite(std::span<const Id> list) {
       if (text_only && !has_raw_bytes()) return any_text_;
     }
     // single characters become one class, single bytes one set
-    CharSet::Ptr chars;
+    u32 chars = 0;
     int classes = 0;
     ByteSet byte_union, symbols;
     int byte_sets = 0, symbol_sets = 0;
@@ -352,7 +352,7 @@ Id Arena::unite(std::span<const Id> list) {
     for (Id e : parts) {
       const Node& n = node(e);
       if (n.kind == Kind::Class) {
-        chars = chars ? CharSet::unite(*chars, *charsets_[n.a]) : charsets_[n.a];
+        chars = classes > 0 ? compose(SetOperation::Either, chars, n.a) : n.a;
         ++classes;
       } else if (n.kind == Kind::Bytes) {
         byte_union |= byte_sets_[n.a];
@@ -370,7 +370,7 @@ Id Arena::unite(std::span<const Id> list) {
         return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1) ||
                (k == Kind::Terminal && symbol_sets > 1);
       });
-      if (classes > 1) parts.push_back(char_class(chars));
+      if (classes > 1) parts.push_back(class_of(chars));
       if (byte_sets > 1) parts.push_back(bytes(byte_union));
       if (symbol_sets > 1) parts.push_back(symbols_of(symbols, textless));
       changed = true;
@@ -462,8 +462,7 @@ bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
 Id Arena::narrow(Id e, u32 set) {
   const Node& n = node(e);
   if (n.kind == Kind::Class) {
-    if (n.a == set || charsets_[set]->covers(*charsets_[n.a])) return e;
-    return char_class(CharSet::intersect(*charsets_[n.a], *charsets_[set]));
+    return class_of(compose(SetOperation::Both, n.a, set));
   }
   if ((n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) || has(e, kSearch | kHasLook))
     return e;
@@ -511,7 +510,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
                   "tokens; move the recursive part out of the & or ~");
   parts.sort_unique();
   // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
-  CharSet::Ptr chars;
+  u32 chars = kUnknown;
   u32 lo = 0, hi = kInf;
   Ids rest = std::move(parts);
   for (bool narrowed = true; narrowed;) {
@@ -523,23 +522,22 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
         others.push_back(e);
         continue;
       }
-      chars = chars ? CharSet::intersect(*chars, *charsets_[set]) : charsets_[set];
+      chars = chars == kUnknown ? set : compose(SetOperation::Both, chars, set);
       lo = std::max(lo, min);
       hi = std::min(hi, max);
     }
     rest = std::move(others);
-    if (!chars || chars == CharSet::any()) break;
-    const u32 set = charset_index(chars);
+    if (chars == kUnknown || charsets_[chars] == CharSet::any()) break;
     for (Id& e : rest) {
-      const Id small = narrow(e, set);
+      const Id small = narrow(e, chars);
       narrowed = narrowed || small != e;
       e = small;
       if (e == kEmpty) return kEmpty;
     }
   }
-  if (chars) {
+  if (chars != kUnknown) {
     if (lo > hi) return kEmpty;
-    Id joined = repeat(char_class(chars), lo, hi);
+    Id joined = repeat(class_of(chars), lo, hi);
     if (joined == kEmpty) return kEmpty;
     bool positive = false;
     for (Id e : rest) positive = positive || node(e).kind != Kind::Not;

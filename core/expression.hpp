@@ -35,6 +35,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 
 #include "charset.hpp"
@@ -432,7 +433,12 @@ class Arena {
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
   Id class_tail(u32 set, u16 state);
-  u32 charset_index(const CharSet::Ptr& set);
+  u32 charset_index(const CharSet::Ptr& set, bool composed = false);
+  enum class SetOperation { Both, Either };
+  u32 compose(SetOperation operation, u32 a, u32 b);
+  Id class_of(u32 set);
+  Id plain_parts(Id e);
+  Id derive_all(Id e, u8 byte);
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
@@ -599,6 +605,8 @@ class Arena {
   ListPool pool_;  // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
+  std::unordered_set<u32> odd_sets_;  // made while reading, of characters that the byte classes do not tell apart
+  FlatMap composed_sets_;             // set, set, operation -> set; once frozen
   std::vector<ByteSet> byte_sets_;
   IdTable byte_set_ids_;
   std::vector<ByteSet> firsts_;
@@ -616,6 +624,7 @@ class Arena {
   std::unordered_map<Id, Reach> reach_memo_;
   AgingMap derive_memo_;  // of what shares parts; bounded
   FlatMap veil_memo_, endless_memo_, key_memo_;
+  FlatMap plain_parts_;                 // And -> its parts that do not count, as one
   AgingMap union_paths_, union_memo_;   // lists of operands as paths; what they unite to; bounded
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
   // As many as there are expressions: every byte looks up the deep parts of its state.

@@ -55,9 +55,10 @@ void Arena::count(Tally& to) const {
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
   to.add("character sets",
-         bytes_of(charsets_) + bytes_of(charset_ids_) + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
+         bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) + composed_sets_.memory() +
+             (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
-  to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) +
+  to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) + plain_parts_.memory() +
                       derive_memo_.memory() + exact_memo_.memory() + veil_memo_.memory() + some_lengths_.memory() +
                       endless_memo_.memory() + key_memo_.memory() + union_paths_.memory() + union_memo_.memory() +
                       (fold_ ? fold_memory() : 0));
@@ -140,20 +141,37 @@ Id Arena::intern(Draft& d) {
 }
 
 // -- leaves --
-u32 Arena::charset_index(const CharSet::Ptr& set) {
+u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
   if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
   charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
   const u32 index = static_cast<u32>(charsets_.size());
   charset_ids_.emplace(set.get(), index);
   charsets_.push_back(set);
+  if (frozen_ && !composed) odd_sets_.insert(index);
   return index;
 }
 
-Id Arena::char_class(CharSet::Ptr set) {
-  if (set->ranges().empty()) return kEmpty;
+// The characters of both sets, or of either one. Bytes that neither set tells apart are the same to what is composed of
+// them, so the byte classes know it too.
+u32 Arena::compose(SetOperation operation, u32 a, u32 b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const u64 key = u64{a} << 32 | u64{b} << 1 | static_cast<u64>(operation);
+  if (const u32* known = composed_sets_.find(key)) return *known;
+  const CharSet &one = *charsets_[a], &other = *charsets_[b];
+  const auto made = operation == SetOperation::Both ? CharSet::intersect(one, other) : CharSet::unite(one, other);
+  const u32 index = charset_index(made, !odd_sets_.contains(a) && !odd_sets_.contains(b));
+  if (frozen_) composed_sets_.set(key, index);
+  return index;
+}
+
+Id Arena::char_class(CharSet::Ptr set) { return class_of(charset_index(set)); }
+
+Id Arena::class_of(u32 set) {
+  if (charsets_[set]->ranges().empty()) return kEmpty;
   Draft d = draft(Kind::Class);
-  d.a = charset_index(set);
-  if (frozen_ && d.a >= frozen_sets_) d.flags |= kExactStep;
+  d.a = set;
+  if (odd_sets_.contains(set)) d.flags |= kExactStep;
   d.shortest = d.longest = 1;
   return intern(d);
 }
@@ -164,7 +182,7 @@ Id Arena::class_tail(u32 set, u16 state) {
   Draft d = draft(Kind::ClassTail);
   d.a = set;
   d.b = state;
-  if (frozen_ && set >= frozen_sets_) d.flags |= kExactStep;
+  if (odd_sets_.contains(set)) d.flags |= kExactStep;
   return intern(d);
 }
 
