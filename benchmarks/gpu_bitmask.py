@@ -30,7 +30,7 @@ ROTATION = 2**29  # bytes of logits to go round before the same buffer is used a
 
 
 def load_kernel() -> Any:
-    path = Path(__file__).parents[1] / "src/guiderail/_kernels/triton_bitmask.py"
+    path = Path(__file__).parents[1] / "src/guiderail/matching/kernels/triton_bitmask.py"
     spec = importlib.util.spec_from_file_location("triton_bitmask", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

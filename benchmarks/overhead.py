@@ -34,10 +34,10 @@ from typing import Any
 
 sys.path[0] = str(Path(__file__).parent / "support")  # beside this file lies a regex.py
 import guiderail as gr  # noqa: E402
-from guiderail.decoding import Batch  # noqa: E402
-from guiderail.models import EmbeddedModel, Model, TransformersModel  # noqa: E402
-from guiderail.sampling import Sampler, Sampling  # noqa: E402
-from guiderail.targets import resolve  # noqa: E402
+from guiderail.generation.decoding import Batch  # noqa: E402
+from guiderail.generation.models import EmbeddedModel, Model, TransformersModel  # noqa: E402
+from guiderail.generation.sampling import Sampler, Sampling  # noqa: E402
+from guiderail.generation.targets import resolve  # noqa: E402
 
 SCHEMAS = Path(__file__).parents[1] / "tests" / "data" / "schemas"
 PROMPT = "Note {}, about the weather:"

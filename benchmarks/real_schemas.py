@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 
 Schema = dict[str, Any]
 

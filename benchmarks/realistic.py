@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every object and its cost to this file")
     options = parser.parse_args()
 
-    from guiderail.models import load_model
+    from guiderail.generation.models import load_model
 
     model = load_model(options.model)
     wanted = schemas([name for name in options.schemas.split(",") if name] or None)

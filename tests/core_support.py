@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 import guiderail as gr
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.grammar.constraint import GrammarConstraint
 from guiderail.frontends.grammar.syntax import (
     Choice,

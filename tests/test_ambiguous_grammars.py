@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail import Vocabulary, work
+from guiderail import Vocabulary
+from guiderail.support import work
 
 GRAMMARS = {
     "palindromes": 'root ::= "a" root "a" | "b" root "b" | ""',

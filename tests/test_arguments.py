@@ -10,7 +10,7 @@ import pytest
 
 import guiderail as gr
 from guiderail import _core
-from guiderail.arguments import checked
+from guiderail.support.arguments import checked
 
 VOCABULARY = gr.Vocabulary([b"a", b"b", b"<eos>"], special_tokens={"<eos>": 2}, stop_token_ids=[2])
 CONSTRAINT = gr.regex("a*b")

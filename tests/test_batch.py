@@ -17,8 +17,7 @@ from typing import Any, Literal
 import pytest
 
 import guiderail as gr
-from guiderail.batch import BatchOptions, BatchProgress, run_batch
-from guiderail.batch import run as run_module
+from guiderail.batch import BatchOptions, BatchProgress, run as run_module, run_batch
 from guiderail.batch.engines import Answer, asked_for
 from guiderail.batch.job import Input, Job, Task, described
 

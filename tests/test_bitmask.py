@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-import guiderail.bitmask as module
+import guiderail.matching.bitmask as module
 from guiderail import (
     BitmaskError,
     allocate_token_bitmask,
@@ -21,7 +20,7 @@ from guiderail import (
     bool_to_bitmask,
     reset_token_bitmask,
 )
-from guiderail.bitmask import apply_token_bitmask
+from guiderail.matching.bitmask import apply_token_bitmask
 
 FLOATS = ("float16", "float32", "float64")
 INF = float("inf")
@@ -276,7 +275,7 @@ def test_torch_logits_that_require_gradients(torch) -> None:
 
 
 def test_importing_the_module_leaves_torch_alone() -> None:
-    code = "import sys, guiderail.bitmask; assert 'torch' not in sys.modules and 'triton' not in sys.modules"
+    code = "import sys, guiderail.matching.bitmask; assert 'torch' not in sys.modules and 'triton' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -7,8 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from guiderail import BitmaskError, _core, apply_token_bitmask_inplace, bool_to_bitmask
 

@@ -13,7 +13,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.errors import CompileError
-from guiderail.schema_check import check_schema
+from guiderail.inspect.schema_check import check_schema
 
 ROOT = Path(__file__).parent.parent
 needs_demo = pytest.mark.skipif(

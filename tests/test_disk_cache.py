@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from guiderail import _core, disk_cache
-from guiderail.frontends.grammar import constraint as module
-from guiderail.frontends.grammar import library
+from guiderail import _core
+from guiderail.frontends.grammar import constraint as module, library
 from guiderail.frontends.grammar.constraint import GrammarConstraint
 from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
+from guiderail.support import disk_cache
 
 LARK = """
 start: statement+

@@ -82,7 +82,7 @@ def test_every_error_code_is_documented() -> None:
         text = file.read_text(encoding="utf-8")
         used |= set(re.findall(r'\bcode(?:: str)?\s*=\s*"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))
         used |= {f"regex-{code}" for code in re.findall(r'self\.fail\(\s*"([a-z0-9-]+)"', text)}
-    for file in ROOT.glob("core/*.cpp"):
+    for file in ROOT.glob("core/**/*.cpp"):
         text = file.read_text(encoding="utf-8")
         used |= set(re.findall(r'(?:CoreError|fail|Error)\(\s*"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))
     assert len(used) > 40, "the search for codes finds none: has the way they are written changed?"

@@ -84,7 +84,7 @@ def test_the_list_of_codes_is_complete() -> None:
     core = Path(__file__).parent.parent / "core"
     if not core.is_dir():
         pytest.skip("the sources of the core are not here")
-    sources = "\n".join(path.read_text() for path in core.glob("*.?pp"))
+    sources = "\n".join(path.read_text() for path in core.rglob("*.?pp"))
     raised = set(re.findall(r'(?:Error|fail)\(\s*"([a-z0-9-]+)"', sources))
     assert raised == set(CORE_CODES)
 

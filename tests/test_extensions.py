@@ -10,7 +10,7 @@ import pytest
 
 import guiderail as gr
 from guiderail import CompileError, PatternError
-from guiderail.extensions import (
+from guiderail.frontends.extensions import (
     GROUP_NAMES,
     delimited_subsequence_of,
     image,

@@ -12,8 +12,8 @@ import pytest
 import guiderail as gr
 from guiderail.errors import CompileError, LimitError, ModelError
 from guiderail.frontends.regex import regex
-from guiderail.generation import IncompleteError, generate, generations, stream
-from guiderail.sampling import Sampler, Sampling, probabilities
+from guiderail.generation.generate import IncompleteError, generate, generations, stream
+from guiderail.generation.sampling import Sampler, Sampling, probabilities
 
 EURO = "€".encode()
 TOKENS = [b"a", b"b", b"ab", b"aba", *(EURO[i : i + 1] for i in range(3)), b" ", b"hello", b"hel", b"lo", b""]

@@ -16,7 +16,7 @@ import pytest
 import guiderail as gr
 from guiderail.errors import CompileError, ModelError
 from guiderail.frontends.python_types import ReadError, python_type
-from guiderail.generation import IncompleteError, Snapshot, Stream, ValueStream
+from guiderail.generation.generate import IncompleteError, Snapshot, Stream, ValueStream
 
 WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
 TOKENS = [bytes([i]) for i in range(256)] + [word.encode() for word in WORDS] + [b""]

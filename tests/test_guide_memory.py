@@ -14,7 +14,7 @@ import pytest
 
 import guiderail as gr
 from core_support import mask_of
-from guiderail import guide as guide_module
+from guiderail.matching import guide as guide_module
 
 EOS = 256
 BYTES = gr.Vocabulary([bytes([b]) for b in range(256)] + [None], special_tokens={"<eos>": EOS}, stop_token_ids=[EOS])

@@ -17,7 +17,7 @@ import pytest
 import guiderail as gr
 from core_support import mask_of, plain
 from guiderail import _core
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 
 MASK64 = (1 << 64) - 1
 PIECES = [
@@ -198,7 +198,7 @@ _core.set_bucket_bits(bits)
 import guiderail as gr
 from core_support import mask_of
 from test_identities import vocabulary, constraint
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 known, digest = vocabulary(), hashlib.sha256()
 for kind, told, text in cases:
     for cache in (False, True):

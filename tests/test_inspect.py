@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+from guiderail.generation.sampling import probabilities
 from guiderail.inspect import Recorder, Where, page_headers
-from guiderail.sampling import probabilities
 
 TOKENS = [bytes([i]) for i in range(256)] + [b"<stop>", b"yes", b"no", b"ye", b'{"', b'":', b"12", b"\xe2\x82", b"\xac"]
 STOP = 256

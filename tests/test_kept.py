@@ -7,9 +7,9 @@ import threading
 import pytest
 
 import guiderail as gr
-from guiderail import kept as kept_module
 from guiderail.frontends.json_schema import constraint as json_constraint
-from guiderail.kept import Kept, clear_kept, kept
+from guiderail.support import kept as kept_module
+from guiderail.support.kept import Kept, clear_kept, kept
 
 
 def test_the_longest_unused_go_first() -> None:

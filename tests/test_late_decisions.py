@@ -11,17 +11,16 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
 import schema_generator
 from core_support import plain
 from guiderail import _core
+from guiderail.constraints.program import build_program
 from guiderail.frontends.json_schema import algebra
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.program import build_program
 
 NAMES = schema_generator.NAMES
 

@@ -12,7 +12,7 @@ import pytest
 import guiderail as gr
 from core_support import mask_of, plain
 from guiderail import CompileError, GuiderailError, LimitError
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 
 WORDS = [
     "ab",

@@ -7,8 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, settings, strategies as st
 
 import guiderail as gr
 from core_support import (
@@ -26,7 +25,7 @@ from core_support import (
     words,
 )
 from guiderail import CompileError, _core
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 
 try:
     import re._parser as sre_parser

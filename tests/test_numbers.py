@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from core_support import PROPERTY, bits_of, plain, words
 from guiderail import _core
@@ -21,7 +20,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.frontends.json_schema import number_spelling
 from guiderail.frontends.json_schema.number_spelling import NumberSpelling
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.kept import clear_kept
+from guiderail.support.kept import clear_kept
 
 ALPHABET = "-+.eE0159"
 LONGEST = 6

@@ -8,11 +8,10 @@ import time
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from guiderail.errors import LimitError, PatternError
-from guiderail.partial import PartialJson
+from guiderail.support.partial_json import PartialJson
 
 NOTHING = object()
 

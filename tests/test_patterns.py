@@ -12,12 +12,10 @@ import re
 import uuid as std_uuid
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import guiderail as gr
-from guiderail import CompileError
-from guiderail import patterns as p
+from guiderail import CompileError, patterns as p
 
 FAST = settings(deadline=None, derandomize=True, max_examples=300)
 

@@ -13,7 +13,7 @@ import pytest
 import guiderail as gr
 from core_support import mask_of, plain
 from guiderail import CompileError
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 
 WORDS = ['{"', '":', '": ', ', "', "name", "na", "items", '["', '"]', "true", "null", '"}', "12"]
 VOCABULARY = plain([bytes([b]) for b in range(128)] + [w.encode() for w in WORDS])

@@ -53,8 +53,7 @@ from annotated_types import (
     Predicate,
     Timezone,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
 from guiderail.frontends.python_types.decode import Number, dump, parse_json, plain

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from guiderail.program import build_program
+from guiderail.constraints.program import build_program
 
 SAMPLE = Path(__file__).parent / "data" / "real_schemas.json.gz"
 

@@ -10,8 +10,7 @@ import time
 import warnings
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import guiderail as gr
 from guiderail import CompileError, GuiderailError, LimitError, PatternError, _core

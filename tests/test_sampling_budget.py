@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.sampling import Sampler, Sampling
+from guiderail.generation.sampling import Sampler, Sampling
 from guiderail.server.rows import Job, Row, prepare
 
 TOKENS = [b"a", b"b", b"c", b"d", b"e", b"</s>"]

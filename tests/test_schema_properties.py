@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, note, settings, strategies as st
 from hypothesis.errors import InvalidArgument
 
 pytest.importorskip("jsonschema")

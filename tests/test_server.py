@@ -720,7 +720,7 @@ def test_the_command(capsys, monkeypatch):
         ran.update(app=server.config.app, host=server.config.host, port=sockets[0].getsockname()[1])
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    monkeypatch.setattr("guiderail.models.load_model", lambda source, threads=None: Closable())
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda source, threads=None: Closable())
 
     class Closable(ToyModel):
         closed = False

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.sampling import Sampling
+from guiderail.generation.sampling import Sampling
 from guiderail.server.rows import Delta, Failed, Finished, Job, Row, prepare
 from server_support import VOCABULARY, ToyModel, client_of
 

@@ -7,12 +7,11 @@ import threading
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import guiderail as gr
 from guiderail.errors import LimitError
-from guiderail.sampling import Sampling
+from guiderail.generation.sampling import Sampling
 from guiderail.server import ServerOptions, rows
 from guiderail.server.compiling import Compiler, interruptible
 from guiderail.server.engine import Engine, Overloaded

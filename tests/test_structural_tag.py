@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from guiderail.special_tokens import special_tokens_of
+from guiderail.constraints.special_tokens import special_tokens_of
 from structural_tag_cases import ANY, CASES, ITEM, PERSON, TRIGGERED, schema, tag, text
 
 

@@ -14,7 +14,7 @@ import pytest
 import guiderail as gr
 from core_support import mask_of, plain, words
 from guiderail import _core
-from guiderail.guide import clear_cache
+from guiderail.matching.guide import clear_cache
 from thread_walks import walk
 
 TEXTS = ["a", "b", "ab", "ba", "z", "zz", "ÿ", "aÿ", "€", "1", "22", " ", ", ", "a b", "abab", "zzzz", "b1", "1a", "😀"]

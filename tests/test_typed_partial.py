@@ -12,12 +12,11 @@ from decimal import Decimal
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from guiderail.frontends.python_types import ReadError, python_type
-from guiderail.partial import PartialJson
-from guiderail.typed_partial import partial_of
+from guiderail.generation.typed_partial import partial_of
+from guiderail.support.partial_json import PartialJson
 
 T = TypeVar("T")
 Name = NewType("Name", str)

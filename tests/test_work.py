@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import guiderail as gr
-from guiderail import Vocabulary, work
-from guiderail.program import build_program
+from guiderail import Vocabulary
+from guiderail.constraints.program import build_program
+from guiderail.support import work
 
 
 def nested(depth: int, width: int) -> dict[str, Any]:

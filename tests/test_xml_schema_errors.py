@@ -193,7 +193,7 @@ def test_reading() -> None:
 
 
 def test_targets_read_documents() -> None:
-    from guiderail.targets import resolve
+    from guiderail.generation.targets import resolve
 
     constraint = gr.xml_schema(XSD / "po.xsd")
     reading = resolve(constraint).reading

@@ -33,7 +33,7 @@ def compilation(name: str, vocabulary: gr.Vocabulary, loaded: bool) -> dict[str,
     """Wall and processor time in nanoseconds of the grammar's compilation, and of the first mask after it."""
     gr.compile(gr.regex("a"), vocabulary)
     if loaded:
-        import_module("guiderail.grammars")
+        import_module("guiderail.frontends.grammars")
         gr.compile(gr.grammar('start: "a"', syntax="lark"), vocabulary)
         gr.compile(gr.grammar('root ::= "a"', syntax="gbnf"), vocabulary)
     bits = gr.allocate_token_bitmask(1, vocabulary.size)

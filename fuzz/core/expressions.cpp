@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "lexing.hpp"
+#include "lexed/lexing.hpp"
 
 namespace guiderail::fuzz {
 

@@ -3,7 +3,7 @@
 // change of the input is a small change of the expression.
 #pragma once
 
-#include "expression.hpp"
+#include "expr/expression.hpp"
 #include "oracle.hpp"
 
 namespace guiderail::fuzz {

@@ -2,7 +2,7 @@
 // so that a short input still plays a long game, and always the same.
 #pragma once
 
-#include "support.hpp"
+#include "base/support.hpp"
 
 namespace guiderail::fuzz {
 

@@ -6,9 +6,9 @@
 
 #include <memory>
 
-#include "charset.hpp"
-#include "escape.hpp"
 #include "input.hpp"
+#include "text/charset.hpp"
+#include "text/escape.hpp"
 
 namespace guiderail::fuzz {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "input.hpp"
-#include "matcher.hpp"
+#include "run/matcher.hpp"
 
 namespace guiderail::fuzz {
 

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   other.ss_sp = stack.data();
   other.ss_size = stack.size();
   sigaltstack(&other, nullptr);
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_ONSTACK;
   for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS, SIGPROF}) sigaction(number, &action, nullptr);

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import guiderail as gr
-from guiderail.partial import PartialJson
+from guiderail.support.partial_json import PartialJson
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "tests" / "data"

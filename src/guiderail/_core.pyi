@@ -99,7 +99,7 @@ class Builder:
     ) -> int: ...
     def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
-    def decimals(  # plain decimals of one sign, from 0 on; see core/decimals.hpp
+    def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[
             tuple[str, str, int, int, str]

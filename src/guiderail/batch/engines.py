@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from guiderail.batch.job import Job, Task
-from guiderail.constraint import Choice, Constraint
+from guiderail.constraints.constraint import Choice, Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class LocalEngine:
     """A model that ``gr.load_model`` knows, some rows in lockstep."""
 
     def __init__(self, job: Job) -> None:
-        from guiderail.guide import compile
-        from guiderail.models import load_model
-        from guiderail.sampling import Sampling
+        from guiderail.generation.models import load_model
+        from guiderail.generation.sampling import Sampling
+        from guiderail.matching.guide import compile
 
         options = job.options
         self.options = options
@@ -103,9 +103,9 @@ class LocalEngine:
         return [answers[place] for place in range(len(tasks))]
 
     def _batch(self, part: Sequence[tuple[int, int, list[int]]]) -> list[Answer]:
-        from guiderail.decoding import Batch
-        from guiderail.sampling import Sampler
-        from guiderail.targets import TEXT
+        from guiderail.generation.decoding import Batch
+        from guiderail.generation.sampling import Sampler
+        from guiderail.generation.targets import TEXT
 
         batch = Batch(
             self.model,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
 
 __all__ = ["BatchOptions", "Input", "Job", "Shard", "Task", "Totals", "described", "read_shard", "write_shard"]
@@ -56,7 +56,7 @@ class BatchOptions:
         Raises:
             ModelError: ``bad-option``.
         """
-        from guiderail.sampling import Sampling
+        from guiderail.generation.sampling import Sampling
 
         Sampling(self.temperature, self.top_p, self.top_k, self.seed)
         if self.engine not in ENGINES:

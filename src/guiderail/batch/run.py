@@ -15,7 +15,7 @@ from typing import Any
 
 from guiderail.batch.engines import Answer, asked_for, make_engine
 from guiderail.batch.job import BatchOptions, Input, Job, Shard, Task, Totals, begin, count, read_shard, write_shard
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
 
 __all__ = ["BatchProgress", "BatchReport", "run_batch"]
@@ -159,8 +159,8 @@ def run_batch(
 
 
 def _constraint(target: Any) -> tuple[Constraint, bool]:
-    from guiderail.guide import Guide
-    from guiderail.targets import resolve
+    from guiderail.generation.targets import resolve
+    from guiderail.matching.guide import Guide
 
     made = resolve(target).source
     constraint = made.constraint if isinstance(made, Guide) else made

@@ -68,8 +68,8 @@ def bench_command(
     from rich.console import Console
     from rich.table import Table
 
-    from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
-    from guiderail.guide import compile
+    from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
+    from guiderail.matching.guide import compile
 
     constraint = build_constraint(
         regex,

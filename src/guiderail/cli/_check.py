@@ -16,7 +16,7 @@ from guiderail.errors import ModelError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from guiderail.schema_check import SchemaCheck
+    from guiderail.inspect.schema_check import SchemaCheck
     from guiderail.vocabulary import Vocabulary
 
 _STYLES = {"ok": "green", "unsatisfiable": "bold red", "unsupported": "bold red", "invalid": "bold red"}
@@ -57,7 +57,7 @@ def check_command(
     - `guiderail check person.json`
     - `guiderail check --json --no-masks schemas/*.json`
     """
-    from guiderail.schema_check import check_schema
+    from guiderail.inspect.schema_check import check_schema
 
     words, unmeasured = _vocabulary(vocabulary) if masks else (None, "")
     options: dict[str, Any] = {"layout": layout, "property_order": property_order, "dialect": draft}

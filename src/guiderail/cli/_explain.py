@@ -35,7 +35,7 @@ from guiderail.cli._options import (
 from guiderail.errors import CompileError
 
 if TYPE_CHECKING:
-    from guiderail.constraint import Constraint
+    from guiderail.constraints.constraint import Constraint
     from guiderail.inspect import Record
 
 _LOOK = "A whole text, token by token"
@@ -169,8 +169,8 @@ def _record(
     writing: dict[str, Any],
 ) -> Record:
     """What the model writes, or what is to be said about a given text."""
+    from guiderail.generation.models import load_model
     from guiderail.inspect import record, replay
-    from guiderail.models import load_model
 
     said = [f"--{name.replace('_', '-')}" for name, value in writing.items() if value is not None]
     if no_model:
@@ -216,10 +216,10 @@ def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str 
     from rich.table import Table
     from rich.text import Text
 
-    from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
-    from guiderail.guide import compile
-    from guiderail.models import load_model
-    from guiderail.sampling import probabilities
+    from guiderail.generation.models import load_model
+    from guiderail.generation.sampling import probabilities
+    from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
+    from guiderail.matching.guide import compile
 
     runner = load_model(model)
     vocabulary = runner.vocabulary

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from guiderail.constraint import Constraint
-    from guiderail.generation import Generation
+    from guiderail.constraints.constraint import Constraint
+    from guiderail.generation.generate import Generation
 
 
 def generate_command(
@@ -134,8 +134,8 @@ def generate_command(
     structured = schema is not None or type_ is not None
     long = structured or xsd is not None or tools is not None
 
-    from guiderail.generation import ValueStream, stream
-    from guiderail.models import load_model
+    from guiderail.generation.generate import ValueStream, stream
+    from guiderail.generation.models import load_model
 
     show = _Display(json=structured)
     show.note("loading the model …")

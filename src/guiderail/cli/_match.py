@@ -104,7 +104,7 @@ def _shown(text: str) -> str:
 
 
 def _fault(explanation: object, text: str) -> str:
-    from guiderail.explain import Explanation
+    from guiderail.constraints.explain import Explanation
 
     assert isinstance(explanation, Explanation)
     at = len(text) if explanation.failed_at is None else explanation.failed_at

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guiderail.constraint import Constraint, choice
+from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ def load_vocabulary(path: str | None) -> Vocabulary:
     from guiderail.vocabulary import Vocabulary
 
     if path is None:
-        from guiderail.models.gguf import embedded_model_path
+        from guiderail.generation.models.gguf import embedded_model_path
 
         return Vocabulary.from_gguf(embedded_model_path())
     return Vocabulary.from_gguf(path) if path.lower().endswith(".gguf") else Vocabulary.from_huggingface(path)
@@ -280,7 +280,7 @@ def _grammar_constraint(given: str) -> Constraint:
     from guiderail.frontends.grammar.library import READY
 
     if given.replace("-", "_").lower() in READY:
-        from guiderail.grammars import ready_grammar
+        from guiderail.frontends.grammars import ready_grammar
 
         return ready_grammar(given)
     path = Path(given)
@@ -324,7 +324,7 @@ def _load(path: Path) -> Any:
 
 
 def _named(name: str) -> Constraint:
-    from guiderail import patterns
+    from guiderail.frontends import patterns
 
     functions: dict[str, Any] = {known: getattr(patterns, known) for known in patterns.__all__}
     function = functions.get(name.replace("-", "_").lower())

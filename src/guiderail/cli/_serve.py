@@ -102,7 +102,7 @@ def serve_command(
         import uvicorn
     except ImportError as error:
         raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
-    from guiderail.models import load_model
+    from guiderail.generation.models import load_model
     from guiderail.server import ServerOptions, create_app
     from guiderail.server.bodies import calm_collector
     from guiderail.server.connections import protocol

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from guiderail import _core
+from guiderail.constraints.program import Program
 from guiderail.frontends.grammar.constraint import GrammarConstraint
 from guiderail.frontends.grammar.syntax import (
     Characters,
@@ -24,7 +25,6 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
-from guiderail.program import Program
 
 __all__ = ["EarleyRules", "Terminals", "terminals_of"]
 

@@ -1,6 +1,6 @@
 """What happened in a generation, token by token: what was allowed, what the model wanted, what was taken.
 
-A :class:`Recorder` watches. It is handed to the loop that decodes (:class:`guiderail.decoding.Observer`) by
+A :class:`Recorder` watches. It is handed to the loop that decodes (:class:`guiderail.generation.decoding.Observer`) by
 :func:`record`, or is led through a given text by :func:`replay`, with a model to ask or without.
 """
 
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
-from guiderail.explain import symbol_words, words_of
-from guiderail.generation import DEFAULT_MAX_TOKENS, OnIncomplete
-from guiderail.guide import Guide, compile
+from guiderail.generation.generate import DEFAULT_MAX_TOKENS, OnIncomplete
+from guiderail.generation.sampling import Sampling, probabilities
+from guiderail.generation.targets import resolve
 from guiderail.inspect.sentences import why
 from guiderail.inspect.where import Place, Source, Where, source_of
-from guiderail.matcher import Matcher
-from guiderail.sampling import Sampling, probabilities
-from guiderail.targets import resolve
-from guiderail.texts import shown
+from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
+from guiderail.matching.guide import Guide, compile
+from guiderail.matching.matcher import Matcher
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -255,7 +255,7 @@ class Recorder:
         *,
         how: How | None = None,
     ) -> None:
-        """A token is about to be read; see :class:`guiderail.decoding.Observer`.
+        """A token is about to be read; see :class:`guiderail.generation.decoding.Observer`.
 
         Args:
             logits: or what :func:`weigh` kept of them.
@@ -405,9 +405,9 @@ def record(
         IncompleteError: with ``on_incomplete="error"``, if the tokens run out.
         LimitError: with ``on_incomplete="finish"``, if ``max_tokens`` are too few; see :func:`guiderail.generate`.
     """
-    from guiderail import generation
-    from guiderail.decoding import Batch
-    from guiderail.streams import check_complete
+    from guiderail.generation import generate as generation
+    from guiderail.generation.decoding import Batch
+    from guiderail.generation.streams import check_complete
 
     if not isinstance(prompt, str):
         raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
@@ -487,7 +487,7 @@ def replay(
         VocabularyError: the vocabulary cannot spell the text.
         ModelError: the model cannot be used, or the text does not fit.
     """
-    from guiderail import generation
+    from guiderail.generation import generate as generation
 
     source = resolve(target).source
     if model is None and (prompt or system is not None):

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 
 if TYPE_CHECKING:
     from guiderail.inspect.grammar_place import EarleyRules

@@ -1,7 +1,7 @@
 """Texts that are complete when the tokens of a request are spent, in engines that draw the tokens themselves.
 
-Such an engine fills a mask and draws; it cannot be asked to draw again, as :mod:`guiderail.decoding` does. So its masks
-are those with a budget. They cost more, and are not made where the request may have many tokens more.
+Such an engine fills a mask and draws; it cannot be asked to draw again, as :mod:`guiderail.generation.decoding` does.
+So its masks are those with a budget. They cost more, and are not made where the request may have many tokens more.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from guiderail.errors import LimitError
-from guiderail.matcher import Matcher
+from guiderail.matching.matcher import Matcher
 
 __all__ = ["Finish"]
 

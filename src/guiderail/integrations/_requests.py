@@ -17,10 +17,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from guiderail.bitmask import allocate_token_bitmask
-from guiderail.constraint import Constraint, choice
+from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import CompileError, LimitError
-from guiderail.guide import Guide, compile
+from guiderail.matching.bitmask import allocate_token_bitmask
+from guiderail.matching.guide import Guide, compile
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary

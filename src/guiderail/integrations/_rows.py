@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, MatcherError, VocabularyError
-from guiderail.guide import Guide, compile
-from guiderail.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.matching.guide import Guide, compile
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["RowState", "as_guides", "as_vocabulary", "check_width", "fill_rows"]

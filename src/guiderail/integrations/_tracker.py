@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import MatcherError
-from guiderail.guide import Guide
 from guiderail.integrations._rows import as_guides, fill_rows
-from guiderail.matcher import Matcher
+from guiderail.matching.guide import Guide
+from guiderail.matching.matcher import Matcher
 
 __all__ = ["StateTracker", "single_tracker"]
 

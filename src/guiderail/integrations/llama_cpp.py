@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.errors import MatcherError
 from guiderail.integrations._rows import RowState, check_width, fill_rows
 from guiderail.integrations._tracker import StateTracker, single_tracker
+from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from guiderail.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.errors import BitmaskError
 from guiderail.integrations._rows import check_width
 from guiderail.integrations._tracker import StateTracker, single_tracker
+from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 
 __all__ = ["MlxLogitsProcessor", "logits_processor"]
 

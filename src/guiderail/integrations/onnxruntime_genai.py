@@ -28,10 +28,10 @@ from typing import Any
 
 import numpy as np
 
-from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.errors import MatcherError, ModelError
-from guiderail.guide import Guide
 from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows
+from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.matching.guide import Guide
 
 __all__ = ["OnnxGenaiLogitsProcessor", "logits_processor"]
 

@@ -25,12 +25,12 @@ from sglang.srt.constrained.base_grammar_backend import (
     InvalidGrammarObject,
 )
 
-from guiderail.bitmask import apply_token_bitmask_inplace
 from guiderail.errors import CompileError, GuiderailError, LimitError
-from guiderail.guide import Guide
 from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore
-from guiderail.matcher import fill_next_token_bitmasks
+from guiderail.matching.bitmask import apply_token_bitmask_inplace
+from guiderail.matching.guide import Guide
+from guiderail.matching.matcher import fill_next_token_bitmasks
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.integrations._rows import as_guides, check_width
 from guiderail.integrations._tracker import StateTracker
+from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 
 __all__ = ["GuiderailLogitsProcessor"]
 

@@ -31,10 +31,10 @@ from transformers.generation.continuous_batching.cb_logits_processors import (
     ContinuousBatchingLogitsProcessorList,
 )
 
-from guiderail.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.errors import MatcherError, ModelError
 from guiderail.integrations._rows import RowState, as_guides, as_vocabulary, check_width, fill_rows
-from guiderail.matcher import Matcher
+from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.matching.matcher import Matcher
 from guiderail.vocabulary import Vocabulary
 
 __all__ = ["ConstrainedBatching", "constrain", "continuous_batching", "generate_batch"]

@@ -41,7 +41,7 @@ from guiderail.errors import CompileError, LimitError
 from guiderail.integrations._finish import Finish
 from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore
-from guiderail.matcher import Matcher
+from guiderail.matching.matcher import Matcher
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary

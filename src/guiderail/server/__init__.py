@@ -40,8 +40,8 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     """The application that serves a model.
 
     Args:
-        model: a :class:`guiderail.models.Model` or whatever :func:`guiderail.load_model` takes; None is the embedded
-            model. A model that is loaded here is closed when the application ends.
+        model: a :class:`guiderail.generation.models.Model` or whatever :func:`guiderail.load_model` takes; None is the
+            embedded model. A model that is loaded here is closed when the application ends.
         options: limits; see :class:`ServerOptions`.
 
     Returns:

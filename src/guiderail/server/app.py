@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 
+from guiderail.generation.models import load_model
 from guiderail.inspect import page, page_headers
-from guiderail.models import load_model
 from guiderail.server.bodies import Gone, LastWord, read_body
 from guiderail.server.chat_api import start_chat
 from guiderail.server.completions_api import start_completion

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from guiderail.errors import ModelError
-from guiderail.models import GGUFModel, LlamaCppModel, Model, TransformersModel
+from guiderail.generation.models import GGUFModel, LlamaCppModel, Model, TransformersModel
 from guiderail.server.rendering import Plain, Renderer, Shown
 
 __all__ = ["ChatTemplate"]

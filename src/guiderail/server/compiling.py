@@ -18,11 +18,11 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from guiderail import _core
-from guiderail.bitmask import allocate_token_bitmask
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError, ModelError
 from guiderail.frontends.grammar.tape import Unplayable, play
-from guiderail.guide import Guide, compile
+from guiderail.matching.bitmask import allocate_token_bitmask
+from guiderail.matching.guide import Guide, compile
 from guiderail.server.fair import Turns
 from guiderail.server.metrics import Metrics
 from guiderail.server.nursery import Nursery

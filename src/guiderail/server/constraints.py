@@ -17,7 +17,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from guiderail.constraint import Constraint, choice
+from guiderail.constraints.constraint import Constraint, choice
 from guiderail.errors import GuiderailError
 from guiderail.server.errors import ApiError, from_guiderail
 

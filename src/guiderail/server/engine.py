@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from guiderail._core import trim_heap
 from guiderail.errors import LimitError, ModelError
-from guiderail.guide import Guide
-from guiderail.models import Model
-from guiderail.models.base import Session, feed_rows
+from guiderail.generation.models import Model
+from guiderail.generation.models.base import Session, feed_rows
+from guiderail.matching.guide import Guide
 from guiderail.server.crew import Crew
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions

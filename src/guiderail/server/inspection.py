@@ -23,10 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import bitmask_to_bool
-from guiderail.guide import Guide
 from guiderail.inspect import Record, Recorder, Weights, page_headers, weigh
 from guiderail.inspect.where import source_of
+from guiderail.matching.bitmask import bitmask_to_bool
+from guiderail.matching.guide import Guide
 from guiderail.server.options import ServerOptions
 
 __all__ = ["HEADER", "Inspections", "Kept", "Watch", "index_page"]

@@ -18,11 +18,11 @@ import sys
 from typing import Any
 
 from guiderail import _core
-from guiderail.bitmask import allocate_token_bitmask
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.grammar.tape import Recorder
-from guiderail.guide import Guide, Options
+from guiderail.matching.bitmask import allocate_token_bitmask
+from guiderail.matching.guide import Guide, Options
 from guiderail.server.constraints import Ask
 from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.reading import Manner, read_light

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from guiderail.errors import ModelError
-from guiderail.work import MAX_STEP_WORK, MAX_WORK
+from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
 
 __all__ = ["ServerOptions"]
 

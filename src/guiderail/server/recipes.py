@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from guiderail.constraint import Constraint, any_text
+from guiderail.constraints.constraint import Constraint, any_text
 
 if TYPE_CHECKING:
     from guiderail.server.constraints import Ask

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.errors import LimitError, ModelError
-from guiderail.guide import Guide
-from guiderail.matcher import Matcher, fill_next_token_bitmasks
-from guiderail.overlap import may_be_forced
-from guiderail.sampling import Sampler, Sampling
+from guiderail.generation.overlap import may_be_forced
+from guiderail.generation.sampling import Sampler, Sampling
+from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
+from guiderail.matching.guide import Guide
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class Row:
         self.finishing = False
 
     def _draw(self, logits: NDArray[np.float32], width: int) -> int:
-        """Draws from what leaves enough tokens to finish; see ``_Row.draw`` in :mod:`guiderail.decoding`."""
+        """Draws from what leaves enough tokens to finish; see ``_Row.draw`` in :mod:`guiderail.generation.decoding`."""
         first = self.sampler(logits)
         self.mask_since = started = time.perf_counter()
         try:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
-from guiderail.guide import Guide
-from guiderail.models import Model
-from guiderail.sampling import Sampling
+from guiderail.generation.models import Model
+from guiderail.generation.sampling import Sampling
+from guiderail.matching.guide import Guide
 from guiderail.server.asides import Asides
 from guiderail.server.chat_template import ChatTemplate
 from guiderail.server.compiling import Compiler

@@ -17,13 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from guiderail.constraint import AnyOf, Constraint, separated_by, sequence, text_until
+from guiderail.constraints.constraint import AnyOf, Constraint, separated_by, sequence, text_until
+from guiderail.constraints.program import build_program
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema import json_schema
 from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Dispatch, Marker
-from guiderail.program import build_program
 from guiderail.server.constraints import grammar_of
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, call_id
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, call_id

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from guiderail.arguments import checked_methods
 from guiderail.errors import VocabularyError
-from guiderail.texts import shown
+from guiderail.support.arguments import checked_methods
+from guiderail.support.texts import shown
 from guiderail.vocabulary._check import DecodeBatch, Mismatch, find_mismatches
 from guiderail.vocabulary._table import TokenTable
 

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from guiderail import _core
-from guiderail.constraint import (
+from guiderail.constraints.constraint import (
     AllOf,
     AnyOf,
     AnyText,
+    Choice as TextChoice,
     Complement,
     Constraint,
     Literal,
+    Repetition as RepeatedConstraint,
     SeparatedBy,
+    Sequence as ConstraintSequence,
     SpecialToken,
     SubstringOf,
     TextUntil,
 )
-from guiderail.constraint import Choice as TextChoice
-from guiderail.constraint import Repetition as RepeatedConstraint
-from guiderail.constraint import Sequence as ConstraintSequence
 from guiderail.errors import CompileError, LimitError, PatternError
 from guiderail.frontends.grammar.build import NESTED, NEVER, TRAP, Fold, choice, leaves, names, repetition, sequence
 from guiderail.frontends.grammar.syntax import (
@@ -39,7 +39,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = [
     "ConstraintFacts",

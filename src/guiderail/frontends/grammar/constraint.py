@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import Constraint, _coerce
-from guiderail.disk_cache import DiskCache, open_cache
+from guiderail.constraints.constraint import Constraint, _coerce
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar import productions
 from guiderail.frontends.grammar.collisions import collisions
@@ -22,12 +20,14 @@ from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, Indentation
 from guiderail.frontends.grammar.tape import Recorder, Unplayable, play
-from guiderail.nesting import nested
-from guiderail.texts import shown
+from guiderail.support.arguments import checked
+from guiderail.support.disk_cache import DiskCache, open_cache
+from guiderail.support.nesting import nested
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.grammar.lark.reader import Reading
-from guiderail.work import MAX_WORK, limited
+from guiderail.support.work import MAX_WORK, limited
 
 __all__ = ["GrammarConstraint", "grammar"]
 

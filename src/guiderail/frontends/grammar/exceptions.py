@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from guiderail.constraint import AllOf, AnyOf, Complement, Constraint, Literal, Repetition, Sequence
+from guiderail.constraints.constraint import AllOf, AnyOf, Complement, Constraint, Literal, Repetition, Sequence
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import Fold, children, choice, names, sequence
 from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Name, Rule, Span, Text

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 
-from guiderail.constraint import AnyText, SpecialToken, TextUntil
+from guiderail.constraints.constraint import AnyText, SpecialToken, TextUntil
 from guiderail.errors import GuiderailError
 from guiderail.frontends.grammar.build import repetition
 from guiderail.frontends.grammar.reading import ANY, Groups, Reader, characters, finish_grammar, literal

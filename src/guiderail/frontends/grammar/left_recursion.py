@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from guiderail.constraint import AllOf, Complement, Literal
+from guiderail.constraints.constraint import AllOf, Complement, Literal
 from guiderail.errors import LimitError
 from guiderail.frontends.grammar.analysis import (
     ConstraintFacts,

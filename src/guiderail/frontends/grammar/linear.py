@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from guiderail.frontends.grammar.build import Fold, choice, repetition, sequence
 from guiderail.frontends.grammar.syntax import Expression, Name, Repetition, Sequence
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["Sizes", "System", "right_linear"]
 

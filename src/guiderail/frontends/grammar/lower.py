@@ -37,7 +37,7 @@ from guiderail.frontends.grammar.syntax import (
     Sequence,
     Text,
 )
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["lower"]
 

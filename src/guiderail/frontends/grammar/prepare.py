@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from guiderail.constraint import AnyOf, Constraint, Literal, SeparatedBy
-from guiderail.constraint import Repetition as RepeatedConstraint
-from guiderail.constraint import Sequence as ConstraintSequence
+from guiderail.constraints.constraint import (
+    AnyOf,
+    Constraint,
+    Literal,
+    Repetition as RepeatedConstraint,
+    SeparatedBy,
+    Sequence as ConstraintSequence,
+)
 from guiderail.frontends.grammar.analysis import (
     ConstraintFacts,
     check_names,

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, Sequence, literal
+from guiderail.constraints.constraint import AnyOf, Constraint, Literal, Repetition, SeparatedBy, Sequence, literal
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar.build import EMPTY, choice, repetition, sequence
 from guiderail.frontends.grammar.syntax import Embedded, Expression, Grammar, Name, Rule, Text
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 __all__ = ["Productions", "Ref", "read", "read_productions"]
 

@@ -9,7 +9,7 @@ from guiderail import _core
 from guiderail.errors import PatternError
 from guiderail.frontends.grammar.build import EMPTY, choice, sequence
 from guiderail.frontends.grammar.syntax import Characters, Expression, Grammar, Rule, Text
-from guiderail.texts import utf8
+from guiderail.support.texts import utf8
 
 __all__ = ["ANY", "Groups", "Reader", "characters", "finish_grammar", "literal"]
 

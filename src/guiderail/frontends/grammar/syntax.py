@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 
 __all__ = [
     "Characters",

@@ -28,7 +28,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
-from guiderail.work import spend, spent
+from guiderail.support.work import spend, spent
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.satisfiable import Emptiness

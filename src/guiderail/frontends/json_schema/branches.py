@@ -20,7 +20,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.votes import IMPOSSIBLE, Vote, any_of, formula_of, one_of, vote
-from guiderail.work import out_of_work
+from guiderail.support.work import out_of_work
 
 Restrict = Callable[[Node, Shape, Term], Shape]
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
@@ -19,10 +18,11 @@ from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document, Node
 from guiderail.frontends.json_schema.shape import Term
-from guiderail.kept import Kept
-from guiderail.nesting import MOST_PARTS, written_out
-from guiderail.texts import shown
-from guiderail.work import MAX_WORK, limited, spend
+from guiderail.support.arguments import checked
+from guiderail.support.kept import Kept
+from guiderail.support.nesting import MOST_PARTS, written_out
+from guiderail.support.texts import shown
+from guiderail.support.work import MAX_WORK, limited, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.report import Report

@@ -37,8 +37,8 @@ from guiderail.frontends.json_schema.vocabulary import (
     UNEVALUATED,
     VALUE,
 )
-from guiderail.texts import shown
-from guiderail.work import out_of_work, spend
+from guiderail.support.texts import shown
+from guiderail.support.work import out_of_work, spend
 
 __all__ = ["evaluate", "shape_of_values"]
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from guiderail import _core
-from guiderail.constraint import AnyText
+from guiderail.constraints.constraint import AnyText
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.strings import Strings

@@ -29,7 +29,7 @@ from guiderail.frontends.json_schema.shape import (
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.vote_lower import lower_vote
 from guiderail.frontends.json_schema.votes import Vote
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["Lowering"]
 

@@ -36,8 +36,8 @@ from guiderail.frontends.json_schema.number_lazy import table
 from guiderail.frontends.json_schema.number_plan import DEAD, DIGIT, DIGITS, Expansion, Explorer, Plan, State, charset
 from guiderail.frontends.json_schema.number_residues import Residues
 from guiderail.frontends.json_schema.numbers import EVERYTHING, NOTHING, Grid, Numbers, in_grid, integral
-from guiderail.kept import Kept
-from guiderail.texts import shown
+from guiderail.support.kept import Kept
+from guiderail.support.texts import shown
 
 __all__ = ["MANTISSA_DIGITS", "MAX_SCIENTIFIC_STATES", "NumberSpelling", "lower"]
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from guiderail.errors import CompileError, LimitError
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail._core import Builder

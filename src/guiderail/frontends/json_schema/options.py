@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import CompileError
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from referencing import Registry

@@ -20,7 +20,7 @@ from contextlib import suppress
 
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import Regex, regex
-from guiderail.kept import kept, text_weight
+from guiderail.support.kept import kept, text_weight
 
 __all__ = ["read_pattern"]
 

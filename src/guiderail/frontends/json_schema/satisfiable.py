@@ -28,7 +28,7 @@ from guiderail.frontends.json_schema.shape import (
 from guiderail.frontends.json_schema.simplify import quick_shape
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.votes import Mix, Vote
-from guiderail.work import out_of_work, spend
+from guiderail.support.work import out_of_work, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.votes import Formula

@@ -6,7 +6,7 @@ from guiderail.frontends.json_schema.algebra import And, Not, Or
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import FALSE, TRUE, ObjectCell, Shape, Term
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["Cover", "quick_shape", "within", "without_covered"]
 

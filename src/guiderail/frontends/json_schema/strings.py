@@ -21,19 +21,19 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.program import Program, build_program
 from guiderail.errors import CompileError
 from guiderail.frontends.json_schema.formats import FORMATS, FormatTexts
 from guiderail.frontends.json_schema.patterns import read_pattern
 from guiderail.frontends.regex import charsets
-from guiderail.program import Program, build_program
-from guiderail.texts import has_surrogate, utf8
-from guiderail.work import cached, spend
+from guiderail.support.texts import has_surrogate, utf8
+from guiderail.support.work import cached, spend
 
 __all__ = ["Strings"]
 
 _MOST = 2**32 - 2  # the longest length that the core can count
-_STEPS = 40  # of work (see `guiderail.work`) for each operand of an operation
+_STEPS = 40  # of work (see `guiderail.support.work`) for each operand of an operation
 
 
 _ALTERNATIVES = re.compile(r"\^(?:\((?:\?:)?([A-Za-z0-9_-]+(?:\|[A-Za-z0-9_-]+)*)\)|([A-Za-z0-9_-]+))\$")

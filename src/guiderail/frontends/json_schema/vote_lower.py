@@ -10,7 +10,7 @@ from guiderail.frontends.json_schema.layout import Frame, holds
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ObjectCell, Term
 from guiderail.frontends.json_schema.votes import Atoms, Ballot, Vote, all_of, regions, vote
-from guiderail.work import out_of_work, spend
+from guiderail.support.work import out_of_work, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering

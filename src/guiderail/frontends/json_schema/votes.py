@@ -6,7 +6,7 @@ whatever looks for a reason to tell cells apart may look at them.
 
 What is asked of a value differs by alternative. For each key the values are split into *atoms*, sets in which the same
 alternatives fail, and only as far as the formula still cares. The core reads a member as the union of its atoms and
-remembers which alternatives have failed (see ``core/votes.cpp``): the state of an object grows with the number of
+remembers which alternatives have failed (see ``core/json/votes.cpp``): the state of an object grows with the number of
 alternatives, where the normal form grows with the number of their combinations.
 """
 

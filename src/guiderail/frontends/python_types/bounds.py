@@ -16,7 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import rust_pattern
 from guiderail.frontends.regex import regex

@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar, overload
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.python_types.containers import Named
 from guiderail.frontends.python_types.decode import Tree, parse_json
@@ -18,7 +17,8 @@ from guiderail.frontends.python_types.errors import Mismatch, read_error
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.walk import Walker, type_words
-from guiderail.texts import shown
+from guiderail.support.arguments import checked
+from guiderail.support.texts import shown
 
 __all__ = ["PythonType", "call", "python_type", "read"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
-from guiderail.constraint import AllOf, Constraint
+from guiderail.constraints.constraint import AllOf, Constraint
 from guiderail.frontends.python_types.bounds import Bounds, exact
 from guiderail.frontends.python_types.decode import Number, Tree, plain, type_name
 from guiderail.frontends.python_types.errors import Mismatch, unsupported

@@ -9,7 +9,7 @@ from typing import Any
 from guiderail.errors import CompileError
 from guiderail.frontends.python_types.decode import Called, Number, Tree, members_of
 from guiderail.frontends.python_types.errors import Mismatch, read_error
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 __all__ = ["parse"]
 

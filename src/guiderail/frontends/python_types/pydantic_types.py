@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from guiderail import patterns
+from guiderail.frontends import patterns
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds
 from guiderail.frontends.python_types.containers import Field, Object

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import PatternError
 from guiderail.frontends.regex import regex
 

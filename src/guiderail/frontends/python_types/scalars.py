@@ -18,7 +18,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from guiderail import patterns
+from guiderail.frontends import patterns
 from guiderail.frontends.python_types.bounds import Bounds
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import Node, Text, only

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.constraint import JsonSchema, json_schema
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.lower import Lowering

@@ -16,8 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds, gather
-from guiderail.frontends.python_types.containers import Array, Named, Object, Tuple
-from guiderail.frontends.python_types.containers import Mapping as MappingNode
+from guiderail.frontends.python_types.containers import Array, Mapping as MappingNode, Named, Object, Tuple
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.fields import (
     annotated_type,

@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass, field
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.ecma_dialect import EcmaParser
 from guiderail.frontends.regex.lower import lower
 from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Parsed
 from guiderail.frontends.regex.python_dialect import PythonParser
-from guiderail.texts import shown
+from guiderail.support.arguments import checked
+from guiderail.support.texts import shown
 
 __all__ = ["Regex", "regex"]
 
@@ -104,7 +104,7 @@ def regex(
     The whole language of both dialects is read, look-arounds and anchors anywhere included, except for what
     no automaton can do: backreferences, recursion and conditionals are refused. Beyond the dialects,
     ``\p{…}`` is always known, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)``
-    are the extensions of :mod:`guiderail.extensions`.
+    are the extensions of :mod:`guiderail.frontends.extensions`.
 
     Args:
         pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do.

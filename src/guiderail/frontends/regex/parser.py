@@ -297,7 +297,7 @@ class Parser:
             self.atomics += 1
             self.atom(Atomic(body, start, end))
         else:
-            from guiderail.extensions import group_node
+            from guiderail.frontends.extensions import group_node
 
             self.atom(group_node(name, contents, self.pattern, (start, end)))
         self.after_group(kind, name)
@@ -308,7 +308,7 @@ class Parser:
 
     def named(self, name: str, start: int, name_at: int, body: int) -> int:
         """Opens a named group, or an extension if the name is one of theirs."""
-        from guiderail.extensions import GROUP_NAMES
+        from guiderail.frontends.extensions import GROUP_NAMES
 
         if name in GROUP_NAMES:
             return self.push(start, "extension", name, body, self.flags)

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraint import AnyText, Constraint
-from guiderail.kept import kept
-from guiderail.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
+from guiderail.constraints.constraint import AnyText, Constraint
+from guiderail.constraints.special_tokens import SpecialTokens, current_special_tokens, special_tokens_of
+from guiderail.support.kept import kept
 
 __all__ = ["Dispatch", "ForVocabulary", "FreeText", "Marker", "TurnEnd"]
 

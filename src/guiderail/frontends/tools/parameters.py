@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema import JsonSchema
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -30,7 +30,7 @@ from guiderail.frontends.json_schema.shape import FALSE, TRUE, ArrayCell, Object
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.markers import Marker, without
-from guiderail.texts import has_surrogate, shown
+from guiderail.support.texts import has_surrogate, shown
 
 __all__ = ["ParameterStyle", "Parameters", "builtin_styles"]
 

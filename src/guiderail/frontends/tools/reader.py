@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.frontends.tools.parameters import Parameters
-from guiderail.partial import PartialJson
+from guiderail.support.partial_json import PartialJson
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.tool import Tool

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import AnyOf, Constraint, Repetition, SeparatedBy, SpecialToken, sequence
+from guiderail.constraints.constraint import AnyOf, Constraint, Repetition, SeparatedBy, SpecialToken, sequence
+from guiderail.constraints.special_tokens import SpecialTokens
 from guiderail.errors import PatternError
 from guiderail.frontends.tools.errors import ToolError, placed, step
 from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText, Marker
 from guiderail.frontends.tools.parameters import Parameters, builtin_styles
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
-from guiderail.nesting import MOST_PARTS, nested, written_out
-from guiderail.special_tokens import SpecialTokens
-from guiderail.texts import has_surrogate, shown
+from guiderail.support.arguments import checked
+from guiderail.support.nesting import MOST_PARTS, nested, written_out
+from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary

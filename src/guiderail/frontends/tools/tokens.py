@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from guiderail import _core
-from guiderail.constraint import Constraint, SpecialToken
+from guiderail.constraints.constraint import Constraint, SpecialToken
 from guiderail.frontends.tools.errors import ToolError
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.program import build_program
 from guiderail.errors import CompileError
 from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.python_types import PythonType, python_type
 from guiderail.frontends.tools.errors import ToolError
 from guiderail.frontends.tools.parameters import Parameters, ParameterStyle
-from guiderail.program import build_program
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 __all__ = ["Tool", "check", "name_of", "read_tool"]
 

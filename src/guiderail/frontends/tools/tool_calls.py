@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema import SchemaOptions
 from guiderail.frontends.regex import regex
@@ -18,8 +18,8 @@ from guiderail.frontends.tools.errors import ToolError, ToolWarning
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
-from guiderail.special_tokens import SpecialTokens, special_tokens_of
-from guiderail.texts import shown
+from guiderail.support.arguments import checked
+from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolText

@@ -13,7 +13,7 @@ from typing import cast
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.xml_schema import _names
 
 __all__ = ["SPACES", "Writer", "escape", "legal", "name_chars", "name_starts"]

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
-from guiderail.arguments import checked
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlReadError
 from guiderail.frontends.xml_schema.lower import Lowering
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.reading import check_names, read_schema
 from guiderail.frontends.xml_schema.source import Source, library
-from guiderail.nesting import nested
-from guiderail.work import MAX_WORK, limited
+from guiderail.support.arguments import checked
+from guiderail.support.nesting import nested
+from guiderail.support.work import MAX_WORK, limited
 
 if TYPE_CHECKING:
     from guiderail.frontends.xml_schema.model import Model

@@ -27,7 +27,7 @@ from guiderail.frontends.xml_schema.model import (
 from guiderail.frontends.xml_schema.namespaces import XSI
 from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import SimpleTypes
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["Lowering"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from guiderail.errors import CompileError
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 __all__ = ["XmlSchemaOptions"]
 

@@ -18,7 +18,7 @@ from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.regex.charsets import ANY, NONE, property_set, word
 from guiderail.frontends.regex.syntax import Alt, Cat, Lit, Node, Rep, Set
 from guiderail.frontends.xml_schema.characters import SPACES, Writer, name_chars, name_starts
-from guiderail.kept import kept, text_weight
+from guiderail.support.kept import kept, text_weight
 
 __all__ = ["emit", "parse"]
 

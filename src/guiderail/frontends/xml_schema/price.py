@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from guiderail.errors import LimitError
 from guiderail.frontends.xml_schema.errors import XmlSchemaLimitError
 from guiderail.frontends.xml_schema.namespaces import XSD
-from guiderail.texts import utf8
-from guiderail.work import spend
+from guiderail.support.texts import utf8
+from guiderail.support.work import spend
 
 __all__ = ["spend_on"]
 

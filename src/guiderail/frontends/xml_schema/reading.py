@@ -30,7 +30,7 @@ from guiderail.frontends.xml_schema.options import XmlSchemaOptions
 from guiderail.frontends.xml_schema.simple_types import approximations, check_patterns, gather, steps, unsupported
 from guiderail.frontends.xml_schema.source import place_of
 from guiderail.frontends.xml_schema.turns import in_turns
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["read_schema"]
 

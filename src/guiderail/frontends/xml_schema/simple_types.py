@@ -20,7 +20,7 @@ from guiderail.frontends.xml_schema.characters import SPACES, Writer, legal, nam
 from guiderail.frontends.xml_schema.namespaces import Prefixes, split_name
 from guiderail.frontends.xml_schema.numerals import INTEGERS, Bounds, decimal, floating
 from guiderail.frontends.xml_schema.temporal import COMPARABLE, DURATION_DIGITS, at_least, at_most, split_zone, temporal
-from guiderail.work import spend
+from guiderail.support.work import spend
 
 __all__ = ["Gathered", "SimpleTypes", "approximations", "check_patterns", "gather", "steps", "unsupported"]
 

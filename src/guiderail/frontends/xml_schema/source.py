@@ -11,7 +11,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError
 from guiderail.frontends.xml_schema.namespaces import split_name
 from guiderail.frontends.xml_schema.price import spend_on
-from guiderail.texts import utf8
+from guiderail.support.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from guiderail.constraint import Constraint, SpecialToken
+from guiderail.constraints.constraint import Constraint, SpecialToken
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import LimitError
 from guiderail.frontends.grammar.lark.first_match import Machine
 from guiderail.frontends.regex import regex
-from guiderail.kept import kept
+from guiderail.support.kept import kept
 
 __all__ = ["FirstMatches"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.grammar.lark.lexemes import Lexeme
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Sequence, Text
 

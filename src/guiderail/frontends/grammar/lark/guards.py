@@ -12,7 +12,7 @@ terminal of their own, the guard, which is tried right before: it takes the lexe
 from __future__ import annotations
 
 from guiderail import _core
-from guiderail.constraint import any_text
+from guiderail.constraints.constraint import any_text
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.follow import ANYTHING, Follow
 from guiderail.frontends.grammar.lark.lexemes import Lexeme

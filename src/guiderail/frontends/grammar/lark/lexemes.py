@@ -14,14 +14,14 @@ from typing import Any
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraint import AllOf, Complement, Constraint, Literal
+from guiderail.constraints.constraint import AllOf, Complement, Constraint, Literal
 from guiderail.errors import CompileError, GuiderailError, LimitError, PatternError
 from guiderail.frontends.grammar.analysis import ConstraintFacts
 from guiderail.frontends.grammar.lark.first_match import FirstMatch, Unknown, first_match
 from guiderail.frontends.grammar.lark.first_matches import FirstMatches
 from guiderail.frontends.grammar.lark.terms import without_empty
 from guiderail.frontends.regex import Regex, regex
-from guiderail.kept import kept, text_weight
+from guiderail.support.kept import kept, text_weight
 
 __all__ = [
     "Lexeme",

@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraint import AllOf, Complement, Constraint, any_text
-from guiderail.constraint import Sequence as Both
+from guiderail.constraints.constraint import AllOf, Complement, Constraint, Sequence as Both, any_text
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import NEVER, leaves

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from guiderail import _core
-from guiderail.constraint import (
+from guiderail.constraints.constraint import (
     AllOf,
     AnyOf,
     Constraint,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from guiderail.errors import CompileError
 from guiderail.frontends.grammar.syntax import Indentation
-from guiderail.texts import shown
+from guiderail.support.texts import shown
 
 __all__ = ["READY", "ReadyGrammar", "grammar_text", "whole_words"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats import dates, identifiers, international, internet, regexes, uris
 
 __all__ = ["FORMATS", "Format", "FormatTexts"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.regex import regex
 
 __all__ = ["made"]

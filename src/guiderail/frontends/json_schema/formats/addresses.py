@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 
 __all__ = ["Ipv4", "Ipv6"]
 

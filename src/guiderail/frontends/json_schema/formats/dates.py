@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from guiderail import _core
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 
 __all__ = ["date", "date_time", "duration", "time"]
 
@@ -185,6 +185,6 @@ def date_time() -> Constraint:
 
 def duration() -> Constraint:
     """``duration`` of appendix A: ``P3Y6M4DT12H30M5S``, ``P2W``; no fractions, no unit skipped between two others."""
-    from guiderail import patterns
+    from guiderail.frontends import patterns
 
     return patterns.duration()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats._made import made
 
 __all__ = ["json_pointer", "relative_json_pointer", "relative_json_pointer_shifted", "uuid"]

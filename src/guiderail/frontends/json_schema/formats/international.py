@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats import _idna
 from guiderail.frontends.json_schema.formats._made import made
 from guiderail.frontends.json_schema.formats.internet import address_literal, domain, email

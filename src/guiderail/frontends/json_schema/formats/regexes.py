@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from guiderail import _core
 from guiderail._core import CharSet
-from guiderail.constraint import Constraint
+from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats._made import made
 
 __all__ = ["ecma_pattern", "ecma_pattern_wide"]

@@ -1,0 +1,132 @@
+// Values by identity, of which those that were used last stay. One look into a table without links tells most often
+// that a value is not there; the order is kept by numbers. Keys of 128 bits stand for what they are of: see hashing.hpp
+// for why.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "base/hashing.hpp"
+#include "base/memory.hpp"
+#include "base/pages.hpp"
+
+namespace guiderail {
+
+template <class Value>
+class LruCache {
+ public:
+  explicit LruCache(std::size_t count = 512) : slots_(std::bit_ceil(2 * count)) {}
+  bool has(const Hash& key) const { return slots_[place(key)].entry != kNone; }
+  // Null: there is none. Valid until the next change.
+  Value* find(const Hash& key) {
+    const u32 entry = slots_[place(key)].entry;
+    if (entry == kNone) return nullptr;
+    if (entry != newest_) {
+      unlink(entry);
+      link(entry);
+    }
+    return &entries_[entry].value;
+  }
+  void add(const Hash& key, Value value, std::size_t bytes) {  // of a key that is not there
+    u32 entry = static_cast<u32>(entries_.size());
+    if (2 * (count_ + 1) > slots_.size()) enlarge();  // before anything changes, so that nothing may fail later
+    if (free_.empty()) {
+      if (free_.capacity() <= entries_.size()) free_.reserve(2 * entries_.size() + 8);  // for forget()
+      entries_.emplace_back();
+    } else {
+      entry = free_.back();
+      free_.pop_back();
+    }
+    Entry& e = entries_[entry];
+    e.key = key;
+    e.value = std::move(value);
+    e.bytes = bytes;
+    bytes_ += bytes;
+    link(entry);
+    slots_[place(key)] = {entry, tag_of(key)};
+    ++count_;
+  }
+  void note_growth(const Hash& key, std::size_t bytes) {
+    if (const u32 entry = slots_[place(key)].entry; entry != kNone) {
+      entries_[entry].bytes += bytes;
+      bytes_ += bytes;
+    }
+  }
+  void forget(std::size_t most_bytes) {  // what was not used for longest; one stays
+    while (bytes_ > most_bytes && count_ > 1) {
+      const u32 entry = oldest_;
+      unlink(entry);
+      remove(place(entries_[entry].key));
+      bytes_ -= entries_[entry].bytes;
+      entries_[entry].value = {};
+      free_.push_back(entry);
+      --count_;
+    }
+  }
+  void clear() { *this = LruCache(slots_.size() / 2); }
+  std::size_t bytes() const { return bytes_; }  // of the values
+  std::size_t memory() const {                  // and of what finds them
+    return bytes_ + bytes_of(entries_) + bytes_of(free_) + bytes_of(slots_);
+  }
+
+ private:
+  static constexpr u32 kNone = 0xFFFFFFFF;
+  struct Entry {
+    Hash key;
+    Value value;
+    std::size_t bytes = 0;
+    u32 newer = kNone, older = kNone;
+  };
+  struct Slot {
+    u32 entry = kNone, tag = 0;
+  };
+
+  static u32 tag_of(const Hash& key) { return static_cast<u32>(key.lo); }
+  std::size_t place(const Hash& key) const {  // where it is, or would be
+    const std::size_t mask = slots_.size() - 1;
+    const u32 tag = tag_of(key);
+    std::size_t at = tag & mask;
+    while (slots_[at].entry != kNone && !(slots_[at].tag == tag && entries_[slots_[at].entry].key == key))
+      at = (at + 1) & mask;
+    return at;
+  }
+  void remove(std::size_t hole) {  // and moves up what had to lie behind
+    const std::size_t mask = slots_.size() - 1;
+    for (std::size_t at = (hole + 1) & mask; slots_[at].entry != kNone; at = (at + 1) & mask) {
+      if (((at - slots_[at].tag) & mask) < ((at - hole) & mask)) continue;
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+    slots_[hole] = {};
+  }
+  void enlarge() {
+    PagedVector<Slot> larger(slots_.size() * 2);
+    const std::size_t mask = larger.size() - 1;
+    for (const Slot& slot : slots_) {
+      if (slot.entry == kNone) continue;
+      std::size_t at = slot.tag & mask;
+      while (larger[at].entry != kNone) at = (at + 1) & mask;
+      larger[at] = slot;
+    }
+    slots_ = std::move(larger);
+  }
+  void link(u32 entry) {
+    entries_[entry].older = newest_;
+    entries_[entry].newer = kNone;
+    (newest_ == kNone ? oldest_ : entries_[newest_].newer) = entry;
+    newest_ = entry;
+  }
+  void unlink(u32 entry) {
+    const Entry& e = entries_[entry];
+    (e.newer == kNone ? newest_ : entries_[e.newer].older) = e.older;
+    (e.older == kNone ? oldest_ : entries_[e.older].newer) = e.newer;
+  }
+
+  std::deque<Entry> entries_;  // in place
+  std::vector<u32> free_;      // entries
+  PagedVector<Slot> slots_;    // a power of two; half of it stays free
+  u32 newest_ = kNone, oldest_ = kNone;
+  std::size_t count_ = 0, bytes_ = 0;
+};
+
+}  // namespace guiderail

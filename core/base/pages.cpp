@@ -1,0 +1,197 @@
+#include "base/pages.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <map>
+#include <mutex>
+
+#include "base/faults.hpp"
+
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace guiderail {
+namespace {
+
+constexpr std::size_t kSmall = 4096, kLarge = 2u << 20;  // pages
+
+std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+#ifdef __linux__
+char* map(std::size_t size, bool large) {
+  const std::size_t all = size + kLarge;  // some of it lies before a large page begins
+  void* got = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) throw std::bad_alloc();
+  char* from = static_cast<char*>(got);
+  char* at = reinterpret_cast<char*>(rounded(reinterpret_cast<std::size_t>(from), kLarge));
+  if (at != from) munmap(from, static_cast<std::size_t>(at - from));
+  if (char* end = at + size; end != from + all) munmap(end, static_cast<std::size_t>(from + all - end));
+  if (large) madvise(at, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  return at;
+}
+void unmap(char* at, std::size_t size) { munmap(at, size); }
+#else
+char* map(std::size_t size, bool) { return static_cast<char*>(::operator new (size, std::align_val_t{kSmall})); }
+void unmap(char* at, std::size_t) { ::operator delete (at, std::align_val_t{kSmall}); }
+#endif
+
+// Blocks have sizes of a few kinds, four to each power of two: 4, 8, 12, 16, 20, 24, 28, 32, 40, 48 … KB. Who gives one
+// back leaves it to the next one of its kind. A region of them goes back to the system when nothing in it is in use.
+class Regions {
+ public:
+  void* take(std::size_t bytes) {
+    const std::size_t kind = kind_of(bytes);
+    std::lock_guard lock(mutex_);
+    if (!free_[kind]) {
+      // Nobody waits here for a large page of which little is used: see reserve().
+      if (left(current_) < size_of(kind)) grow(size_of(kind), size_of(kind) >= kLarge);
+      cut(kind);
+    }
+    Block* block = free_[kind];
+    free_[kind] = block->next;
+    Region& region = region_of(block)->second;
+    if (region.taken++ == 0) idle_ -= region.size;
+    in_use_ += size_of(kind);
+    return block;
+  }
+  void give(void* at, std::size_t bytes) noexcept {
+    std::lock_guard lock(mutex_);
+    const std::size_t kind = kind_of(bytes);
+    in_use_ -= size_of(kind);
+    shelve(at, kind);
+    const auto region = region_of(at);
+    const std::size_t size = region->second.size;
+    if (--region->second.taken != 0) return;
+    idle_ += size;
+    if (idle_ > kMostIdle) release(region);
+  }
+  static std::size_t bytes_of(std::size_t bytes) { return size_of(kind_of(bytes)); }
+  std::size_t in_use() {
+    std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  // Regions that nobody uses, and the pages of free blocks elsewhere, go back to the system.
+  void trim() {
+    std::lock_guard lock(mutex_);
+    for (auto it = regions_.begin(); it != regions_.end();) {
+      const auto region = it++;
+      if (region->second.taken == 0) release(region);
+    }
+#ifdef __linux__
+    for (std::size_t kind = 1; kind < kKinds; ++kind)
+      for (Block* block = free_[kind]; block; block = block->next)  // all but the page that holds the link
+        madvise(reinterpret_cast<char*>(block) + kSmall, size_of(kind) - kSmall, MADV_DONTNEED);
+#endif
+  }
+  void reserve(std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    if (left(current_) >= bytes) return;
+    grow(bytes, true);
+    volatile char* at = current_->first;
+    for (std::size_t i = 0; i < current_->second.size; i += kSmall) at[i] = 0;
+  }
+
+ private:
+  static constexpr std::size_t kMostIdle = 16u << 20;  // bytes of regions that nobody uses
+  static constexpr std::size_t kKinds = 192;
+  struct Region {
+    std::size_t size, used, taken;  // bytes, bytes, blocks
+  };
+  using Map = std::map<char*, Region>;
+  struct Block {  // that nobody uses
+    Block* next;
+  };
+
+  static std::size_t kind_of(std::size_t bytes) {  // the smallest that is large enough
+    const std::size_t last = (std::max<std::size_t>(bytes, 1) - 1) / kSmall;
+    if (last < 4) return last;
+    const auto high = static_cast<std::size_t>(std::bit_width(last)) - 1;
+    return 4 * (high - 1) + (last >> (high - 2) & 3);
+  }
+  static std::size_t size_of(std::size_t kind) {
+    return kind < 4 ? (kind + 1) * kSmall : ((kind & 3) + 5) * kSmall << (kind / 4 - 1);
+  }
+  Map::iterator region_of(void* at) { return --regions_.upper_bound(static_cast<char*>(at)); }
+  std::size_t left(Map::iterator region) const {
+    return region == regions_.end() ? 0 : region->second.size - region->second.used;
+  }
+  void release(Map::iterator region) {  // of which no block is in use
+    const std::size_t size = region->second.size;
+    idle_ -= size;
+    const char *from = region->first, *to = from + size;
+    for (Block*& first : free_)
+      for (Block** link = &first; *link;) {
+        const char* block = reinterpret_cast<const char*>(*link);
+        if (block >= from && block < to)
+          *link = (*link)->next;
+        else
+          link = &(*link)->next;
+      }
+    if (current_ == region) current_ = regions_.end();
+    unmap(region->first, size);
+    regions_.erase(region);
+  }
+  void shelve(void* at, std::size_t kind) noexcept { free_[kind] = new (at) Block{free_[kind]}; }
+  void cut(std::size_t kind) {
+    Region& region = current_->second;
+    shelve(current_->first + region.used, kind);
+    region.used += size_of(kind);
+  }
+  // A region with room for so many bytes; what is left of the one before becomes blocks.
+  void grow(std::size_t bytes, bool large) {
+    while (left(current_) >= kSmall) {
+      std::size_t kind = kind_of(left(current_));
+      if (size_of(kind) > left(current_)) --kind;
+      cut(kind);
+    }
+    const std::size_t size = rounded(bytes, kLarge);
+    current_ = regions_.emplace(map(size, large), Region{size, 0, 0}).first;
+    idle_ += size;
+  }
+
+  std::mutex mutex_;
+  Map regions_;
+  Map::iterator current_ = regions_.end();
+  std::array<Block*, kKinds> free_{};
+  std::size_t idle_ = 0, in_use_ = 0;  // bytes
+};
+
+Regions& regions() {  // lives on: what is static elsewhere may give back late
+  static Regions& all = *new Regions;
+  return all;
+}
+
+}  // namespace
+
+void* take_pages(std::size_t bytes) {
+  faults::on_allocation();
+  return regions().take(bytes);
+}
+void give_pages(void* at, std::size_t bytes) noexcept { regions().give(at, bytes); }
+std::size_t page_bytes(std::size_t bytes) { return Regions::bytes_of(bytes); }
+std::size_t pages_in_use() { return regions().in_use(); }
+void reserve_pages(std::size_t bytes) { regions().reserve(bytes); }
+
+std::size_t heap_in_use() {
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 33)
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+#endif
+#endif
+  return 0;
+}
+
+void trim_heap() {
+  regions().trim();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace guiderail

@@ -1,0 +1,38 @@
+// A large table in parts, by some bits of the hash: a table that grows copies all that it holds, and one of a million
+// entries takes longer for that than a mask may. Its parts grow one by one.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/memory.hpp"
+
+namespace guiderail {
+
+constexpr unsigned kPartBits = 6;
+constexpr std::size_t kMostWhole = 4096;  // entries of a table that has one part
+
+template <class Part>
+class Parts {
+ public:
+  static Parts split() {
+    Parts out;
+    out.more_.resize(std::size_t{1} << kPartBits);
+    return out;
+  }
+  bool whole() const { return more_.empty(); }
+  Part& of(std::size_t part) { return more_.empty() ? one_ : more_[part]; }
+  const Part& of(std::size_t part) const { return more_.empty() ? one_ : more_[part]; }
+  template <class F>
+  void each(F f) const {
+    f(one_);
+    for (const Part& part : more_) f(part);
+  }
+  std::size_t memory() const { return bytes_of(more_); }
+
+ private:
+  Part one_;
+  std::vector<Part> more_;
+};
+
+}  // namespace guiderail

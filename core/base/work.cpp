@@ -1,0 +1,16 @@
+#include "base/work.hpp"
+
+namespace guiderail {
+
+void Work::refuse(const char* what, u64 steps) {
+  throw Error("step-work", std::string(what) + " takes more than max_step_work=" + std::to_string(steps) +
+                               " steps of work; make the constraint simpler or less ambiguous, or raise max_step_work");
+}
+
+void Work::stop() {
+  if (allowed_.what) refuse(allowed_.what, allowed_.steps);
+  throw Error("work", "this takes more than max_work=" + std::to_string(allowed_.steps) +
+                          " steps of work; make the alternatives fewer or simpler, or raise max_work");
+}
+
+}  // namespace guiderail

@@ -1,0 +1,73 @@
+// Work counted in steps and not in seconds: what one call may cost. A step is an expression made, an operand handled or
+// a few nodes of a trie walked, some 0.1 µs; whoever loops over anything else counts that. The count is the thread's,
+// so it does not matter who else reads the same arena meanwhile.
+//
+// Two limits: that of a compilation, and that of one step of a text (a mask, a token read). What is found in a cache
+// costs a step nothing: it may take less because of others, but no more than where nothing is known.
+#pragma once
+
+#include "base/faults.hpp"
+
+namespace guiderail {
+
+class Work {
+ public:
+  struct Allowed {
+    u64 until;                   // the count that may be reached
+    u64 steps;                   // how many that were when the limit was set
+    const char* what = nullptr;  // is being made, for one step of a text; null: a compilation
+  };
+  class Step;
+  static void spend(u64 steps = 1) {
+    if ((spent_ += steps) > allowed_.until || faults::on_limit()) stop();
+  }
+  static u64 spent() { return spent_; }
+  static void recount(u64 spent) {
+    spent_ = spent;
+    spend(0);
+  }
+  // From now on this thread may spend so many steps, and no more than it might before. Returns what it might.
+  static Allowed limit(u64 steps, const char* what = nullptr) {
+    const Allowed before = allowed_;
+    const u64 left = before.until > spent_ ? before.until - spent_ : 0;
+    if (steps < left) allowed_ = {spent_ + steps, steps, what};
+    return before;
+  }
+  static void restore(Allowed before) { allowed_ = before; }
+  struct Account {  // of a thread
+    u64 spent;
+    Allowed allowed;
+  };
+  static Account account() { return {spent_, allowed_}; }
+  static void take_over(const Account& of) {
+    spent_ = of.spent;
+    allowed_ = of.allowed;
+  }
+
+  [[noreturn]] static void refuse(const char* what, u64 steps);  // one step of a text that takes more
+
+ private:
+  [[noreturn]] static void stop();
+  static inline constinit thread_local u64 spent_ = 0;
+  static inline constinit thread_local Allowed allowed_{~u64{0}, 0, nullptr};
+};
+
+// While it lives, this thread makes one thing for a text.
+class Work::Step {
+ public:
+  // `named`: the limit as the message tells it.
+  Step(u64 steps, const char* what, u64 named) : before_(limit(steps, what)) {
+    if (decides()) allowed_.steps = named;
+  }
+  Step(u64 steps, const char* what) : Step(steps, what, steps) {}
+  ~Step() { restore(before_); }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  // Is it this limit that is met first, and not one around it?
+  bool decides() const { return allowed_.until != before_.until; }
+
+ private:
+  const Allowed before_;
+};
+
+}  // namespace guiderail

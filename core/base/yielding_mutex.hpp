@@ -1,0 +1,102 @@
+// A mutex whose holder lets others in while it works on.
+//
+// An arena is read and grown under one mutex. Most of what is done there takes microseconds; a mask or a search may
+// take seconds. So long work calls due() now and then, and where others have waited for a slice of time, it makes room:
+// they get the mutex one after the other, in the order in which they came, and then it goes back to the one that made
+// room. A holder that makes room must expect that expressions and memos were added meanwhile (see Arena::make_room).
+//
+// A thread may hold something else that others need, in practice the interpreter lock of Python. It says so by a
+// Patience, and is told to let go before it waits, or when its work takes longer than a moment.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "base/support.hpp"
+
+namespace guiderail {
+
+// Lives on the stack of one thread. While it lives, code on this thread may let go of what the thread holds.
+class Patience {
+ public:
+  Patience() : outer_(mine) { mine = this; }
+  virtual ~Patience() { mine = outer_; }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+  // The innermost one of this thread lets go, if it has not.
+  static void let_go() {
+    if (mine && !mine->gone_) {
+      mine->gone_ = true;
+      mine->release();
+    }
+  }
+  // Is there anything to let go of?
+  static bool any() { return mine && !mine->gone_; }
+
+ protected:
+  bool gone() const { return gone_; }
+
+ private:
+  virtual void release() = 0;
+  static inline constinit thread_local Patience* mine = nullptr;
+  Patience* const outer_;
+  bool gone_ = false;
+};
+
+class YieldingMutex {
+ public:
+  void lock() {
+    bool held = false;
+    if (!held_.compare_exchange_strong(held, true)) wait();
+    begin();
+  }
+  bool try_lock() {
+    bool held = false;
+    if (!held_.compare_exchange_strong(held, true)) return false;
+    begin();
+    return true;
+  }
+  void unlock() {
+    held_.store(false);
+    if (waiting_.load() != 0) wake();
+  }
+  // The rest is for the holder. Is it time to call pause()? Nearly free: ask in every loop that may be long.
+  bool due() { return waiting_.load(std::memory_order_relaxed) != 0 || --credit_ == 0; }
+  // Lets go of what the thread holds, if its moment is over. True: others have waited for a slice, so make room.
+  bool pause();
+  // Lets those in who wait, and comes back when it is this thread's turn again.
+  void make_room();
+
+  // How long others wait before a holder makes room, of all such mutexes. 0: not at all (for tests).
+  static void set_slice(std::chrono::nanoseconds slice) { slice_.store(slice.count(), std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr u32 kTicks = 8;  // calls of due() between two looks at the clock
+  static constexpr auto kMoment = std::chrono::microseconds(100);
+  struct Waiter {
+    std::condition_variable woken;
+    bool given = false;   // the mutex is this one's
+    bool called = false;  // it is free: try again
+  };
+  void begin() {
+    credit_ = kTicks;
+    begun_ = noticed_ = {};
+  }
+  void wait();
+  void wake();
+
+  static std::atomic<std::int64_t> slice_;  // nanoseconds
+  std::atomic<bool> held_{false};
+  std::atomic<u32> waiting_{0};
+  // of the holder
+  u32 credit_ = kTicks;
+  Clock::time_point begun_{}, noticed_{};  // looks at the clock: the first; the first that saw somebody wait
+  std::mutex queue_mutex_;                 // of the queue; never held for long
+  std::deque<Waiter*> queue_;
+};
+
+}  // namespace guiderail

@@ -1,0 +1,28 @@
+// The module: a table of contents. One function a topic; see _core.pyi for the contract.
+#include "bind/bindings.hpp"
+#include "base/faults.hpp"
+#include "base/pages.hpp"
+
+NB_MODULE(_core, m) {
+  m.doc() = "The native core of guiderail.";
+  nanobind::set_leak_warnings(false);  // guides that live until the interpreter ends are no leak
+  guiderail::bind_errors(m);
+  guiderail::bind_expressions(m);
+  guiderail::bind_vocabulary(m);
+  guiderail::bind_matching(m);
+  guiderail::bind_apply(m);
+  guiderail::check_arguments(m);
+#ifdef GUIDERAIL_FAULTS
+  namespace faults = guiderail::faults;
+  m.def("arm", [](bool limits, guiderail::u64 n, bool lasting, bool everywhere) {
+    return faults::arm(limits ? faults::What::Limit : faults::What::Allocation, n, lasting, everywhere);
+  });
+  m.def("disarm", [] { return faults::arm(faults::What::Nothing, 0, false, false); });
+  m.def("watch", &faults::watch);
+  m.def("place_of", &faults::place_of);
+  m.def("held", [] {  // blocks, bytes, bytes of pages
+    const faults::Held held = faults::held();
+    return nanobind::make_tuple(held.blocks, held.bytes, guiderail::pages_in_use());
+  });
+#endif
+}

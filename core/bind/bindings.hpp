@@ -1,0 +1,55 @@
+// What the binding files share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unordered_map.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include "run/matcher.hpp"
+
+namespace guiderail {
+
+namespace nb = nanobind;
+
+void bind_errors(nb::module_& m);
+void bind_expressions(nb::module_& m);
+void bind_vocabulary(nb::module_& m);
+void bind_matching(nb::module_& m);
+void bind_apply(nb::module_& m);
+void check_arguments(nb::module_& m);  // after all others
+
+// Sets Python's error, made by the Python layer.
+void raise_error(const std::string& code, const std::string& message);
+
+// While it lives, the core may let go of Python's interpreter lock: before it waits for others, or when its work takes
+// longer than a moment. Calls that are mostly short keep the lock so. It is taken back at the end, so what is made of
+// Python objects is made before and after.
+class LetGo final : public Patience {
+ public:
+  LetGo() = default;
+  ~LetGo() override {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  void release() override { state_ = PyEval_SaveThread(); }
+  PyThreadState* state_ = nullptr;
+};
+
+inline std::string_view view(const nb::bytes& b) { return {b.c_str(), b.size()}; }
+inline nb::bytes to_bytes(std::string_view s) { return nb::bytes(s.data(), s.size()); }
+inline nb::bytes to_bytes(const ByteSet& set) {
+  std::string out;
+  for (unsigned b = 0; b < 256; ++b)
+    if (set.has(static_cast<u8>(b))) out.push_back(static_cast<char>(b));
+  return to_bytes(out);
+}
+
+}  // namespace guiderail

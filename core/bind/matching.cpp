@@ -1,0 +1,397 @@
+#include <chrono>
+#include <deque>
+
+#include "bind/bindings.hpp"
+
+namespace guiderail {
+namespace {
+
+// A writable int32 array of shape (words,) or (batch, words): NumPy through the buffer protocol, which costs a
+// fraction of DLPack's hand-shake; anything else (torch) through DLPack.
+class Rows {
+ public:
+  explicit Rows(nb::handle array) {
+    if (PyObject_CheckBuffer(array.ptr())) {
+      if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+        PyErr_Clear();
+        throw Error("bitmask-array", "the bitmask must be a writable array");
+      }
+      held_ = true;
+      std::string_view format = buffer_.format ? buffer_.format : "B";
+      if (buffer_.itemsize != 4 || (format != "i" && format != "l" && format != "=i" && format != "<i"))
+        fail("bitmask-dtype", "the bitmask must hold int32");
+      shape(
+          buffer_.ndim, buffer_.shape, [&](int i) { return buffer_.strides[i]; }, buffer_.buf);
+    } else {
+      nb::ndarray<> other;
+      if (!nb::try_cast(array, other))
+        throw Error("bitmask-array", "the bitmask must be a NumPy array or a CPU tensor");
+      if (other.dtype() != nb::dtype<std::int32_t>()) throw Error("bitmask-dtype", "the bitmask must hold int32");
+      if (other.device_type() != nb::device::cpu::value)
+        throw Error("bitmask-device", "the bitmask must be in CPU memory; fill it there, then copy it to the device");
+      std::vector<Py_ssize_t> sizes;
+      for (std::size_t i = 0; i < other.ndim(); ++i) sizes.push_back(static_cast<Py_ssize_t>(other.shape(i)));
+      shape(
+          static_cast<int>(other.ndim()), sizes.data(),
+          [&](int i) { return static_cast<Py_ssize_t>(other.stride(static_cast<std::size_t>(i)) * 4); }, other.data());
+      tensor_ = std::move(other);
+    }
+  }
+  ~Rows() {
+    if (held_) PyBuffer_Release(&buffer_);
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+
+  Py_ssize_t count() const { return rows_; }
+  u32* row(std::int64_t index, std::size_t words) const {
+    if (index < 0 || index >= rows_)
+      throw Error("bitmask-row", "row " + std::to_string(index) + " is not in 0.." + std::to_string(rows_ - 1));
+    if (width_ < words)
+      throw Error("bitmask-shape", "the bitmask has " + std::to_string(width_) +
+                                       " words a row, but the vocabulary needs " + std::to_string(words) +
+                                       "; allocate it with allocate_token_bitmask(batch, vocabulary.size)");
+    return reinterpret_cast<u32*>(static_cast<char*>(data_) + index * stride_);
+  }
+  void pad(u32* row, std::size_t words) const {  // logits wider than the vocabulary: never allowed
+    if (width_ > words) std::memset(row + words, 0, (width_ - words) * 4);
+  }
+
+ private:
+  [[noreturn]] void fail(const char* code, const char* message) {
+    PyBuffer_Release(&buffer_);
+    held_ = false;
+    throw Error(code, message);
+  }
+  template <typename Stride>
+  void shape(int ndim, const Py_ssize_t* sizes, Stride stride, void* data) {
+    bool bad = ndim < 1 || ndim > 2 || (sizes[ndim - 1] > 1 && stride(ndim - 1) != 4);
+    if (bad) {
+      if (held_) fail("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
+      throw Error("bitmask-shape", "the bitmask must have shape (batch, words) with contiguous rows");
+    }
+    data_ = data;
+    width_ = static_cast<std::size_t>(sizes[ndim - 1]);
+    rows_ = ndim == 2 ? sizes[0] : 1;
+    stride_ = ndim == 2 ? stride(0) : 0;
+  }
+  Py_buffer buffer_{};
+  bool held_ = false;
+  nb::ndarray<> tensor_;
+  void* data_ = nullptr;
+  std::size_t width_ = 0;
+  Py_ssize_t rows_ = 0, stride_ = 0;
+};
+
+bool fill(Matcher& m, nb::handle bitmask, std::int64_t row, std::optional<std::int64_t> budget) {
+  Rows rows(bitmask);
+  const std::size_t words = m.guide().vocabulary().words();
+  u32* out = rows.row(row, words);
+  bool restricts;
+  if (!budget && m.check_unchanging().ready()) {
+    restricts = m.fill(out);
+  } else {
+    const Matcher::Reading reading(m);
+    nb::gil_scoped_release release;
+    restricts = budget ? m.fill(out, *budget) : m.fill(out);
+  }
+  rows.pad(out, words);
+  return restricts;
+}
+
+// The rows that matchers write, checked.
+std::vector<u32*> rows_of(const std::vector<Matcher*>& matchers, const Rows& rows,
+                          const std::optional<std::vector<std::int64_t>>& rows_at) {
+  if (rows_at && rows_at->size() != matchers.size())
+    throw Error("bitmask-row", "rows must name one row for each matcher");
+  std::vector<u32*> out(matchers.size());
+  for (std::size_t i = 0; i < matchers.size(); ++i) {
+    if (!matchers[i]) throw Error("matcher-none", "a matcher is None");
+    const std::size_t words = matchers[i]->guide().vocabulary().words();
+    out[i] = rows.row(rows_at ? (*rows_at)[i] : static_cast<std::int64_t>(i), words);
+    if (matchers[i]->check_unchanging().terminated())
+      throw Error("matcher-terminated", "matcher " + std::to_string(i) + " has terminated; leave finished rows out");
+  }
+  return out;
+}
+
+unsigned threads_of(const std::optional<std::int64_t>& asked) {  // 0: one a core
+  if (!asked) return 0;
+  if (*asked < 1)
+    throw Error("matcher-threads",
+                "threads is a number of threads, 1 or more, or None for one a core, not " + std::to_string(*asked));
+  return static_cast<unsigned>(std::min<std::int64_t>(*asked, 1 << 16));  // the pool has fewer
+}
+
+// Masks that native threads fill while Python goes on.
+class Filling {
+ public:
+  Filling(nb::list matchers, nb::handle bitmask, const std::optional<std::vector<std::int64_t>>& rows_at,
+          const std::optional<std::int64_t>& threads)
+      : kept_(matchers),
+        rows_(bitmask),
+        matchers_(nb::cast<std::vector<Matcher*>>(matchers)),
+        out_(rows_of(matchers_, rows_, rows_at)),
+        seconds_(matchers_.size(), 0.0),
+        readings_(matchers_.size()) {
+    const unsigned most = threads_of(threads);
+    bool all_ready = true;
+    for (std::size_t i = 0; i < matchers_.size(); ++i) {
+      readings_[i].emplace(*matchers_[i]);
+      all_ready = all_ready && matchers_[i]->ready();
+    }
+    if (all_ready && matchers_.size() < 64) {  // copies of microseconds: waking a thread takes longer
+      for (std::size_t i = 0; i < matchers_.size(); ++i) fill(i);
+    } else {
+      work_.emplace(matchers_.size(), most, [this](std::size_t i) { fill(i); });
+    }
+  }
+  void wait() {
+    if (!work_) return;
+    nb::gil_scoped_release release;
+    work_->wait();
+  }
+  bool done() const { return !work_ || work_->done(); }
+  const std::vector<double>& seconds() const { return seconds_; }
+
+ private:
+  void fill(std::size_t i) {
+    struct End {
+      ~End() { reading.reset(); }
+      std::optional<Matcher::Reading>& reading;
+    } end{readings_[i]};
+    const auto began = std::chrono::steady_clock::now();
+    matchers_[i]->fill(out_[i]);
+    rows_.pad(out_[i], matchers_[i]->guide().vocabulary().words());
+    seconds_[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  }
+  nb::list kept_;
+  Rows rows_;
+  std::vector<Matcher*> matchers_;
+  std::vector<u32*> out_;
+  std::vector<double> seconds_;  // each written by the thread that fills the row
+  std::vector<std::optional<Matcher::Reading>> readings_;
+  std::optional<Background> work_;  // destroyed first: it uses the others
+};
+
+void fill_many(const std::vector<Matcher*>& matchers, nb::handle bitmask,
+               std::optional<std::vector<std::int64_t>> rows_at, std::optional<std::int64_t> asked) {
+  unsigned threads = threads_of(asked);
+  Rows rows(bitmask);
+  const std::vector<u32*> out = rows_of(matchers, rows, rows_at);
+  bool all_ready = true;
+  std::deque<Matcher::Reading> readings;
+  for (Matcher* m : matchers) {
+    readings.emplace_back(*m);
+    all_ready = all_ready && m->ready();
+  }
+  nb::gil_scoped_release release;
+  // Known masks are copies of microseconds: threads pay only for many of them.
+  if (all_ready && matchers.size() < 64) threads = 1;
+  parallel(matchers.size(), threads, [&](std::size_t i) {
+    matchers[i]->fill(out[i]);
+    rows.pad(out[i], matchers[i]->guide().vocabulary().words());
+  });
+}
+
+// Row first_row of the bitmask is for now, row first_row + 1 + i for after token i of the draft.
+std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& draft, nb::handle bitmask,
+                             std::optional<std::vector<std::int64_t>> parents, std::int64_t first_row) {
+  if (!parents) {
+    parents.emplace(draft.size());
+    for (std::size_t i = 0; i < draft.size(); ++i) (*parents)[i] = static_cast<std::int64_t>(i) - 1;
+  }
+  if (parents->size() != draft.size())
+    throw Error("matcher-draft", "the draft has " + std::to_string(draft.size()) + " tokens and " +
+                                     std::to_string(parents->size()) + " parents; give one a token");
+  Rows rows(bitmask);
+  const std::size_t words = m.guide().vocabulary().words();
+  std::vector<u32*> out(draft.size() + 1);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = rows.row(first_row + static_cast<std::int64_t>(i), words);
+  const Matcher::Reading reading(m);
+  nb::gil_scoped_release release;
+  std::vector<bool> accepted = m.fill_draft(draft, *parents, out);
+  for (u32* row : out) rows.pad(row, words);
+  return accepted;
+}
+
+void check_state(Program& program, Id state, Id least) {
+  if (state < least || state >= program.arena().node_count()) throw Error("bad-handle", "no such state");
+}
+
+template <typename T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
+  auto* held = new std::vector<T>(std::move(values));
+  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner);
+}
+
+}  // namespace
+
+void bind_matching(nb::module_& m) {
+  // How long, in microseconds, others wait before long work makes room for them; for tests.
+  m.def("set_lock_slice", [](u32 slice) { YieldingMutex::set_slice(std::chrono::microseconds(slice)); });
+  nb::class_<Guide>(m, "Guide")
+      .def(nb::new_([](std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
+                       const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory) {
+             nb::gil_scoped_release release;
+             return std::make_shared<Guide>(std::move(program), std::move(vocabulary), symbols, max_memory);
+           }),
+           nb::arg(), nb::arg(), nb::arg(), nb::arg("max_memory") = 0)
+      .def_prop_ro("root", &Guide::root)
+      .def_prop_ro("program", &Guide::program)
+      .def("fill_state",
+           [](const Guide& g, Id state, nb::handle bitmask, std::int64_t row) {
+             const std::shared_ptr<Program> program = g.program();
+             check_state(*program, state, kEpsilon);
+             Rows rows(bitmask);
+             u32* out = rows.row(row, g.vocabulary().words());
+             rows.pad(out, g.vocabulary().words());
+             nb::gil_scoped_release release;
+             return g.fill(*program, state, g.vocabulary().stops(), out);
+           })
+      .def("accept_state",
+           [](const Guide& g, Id state, std::int64_t token) {
+             const std::shared_ptr<Program> program = g.program();
+             check_state(*program, state, kEpsilon);
+             if (token < 0 || token >= g.vocabulary().size())
+               throw Error("matcher-token", "token id " + std::to_string(token) + " is out of range");
+             LetGo let_go;
+             return g.advance(*program, state, static_cast<u32>(token));
+           })
+      .def("is_accepting_state",
+           [](const Guide& g, Id state) {
+             const std::shared_ptr<Program> program = g.program();
+             check_state(*program, state, kEmpty);
+             return program->accepting(state);
+           })
+      .def("token_automaton",
+           [](const Guide& g, std::size_t max_states) {
+             TokenTable t;
+             {
+               nb::gil_scoped_release release;
+               t = g.token_table(max_states);
+             }
+             return nb::make_tuple(to_numpy(std::move(t.indptr)), to_numpy(std::move(t.token)),
+                                   to_numpy(std::move(t.next)), to_numpy(std::move(t.accepting)));
+           })
+      .def("prepare", &Guide::prepare, nb::call_guard<nb::gil_scoped_release>())
+      .def("memory_size_bytes", [](const Guide& g) {
+        LetGo let_go;  // the guide may be busy
+        return g.memory();
+      });
+
+  nb::class_<Matcher>(m, "Matcher")
+      .def(
+          "__init__",
+          [](Matcher* self, const std::shared_ptr<Guide>& g, const std::optional<std::vector<std::int64_t>>& stops) {
+            std::vector<u32> ids = stops ? std::vector<u32>{} : g->vocabulary().stops();
+            if (stops)
+              for (std::int64_t s : *stops) {
+                if (s < 0 || s >= g->vocabulary().size())
+                  throw Error("matcher-token", "stop token " + std::to_string(s) + " is not in 0.." +
+                                                   std::to_string(g->vocabulary().size() - 1));
+                ids.push_back(static_cast<u32>(s));
+              }
+            std::optional<nb::gil_scoped_release> release;
+            if (g->outgrown()) release.emplace();  // a fresh program takes its time
+            new (self) Matcher(g, std::move(ids));
+          },
+          nb::arg("guide"), nb::arg("stop_token_ids") = nb::none())
+      .def("__init__", [](Matcher* self, const Matcher& other) { new (self) Matcher(other.check_unchanging()); })
+      .def_prop_ro("state", [](const Matcher& m) { return m.check_unchanging().state(); })
+      .def_prop_ro("program", [](const Matcher& m) { return m.check_unchanging().program(); })
+      .def("accept_token",
+           [](Matcher& m, std::int64_t token) {
+             if (m.accept_known(token)) return true;
+             const Matcher::Changing changing(m);
+             LetGo let_go;
+             return m.accept_token(token);
+           })
+      .def("accept_within",
+           [](Matcher& m, std::int64_t token, std::int64_t budget) {
+             const Matcher::Changing changing(m);
+             LetGo let_go;
+             return m.accept_within(token, budget);
+           })
+      .def("validate",
+           [](const Matcher& m, const std::vector<std::int64_t>& draft) {
+             const Matcher::Reading reading(m);
+             LetGo let_go;
+             return m.validate(draft);
+           })
+      .def("fill_draft", &fill_draft, nb::arg("draft"), nb::arg("bitmask"), nb::arg("parents") = nb::none(),
+           nb::arg("first_row") = 0)
+      .def("accept_string",
+           [](Matcher& m, nb::bytes data) {
+             const Matcher::Changing changing(m);
+             LetGo let_go;
+             return m.accept_string(view(data));
+           })
+      .def("fill_next_token_bitmask", &fill, nb::arg("bitmask"), nb::arg("row") = 0, nb::arg("budget") = nb::none())
+      .def(
+          "least_tokens",
+          [](const Matcher& m, bool thorough) -> std::optional<u32> {
+            const Matcher::Reading reading(m);
+            LetGo let_go;
+            const u32 needed = m.needed(thorough);
+            return needed == kInf ? std::nullopt : std::optional(needed);
+          },
+          nb::arg("thorough") = true)
+      .def("rollback",
+           [](Matcher& m, std::int64_t count) {
+             const Matcher::Changing changing(m);
+             m.rollback(count);
+           })
+      .def("reset",
+           [](Matcher& m) {
+             const Matcher::Changing changing(m);
+             const Program* current = m.guide().program().get();
+             std::optional<nb::gil_scoped_release> release;  // as for a new one; and the old program may end here
+             if (current != m.program().get() || m.program()->outgrown()) release.emplace();
+             m.reset();
+           })
+      .def("forced_bytes",
+           [](const Matcher& m, std::size_t limit) {
+             std::string forced;
+             {
+               const Matcher::Reading reading(m);
+               LetGo let_go;
+               forced = m.forced(limit);
+             }
+             return to_bytes(forced);
+           })
+      .def("is_accepting", [](const Matcher& m) { return m.check_unchanging().accepting(); })
+      .def("is_complete",
+           [](const Matcher& m) {
+             const Matcher::Reading reading(m);
+             LetGo let_go;
+             return m.complete();
+           })
+      .def("is_terminated", [](const Matcher& m) { return m.check_unchanging().terminated(); })
+      .def("stop_token_ids", &Matcher::stops)
+      .def_prop_ro("step_count", [](const Matcher& m) { return m.check_unchanging().step_count(); })
+      .def(
+          "history",
+          [](const Matcher& m, std::optional<std::int64_t> last) {
+            if (last && *last < 0)
+              throw Error("matcher-history",
+                          "history takes a number of steps, 0 or more, not " + std::to_string(*last));
+            m.check_unchanging();
+            return m.history(last ? static_cast<std::size_t>(*last) : m.step_count());
+          },
+          nb::arg("last") = nb::none());
+
+  nb::class_<Filling>(m, "Filling")
+      .def(nb::init<nb::list, nb::handle, const std::optional<std::vector<std::int64_t>>&,
+                    const std::optional<std::int64_t>&>(),
+           nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(), nb::arg("threads") = nb::none())
+      .def("wait", &Filling::wait)
+      .def("seconds", [](const Filling& f) { return f.done() ? f.seconds() : std::vector<double>(); })
+      .def("done", &Filling::done);
+
+  m.def("fill_next_token_bitmasks", &fill_many, nb::arg("matchers"), nb::arg("bitmask"), nb::arg("rows") = nb::none(),
+        nb::arg("threads") = nb::none());
+}
+
+}  // namespace guiderail

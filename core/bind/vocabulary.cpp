@@ -1,0 +1,90 @@
+#include "bind/bindings.hpp"
+#include "mask/mask.hpp"
+
+namespace guiderail {
+
+namespace {
+PyObject* core_error = nullptr;
+PyObject* factory = nullptr;  // (code, message) -> exception, of the Python layer: so hot calls need no wrapper there
+}  // namespace
+
+void raise_error(const std::string& code, const std::string& message) {
+  nb::object args = nb::make_tuple(code, message);
+  PyObject* made = factory ? PyObject_Call(factory, args.ptr(), nullptr) : nullptr;
+  if (made) {
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(made)), made);
+    Py_DECREF(made);
+  } else if (!PyErr_Occurred()) {
+    PyErr_SetObject(core_error, args.ptr());
+  }
+}
+
+void bind_errors(nb::module_& m) {
+  core_error = PyErr_NewException("guiderail._core.CoreError", PyExc_Exception, nullptr);
+  m.attr("CoreError") = nb::handle(core_error);
+  m.def("set_error_factory", [](nb::object f) {
+    Py_XDECREF(factory);
+    factory = f.release().ptr();
+  });
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const Error& e) {
+      raise_error(e.code, e.what());
+    }
+  });
+}
+
+void bind_vocabulary(nb::module_& m) {
+  using U32 = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  using U8 = nb::ndarray<const u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  nb::class_<Vocabulary>(m, "Vocabulary")
+      .def(nb::new_([](nb::bytes data, U32 offsets, U8 special, u32 size, std::vector<u32> stops) {
+             std::string text(view(data));
+             std::vector<u32> at(offsets.data(), offsets.data() + offsets.size());
+             std::vector<u8> marks(special.data(), special.data() + special.size());
+             nb::gil_scoped_release release;
+             auto vocabulary =
+                 std::make_shared<Vocabulary>(std::move(text), std::move(at), std::move(marks), size, std::move(stops));
+             MaskBuilder::warm(*vocabulary);
+             return vocabulary;
+           }),
+           nb::arg("data"), nb::arg("offsets"), nb::arg("special"), nb::arg("size"), nb::arg("stop_token_ids"))
+      .def_prop_ro("size", &Vocabulary::size)
+      .def_prop_ro("token_count", &Vocabulary::token_count)
+      .def_prop_ro("trie_nodes", [](const Vocabulary& v) { return v.trie().nodes.size(); })
+      .def_prop_ro("longest_token", &Vocabulary::longest)
+      .def_prop_ro("stop_token_ids", [](const Vocabulary& v) { return v.stops(); })
+      .def("token_bytes",
+           [](const Vocabulary& v, std::int64_t token) {
+             if (token < 0 || token >= v.token_count())
+               throw Error("vocabulary-token", "token id " + std::to_string(token) + " is not in 0.." +
+                                                   std::to_string(v.token_count() - 1));
+             return to_bytes(v.bytes(static_cast<u32>(token)));
+           })
+      .def("spells",
+           [](const Vocabulary& v, const std::vector<std::int64_t>& tokens, nb::bytes text) {
+             std::string_view rest = view(text);
+             for (std::int64_t token : tokens) {
+               if (token < 0 || token >= v.token_count() || !v.is_text(static_cast<u32>(token))) return false;
+               const std::string_view bytes = v.bytes(static_cast<u32>(token));
+               if (!rest.starts_with(bytes)) return false;
+               rest.remove_prefix(bytes.size());
+             }
+             return rest.empty();
+           })
+      .def("find", [](const Vocabulary& v, nb::bytes text) { return v.find(view(text)); })
+      .def("tokens_with_prefix",
+           [](const Vocabulary& v, nb::bytes prefix, std::size_t limit) { return v.with_prefix(view(prefix), limit); })
+      .def("warm",
+           [](Vocabulary& v, const std::vector<std::shared_ptr<CharSet>>& sets) {
+             std::vector<CharSet::Ptr> held(sets.begin(), sets.end());
+             nb::gil_scoped_release release;
+             for (const auto& set : held) v.warm(set);
+           })
+      .def("memory_size_bytes", &Vocabulary::memory)
+      .def("cache_size_bytes", &Vocabulary::cache_memory)
+      .def("clear_cache", &Vocabulary::clear_cache, nb::call_guard<nb::gil_scoped_release>());
+}
+
+}  // namespace guiderail

@@ -1,0 +1,681 @@
+// Smart constructors: normal forms.
+//
+// Normal forms keep the set of derivatives small. What matters most in practice (each rule keeps the language):
+//   X{a,b} X{c,d}  = X{a+c,b+d}          X | X{m,n}, X{a,b} | X{c,d}  = one Repeat where the counts touch
+//   e | X  = X{0,1}                      h t1 | h t2 = h (t1 | t2)     h1 t | h2 t = (h1 | h2) t
+// Heads are factored before tails: that turns C* x | C* y into C* (x | y), the shape that class masks read.
+#include <algorithm>
+#include <map>
+
+#include "base/work.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+namespace {
+
+constexpr u32 kFewGroups = 3;
+constexpr u32 kUnionRoot = 0, kAndRoot = ~u32{0};
+constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until they are begun anew
+
+}  // namespace
+
+// -- operators --
+Id Arena::raw_concat(Id head, Id tail) {
+  const Node &h = node(head), &t = node(tail);
+  Draft d = draft(Kind::Concat);
+  d.a = head;
+  d.b = tail;
+  absorb(d, head, true);
+  absorb(d, tail, false);
+  if (has(head, kNullable) && has(tail, kNullable)) d.flags |= kNullable;
+  if (has(head, kBarren) || has(tail, kBarren)) d.flags |= kBarren;
+  d.shortest = add_sat(h.shortest, t.shortest);
+  d.longest = add_sat(h.longest, t.longest);
+  return intern(d);
+}
+
+// head tail as one Repeat in front of what is left of the tail, if both repeat the same thing.
+bool Arena::merge_repeat(Id head, Id tail, Id& out) {
+  if (has(head, kHasLook)) return false;
+  Id second = tail, rest = kEpsilon;
+  if (node(tail).kind == Kind::Concat) {
+    second = node(tail).a;
+    rest = node(tail).b;
+  }
+  const Node &h = node(head), &s = node(second);
+  if (s.kind != Kind::Repeat || s.b) return false;
+  u32 lo = 1, hi = 1;
+  if (h.kind == Kind::Repeat && h.a == s.a && !h.b) {
+    lo = h.min;
+    hi = h.max;
+  } else if (head != s.a) {
+    return false;
+  }
+  Id joined = repeat(s.a, add_sat(lo, s.min), add_sat(hi, s.max));
+  out = rest == kEpsilon ? joined : raw_concat(joined, rest);
+  return true;
+}
+
+// Texts of characters only, by their shape.
+bool Arena::is_text(Id e, int depth) const {
+  const Node& n = node(e);
+  if (depth > 8) return false;
+  switch (n.kind) {
+    case Kind::Class: return true;
+    case Kind::Repeat: return !n.b && is_text(n.a, depth + 1);
+    case Kind::Concat: return is_text(n.a, depth + 1) && is_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : operands(e))
+        if (!is_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// Beside any{k,} what may be missing says nothing: x? any{k,} = any{k,} = any{k,} x?, c{m,n} any{k,} = c{m} any{k,}.
+bool Arena::merge_any(Id head, Id tail, Id& out) {
+  Id second = tail, rest = kEpsilon;
+  if (node(tail).kind == Kind::Concat) {
+    second = node(tail).a;
+    rest = node(tail).b;
+  }
+  auto endless = [&](Id e) {
+    const u32 set = endless_class(e);
+    return set != kUnknown && charsets_[set] == CharSet::any();
+  };
+  const Node& h = node(head);
+  if (endless(second) && !has(tail, kHasLook) && (h.kind == Kind::Repeat || nullable(head)) && is_text(head)) {
+    if (nullable(head)) {
+      out = tail;
+      return true;
+    }
+    if (h.max == h.min) return false;
+    out = concat(repeat(h.a, h.min, h.min), tail);
+    return true;
+  }
+  if (endless(head) && !has(tail, kHasLook) && nullable(second) && is_text(second)) {
+    out = concat(head, rest);
+    return true;
+  }
+  return false;
+}
+
+Id Arena::concat(Id head, Id tail) {
+  if (head == kEmpty || tail == kEmpty) return kEmpty;
+  if (head == kEpsilon) return tail;
+  if (tail == kEpsilon) return head;
+  if (node(head).kind != Kind::Concat) {
+    Id merged;
+    return merge_repeat(head, tail, merged) || merge_any(head, tail, merged) ? merged : raw_concat(head, tail);
+  }
+  Ids heads;
+  Id h = head;
+  for (; node(h).kind == Kind::Concat; h = node(h).b) heads.push_back(node(h).a);
+  tail = concat(h, tail);
+  for (std::size_t i = heads.size(); i-- > 0;) tail = concat(heads[i], tail);
+  return tail;
+}
+
+Id Arena::concat_all(std::span<const Id> parts) {
+  Id e = kEpsilon;
+  for (std::size_t i = parts.size(); i-- > 0;) e = concat(parts[i], e);
+  return e;
+}
+
+Id Arena::repeat(Id e, u32 min, u32 max) {
+  if (max < min) throw Error("bad-bound", "repeat: max is below min");
+  if (max == 0 || e == kEpsilon) return kEpsilon;
+  if (e == kEmpty) return min == 0 ? kEpsilon : kEmpty;
+  const bool look = has(e, kHasLook);
+  if (has(e, kNullable) && !look) min = 0;
+  if (min == 1 && max == 1) return e;
+  const Node& n = node(e);
+  if (n.kind == Kind::Repeat && !look && !n.b) {
+    // the counts [k*a, k*b] for k in min..max join without a gap?
+    u32 a = n.min, b = n.max;
+    bool from_zero = min > 0 || a <= 1;
+    u32 k = std::max<u32>(min, 1);
+    bool contiguous = max == min || b == kInf || mul_sat(add_sat(k, 1), a) <= add_sat(mul_sat(k, b), 1);
+    if (from_zero && contiguous) return repeat(n.a, mul_sat(min, a), mul_sat(max, b));
+  }
+  if (min == kInf) throw Error("bad-bound", "repeat: the least count is too large");
+  Draft d = draft(Kind::Repeat);
+  d.a = e;
+  d.min = min;
+  d.max = max;
+  absorb(d, e, true);
+  if (max != kInf && max > 8) d.flags |= kBigRepeat;
+  if (min > 8) d.flags |= kBigRepeat;
+  if (min > 0 && has(e, kBarren)) d.flags |= kBarren;
+  if (n.kind != Kind::Class && ((max != kInf && max > kFewGroups) || min > kFewGroups)) d.flags |= kBigGroup;
+  if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
+  d.shortest = mul_sat(n.shortest, min);
+  d.longest = mul_sat(n.longest, max);
+  return intern(d);
+}
+
+// Kept apart from plain Repeats by every normal form; `max` counts down to a node that matches only the empty string
+// and says that more may follow.
+Id Arena::capped_repeat(Id e, u32 min, u32 max) {
+  Draft d = draft(Kind::Repeat);
+  d.a = e;
+  d.b = 1;
+  d.min = min;
+  d.max = max;
+  absorb(d, e, true);
+  if (max == 0) d.flags |= kCapHit;
+  if (min == 0 || has(e, kNullable)) d.flags |= kNullable;
+  d.longest = kInf;
+  return intern(d);
+}
+
+Id Arena::repeat_less(Id e) {
+  const Node& n = node(e);
+  u32 min = n.min == 0 || n.min == kInf ? n.min : n.min - 1;
+  u32 max = n.max == 0 || n.max == kInf ? n.max : n.max - 1;
+  return n.b ? capped_repeat(n.a, min, max) : repeat(n.a, min, max);
+}
+
+Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
+  Draft d = draft(kind);
+  bool all_null = true, any_null = false, all_barren = kind == Kind::Union;
+  d.shortest = kind == Kind::Union ? kInf : 0;
+  d.longest = kind == Kind::Union ? 0 : kInf;
+  for (Id e : sorted) {
+    const Node& n = node(e);
+    absorb(d, e, true);
+    all_barren = all_barren && has(e, kBarren);
+    (has(e, kNullable) ? any_null : all_null) = has(e, kNullable);
+    if (kind == Kind::Union) {
+      d.shortest = std::min(d.shortest, n.shortest);
+      d.longest = std::max(d.longest, n.longest);
+    } else {
+      d.shortest = std::max(d.shortest, n.shortest);
+      d.longest = std::min(d.longest, n.longest);
+    }
+  }
+  if (kind == Kind::And) d.flags |= kSearch;
+  if (kind == Kind::And ? all_null : any_null) d.flags |= kNullable;
+  if (all_barren) d.flags |= kBarren;
+  d.list = sorted;
+  d.has_list = true;
+  return intern(d);
+}
+
+// Factors common heads, then common tails, out of a union's members. Returns whether anything changed.
+bool Arena::factor(Ids& parts) {
+  bool changed = false;
+  for (int side = 0; side < 2; ++side) {
+    if (parts.size() < 2) break;
+    auto key = [&](Id e) -> Id {
+      const Node& n = node(e);
+      if (n.kind != Kind::Concat) return e;
+      return side == 0 ? n.a : n.b;
+    };
+    ShortVector<u64, 12> keyed;  // key, part
+    for (Id e : parts) keyed.push_back(u64{key(e)} << 32 | e);
+    std::sort(keyed.begin(), keyed.end());
+    Ids next;
+    bool grouped = false;
+    for (std::size_t i = 0; i < keyed.size();) {
+      const Id common = static_cast<Id>(keyed[i] >> 32);
+      std::size_t j = i + 1;
+      while (j < keyed.size() && keyed[j] >> 32 == common) ++j;
+      if (j - i == 1) {
+        next.push_back(static_cast<Id>(keyed[i]));
+      } else {
+        grouped = true;
+        Ids others;
+        for (std::size_t k = i; k < j; ++k) {
+          const Node& n = node(static_cast<Id>(keyed[k]));
+          bool bare = n.kind != Kind::Concat;
+          others.push_back(bare ? kEpsilon : (side == 0 ? n.b : n.a));
+        }
+        const Id other = unite_memoised(others);
+        next.push_back(side == 0 ? concat(common, other) : concat(other, common));
+      }
+      i = j;
+    }
+    if (grouped) {
+      parts = std::move(next);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+// The number of a list, as a path in a trie.
+u32 Arena::path_of(u32 root, const Ids& parts) {
+  if (union_path_ >= kMostPaths) {
+    union_paths_.clear();
+    union_memo_.clear();
+    union_path_ = 0;
+    ++union_era_;
+  }
+  Work::spend(1 + parts.size() / 8);
+  u32 path = root;
+  for (Id e : parts) {
+    const u64 step = u64{path} << 32 | e;
+    if (const u32* known = union_paths_.find(step)) {
+      path = *known;
+    } else {
+      path = ++union_path_;
+      union_paths_.set(step, path, memo_limit());
+    }
+  }
+  return path;
+}
+
+// What stands after a common head is united again, and what stands after that: ambiguous texts share these tails, so
+// without a memo the work would double with every place where two readings meet.
+Id Arena::unite_memoised(Ids& parts) {
+  parts.sort_unique();
+  int stacks = 0;
+  for (Id e : parts) stacks += node(e).kind == Kind::Concat || node(e).kind == Kind::Union;
+  if (stacks < 2) return unite(parts);
+  const u32 path = path_of(kUnionRoot, parts);
+  if (const u32* known = union_memo_.find(path)) return *known;
+  const u32 era = union_era_;
+  const Id out = unite(parts);
+  if (era == union_era_) union_memo_.set(path, out, memo_limit());  // else the paths were begun anew
+  return out;
+}
+
+// x | (x & y) = x, and x & (x | y) = x.
+void Arena::absorb_members(Ids& sorted, Kind inner) const {
+  if (sorted.size() < 2) return;
+  Ids needless;
+  for (Id e : sorted) {
+    if (node(e).kind != inner) continue;
+    for (Id m : operands(e))
+      if (std::binary_search(sorted.begin(), sorted.end(), m)) {
+        needless.push_back(e);
+        break;
+      }
+  }
+  if (!needless.empty()) sorted.erase_if([&](Id e) { return std::binary_search(needless.begin(), needless.end(), e); });
+}
+
+// Spellings of X | spellings of Y = spellings of (X | Y).
+bool Arena::join_escaped(Ids& parts) {
+  bool joined = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Node& n = node(parts[i]);
+    if (n.kind != Kind::Escaped) continue;
+    Ids inner{n.a};
+    const u32 at = n.b, mode = n.min;
+    for (std::size_t k = parts.size(); --k > i;) {
+      const Node& o = node(parts[k]);
+      if (o.kind != Kind::Escaped || o.b != at || o.min != mode) continue;
+      inner.push_back(o.a);
+      parts.erase(k);
+    }
+    if (inner.size() == 1) continue;
+    parts[i] = escaped_at(unite(inner), at, static_cast<Escapes>(mode));
+    joined = true;
+  }
+  return joined;
+}
+
+Id Arena::unite(std::span<const Id> list) {
+  make_room();
+  work_ += list.size();
+  Work::spend(1 + list.size() / 8);
+  // Flatten; X{0,1} contributes X and the empty string.
+  bool epsilon = false;
+  Ids input(list), parts;
+  while (!input.empty()) {
+    Id e = input.back();
+    input.pop_back();
+    const Node& n = node(e);
+    if (e == kEmpty) continue;
+    if (e == kEpsilon) {
+      epsilon = true;
+    } else if (n.kind == Kind::Union) {
+      input.append(operands(e));
+    } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b && !has(e, kHasLook)) {
+      epsilon = true;
+      input.push_back(n.a);
+    } else {
+      parts.push_back(e);
+    }
+  }
+  if (parts.size() > list.size()) Work::spend((parts.size() - list.size()) / 8);
+  for (int round = 0; round < 4; ++round) {
+    parts.sort_unique();
+    if (parts.size() < 2) break;
+    if (std::find(parts.begin(), parts.end(), any_text_) != parts.end()) {
+      bool text_only = true;
+      for (Id e : parts) text_only = text_only && !has(e, kHasRef | kHasToken) && node(e).kind != Kind::Not;
+      if (text_only && !has_raw_bytes()) return any_text_;
+    }
+    // single characters become one class, single bytes one set
+    u32 chars = 0;
+    int classes = 0;
+    ByteSet byte_union, symbols;
+    int byte_sets = 0, symbol_sets = 0;
+    bool textless = true;
+    for (Id e : parts) {
+      const Node& n = node(e);
+      if (n.kind == Kind::Class) {
+        chars = classes > 0 ? compose(SetOperation::Either, chars, n.a) : n.a;
+        ++classes;
+      } else if (n.kind == Kind::Bytes) {
+        byte_union |= byte_sets_[n.a];
+        ++byte_sets;
+      } else if (n.kind == Kind::Terminal) {
+        symbols |= lex_->symbol_sets[n.a];
+        textless = textless && n.b;
+        ++symbol_sets;
+      }
+    }
+    bool changed = join_escaped(parts);
+    if (classes > 1 || byte_sets > 1 || symbol_sets > 1) {
+      parts.erase_if([&](Id e) {
+        Kind k = node(e).kind;
+        return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1) ||
+               (k == Kind::Terminal && symbol_sets > 1);
+      });
+      if (classes > 1) parts.push_back(class_of(chars));
+      if (byte_sets > 1) parts.push_back(bytes(byte_union));
+      if (symbol_sets > 1) parts.push_back(symbols_of(symbols, textless));
+      changed = true;
+    }
+    // of the same text counted twice, what may have more tokens
+    std::map<std::pair<Id, u32>, u32> counted;
+    for (Id e : parts)
+      if (const Node& n = node(e); n.kind == Kind::Counted) {
+        u32& most = counted.try_emplace({n.a, n.b}, n.min).first->second;
+        most = std::max(most, n.min);
+      }
+    if (!counted.empty())
+      parts.erase_if([&](Id e) {
+        const Node& n = node(e);
+        return n.kind == Kind::Counted && n.min < counted[{n.a, n.b}];
+      });
+    // X{a,b} | X{c,d} and X | X{m,n}
+    auto plain_repeat = [&](Id e) { return node(e).kind == Kind::Repeat && !node(e).b && !has(e, kHasLook); };
+    Ids bodies;
+    for (Id e : parts)
+      if (plain_repeat(e)) bodies.push_back(node(e).a);
+    std::sort(bodies.begin(), bodies.end());
+    for (std::size_t i = 0, j = 0; i < bodies.size(); i = j) {
+      const Id body = bodies[i];
+      while (j < bodies.size() && bodies[j] == body) ++j;
+      const bool bare = std::find(parts.begin(), parts.end(), body) != parts.end();
+      if (j - i + bare + epsilon < 2) continue;
+      std::vector<std::pair<u32, u32>> ranges;
+      if (bare) ranges.push_back({1, 1});
+      if (epsilon) ranges.push_back({0, 0});
+      for (Id e : parts)
+        if (plain_repeat(e) && node(e).a == body) ranges.push_back({node(e).min, node(e).max});
+      std::sort(ranges.begin(), ranges.end());
+      std::vector<std::pair<u32, u32>> joined;
+      for (auto r : ranges) {
+        if (!joined.empty() && r.first <= add_sat(joined.back().second, 1))
+          joined.back().second = std::max(joined.back().second, r.second);
+        else
+          joined.push_back(r);
+      }
+      if (joined.size() == ranges.size()) continue;
+      parts.erase_if([&](Id e) {
+        return (bare && e == body) || (node(e).kind == Kind::Repeat && node(e).a == body && !node(e).b);
+      });
+      for (auto [lo, hi] : joined)
+        if (hi > 0) parts.push_back(repeat(body, lo, hi));
+      changed = true;
+    }
+    if (factor(parts)) {
+      Ids flat;
+      for (Id e : parts) {
+        if (e == kEpsilon) {
+          epsilon = true;
+        } else if (node(e).kind == Kind::Union) {
+          flat.append(operands(e));
+        } else {
+          flat.push_back(e);
+        }
+      }
+      parts = std::move(flat);
+      changed = true;
+    }
+    if (!changed) break;
+  }
+  parts.sort_unique();
+  absorb_members(parts, Kind::And);
+  if (parts.empty()) return epsilon ? kEpsilon : kEmpty;
+  Id e = parts.size() == 1 ? parts[0] : make_list(Kind::Union, parts);
+  if (!epsilon || (has(e, kNullable) && !has(e, kHasLook))) return e;
+  return repeat(e, 0, 1);
+}
+
+// e = C{min,max} for one character class C?
+bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
+  const Node& n = node(e);
+  min = max = 1;
+  if (n.kind == Kind::Class) {
+    set = n.a;
+    return true;
+  }
+  if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class) return false;
+  set = node(n.a).a;
+  min = n.min;
+  max = n.max;
+  return true;
+}
+
+// e with every character class cut down to a set: the same texts over that set.
+Id Arena::narrow(Id e, u32 set) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Class) {
+    return class_of(compose(SetOperation::Both, n.a, set));
+  }
+  if ((n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) || has(e, kSearch | kHasLook))
+    return e;
+  const u64 key = u64{e} << 32 | set;
+  if (auto it = narrow_memo_.find(key); it != narrow_memo_.end()) return it->second;
+  Id out = e;
+  if (n.kind == Kind::Concat) {
+    Ids heads;
+    Id cur = e;
+    for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
+    out = narrow(cur, set);
+    for (std::size_t i = heads.size(); i-- > 0;) out = concat(narrow(heads[i], set), out);
+  } else if (n.kind == Kind::Union) {
+    Ids members(operands(e));
+    for (Id& m : members) m = narrow(m, set);
+    out = unite(members);
+  } else if (!n.b) {
+    out = repeat(narrow(n.a, set), n.min, n.max);
+  }
+  narrow_memo_.emplace(key, out);
+  narrow_memo_.emplace(u64{out} << 32 | set, out);
+  return out;
+}
+
+Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
+  work_ += list.size();
+  Work::spend(1 + list.size() / 8);
+  Ids input(list), parts;
+  while (!input.empty()) {
+    Id e = input.back();
+    input.pop_back();
+    const Node& n = node(e);
+    if (e == kEmpty) return kEmpty;
+    if (n.kind == Kind::And) {
+      input.append(operands(e));
+    } else if (!(n.kind == Kind::Not && n.a == kEmpty)) {
+      parts.push_back(e);
+    }
+  }
+  if (parts.empty()) return negate(kEmpty);
+  for (Id e : parts)
+    if (has(e, allow_rules ? kHasItem : kHasRef | kHasToken | kHasItem))
+      throw Error("not-regular",
+                  "intersection and complement work on regular constraints without recursive rules and special "
+                  "tokens; move the recursive part out of the & or ~");
+  parts.sort_unique();
+  // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
+  u32 chars = kUnknown;
+  u32 lo = 0, hi = kInf;
+  Ids rest = std::move(parts);
+  for (bool narrowed = true; narrowed;) {
+    narrowed = false;
+    Ids others;
+    for (Id e : rest) {
+      u32 set = 0, min = 0, max = 0;
+      if (!char_repeat(e, set, min, max)) {
+        others.push_back(e);
+        continue;
+      }
+      chars = chars == kUnknown ? set : compose(SetOperation::Both, chars, set);
+      lo = std::max(lo, min);
+      hi = std::min(hi, max);
+    }
+    rest = std::move(others);
+    if (chars == kUnknown || charsets_[chars] == CharSet::any()) break;
+    for (Id& e : rest) {
+      const Id small = narrow(e, chars);
+      narrowed = narrowed || small != e;
+      e = small;
+      if (e == kEmpty) return kEmpty;
+    }
+  }
+  if (chars != kUnknown) {
+    if (lo > hi) return kEmpty;
+    Id joined = repeat(class_of(chars), lo, hi);
+    if (joined == kEmpty) return kEmpty;
+    bool positive = false;
+    for (Id e : rest) positive = positive || node(e).kind != Kind::Not;
+    // any text & X = X: every other positive operand is UTF-8 already
+    if (joined != any_text_ || !positive || has_raw_bytes()) rest.push_back(joined);
+  }
+  rest.sort_unique();
+  absorb_members(rest, Kind::Union);
+  u32 shortest = 0, longest = kInf;
+  bool epsilon = false, all_nullable = true;
+  for (Id e : rest) {
+    const Node& n = node(e);
+    if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.a)) return kEmpty;
+    if (n.kind == Kind::Not && n.a == any_text_ && !has_raw_bytes()) return kEmpty;  // beside it stands some text
+    if (e == kEpsilon) epsilon = true;
+    all_nullable = all_nullable && has(e, kNullable);
+    shortest = std::max(shortest, n.shortest);
+    longest = std::min(longest, n.longest);
+  }
+  if (epsilon) return all_nullable ? kEpsilon : kEmpty;
+  if (shortest > longest) return kEmpty;
+  if (rest.size() == 1) return rest[0];
+  Id e = make_list(Kind::And, rest);
+  return has(e, kDead) ? kEmpty : e;
+}
+
+// Of conditions that were grouped: see conditions().
+Id Arena::intersect_memoised(Ids& parts) {
+  parts.sort_unique();
+  const u32 path = path_of(kAndRoot, parts);
+  if (const u32* known = union_memo_.find(path)) return *known;
+  const u32 era = union_era_;
+  const Id out = intersect(parts);
+  if (era == union_era_) union_memo_.set(path, out, memo_limit());
+  return out;
+}
+
+// e without the empty text.
+Id Arena::nonempty(Id e) {
+  if (!nullable(e)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Epsilon: return kEmpty;
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = nonempty(m);
+      return unite(members);
+    }
+    case Kind::Repeat:
+      if (n.max == 0) return e;  // a cap
+      return concat(nonempty(n.a), repeat_less(e));
+    case Kind::Concat: {
+      const Id head = nonempty(n.a), tail = n.b;
+      return unite(concat(head, tail), nonempty(tail));
+    }
+    case Kind::Ref: return nonempty(rules_[n.a].body);
+    default: return intersect(std::array{e, negate(kEpsilon)}, true);  // which is gone with the first byte
+  }
+}
+
+Id Arena::negate(Id e) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Not) return n.a;
+  if (has(e, kHasRef | kHasToken | kHasItem))
+    throw Error("not-regular", "the complement of a constraint with recursive rules or special tokens is not regular");
+  Draft d = draft(Kind::Not);
+  d.a = e;
+  absorb(d, e, true);
+  d.flags |= kSearch;
+  if (!has(e, kNullable)) d.flags |= kNullable;
+  d.longest = kInf;
+  return intern(d);
+}
+
+Id Arena::complement_text(Id e) { return intersect(negate(e), any_text_); }
+
+Id Arena::look(Kind kind, Id e, bool negative) {
+  Draft d = draft(kind);
+  d.a = e;
+  d.b = negative;
+  absorb(d, e, true);
+  if (d.flags & (kHasRef | kHasToken))
+    throw Error("not-regular", "a look-around cannot hold recursive rules or special tokens");
+  d.flags |= kHasLook | kSearch;
+  if (kind == Kind::Behind) d.flags |= kHasBehind;
+  if (has(e, kNullable) != negative) d.flags |= kNullable;
+  return intern(d);
+}
+
+Id Arena::ahead(Id e, bool negative) { return look(Kind::Ahead, e, negative); }
+
+Id Arena::behind(Id e, bool negative) {
+  if (has(e, kHasLook))
+    throw Error("look-nesting", "a look-around inside a look-behind is not supported; take the inner one out");
+  return look(Kind::Behind, e, negative);
+}
+
+Id Arena::scope(Id e) {
+  if (!has(e, kHasLook)) return e;
+  Draft d = draft(Kind::Scope);
+  d.a = e;
+  absorb(d, e, true);
+  if (d.flags & (kHasRef | kHasToken))
+    throw Error("not-regular", "a scope with look-arounds cannot hold recursive rules or special tokens");
+  d.flags = static_cast<u32>((d.flags & ~(kHasLook | kHasBehind)) | kSearch);
+  if (has(e, kNullable)) d.flags |= kNullable;
+  d.shortest = node(e).shortest;
+  d.longest = node(e).longest;
+  Id s = intern(d);
+  return has(s, kDead) ? kEmpty : s;
+}
+
+Id Arena::counted(Id e, u32 most) {
+  if (has(e, kHasRef | kHasToken | kHasItem))
+    throw Error("not-regular", "tokens are counted of a regular constraint without rules and special tokens");
+  if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
+  return counted_at(e, most, false);
+}
+
+Id Arena::counted_at(Id e, u32 most, bool begun) {
+  if (e == kEmpty || e == kEpsilon) return e;
+  if (most == 0 && !begun && nullable(e)) return kEpsilon;
+  Draft d = draft(Kind::Counted);
+  d.a = e;
+  d.b = begun;
+  d.min = most;
+  absorb(d, e, true);
+  d.flags |= kHasToken | kBigRepeat | (begun ? u32{kCounting} : 0u) | (nullable(e) ? u32{kNullable} : 0u);
+  d.shortest = node(e).shortest;
+  d.longest = node(e).longest;
+  return intern(d);
+}
+
+}  // namespace guiderail

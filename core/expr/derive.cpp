@@ -1,0 +1,492 @@
+// Derivatives (Brzozowski 1964), first bytes, memoised transitions.
+//
+// Look-arounds. A look-ahead in front of the rest t of the text, (?=X) t, is the intersection X any* & t; since t must
+// be *all* that follows, a Scope pushes the continuation into heads that hold look-arounds before it derives
+// (derive_in_scope). A look-behind keeps the derivative of `any* X` by everything read so far, whether or not it has
+// been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
+// Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
+//
+// Counted tokens. The first byte that a Counted reads of a token takes one off its count, further bytes of that token
+// are free; token_end says that the next byte is another token's. So a token counts if any of its bytes is read here,
+// wherever it begins and ends. When the count is spent, the text may only go on to the next place where it may end (a
+// character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
+// next token a count makes a difference only when it is spent (canonical).
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/work.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+namespace {
+constexpr u16 kDeep = 4;  // nesting from which parts may be shared
+constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembering together
+}  // namespace
+// Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
+// exponential in their depth.
+Id Arena::derive(Id e, u8 byte) {
+  const Node& n = node(e);
+  if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
+  const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
+  const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
+                     (n.kind == Kind::Union && n.b >= kMany) ||
+                     (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
+  if (!formula && !stack) return derive_fresh(e, byte);
+  const u64 key = u64{e} << 9 | byte;
+  if (const u32* known = derive_memo_.find(key)) {
+    Work::spend();
+    return *known;
+  }
+  make_room();
+  const Id out = derive_fresh(e, byte);
+  derive_memo_.set(key, out, memo_limit());
+  return out;
+}
+
+Id Arena::derive_fresh(Id e, u8 byte) {
+  Work::spend();
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Class: return class_tail(n.a, charsets_[n.a]->automaton()[CharSet::kStart][byte]);
+    case Kind::ClassTail: return class_tail(n.a, charsets_[n.a]->automaton()[n.b][byte]);
+    case Kind::Bytes: return byte_sets_[n.a].has(byte) ? kEpsilon : kEmpty;
+    case Kind::Switch: {
+      const u32* edges = pool_.at(n.a);
+      u32 lo = 0, hi = n.b / 2;  // the first edge whose high end reaches the byte
+      while (lo < hi) {
+        u32 mid = (lo + hi) / 2;
+        if ((edges[2 * mid] >> 8) < byte)
+          lo = mid + 1;
+        else
+          hi = mid;
+      }
+      return lo < n.b / 2 && (edges[2 * lo] & 0xFF) <= byte ? edges[2 * lo + 1] : kEmpty;
+    }
+    case Kind::Concat: {
+      Ids parts;
+      Id only = kEmpty;  // the common case has one part and needs no list
+      auto add = [&](Id d) {
+        if (d == kEmpty) return;
+        if (parts.empty() && only == kEmpty) {
+          only = d;
+        } else {
+          if (parts.empty()) parts.push_back(only);
+          parts.push_back(d);
+        }
+      };
+      Id cur = e;
+      while (node(cur).kind == Kind::Concat) {
+        const Id head = node(cur).a, tail = node(cur).b;
+        Id d = derive(head, byte);
+        if (d != kEmpty) add(concat(d, tail));
+        cur = nullable(head) ? tail : kEmpty;
+      }
+      if (cur != kEmpty) add(derive(cur, byte));
+      return parts.empty() ? only : unite(parts);
+    }
+    case Kind::Union: {
+      Ids members(operands(e)), parts;
+      for (Id m : members)
+        if (Id d = derive(m, byte); d != kEmpty) parts.push_back(d);
+      return parts.size() == 1 ? parts[0] : unite(parts);
+    }
+    case Kind::Repeat: {
+      if (n.max == 0) return kEmpty;  // a cap
+      Id d = derive(n.a, byte);
+      return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
+    }
+    case Kind::And: {
+      bool grouped = false;
+      Ids members = conditions(e, grouped);
+      for (Id& m : members)
+        if ((m = derive(m, byte)) == kEmpty) return kEmpty;
+      return grouped ? intersect_memoised(members) : intersect(members, has(e, kHasRef | kHasToken));
+    }
+    case Kind::Not: return negate(derive(n.a, byte));
+    case Kind::Escaped: return derive_escaped(e, byte);
+    case Kind::Members: return derive_members(e, byte);
+    case Kind::Key: return derive_key(e, byte);
+    case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
+    case Kind::Decimal: return derive_decimal(e, byte);
+    case Kind::Terminal: return lex_->symbol_sets[n.a].has(byte) ? kEpsilon : kEmpty;
+    case Kind::Lexed: return derive(lexed_start(e), byte);
+    case Kind::Scan: return derive_scan(e, byte);
+    case Kind::MunchGuard: return derive_munch_guard(e, byte);
+    case Kind::Ref: return derive(rules_[n.a].body, byte);
+    case Kind::Elided: return derive_elided(e, byte);
+    case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
+    case Kind::Counted: {
+      const bool free = n.b || n.min == 0;
+      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
+    }
+    case Kind::Empty:
+    case Kind::Epsilon:
+    case Kind::Token:
+    case Kind::Ahead:
+    case Kind::Behind: return kEmpty;
+    case Kind::Item: throw Error("item-outside", "an item must stand inside a distinct");
+  }
+  return kEmpty;
+}
+
+// Of many conditions, those that count nothing, as an And of their own; kEmpty: they are few, or all. Places that
+// differ in their counts alone have these in common.
+Id Arena::plain_parts(Id e) {
+  const u64 key = e;
+  if (const u32* known = plain_parts_.find(key)) return *known;
+  Ids plain;
+  for (Id m : operands(e))
+    if (node(m).longest == kInf && !has(m, kBigRepeat | kCapHit | kHasLook | kHasRef | kHasToken | kHasItem))
+      plain.push_back(m);
+  const Id out = plain.size() >= kMany && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
+  plain_parts_.set(key, out);
+  return out;
+}
+
+Ids Arena::conditions(Id e, bool& grouped) {
+  Ids members(operands(e));
+  grouped = false;
+  if (members.size() <= kMany || has(e, kHasRef | kHasToken | kHasLook)) return members;
+  const Id plain = plain_parts(e);
+  if (plain == kEmpty) return members;
+  const auto in_plain = operands(plain);  // sorted, as the members are
+  members.erase_if([&](Id m) { return std::binary_search(in_plain.begin(), in_plain.end(), m); });
+  members.push_back(plain);
+  grouped = true;
+  return members;
+}
+
+Id Arena::shift(Id e, u8 byte) {
+  if (!has(e, kHasBehind)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Behind: return behind(derive(n.a, byte), n.b);
+    case Kind::Ahead: return ahead(shift(n.a, byte), n.b);
+    case Kind::Concat: {
+      Ids heads;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
+      Id out = shift(cur, byte);
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(shift(heads[i], byte), out);
+      return out;
+    }
+    case Kind::Union:
+    case Kind::And: {
+      Ids members(operands(e));
+      for (Id& m : members) m = shift(m, byte);
+      return n.kind == Kind::Union ? unite(members) : intersect(members);
+    }
+    case Kind::Not: return negate(shift(n.a, byte));
+    case Kind::Repeat: return repeat(shift(n.a, byte), n.min, n.max);
+    default: return e;
+  }
+}
+
+// The derivative of e where everything up to the end of the scope is in e.
+Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
+  if (!has(e, kHasLook)) return derive(e, byte);
+  const u64 key = u64{e} << 9 | 256 | byte;
+  if (const u32* known = derive_memo_.find(key)) return *known;
+  const Id out = derive_in_scope_fresh(e, byte, depth);
+  derive_memo_.set(key, out, memo_limit());
+  return out;
+}
+
+Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
+  if (depth > 4 * limits_.max_depth)
+    throw Error("depth", "look-arounds inside a loop that may read nothing; rewrite the loop to read a character");
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Union:
+    case Kind::And: {
+      Ids members(operands(e));
+      for (Id& m : members) m = derive_in_scope(m, byte, depth + 1);
+      return n.kind == Kind::Union ? unite(members) : intersect(members);
+    }
+    case Kind::Not: return negate(derive_in_scope(n.a, byte, depth + 1));
+    case Kind::Repeat: return derive_in_scope(raw_concat(e, kEpsilon), byte, depth + 1);
+    case Kind::Concat: break;
+    default: return kEmpty;  // a look-around at the very end reads nothing
+  }
+  const Id head = n.a, tail = n.b;
+  const Node& h = node(head);
+  if (!has(head, kHasLook)) {
+    Id d = derive(head, byte);
+    Id read = d == kEmpty ? kEmpty : concat(d, shift(tail, byte));
+    return nullable(head) ? unite(read, derive_in_scope(tail, byte, depth + 1)) : read;
+  }
+  switch (h.kind) {
+    case Kind::Behind: return nullable(h.a) != bool(h.b) ? derive_in_scope(tail, byte, depth + 1) : kEmpty;
+    case Kind::Ahead: {
+      Id rest = derive_in_scope(tail, byte, depth + 1);
+      if (rest == kEmpty) return kEmpty;
+      Id seen = derive_in_scope(concat(h.a, any_text_), byte, depth + 1);
+      return intersect(h.b ? negate(seen) : seen, rest);
+    }
+    case Kind::Union: {
+      Ids members(operands(head));
+      for (Id& m : members) m = derive_in_scope(concat(m, tail), byte, depth + 1);
+      return unite(members);
+    }
+    case Kind::Repeat: {
+      Id more = concat(repeat_less(head), tail);
+      Id read = derive_in_scope(concat(h.a, more), byte, depth + 1);
+      return h.min == 0 ? unite(read, derive_in_scope(tail, byte, depth + 1)) : read;
+    }
+    default:
+      throw Error("look-outside-scope",
+                  "a look-around inside an intersection, complement or terminal must stand in a scope of its own");
+  }
+}
+
+Id Arena::derive_symbol(Id e, u32 symbol) {
+  if (!has(e, kHasToken | kHasRef)) return kEmpty;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Token: {
+      auto list = operands(e);
+      return std::binary_search(list.begin(), list.end(), symbol) ? kEpsilon : kEmpty;
+    }
+    case Kind::Concat: {
+      Ids parts;
+      Id cur = e;
+      while (node(cur).kind == Kind::Concat) {
+        const Id head = node(cur).a, tail = node(cur).b;
+        if (Id d = derive_symbol(head, symbol); d != kEmpty) parts.push_back(concat(d, tail));
+        cur = nullable(head) ? tail : kEmpty;
+      }
+      if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
+      return unite(parts);
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = derive_symbol(m, symbol);
+      return unite(members);
+    }
+    case Kind::Repeat: {
+      Id d = derive_symbol(n.a, symbol);
+      return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
+    }
+    case Kind::And: {  // of what holds tokens: see nonempty()
+      if (n.b != 2) return kEmpty;
+      const Id not_empty = negate(kEpsilon);
+      const Id a = operands(e)[0], b = operands(e)[1];
+      return a == not_empty ? derive_symbol(b, symbol) : b == not_empty ? derive_symbol(a, symbol) : kEmpty;
+    }
+    case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
+    case Kind::Lexed: return derive_symbol(lexed_start(e), symbol);
+    case Kind::Scan: return derive_scan_symbol(e, symbol);
+    case Kind::MunchGuard: return derive_symbol(n.b, symbol);
+    default: return kEmpty;
+  }
+}
+
+Id Arena::token_end(Id e) {
+  if (!has(e, kCounting)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Counted: return counted_at(n.a, n.min, false);
+    case Kind::Concat: {
+      Ids heads;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && has(cur, kCounting); cur = node(cur).b) heads.push_back(node(cur).a);
+      Id out = token_end(cur);
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(token_end(heads[i]), out);
+      return out;
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = token_end(m);
+      return unite(members);
+    }
+    case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
+      if (n.max == 1 && !n.b) return repeat(token_end(n.a), n.min, n.max);
+      [[fallthrough]];
+    default:
+      throw Error("not-regular", "tokens cannot be counted within an intersection, a complement or a lexed text");
+  }
+}
+
+Id Arena::counts_spent(Id e) {
+  if (!has(e, kHasToken)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Counted: return counted_at(n.a, 0, false);
+    case Kind::Concat: {  // what stands behind has counted nothing yet
+      const Id tail = n.b;
+      return concat(counts_spent(n.a), tail);
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = counts_spent(m);
+      return unite(members);
+    }
+    case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.a), n.min, n.max) : e;
+    default: return e;
+  }
+}
+
+void Arena::first_symbols(Id e, std::vector<u32>& out) {
+  if (symbols_.empty()) return;
+  std::vector<Id> open{e};
+  std::unordered_set<Id> seen;  // what expressions share is looked at once
+  while (!open.empty()) {
+    e = open.back();
+    open.pop_back();
+    if (!has(e, kHasToken | kHasRef) || !seen.insert(e).second) continue;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Token: {
+        auto list = operands(e);
+        out.insert(out.end(), list.begin(), list.end());
+        break;
+      }
+      case Kind::Concat:
+        open.push_back(n.a);
+        if (nullable(n.a)) open.push_back(n.b);
+        break;
+      case Kind::Union:
+      case Kind::And: {
+        const bool all = n.kind == Kind::Union;
+        for (Id m : operands(e))
+          if (all || node(m).kind != Kind::Not) open.push_back(m);
+        break;
+      }
+      case Kind::Repeat: open.push_back(n.a); break;
+      case Kind::Ref: open.push_back(rules_[n.a].body); break;
+      case Kind::Lexed: open.push_back(lexed_start(e)); break;
+      case Kind::Scan: scan_symbols(e, out); break;
+      case Kind::MunchGuard: open.push_back(n.b); break;
+      default: break;
+    }
+  }
+}
+
+u32 Arena::find_first(Id e) {
+  Work::spend();
+  Node& n = node(e);
+  ByteSet set;
+  switch (n.kind) {
+    case Kind::Class: set = charsets_[n.a]->first(); break;
+    case Kind::ClassTail: {
+      const auto& row = charsets_[n.a]->automaton()[n.b];
+      for (unsigned b = 0; b < 256; ++b)
+        if (row[b] != CharSet::kDead) set.add(static_cast<u8>(b));
+      break;
+    }
+    case Kind::Bytes: set = byte_sets_[n.a]; break;
+    case Kind::Switch:
+      for (u32 i = 0; i < n.b; i += 2) set.add_range(pool_.at(n.a)[i] & 0xFF, pool_.at(n.a)[i] >> 8);
+      break;
+    case Kind::Concat: {
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat; cur = node(cur).b) {
+        Id head = node(cur).a;
+        set |= first(head);
+        bool skippable = has(head, kHasLook) ? node(head).shortest == 0 : nullable(head);
+        if (!skippable) break;
+      }
+      if (node(cur).kind != Kind::Concat) set |= first(cur);
+      break;
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id m : members) set |= first(m);
+      break;
+    }
+    case Kind::And: {
+      set = ByteSet::all();
+      Ids members(operands(e));
+      for (Id m : members) set &= first(m);
+      break;
+    }
+    case Kind::Elided: set = first_elided(n.a, n.b); break;
+    case Kind::Not: set = ByteSet::all(); break;
+    case Kind::Repeat:
+    case Kind::Counted:
+    case Kind::Scope: set = first(n.a); break;
+    case Kind::Ref: set = first(rules_[n.a].body); break;
+    case Kind::Item:
+    case Kind::Distinct: set = first(n.a); break;
+    case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
+    case Kind::Members:
+    case Kind::Key: set = first_member(e); break;
+    case Kind::Decimal: set = first_decimal(e); break;
+    case Kind::Terminal: set = lex_->symbol_sets[n.a]; break;
+    case Kind::Lexed: set = first(lexed_start(e)); break;
+    case Kind::Scan: set = first_scan(e); break;
+    case Kind::MunchGuard: set = first(n.b); break;
+    default: break;
+  }
+  return n.first = first_id(set);
+}
+
+u32 Arena::first_id(const ByteSet& set) { return id_of(set, firsts_, first_ids_); }
+
+// -- memoised transitions --
+u32* Arena::ensure_row(Id e) {
+  Node& n = node(e);
+  if (u32* row = n.row.load(std::memory_order_relaxed)) return row;
+  if (has(e, kExactStep)) return nullptr;
+  if (row_used_ + class_count_ > row_cap_) {
+    const std::size_t count = row_blocks_.empty() ? kFirstRows : kMoreRows;  // a row has 256 entries at most
+    row_blocks_.reserve(row_blocks_.size() + 1);
+    row_blocks_.push_back(static_cast<u32*>(take_pages(count * sizeof(u32))));
+    row_cap_ = count;
+    row_bytes_ += row_cap_ * sizeof(u32);
+    row_used_ = 0;
+  }
+  u32* row = row_blocks_.back() + row_used_;
+  std::fill(row, row + class_count_, kEmpty);
+  row_used_ += class_count_;
+  const ByteSet possible = first(e);
+  for (unsigned i = 0; i < 4; ++i)
+    for (u64 bits = possible.words[i]; bits; bits &= bits - 1)
+      row[classes_[i * 64 + static_cast<unsigned>(std::countr_zero(bits))]] = kUnknown;
+  u64 slot = n.step.load(std::memory_order_relaxed);
+  if (slot) row[(slot >> 32) - 1] = static_cast<Id>(slot);
+  n.row.store(row, std::memory_order_release);
+  return row;
+}
+
+// The successor as it is kept: kEmpty if it is dead; what may not be kept is kUnknown.
+Id Arena::settle_step(Id next) {
+  if (next == kEmpty) return kEmpty;
+  if (has(next, kCapHit)) {
+    cap_hit_ = true;
+    return kUnknown;  // whoever comes here again must hit the cap again
+  }
+  return live(next) ? next : kEmpty;
+}
+
+Id Arena::step_slow(Id e, u8 byte) {
+  if (e == kEmpty) return kEmpty;
+  if (!finalized_) {  // classes of bytes may still change: nothing is kept by them
+    const Id next = settle_step(derive(e, byte));
+    return next == kUnknown ? kEmpty : next;
+  }
+  if (has(e, kExactStep)) {
+    if (const u32 known = node(e).first; known != kUnknown && !firsts_[known].has(byte)) return kEmpty;
+    const u64 key = u64{e} << 8 | byte;
+    if (const u32* known = exact_memo_.find(key)) return *known;
+    make_room();
+    const Id next = settle_step(derive(e, byte));
+    if (next == kUnknown) return kEmpty;
+    if (exact_memo_.size() >= kMemoLimit) exact_memo_.clear();
+    exact_memo_.set(key, next);
+    return next;
+  }
+  const u32 byte_class = classes_[byte];
+  if (Id known = known_step(e, byte_class); known != kUnknown) return known;
+  make_room();
+  const Id next = settle_step(derive(e, byte));
+  if (next == kUnknown) return kEmpty;
+  Node& n = node(e);
+  if (u32* row = n.row.load(std::memory_order_relaxed))
+    std::atomic_ref<u32>(row[byte_class]).store(next, std::memory_order_release);
+  else
+    n.step.store((u64{byte_class} + 1) << 32 | next, std::memory_order_release);
+  return next;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,302 @@
+// The end of construction: byte classes, and what must hold of the rules of a grammar.
+#include "json/decimals.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+
+// Bytes that every set in the arena treats alike share a class. Derivatives introduce no finer sets.
+void Arena::ensure_classes() {
+  if (finalized_) return;
+  std::size_t version = charsets_.size() + byte_sets_.size() + count_;
+  if (classes_built_for_ == version) return;
+  classes_built_for_ = version;
+  std::array<u32, 256> cls{};
+  u32 n = 1;
+  auto refine = [&](auto value) {
+    static thread_local std::vector<u16> seen(1 << 16, 0);  // (class, value) -> new class + 1; cleared after use
+    std::array<u32, 256> next{};
+    n = 0;
+    for (unsigned b = 0; b < 256; ++b) {
+      u16& slot = seen[cls[b] << 8 | value(b)];
+      if (!slot) slot = static_cast<u16>(++n);
+      next[b] = slot - 1u;
+    }
+    for (unsigned b = 0; b < 256; ++b) seen[cls[b] << 8 | value(b)] = 0;
+    cls = next;
+  };
+  ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
+  auto alone = [&](u8 b) {
+    starts.add(b);
+    if (b < 255) starts.add(b + 1u);
+  };
+  if (lex_)
+    for (const Lexer& lexer : lex_->lexers)
+      if (lexer.indentation)
+        for (char c : std::string_view(" \t\n\f")) alone(static_cast<u8>(c));
+  bool spelled = false;
+  if (json_)
+    for (const MemberTable& table : json_->tables)
+      for (const std::string& name : table.names)
+        for (char c : name) alone(static_cast<u8>(c));
+  for (Id id = 2; id < count_; ++id) {
+    const Node& node_ = node(id);
+    spelled = spelled || node_.kind == Kind::Escaped || node_.kind == Kind::Members;
+    if (node_.kind != Kind::Switch) continue;
+    for (u32 i = 0; i < node_.b; i += 2) {
+      starts.add(static_cast<u8>(pool_.at(node_.a)[i] & 0xFF));
+      if ((pool_.at(node_.a)[i] >> 8) < 255) starts.add(static_cast<u8>((pool_.at(node_.a)[i] >> 8) + 1));
+    }
+  }
+  if (spelled) {
+    for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(static_cast<u8>(c));
+    for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // words: see lookahead.cpp
+    for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
+    starts.add(0x20);
+    starts.add(0x80);
+  }
+  std::array<u32, 256> run{};
+  for (unsigned b = 1; b < 256; ++b) run[b] = run[b - 1] + starts.has(static_cast<u8>(b));
+  refine([&](unsigned b) { return run[b]; });
+  for (const auto& set : charsets_) {
+    if (n == 256) break;
+    const auto& of = set->byte_classes();
+    refine([&](unsigned b) { return of[b]; });
+  }
+  for (const auto& set : byte_sets_) refine([&](unsigned b) { return static_cast<u32>(set.has(static_cast<u8>(b))); });
+  for (unsigned b = 256; b-- > 0;) {
+    classes_[b] = static_cast<u8>(cls[b]);
+    representatives_[cls[b]] = static_cast<u8>(b);
+  }
+  // printable where the class has such a byte: searches for plain texts see representatives only
+  for (unsigned b = 0x7F; b-- > 0x20;)
+    if (b != '\\') representatives_[cls[b]] = static_cast<u8>(b);
+  class_count_ = n;
+}
+
+void Arena::left_edges(Id e, std::vector<u32>& rules) const {
+  for (;;) {
+    if (!has(e, kHasRef)) return;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Ref: rules.push_back(n.a); return;
+      case Kind::Concat:
+        left_edges(n.a, rules);
+        if (!nullable(n.a)) return;
+        e = n.b;
+        continue;
+      case Kind::Union: {
+        for (Id m : operands(e)) left_edges(m, rules);
+        return;
+      }
+      case Kind::Repeat:
+      case Kind::Escaped: e = n.a; continue;
+      default: return;
+    }
+  }
+}
+
+void Arena::check_rules() {
+  if (rules_.empty()) return;
+  for (const Rule& r : rules_)
+    if (r.body == kUnknown) throw Error("undefined-rule", "rule '" + r.name + "' is used but never defined");
+  // Nullable and productive, as least fixpoints over all nodes made so far (ids rise from operands to operators,
+  // except through rules).
+  std::vector<char> productive(count_, 0);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Id id = 0; id < count_; ++id) {
+      Node& n = node(id);
+      bool null = has(id, kNullable), prod = productive[id];
+      if (null && prod) continue;
+      bool was_null = null, was_prod = prod;
+      switch (n.kind) {
+        case Kind::Empty: break;
+        case Kind::Ref:
+          null = null || has(rules_[n.a].body, kNullable);
+          prod = productive[rules_[n.a].body];
+          break;
+        case Kind::Concat:
+          null = null || (has(n.a, kNullable) && has(n.b, kNullable));
+          prod = productive[n.a] && productive[n.b];
+          break;
+        case Kind::Union:
+          for (Id m : operands(id)) {
+            null = null || has(m, kNullable);
+            prod = prod || productive[m];
+          }
+          break;
+        case Kind::Repeat:
+          null = null || n.min == 0 || has(n.a, kNullable);
+          prod = n.min == 0 || productive[n.a];
+          break;
+        case Kind::Escaped:
+          prod = prod || n.b != kBetween;  // within an escape: made by a search, not by users
+          if (n.b != kBetween) break;
+          null = null || has(n.a, kNullable);
+          prod = productive[n.a];
+          break;
+        case Kind::Lexed:
+          null = null || (n.max == 0 && has(n.b, kNullable));
+          prod = productive[n.b];
+          break;
+        default: prod = true; break;
+      }
+      if (null != was_null) n.flags.fetch_or(kNullable);
+      if (prod != was_prod) productive[id] = 1;
+      changed = changed || null != was_null || prod != was_prod;
+    }
+  }
+  for (Rule& r : rules_)
+    if (!productive[r.body])
+      throw Error(
+          "unproductive-rule",
+          "rule '" + r.name + "' can never finish: each of its alternatives needs itself; add one that does not");
+  std::vector<char> colour(rules_.size(), 0);  // 1: on the path, 2: done
+  std::vector<std::pair<u32, std::vector<u32>>> path;
+  for (u32 start = 0; start < rules_.size(); ++start) {
+    if (colour[start]) continue;
+    auto enter = [&](u32 r) {
+      colour[r] = 1;
+      std::vector<u32> next;
+      left_edges(rules_[r].body, next);
+      path.push_back({r, std::move(next)});
+    };
+    enter(start);
+    while (!path.empty()) {
+      auto& [r, next] = path.back();
+      if (next.empty()) {
+        colour[r] = 2;
+        path.pop_back();
+        continue;
+      }
+      u32 to = next.back();
+      next.pop_back();
+      if (colour[to] == 1)
+        throw Error("left-recursion", "rule '" + rules_[to].name +
+                                          "' begins with itself (left recursion); put the recursion at the right");
+      if (colour[to] == 0) enter(to);
+    }
+  }
+}
+
+void Arena::finalize(Id root) {
+  if (root >= count_) throw Error("bad-handle", "no such expression in this builder");
+  if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
+  check_rules();
+  if (json_) quote_ = char_class(CharSet::make({{'"', '"'}}));
+  ensure_classes();
+  // first sets were computed with what was known of the rules so far
+  if (!rules_.empty())
+    for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
+  finalized_sets_ = static_cast<u32>(charsets_.size());
+  finalized_ = true;
+  if (lex_)
+    for (Lexer& lexer : lex_->lexers)  // what may be empty is optional in the grammar
+      for (u32 t : lexer.nested) lexer.terminals[t].text = nonempty(lexer.terminals[t].text);
+  extent_ = {count_, pool_.size(), static_cast<u32>(byte_sets_.size()), raw_bytes_};
+  if (json_) json_->note_extent();
+  if (lex_) lex_->note_extent();
+  if (decimals_) decimals_->note_extent();
+  survey_lexers();
+}
+
+std::shared_ptr<Arena> Arena::fresh() {
+  constexpr u32 kBetweenBreaks = 256;  // nodes
+  auto copy = std::make_shared<Arena>(limits_);
+  Arena& to = *copy;
+  for (Id id = 0; id < extent_.nodes; ++id) {
+    if (id % kBetweenBreaks == 0) make_room();
+    if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
+      to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
+    const Node& from = node(id);
+    Node& n = *new (&to.node(id)) Node;  // memos start anew
+    n.kind = from.kind;
+    n.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    n.depth = from.depth;
+    n.a = from.a;
+    n.b = from.b;
+    n.min = from.min;
+    n.max = from.max;
+    n.shortest = from.shortest;
+    n.longest = from.longest;
+    n.hash = from.hash;
+  }
+  to.count_ = extent_.nodes;
+  to.pool_.copy_first(pool_, extent_.pool);
+  to.table_.clear();
+  to.table_.reserve(std::max<u32>(to.count_, 512));
+  for (Id id = 2; id < to.count_; ++id) {
+    if (id % kBetweenBreaks == 0) make_room();
+    const Node& n = to.node(id);
+    Draft d{n.kind, n.a, n.b, n.min, n.max};
+    d.has_list = n.kind == Kind::Switch || n.kind == Kind::Union || n.kind == Kind::And || n.kind == Kind::Token;
+    if (d.has_list) d.list = to.operands(id);
+    to.table_.add(bucket_of(d), id);
+  }
+  to.charsets_.assign(charsets_.begin(), charsets_.begin() + finalized_sets_);
+  to.charset_ids_.clear();
+  for (u32 i = 0; i < finalized_sets_; ++i) to.charset_ids_.emplace(charsets_[i].get(), i);
+  to.byte_sets_.assign(byte_sets_.begin(), byte_sets_.begin() + extent_.byte_sets);
+  to.byte_set_ids_ = ids_of(to.byte_sets_);
+  to.symbols_ = symbols_;
+  to.rules_ = rules_;
+  to.rule_bytes_ = rule_bytes_;
+  to.classes_ = classes_;
+  to.representatives_ = representatives_;
+  to.class_count_ = class_count_;
+  to.classes_built_for_ = classes_built_for_;
+  to.any_text_ = any_text_;
+  to.quote_ = quote_;
+  to.literal_chars_ = literal_chars_;
+  to.raw_bytes_ = extent_.raw_bytes;
+  to.finalized_ = true;
+  to.finalized_sets_ = finalized_sets_;
+  to.extent_ = extent_;
+  if (json_) to.json_ = json_->fresh();
+  if (lex_) to.lex_ = lex_->fresh();
+  if (decimals_) to.decimals_ = decimals_->fresh();
+  return copy;
+}
+
+// -- JsonParts --
+void JsonParts::note_extent() {
+  extent.tables = static_cast<u32>(tables.size());
+  extent.members = static_cast<u32>(members.values.size());
+  extent.keys = static_cast<u32>(keys.values.size());
+  extent.seen = static_cast<u32>(seen.values.size());
+  extent.texts = texts.count();
+  extent.table_bytes = table_bytes;
+}
+
+std::size_t bytes_of(const MemberTable& of) {
+  std::size_t bytes = bytes_of(of.names) + bytes_of(of.values) + bytes_of(of.required) + bytes_of(of.others) +
+                      bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
+  for (const std::string& name : of.names) bytes += bytes_of(name);
+  for (const auto& list : of.values) bytes += bytes_of(list);
+  if (of.vote) {
+    for (const Vote::Cell& cell : of.vote->cells) bytes += sizeof cell + bytes_of(cell.required);
+    for (const Vote::Part& part : of.vote->parts) bytes += sizeof part + bytes_of(part.of);
+    for (const Bits& effect : of.vote->effects) bytes += sizeof effect + bytes_of(effect);
+    for (const Vote::Settled& settled : of.vote->settled) bytes += sizeof settled + bytes_of(settled.cells);
+  }
+  return bytes;
+}
+
+std::unique_ptr<JsonParts> JsonParts::fresh() const {
+  auto to = std::make_unique<JsonParts>();
+  to->tables.assign(tables.begin(), tables.begin() + extent.tables);
+  to->table_bytes = extent.table_bytes;
+  to->members = members.first(extent.members);
+  to->keys = keys.first(extent.keys);
+  to->seen = seen.first(extent.seen);
+  to->texts = texts.first(extent.texts);
+  to->extent = extent;
+  return to;
+}
+
+std::size_t JsonParts::memory() const {
+  return sizeof(*this) + texts.memory() + members.memory() + keys.memory() + seen.memory() + bytes_of(facts) +
+         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others);
+}
+
+}  // namespace guiderail

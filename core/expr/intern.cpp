@@ -1,0 +1,330 @@
+// The arena: interning, and the leaves of the algebra.
+#include <algorithm>
+
+#include "base/deep_stack.hpp"
+#include "base/faults.hpp"
+#include "base/work.hpp"
+#include "json/decimals.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+namespace {
+
+bool is_continuation(unsigned b) { return b >= 0x80 && b < 0xC0; }
+
+}  // namespace
+
+Arena::Arena(Limits limits) : limits_(limits) {
+  table_.reserve(512);
+  chunk_limit_ = (limits.max_nodes >> kChunkBits) + 1;
+  chunks_ = std::make_unique<std::atomic<Node*>[]>(chunk_limit_);
+  struct Pages {  // frees the pages if the constructor fails: no destructor runs then
+    Arena& arena;
+    bool made = false;
+    ~Pages() {
+      if (!made) arena.give_all_pages();
+    }
+  } pages{*this};
+  chunks_[0].store(static_cast<Node*>(take_pages(kChunkBytes)));
+  new (&node(kEmpty)) Node;
+  new (&node(kEpsilon)) Node;
+  Node& none = node(kEmpty);
+  none.kind = Kind::Empty;
+  none.shortest = kInf;
+  Node& eps = node(kEpsilon);
+  eps.kind = Kind::Epsilon;
+  eps.flags = kNullable;
+  count_ = 2;
+  any_text_ = repeat(char_class(CharSet::any()), 0, kInf);
+  pages.made = true;
+}
+
+Arena::~Arena() { give_all_pages(); }
+
+void Arena::give_all_pages() {
+  static_assert(std::is_trivially_destructible_v<Node>);
+  for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
+  for (std::size_t i = 0; i < row_blocks_.size(); ++i)
+    give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(u32));
+}
+
+void Arena::count(Tally& to) const {
+  to.add("expressions", ((count_ + kChunkMask) >> kChunkBits) * page_bytes(kChunkBytes) + table_.memory() +
+                            block_bytes(chunk_limit_ * sizeof(void*)) + sizeof(*this));
+  to.add("operands", pool_.memory());
+  to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
+  to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
+  to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +
+                               composed_sets_.memory() + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
+  to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
+  to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) +
+                      plain_parts_.memory() + characters_memory() + derive_memo_.memory() + exact_memo_.memory() +
+                      elided_memo_.memory() + some_lengths_.memory() + endless_memo_.memory() + key_memo_.memory() +
+                      union_paths_.memory() + union_memo_.memory() + (fold_ ? fold_memory() : 0));
+  if (json_) to.add("objects", json_->memory());
+  if (lex_) to.add("lexemes", lex_->memory());
+  if (decimals_) to.add("numbers", decimals_->memory());
+}
+
+std::size_t Arena::memory() const {
+  Tally all;
+  count(all);
+  return all.total;
+}
+
+void Arena::let_others_in() {
+  const Away away(*this);
+  cap_hit_ = false;
+  mutex.make_room();
+}
+
+Arena::Draft Arena::draft(Kind kind) const {
+  Draft d{};
+  d.kind = kind;
+  return d;
+}
+
+void Arena::absorb(Draft& d, Id operand, bool nests) const {
+  const Node& n = node(operand);
+  d.flags |= n.flags.load(std::memory_order_relaxed) &
+             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasScan |
+              kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
+  d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
+}
+
+u64 Arena::bucket_of(const Draft& d) {
+  BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
+  return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
+}
+
+Id Arena::intern(Draft& d) {
+  Work::spend();
+  if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels))
+    throw Error("depth",
+                "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+  const u64 bucket = bucket_of(d);
+  const Id known = table_.find(bucket, [&](Id id) {
+    const Node& n = node(id);
+    if (n.kind != d.kind || n.min != d.min || n.max != d.max) return false;
+    if (!d.has_list) return n.a == d.a && n.b == d.b;
+    return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.at(n.a));
+  });
+  if (known != IdTable::kNone) return known;
+  if (count_ >= limits_.max_nodes || faults::on_limit())
+    throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
+                             " expressions; simplify it or raise max_nodes");
+  if ((count_ & kChunkMask) == 0) {
+    auto& slot = chunks_[count_ >> kChunkBits];
+    if (!slot.load(std::memory_order_relaxed))
+      slot.store(static_cast<Node*>(take_pages(kChunkBytes)), std::memory_order_release);
+  }
+  const Id id = count_;
+  Node& n = *new (&node(id)) Node;
+  n.kind = d.kind;
+  n.flags.store(d.flags, std::memory_order_relaxed);
+  n.depth = d.depth;
+  if (d.has_list) {
+    n.a = pool_.add(d.list);
+    n.b = static_cast<u32>(d.list.size());
+  } else {
+    n.a = d.a;
+    n.b = d.b;
+  }
+  n.min = d.min;
+  n.max = d.max;
+  n.shortest = d.shortest;
+  n.longest = d.longest;
+  table_.add(bucket, id);
+  std::atomic_ref<u32>(count_).store(count_ + 1, std::memory_order_relaxed);  // see node_count()
+  return id;
+}
+
+// -- leaves --
+u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
+  if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
+  charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
+  const u32 index = static_cast<u32>(charsets_.size());
+  charset_ids_.emplace(set.get(), index);
+  charsets_.push_back(set);
+  if (finalized_ && !composed) odd_sets_.insert(index);
+  return index;
+}
+
+// The characters of both sets, or of either one. Bytes that neither set tells apart are the same to what is composed of
+// them, so the byte classes know it too.
+u32 Arena::compose(SetOperation operation, u32 a, u32 b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const u64 key = u64{a} << 32 | u64{b} << 1 | static_cast<u64>(operation);
+  if (const u32* known = composed_sets_.find(key)) return *known;
+  const CharSet &one = *charsets_[a], &other = *charsets_[b];
+  const auto made = operation == SetOperation::Both ? CharSet::intersect(one, other) : CharSet::unite(one, other);
+  const u32 index = charset_index(made, !odd_sets_.contains(a) && !odd_sets_.contains(b));
+  if (finalized_) composed_sets_.set(key, index);
+  return index;
+}
+
+Id Arena::char_class(CharSet::Ptr set) { return class_of(charset_index(set)); }
+
+Id Arena::class_of(u32 set) {
+  if (charsets_[set]->ranges().empty()) return kEmpty;
+  Draft d = draft(Kind::Class);
+  d.a = set;
+  if (odd_sets_.contains(set)) d.flags |= kExactStep;
+  d.shortest = d.longest = 1;
+  return intern(d);
+}
+
+Id Arena::class_tail(u32 set, u16 state) {
+  if (state == CharSet::kDead) return kEmpty;
+  if (state == CharSet::kDone) return kEpsilon;
+  Draft d = draft(Kind::ClassTail);
+  d.a = set;
+  d.b = state;
+  if (odd_sets_.contains(set)) d.flags |= kExactStep;
+  return intern(d);
+}
+
+Id Arena::bytes(const ByteSet& set) {
+  if (!set.any()) return kEmpty;
+  if (!(set.words[2] | set.words[3])) {  // ASCII: a class of characters
+    std::vector<CharSet::Range> ranges;
+    for (u32 b = 0; b < 128; ++b)
+      if (set.has(static_cast<u8>(b))) ranges.push_back({b, b});
+    return char_class(CharSet::make(std::move(ranges)));
+  }
+  raw_bytes_ = true;
+  Draft d = draft(Kind::Bytes);
+  d.a = id_of(set, byte_sets_, byte_set_ids_);
+  d.longest = 1;
+  d.shortest = 1;
+  for (unsigned b = 0x80; b < 0xC0; ++b)
+    if (set.has(static_cast<u8>(b))) d.shortest = 0;
+  return intern(d);
+}
+
+Id Arena::literal(std::string_view text) {
+  note_literal(text);
+  Id e = kEpsilon;
+  for (std::size_t i = text.size(); i-- > 0;) {
+    u32 b = static_cast<u8>(text[i]);
+    e = make_switch({{b | b << 8, e}}, false);
+  }
+  return e;
+}
+
+void Arena::note_literal(std::string_view text) {
+  if (!is_utf8(text)) {
+    raw_bytes_ = true;
+    return;
+  }
+  if (finalized_) return;  // its states have the flag kExactStep
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const u8 lead = static_cast<u8>(text[i]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+    u32 c = lead & (0x3Fu >> more);
+    for (int k = 0; k < more; ++k) c = c << 6 | (static_cast<u8>(text[++i]) & 0x3Fu);
+    literal_chars_.push_back(c);
+  }
+}
+
+// Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.
+Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
+  std::erase_if(edges, [](const auto& e) { return e.second == kEmpty; });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i) {  // join neighbours with one target
+    if (kept && edges[kept - 1].second == edges[i].second &&
+        (edges[kept - 1].first >> 8) + 1 == (edges[i].first & 0xFF))
+      edges[kept - 1].first = (edges[kept - 1].first & 0xFF) | (edges[i].first & 0xFF00);
+    else
+      edges[kept++] = edges[i];
+  }
+  edges.resize(kept);
+  if (edges.empty()) return accept ? kEpsilon : kEmpty;
+  bool plain = !accept && !finalized_;
+  for (auto [range, target] : edges) plain = plain && target == kEpsilon && (range >> 8) < 0x80;
+  if (plain) {
+    std::vector<CharSet::Range> ranges;
+    for (auto [range, target] : edges) ranges.push_back({range & 0xFF, range >> 8});
+    return char_class(CharSet::make(std::move(ranges)));
+  }
+  Draft d = draft(Kind::Switch);
+  std::vector<u32> list;
+  list.reserve(edges.size() * 2);
+  d.min = accept;
+  d.shortest = accept ? 0 : kInf;
+  for (auto [range, target] : edges) {
+    const Node& t = node(target);
+    absorb(d, target, false);
+    bool middle = is_continuation(range & 0xFF);
+    d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
+    d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
+    list.push_back(range);
+    list.push_back(target);
+  }
+  d.depth = 0;                            // nothing recurs into the targets of a Switch
+  if (finalized_) d.flags |= kExactStep;  // a text met while reading: the byte classes do not know it
+  if (accept) d.flags |= kNullable;
+  d.list = list;
+  d.has_list = true;
+  return intern(d);
+}
+
+bool Arena::is_literal(Id e, std::string* out) const {
+  for (;;) {
+    const Node& n = node(e);
+    if (n.kind == Kind::Epsilon) return true;
+    if (n.kind == Kind::Class) {
+      const auto& ranges = charsets_[n.a]->ranges();
+      if (ranges.size() != 1 || ranges[0].first != ranges[0].second || ranges[0].first >= 0x80) return false;
+      if (out) out->push_back(static_cast<char>(ranges[0].first));
+      return true;
+    }
+    if (n.kind != Kind::Switch || n.b != 2 || (n.flags.load(std::memory_order_relaxed) & kNullable)) return false;
+    u32 range = pool_.at(n.a)[0];
+    if ((range & 0xFF) != range >> 8) return false;
+    if (out) out->push_back(static_cast<char>(range & 0xFF));
+    e = pool_.at(n.a)[1];
+  }
+}
+
+Id Arena::any_text() { return any_text_; }
+
+Id Arena::token(const std::vector<Symbol>& symbols) {
+  std::vector<u32> list;
+  Draft d = draft(Kind::Token);
+  for (const Symbol& s : symbols) {
+    auto it = std::find(symbols_.begin(), symbols_.end(), s);
+    if (it == symbols_.end()) it = symbols_.insert(symbols_.end(), s);
+    list.push_back(static_cast<u32>(it - symbols_.begin()));
+  }
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  if (list.empty()) return kEmpty;
+  d.flags = kHasToken;
+  for (u32 s : list)
+    if (std::holds_alternative<TokenSet>(symbols_[s])) d.longest = kInf;  // of text, too
+  d.list = list;
+  d.has_list = true;
+  return intern(d);
+}
+
+Id Arena::rule(std::string name, bool holds_items) {
+  Draft d = draft(Kind::Ref);
+  d.a = static_cast<u32>(rules_.size());
+  d.longest = kInf;
+  d.flags = kHasRef | (holds_items ? kHasItem | kFiniteItem : 0);
+  rule_bytes_ += bytes_of(name);
+  rules_.push_back({std::move(name)});
+  return intern(d);
+}
+
+void Arena::define(Id ref, Id body) {
+  if (ref >= count_ || node(ref).kind != Kind::Ref || body >= count_)
+    throw Error("bad-handle", "define takes a rule made by rule() and an expression of the same builder");
+  if (has(body, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one rule");
+  rules_[node(ref).a].body = body;
+}
+
+}  // namespace guiderail

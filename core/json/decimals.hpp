@@ -1,0 +1,134 @@
+// What is left of a plain decimal between cuts on the number line, with multiples counted (see decimals.cpp).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/interned.hpp"
+#include "base/short_vector.hpp"
+#include "base/support.hpp"
+
+namespace guiderail {
+
+__extension__ typedef unsigned __int128 u128;
+
+// All sizes are counted in units of 10^-scale.
+struct DecimalPart {  // multiples of `step` that are multiples of none of `gaps`
+  u128 step = 0;      // 0: every decimal
+  u32 modulus = 0;    // one that the step and the unit divide
+  std::vector<u128> gaps;
+  std::vector<u32> gap_moduli;
+  // [e]: the step of those that are multiples of 10^e units, too; 0: there are none
+  std::vector<u128> coarse{};
+};
+
+struct DecimalLabel {
+  bool dotted = false;  // may be written with a point
+  std::vector<DecimalPart> parts{};
+  bool possible = false, every = false;  // it has members; holds whatever is no multiple of anything
+  bool all = false;                      // everything
+};
+
+struct DecimalCut {
+  std::string whole, fraction;  // digits; no trailing zeros after the point
+  u32 at = 0, above = 0;        // labels of the cut, and of what lies between it and the next
+  u128 gap = 0;                 // units to the next, both rounded down; kHuge at most
+};
+
+struct DecimalTable {
+  static constexpr u128 kHuge = u128{1'000'000'000'000'000'000} * 1'000'000'000'000'000'000;  // 10^36
+  std::vector<DecimalLabel> labels;                                                           // [0]: nothing
+  std::vector<DecimalCut> cuts;                                                               // rising, from 0
+  std::vector<u128> moduli;
+  u32 scale = 0, room = kInf;  // room: digits after the point
+  // Derived from the above.
+  struct Size {  // cuts whose integer parts have a length
+    u32 digits, low, high;
+  };
+  std::vector<Size> sizes;                // rising
+  std::vector<std::vector<u128>> places;  // [i]: 10^i modulo each modulus
+  std::vector<std::vector<u128>> values;  // of each cut, rounded down, modulo each modulus
+  std::string told;                       // all there is to say of it
+  void derive();
+};
+
+struct DecimalState {
+  enum Phase : u8 { Start, Whole, Apart, Zero, Tight, Loose };
+  static constexpr u32 kPast = 0xFFFFFFFF;
+  u32 table = 0;
+  Phase phase = Start;
+  bool fresh = false;  // just after the point
+  u32 count = 0;       // digits read: of the integer part; Tight: after the point. Loose: the label
+  u32 place = 0;       // digits after the point up to the scale; kPast: a multiple of nothing
+  u32 room = 0;
+  // Whole: a position in `sizes`, then for each from there on the cuts that begin so. Apart: runs (count, label) by
+  // final length, up to where the last label stands for all longer ones. Zero, Tight: the cuts that begin so.
+  ShortVector<u32, 6> list;
+  ShortVector<u128, 2> value;  // what was read, modulo each modulus
+  bool operator==(const DecimalState&) const = default;
+};
+u64 bucket_hash(const DecimalState& s);
+inline std::size_t bytes_of(const DecimalState& of) { return bytes_of(of.list) + bytes_of(of.value); }
+
+struct DecimalParts {
+  std::vector<std::shared_ptr<const DecimalTable>> tables;
+  Interned<DecimalState> states;
+  std::size_t table_bytes = 0;
+  u32 extent_tables = 0, extent_states = 0;
+  void note_extent() {
+    extent_tables = static_cast<u32>(tables.size());
+    extent_states = static_cast<u32>(states.values.size());
+  }
+  std::unique_ptr<DecimalParts> fresh() const;
+  std::size_t memory() const { return sizeof(*this) + bytes_of(tables) + table_bytes + states.memory(); }
+};
+
+// One state read off its table.
+class DecimalReader {
+ public:
+  explicit DecimalReader(const DecimalTable& table) : t_(table) {}
+  bool accepts(const DecimalState& s) const;
+  bool next(const DecimalState& s, u8 byte, DecimalState& out) const;
+  // Characters that a shortest completion needs at least; kInf: there is none. Exact for what has no cut of more
+  // decimals than the divisors.
+  u32 least(const DecimalState& s) const;
+
+ private:
+  using Value = ShortVector<u128, 2>;
+  struct Range {
+    u32 low, high;
+  };
+  struct Offset {  // of a cut from the first number of a block
+    u128 units;    // rounded down; kHuge at most
+    bool exact, zero;
+  };
+  struct Block {         // all numbers that begin with some digits, of one length of the integer part
+    const Value* value;  // the first of them
+    u128 size;           // in units; kHuge at most; 0: nothing in it is a multiple
+    u32 whole;           // digits of the integer part read
+    u32 fraction;        // after the point
+    bool dotted;         // past the point
+    u32 known;           // digits after the point that units count
+    u32 most, need;      // digits that may still come after the point, that must
+  };
+  u32 label_of_whole(Range here) const;
+  bool has(u32 label, u32 place, const Value& value) const;
+  Range split(Range rows, bool whole, u32 place, u8 digit) const;
+  Range here(const DecimalState& s) const;
+  void grow(Value& value, u32 digit) const;
+  bool number(DecimalState& s, u32 from, std::span<const Range> ranges) const;
+  void forget(DecimalState& s) const;
+  bool past_point(DecimalState& s, Range here, u32 read) const;
+  bool loosen(DecimalState& s, u32 label) const;
+  void add_digit(DecimalState& s, u32 digit) const;
+  bool exists(const DecimalLabel& label, const Value& base, u32 e, u128 lo, u128 hi) const;
+  u32 least_in(u32 label, const Block& b, const Value& base, u128 lo, u128 hi, bool some) const;
+  u32 least_of(const Block& b, Range cuts) const;
+  Offset offset(u32 cut, const Block& b) const;
+  u128 rest(u32 cut, const Block& b) const;
+  const DecimalTable& t_;
+};
+
+}  // namespace guiderail

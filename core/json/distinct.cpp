@@ -1,0 +1,351 @@
+// Lists no two items of which are equal JSON values (uniqueItems).
+//
+// Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
+// remembers its text while it is read; when it is complete the text joins S, and an item that begins is intersected
+// with the complement of all spellings of the values in S. So a value can be refused exactly when nothing but a
+// repeated one could come of it.
+#include <algorithm>
+
+#include "json/members.hpp"
+
+namespace guiderail {
+namespace {
+
+constexpr u32 kDense = 1;           // a string of any text
+constexpr u32 kInfinite = 2;        // infinitely many values
+constexpr int kDeepest = 500;       // nesting of a value compared
+constexpr u32 kLongestPlain = 400;  // digits of a number written out
+
+struct Number {
+  bool negative = false;
+  std::string digits;      // significant ones, neither leading nor trailing zeros; empty: zero
+  long long exponent = 0;  // value = 0.digits * 10^exponent
+};
+
+Number read_number(std::string_view text) {
+  Number out;
+  std::size_t i = 0;
+  if (i < text.size() && text[i] == '-') {
+    out.negative = true;
+    ++i;
+  }
+  bool fraction = false;
+  for (; i < text.size() && (text[i] == '.' || (text[i] >= '0' && text[i] <= '9')); ++i) {
+    if (text[i] == '.') {
+      fraction = true;
+    } else if (text[i] == '0' && out.digits.empty()) {
+      if (fraction) --out.exponent;
+    } else {
+      out.digits.push_back(text[i]);
+      if (!fraction) ++out.exponent;
+    }
+  }
+  if (i < text.size()) {  // e or E
+    ++i;
+    const bool minus = text[i] == '-';
+    if (text[i] == '-' || text[i] == '+') ++i;
+    long long e = 0;
+    for (; i < text.size(); ++i) e = std::min(e * 10 + (text[i] - '0'), 1LL << 40);
+    out.exponent += minus ? -e : e;
+  }
+  while (!out.digits.empty() && out.digits.back() == '0') out.digits.pop_back();
+  return out;
+}
+
+}  // namespace
+
+bool Arena::item_is_dense(Id e) const {
+  if (node(e).kind != Kind::Concat) return false;
+  const Id inside = node(e).b;
+  if (node(inside).kind != Kind::Concat) return false;
+  const Node& body = node(node(inside).a);
+  std::string open, close;
+  return body.kind == Kind::Escaped && body.a == any_text_ && body.b == kBetween && is_literal(node(e).a, &open) &&
+         open == "\"" && is_literal(node(inside).b, &close) && close == "\"";
+}
+
+Id Arena::item(Id e, bool infinite) {
+  if (!json_) json_ = std::make_unique<JsonParts>();
+  if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
+  if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one item");
+  const u32 dense = item_is_dense(e) ? kDense | kInfinite : 0;
+  return item_at(e, 0, dense | (infinite ? kInfinite : 0));
+}
+
+Id Arena::item_at(Id e, u32 text, u32 facts) {
+  if (e == kEmpty) return kEmpty;
+  const Node& n = node(e);
+  Draft d = draft(Kind::Item);
+  d.a = e;
+  d.b = text;
+  d.min = facts;
+  absorb(d, e, true);
+  d.flags |= kHasItem;
+  if (text != kSomeText) d.flags |= kExactStep;
+  if (!(facts & kInfinite)) d.flags |= kFiniteItem;
+  if (text != 0 && text != kSomeText) d.flags |= kExactKey;
+  if (has(e, kNullable)) d.flags |= kNullable;
+  d.shortest = n.shortest;
+  d.longest = n.longest;
+  return intern(d);
+}
+
+Id Arena::distinct(Id body) {
+  if (!json_) json_ = std::make_unique<JsonParts>();
+  return distinct_node(body, json_->seen.id({}));
+}
+
+// A marker: whether anything follows here depends on a text that was forgotten.
+Id Arena::unknown() {
+  Draft d = draft(Kind::Token);
+  d.flags = kUnknownText;
+  d.has_list = true;
+  return intern(d);
+}
+
+// Distinct(item(any text " ...) ...) while the item differs from all before it.
+bool Arena::free_item(Id e) const {
+  if (node(e).kind != Kind::Distinct) return false;
+  Id first = node(e).a;
+  if (node(first).kind == Kind::Concat) first = node(first).a;
+  const Node& item = node(first);
+  if (item.kind != Kind::Item || item.b != kSomeText || node(item.a).kind != Kind::Concat) return false;
+  const Node& body = node(node(item.a).a);
+  return body.kind == Kind::Escaped && body.a == any_text_ && body.b == kBetween;
+}
+
+Id Arena::distinct_node(Id body, u32 seen) {
+  if (!has(body, kHasItem)) return body;
+  Id first = body, rest = kEpsilon;
+  if (node(body).kind == Kind::Concat) {
+    first = node(body).a;
+    rest = node(body).b;
+  }
+  if (node(first).kind == Kind::Item && node(first).a == kEpsilon && node(first).b != 0) {
+    if (json_->seen.values[seen].some) return unknown();
+    return distinct_node(rest, with_seen(seen, node(first).b));
+  }
+  const SeenState& state = json_->seen.values[seen];
+  Draft d = draft(Kind::Distinct);
+  d.a = body;
+  d.b = seen;
+  absorb(d, body, true);
+  d.flags &= ~static_cast<u32>(kHasItem);
+  if (has(body, kNullable)) d.flags |= kNullable;
+  if (has(body, kFiniteItem)) d.flags |= kSearch;
+  if (!state.texts.empty()) d.flags |= kExactStep;
+  d.flags &= ~static_cast<u32>(kFiniteItem);
+  d.shortest = node(body).shortest;
+  d.longest = node(body).longest;
+  const Id out = intern(d);
+  return has(out, kDead) ? kEmpty : out;
+}
+
+u32 Arena::with_seen(u32 seen, u32 text) {
+  SeenState next = json_->seen.values[seen];
+  if (text == kSomeText)
+    next.some = true;
+  else if (auto at = std::lower_bound(next.texts.begin(), next.texts.end(), text);
+           at == next.texts.end() || *at != text)
+    next.texts.insert(at, text);
+  return json_->seen.id(std::move(next));
+}
+
+u32 Arena::without_seen(u32 seen) {
+  if (json_->seen.values[seen].texts.empty()) return seen;
+  SeenState plain;
+  plain.some = true;
+  return json_->seen.id(std::move(plain));
+}
+
+Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
+  if (!has(body, kHasItem)) return derive(body, byte);
+  const Node& n = node(body);
+  Id first = body, rest = kEpsilon;
+  switch (n.kind) {
+    case Kind::Union: {
+      Ids members(operands(body));
+      for (Id& m : members) m = derive_distinct(m, seen, byte);
+      return unite(members);
+    }
+    case Kind::Ref: return derive_distinct(rules_[n.a].body, seen, byte);
+    case Kind::Concat:
+      first = n.a;
+      rest = n.b;
+      break;
+    default: break;
+  }
+  const Node& f = node(first);
+  if (!has(first, kHasItem)) {
+    const Id d = derive(first, byte);
+    const Id read = d == kEmpty ? kEmpty : distinct_node(concat(d, rest), seen);
+    return nullable(first) ? unite(read, derive_distinct(rest, seen, byte)) : read;
+  }
+  switch (f.kind) {
+    case Kind::Item: {
+      const u32 text = f.b, facts = f.min;
+      Id e = f.a;
+      const SeenState& state = json_->seen.values[seen];
+      if (text == 0) {
+        if (state.some && !(facts & kDense)) return unknown();
+        e = other_than(e, seen);
+      }
+      Id out = kEmpty;
+      if (Id d = derive(e, byte); d != kEmpty) {
+        const u32 longer = text == kSomeText ? kSomeText : json_->texts.grow(text, byte);
+        out = distinct_node(concat(item_at(d, longer, facts), rest), seen);
+      }
+      if (text != 0 && nullable(f.a)) {
+        if (json_->seen.values[seen].some) return unknown();
+        out = unite(out, derive_distinct(rest, with_seen(seen, text), byte));
+      }
+      return out;
+    }
+    case Kind::Union: {
+      Ids members(operands(first));
+      for (Id& m : members) m = derive_distinct(concat(m, rest), seen, byte);
+      return unite(members);
+    }
+    case Kind::Repeat: {
+      const Id more = concat(repeat_less(first), rest);
+      const Id read = derive_distinct(concat(f.a, more), seen, byte);
+      return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
+    }
+    case Kind::Ref: return derive_distinct(concat(rules_[f.a].body, rest), seen, byte);
+    default: throw Error("item-outside", "an item cannot stand inside an intersection, complement or terminal");
+  }
+}
+
+// e without the spellings of the values seen.
+Id Arena::other_than(Id e, u32 seen) {
+  const SeenState& state = json_->seen.values[seen];
+  if (state.texts.empty()) return e;
+  auto known = json_->others.find(seen);
+  if (known == json_->others.end()) {
+    std::vector<Id> equal;
+    for (u32 text : state.texts) equal.push_back(equal_values(text));
+    const Id others = negate(unite(std::move(equal)));
+    known = json_->others.emplace(seen, others).first;
+  }
+  return intersect(std::array{e, known->second}, true);
+}
+
+// -- all spellings of one value --
+Id Arena::equal_values(u32 text) {
+  if (auto it = json_->equal.find(text); it != json_->equal.end()) return it->second;
+  const std::string whole = json_->texts.whole(text);
+  std::size_t at = 0;
+  const Id e = equal_value(whole, at, 0);
+  json_->equal.emplace(text, e);
+  return e;
+}
+
+// White space and order are left free: what they may be is for the item itself to say.
+Id Arena::equal_value(const std::string& text, std::size_t& at, int depth) {
+  if (depth > kDeepest)
+    throw Error("depth", "an item of a list of distinct values is nested more than 500 levels deep");
+  const Id blank = repeat(char_class(CharSet::make({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}})), 0, kInf);
+  auto skip = [&] {
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\n' || text[at] == '\r' || text[at] == '\t')) ++at;
+  };
+  auto string = [&] {  // the decoded text of the string that begins here
+    std::string out;
+    EscapeAt inside = kBetween;
+    for (++at; at < text.size() && !(inside == kBetween && text[at] == '"'); ++at) {
+      const Unescaped read = unescape(inside, static_cast<u8>(text[at]), Escapes::All);
+      inside = read.at;
+      if (read.what == Unescaped::Raw) out.push_back(text[at]);
+      if (read.what == Unescaped::Character) out += utf8(read.character);
+    }
+    ++at;
+    return out;
+  };
+  skip();
+  const char kind = at < text.size() ? text[at] : '\0';
+  if (kind == '"') {
+    const Id quote = literal("\"");
+    const Id body = escaped_at(literal(string()), kBetween, Escapes::All);
+    return concat(quote, concat(body, quote));
+  }
+  if (kind == '[') {
+    Id out = literal("[");
+    std::vector<Id> parts{out, blank};
+    for (++at, skip(); at < text.size() && text[at] != ']'; skip()) {
+      if (text[at] == ',') {
+        ++at;
+        parts.insert(parts.end(), {literal(","), blank});
+      }
+      parts.push_back(equal_value(text, at, depth + 1));
+      parts.push_back(blank);
+    }
+    ++at;
+    parts.push_back(literal("]"));
+    return concat_all(parts);
+  }
+  if (kind == '{') {
+    MemberTable table;
+    for (++at, skip(); at < text.size() && text[at] != '}'; skip()) {
+      if (text[at] == ',') {
+        ++at;
+        skip();
+      }
+      table.names.push_back(string());
+      skip();
+      ++at;  // the colon
+      table.values.push_back({{equal_value(text, at, depth + 1), 0}});
+      table.required.push_back(1);
+    }
+    ++at;
+    table.escapes = Escapes::All;
+    table.comma = concat_all(std::vector<Id>{blank, literal(","), blank});
+    table.colon = concat_all(std::vector<Id>{blank, literal(":"), blank});
+    const Id inside = members(std::move(table));
+    return concat_all(std::vector<Id>{literal("{"), blank, inside, blank, literal("}")});
+  }
+  const std::size_t from = at;
+  while (at < text.size() && text[at] != ',' && text[at] != ']' && text[at] != '}' && text[at] != ' ' &&
+         text[at] != '\n' && text[at] != '\r' && text[at] != '\t')
+    ++at;
+  const std::string_view word = std::string_view(text).substr(from, at - from);
+  if (kind != '-' && (kind < '0' || kind > '9')) return literal(word);  // true, None …
+  return equal_number(word);
+}
+
+// Plain, and with an exponent after one digit before the point, or after an integer.
+Id Arena::equal_number(std::string_view text) {
+  const Number number = read_number(text);
+  const Id digit = char_class(CharSet::make({{'0', '9'}})), zero = literal("0");
+  const Id zeros = repeat(zero, 0, kInf), point_zeros = repeat(concat(literal("."), repeat(zero, 1, kInf)), 0, 1);
+  const Id e = char_class(CharSet::make({{'E', 'E'}, {'e', 'e'}}));
+  const std::string& d = number.digits;
+  if (d.empty()) {
+    const Id sign = repeat(char_class(CharSet::make({{'+', '+'}, {'-', '-'}})), 0, 1);
+    const Id exponent = repeat(concat(e, concat(sign, repeat(digit, 1, kInf))), 0, 1);
+    return concat(repeat(literal("-"), 0, 1), concat(zero, concat(point_zeros, exponent)));
+  }
+  const long long size = static_cast<long long>(d.size()), point = number.exponent;
+  std::vector<Id> ways;
+  auto put = [&](std::string whole, std::string fraction) {
+    if (fraction.empty()) return concat(literal(whole), point_zeros);
+    return concat(literal(whole + "." + fraction), zeros);
+  };
+  if (point <= 0 && -point <= kLongestPlain)
+    ways.push_back(put("0", std::string(static_cast<std::size_t>(-point), '0') + d));
+  else if (point > 0 && point < size)
+    ways.push_back(put(d.substr(0, static_cast<std::size_t>(point)), d.substr(static_cast<std::size_t>(point))));
+  else if (point >= size && point <= kLongestPlain)
+    ways.push_back(put(d + std::string(static_cast<std::size_t>(point - size), '0'), ""));
+  auto scaled = [&](Id mantissa, long long exponent) {
+    const Id sign = exponent < 0    ? literal("-")
+                    : exponent == 0 ? repeat(char_class(CharSet::make({{'+', '+'}, {'-', '-'}})), 0, 1)
+                                    : repeat(literal("+"), 0, 1);
+    const Id amount = literal(std::to_string(exponent < 0 ? -exponent : exponent));
+    ways.push_back(concat(mantissa, concat(e, concat(sign, concat(zeros, amount)))));
+  };
+  scaled(put(d.substr(0, 1), d.substr(1)), point - 1);
+  if (size > 1) scaled(put(d, ""), point - size);
+  const Id all = unite(std::move(ways));
+  return number.negative ? concat(literal("-"), all) : all;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,230 @@
+// What is left of a JSON object between its braces (see members.cpp).
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "expr/expression.hpp"
+
+namespace guiderail {
+
+struct Alternative {
+  Id value;
+  u32 discharges;  // obligations that choosing it fulfils; of a vote: which of its effects it has
+};
+
+struct OtherKeys {
+  Id key;  // their decoded text
+  Id value;
+  bool dense;  // every prefix of such a key can become infinitely many keys
+  u32 discharges;
+  std::vector<std::string> few;  // of a vote: all their texts, where they are few
+};
+
+using Bits = std::vector<u64>;
+inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
+inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
+
+// Alternatives that are read side by side (see votes.cpp): a formula over cells, each a conjunction of conditions.
+struct Vote {
+  struct Cell {
+    Bits required;  // by name
+    u32 min = 0, max = kInf;
+  };
+  enum class Op : u8 { Cell, All, Any, One, Not };
+  struct Part {
+    Op op;
+    std::vector<u32> of;  // Cell: which; else parts that come before
+  };
+  struct Settled {
+    Bits cells;  // where just these must hold
+    Id start;    // this says the same: Members of a plain table
+    u32 table = 0;
+  };
+  std::vector<Cell> cells;
+  std::vector<Part> parts;    // the last is the whole
+  std::vector<Bits> effects;  // cells that a member fails
+  std::vector<Settled> settled;
+  u32 counted = 1;  // members are counted up to this
+};
+
+struct MemberTable {
+  std::vector<std::string> names;                // decoded, distinct
+  std::vector<std::vector<Alternative>> values;  // none: the name is forbidden
+  std::vector<u8> required;                      // by name
+  std::vector<OtherKeys> others;                 // keys that are none of the names
+  u32 other_texts = kInf;                        // how many such keys there are, where too few of them could matter
+  Id comma = kEmpty, colon = kEmpty;
+  bool ordered = false;
+  u32 min = 0, max = kInf;  // members
+  Escapes escapes = Escapes::Canonical;
+  u32 pending = 0;  // obligations to be fulfilled; 1 for a vote
+  std::shared_ptr<const Vote> vote;
+  // Derived from the above.
+  std::vector<u32> order;     // names sorted
+  std::vector<u64> needed;    // bits of `required`
+  std::vector<u64> possible;  // bits of the names that are not forbidden
+  std::vector<u32> cost;      // by name: characters of the member at least; kInf where it is forbidden
+  u32 least = 0;              // characters of any member: a key in quotes, a colon, a value
+  u32 bare = 0;               // the same without the text of the key
+  bool dense = false;         // of every kind of other keys
+  u32 flags = 0;
+};
+
+// The text of a key or item of which masks need not know more than that it is some text (see Arena::canonical).
+constexpr u32 kSomeText = 0xFFFFFFFF;
+
+struct MemberState {
+  u32 table = 0;
+  Bits gone;              // names that may not come any more: written, or (ordered) passed over
+  std::vector<u32> seen;  // other keys written, text ids, sorted by text
+  bool some = false;      // and one that is not known
+  u32 count = 0;          // members written, as far as it matters
+  u32 pending = 0;
+  Bits failed;  // of a vote: cells that do not hold, or that no longer matter
+  bool operator==(const MemberState&) const = default;
+};
+inline u64 bucket_hash(const MemberState& s) {
+  BucketHash hash(u64{s.table} << 32 | s.count);
+  for (u64 w : s.gone) hash.add(w);
+  for (u64 w : s.failed) hash.add(w);
+  return hash.add(s.seen).add(u64{s.pending} << 1 | s.some).done();
+}
+
+struct KeyState {
+  u32 members = 0;      // id of the MemberState before this member
+  bool quoted = false;  // past the opening quote
+  EscapeAt at = kBetween;
+  u32 depth = 0;                 // bytes of decoded text read
+  u32 lo = 0, hi = 0;            // names with that prefix: a range of MemberTable::order
+  u32 seen_lo = 0, seen_hi = 0;  // other keys written with that prefix: a range of MemberState::seen
+  u32 text = 0;                  // id of the decoded text so far; kSomeText
+  ShortVector<Id, 2> others;     // what is left of each kind of other keys
+  bool remembers() const { return text != 0 && text != kSomeText; }
+  bool operator==(const KeyState&) const = default;
+};
+inline u64 bucket_hash(const KeyState& k) {
+  BucketHash hash(u64{k.members} << 32 | k.text);
+  hash.add(u64{k.depth} << 32 | u64{k.at} << 1 | k.quoted).add(u64{k.lo} << 32 | k.hi);
+  return hash.add(u64{k.seen_lo} << 32 | k.seen_hi).add({k.others.data(), k.others.size()}).done();
+}
+
+struct MemberTable;
+struct KeyApart {  // a Key between two characters, its text forgotten
+  const KeyState* key;
+  const MemberState* state;
+  const MemberTable* table;
+  u32 table_id;
+  bool closed;  // only names are keys from here on
+  bool any;     // any text goes on as another key
+};
+
+enum class KeyAlong { Endless, Dies, Unclear };  // at every place; up to one where none is left
+
+struct SeenState {         // items of a Distinct
+  std::vector<u32> texts;  // sorted ids
+  bool some = false;
+  bool operator==(const SeenState&) const = default;
+};
+inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
+
+// What the values own.
+std::size_t bytes_of(const MemberTable& of);
+inline std::size_t bytes_of(const MemberState& of) {
+  return bytes_of(of.gone) + bytes_of(of.seen) + bytes_of(of.failed);
+}
+inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
+inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
+
+// Byte strings that grow by one byte at a time, by id (0: the empty one): a trie of links to what they grew from.
+class Texts {
+ public:
+  Texts() { links_.push_back({0, 0}); }
+  u32 grow(u32 text, u8 byte) {
+    const u64 key = u64{text} << 8 | byte;
+    if (const u32* known = children_.find(key)) return *known;
+    const u32 id = static_cast<u32>(links_.size());
+    links_.push_back({text, byte});
+    try {
+      children_.set(key, id);
+    } catch (...) {
+      links_.pop_back();
+      throw;
+    }
+    return id;
+  }
+  const std::string& whole(u32 text) {  // for finished ones: kept
+    if (auto it = whole_.find(text); it != whole_.end()) return it->second;
+    std::string out;
+    for (u32 t = text; t != 0; t = links_[t].first) out.push_back(static_cast<char>(links_[t].second));
+    std::reverse(out.begin(), out.end());
+    const std::string& kept = whole_.emplace(text, std::move(out)).first->second;
+    whole_bytes_ += bytes_of(kept);
+    return kept;
+  }
+  u32 count() const { return static_cast<u32>(links_.size()); }
+  Texts first(u32 count) const {
+    Texts out;
+    for (u32 t = 1; t < count; ++t) out.grow(links_[t].first, links_[t].second);
+    return out;
+  }
+  std::size_t memory() const { return bytes_of(links_) + children_.memory() + bytes_of(whole_) + whole_bytes_; }
+
+ private:
+  std::vector<std::pair<u32, u8>> links_;
+  FlatMap children_;
+  std::unordered_map<u32, std::string> whole_;
+  std::size_t whole_bytes_ = 0;  // of its texts
+};
+
+struct MembersDue {  // of a MemberState: members that must come, the characters of these at least
+  u32 count = 0, characters = 0;
+};
+
+constexpr u32 kOther = kInf - 1;  // in the place of a name: some other key
+
+struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 1 no, 2 yes
+  std::vector<u8> fields;
+  u8 others = 0;
+  u8 feasible = 0;             // of a vote
+  std::vector<u8> each_other;  // of a vote: by kind of other keys
+  Id start = 0;                // the Key before its opening quote; 0: not made
+  Id elided = 0;               // what a token sees of it; 0: not made
+  std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees behind it
+  std::optional<MembersDue> due;
+};
+
+struct JsonParts {
+  std::deque<MemberFacts> facts;
+  std::size_t facts_bytes = 0;  // of what they own
+  std::deque<MemberTable> tables;
+  std::size_t table_bytes = 0;  // the same
+  Interned<MemberState> members;
+  Interned<KeyState> keys;
+  Interned<SeenState> seen;
+  Texts texts;
+  std::unordered_map<u32, Id> equal;   // text id -> Arena::equal_values
+  std::unordered_map<u32, Id> others;  // id of a SeenState -> everything but its values
+  struct Extent {                      // see Arena::fresh
+    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
+    std::size_t table_bytes = 0;
+  } extent;
+  // Called when the arena is finalized.
+  void note_extent();
+  std::unique_ptr<JsonParts> fresh() const;
+  std::size_t memory() const;
+};
+
+// The memos of portable hashes.
+struct Arena::Fold {
+  std::size_t memory() const { return bytes_of(rules) + bytes_of(nodes) + bytes_of(tables); }
+  std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
+  bool final = false;                                  // those of the rules are known: expressions keep their own
+  std::unordered_map<Id, std::optional<Hash>> nodes;   // else: above a rule
+  std::unordered_map<u32, std::optional<Hash>> tables;
+};
+
+}  // namespace guiderail

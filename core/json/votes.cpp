@@ -1,0 +1,472 @@
+// Alternatives of an object that are read side by side.
+//
+// A vote is a formula over cells; a cell is a conjunction: each member's value is in a set, these names are there, so
+// many members. Python splits the values of every key into sets that differ in which cells they fail: an effect. So a
+// member fails some cells for good, and the state of the object is which have failed (and which names were written, how
+// many members). At the end a cell holds if it has not failed, its names are there and the count fits; the formula of
+// that decides.
+//
+// What no longer matters to the formula counts as failed, so that states merge. Once a few cells must simply hold, the
+// state becomes one of a plain table, and costs what an object without alternatives costs.
+//
+// Can the rest be completed? The formula is satisfied step by step (as in DPLL): choices of which cells hold are tried,
+// and each is checked against the members that may still come: a cell that must hold wants its names, with values that
+// fail no other such cell; one that must not hold wants a name left out, a member that fails it, or another count. That
+// search is exact. It is over members and not over bytes, and most states are settled by its first guess.
+#include <algorithm>
+
+#include "base/faults.hpp"
+#include "base/work.hpp"
+#include "json/members.hpp"
+
+namespace guiderail {
+namespace {
+
+enum Truth : u8 { False, True, Open };
+
+// The truth of each part, from those of the cells.
+template <class Cell>
+std::vector<u8> truths(const Vote& vote, Cell cell) {
+  std::vector<u8> out(vote.parts.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Vote::Part& part = vote.parts[i];
+    u32 yes = 0, no = 0;
+    if (part.op == Vote::Op::Cell) {
+      out[i] = cell(part.of[0]);
+      continue;
+    }
+    for (u32 p : part.of) {
+      yes += out[p] == True;
+      no += out[p] == False;
+    }
+    const std::size_t all = part.of.size();
+    switch (part.op) {
+      case Vote::Op::All: out[i] = no > 0 ? False : yes == all ? True : Open; break;
+      case Vote::Op::Any: out[i] = yes > 0 ? True : no == all ? False : Open; break;
+      case Vote::Op::Not: out[i] = no > 0 ? True : yes > 0 ? False : Open; break;
+      case Vote::Op::One: out[i] = yes > 1 ? False : yes + no < all ? Open : yes == 1 ? True : False; break;
+      case Vote::Op::Cell: break;
+    }
+  }
+  return out;
+}
+
+bool meet(const Bits& a, const Bits& b) {
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] & b[i]) return true;
+  return false;
+}
+
+// Marks the cells that an open formula still asks for. True: it is plainly that all of them hold.
+bool mark(const Vote& vote, const std::vector<u8>& known, Bits& cells) {
+  bool plain = true;
+  std::vector<std::pair<u32, bool>> stack{{static_cast<u32>(vote.parts.size() - 1), true}};
+  std::vector<u8> seen(vote.parts.size());
+  while (!stack.empty()) {
+    const auto [at, sure] = stack.back();  // sure: it must hold
+    stack.pop_back();
+    if (seen[at] & (sure ? 2 : 1)) continue;
+    seen[at] |= sure ? 2 : 1;
+    const Vote::Part& part = vote.parts[at];
+    if (part.op == Vote::Op::Cell) {
+      set_bit(cells, part.of[0]);
+      plain = plain && sure;
+      continue;
+    }
+    u32 open = 0, yes = 0;
+    for (u32 p : part.of) {
+      open += known[p] == Open;
+      yes += known[p] == True;
+    }
+    const bool same = part.op == Vote::Op::All || (part.op == Vote::Op::Any && open == 1) ||
+                      (part.op == Vote::Op::One && open == 1 && yes == 0);
+    for (u32 p : part.of)
+      if (known[p] == Open) stack.push_back({p, sure && same});
+  }
+  return plain;
+}
+
+// Searches for members that complete a state.
+class Completion {
+ public:
+  Completion(const MemberTable& table, const MemberState& state, u64 fuel, const std::vector<u32>& available)
+      : table_(table), vote_(*table.vote), state_(state), fuel_(fuel), available_(available) {}
+
+  bool possible() {
+    Trial trial;
+    for (u32 i = 0; i < vote_.cells.size(); ++i) trial.cells.push_back(bit(state_.failed, i) ? False : Open);
+    trial.goals.push_back({static_cast<u32>(vote_.parts.size() - 1), True});
+    return solve(std::move(trial));
+  }
+
+ private:
+  using Goal = std::pair<u32, u8>;  // a part, and what it must be
+  struct Trial {
+    std::vector<u8> cells;
+    std::vector<Goal> goals, waiting;
+  };
+  struct Plan {                                            // members to come
+    std::vector<std::pair<u32, std::vector<u32>>> chosen;  // names, each with the alternatives that will do
+    Bits banned;                                           // names that shall not come
+    std::vector<u32> extra;                                // other keys, by kind
+    u32 low = 0, high = kInf;                              // members in all
+  };
+
+  void step(u64 cost) {
+    Work::spend(cost);
+    steps_ += cost;
+    if (steps_ > fuel_ * 20 || faults::on_limit())
+      throw Error("fuel", "deciding which alternatives of an object can still hold took more than " +
+                              std::to_string(fuel_) +
+                              " states; make the alternatives of its oneOf, not, if or anyOf "
+                              "exclude each other, or raise fuel");
+  }
+
+  bool solve(Trial trial) {
+    for (;;) {
+      while (!trial.goals.empty()) {
+        const auto [at, want] = trial.goals.back();
+        trial.goals.pop_back();
+        const Vote::Part& part = vote_.parts[at];
+        if (part.op == Vote::Op::Cell) {
+          u8& cell = trial.cells[part.of[0]];
+          if (cell != Open && cell != want) return false;
+          cell = want;
+        } else if (part.op == Vote::Op::Not) {
+          trial.goals.push_back({part.of[0], want == True ? False : True});
+        } else if ((part.op == Vote::Op::All && want == True) || (part.op == Vote::Op::Any && want == False)) {
+          for (u32 p : part.of) trial.goals.push_back({p, want});
+        } else {
+          trial.waiting.push_back({at, want});
+        }
+      }
+      step(1 + vote_.parts.size() / 4);
+      const std::vector<u8> known = truths(vote_, [&](u32 cell) { return trial.cells[cell]; });
+      std::vector<Goal> waiting;
+      std::vector<std::vector<Goal>> options, best;
+      bool forced = false;
+      for (const Goal& goal : trial.waiting) {
+        if (known[goal.first] != Open) {
+          if (known[goal.first] != goal.second) return false;
+          continue;
+        }
+        options = ways(goal, known);
+        if (options.empty()) return false;
+        if (options.size() == 1) {
+          trial.goals.insert(trial.goals.end(), options[0].begin(), options[0].end());
+          forced = true;
+          continue;
+        }
+        if (waiting.empty() || options.size() < best.size()) {
+          best = std::move(options);
+          waiting.insert(waiting.begin(), goal);
+        } else {
+          waiting.push_back(goal);
+        }
+      }
+      trial.waiting = std::move(waiting);
+      if (forced) continue;
+      if (!fits(trial.cells)) return false;
+      if (trial.waiting.empty()) return true;
+      trial.waiting.erase(trial.waiting.begin());
+      for (std::vector<Goal>& way : best) {
+        Trial next = trial;
+        next.goals = std::move(way);
+        if (solve(std::move(next))) return true;
+      }
+      return false;
+    }
+  }
+
+  // The ways to make an open part what it must be.
+  std::vector<std::vector<Goal>> ways(const Goal& goal, const std::vector<u8>& known) const {
+    const Vote::Part& part = vote_.parts[goal.first];
+    std::vector<u32> open;
+    u32 yes = 0;
+    for (u32 p : part.of) {
+      if (known[p] == Open) open.push_back(p);
+      yes += known[p] == True;
+    }
+    std::vector<std::vector<Goal>> out;
+    if (part.op != Vote::Op::One) {
+      for (u32 p : open) out.push_back({{p, goal.second}});
+      return out;
+    }
+    std::vector<Goal> none;
+    for (u32 p : open) none.push_back({p, False});
+    if (goal.second == True) {
+      if (yes == 1) return {none};
+      for (std::size_t i = 0; i < open.size(); ++i) {
+        out.push_back(none);
+        out.back()[i].second = True;
+      }
+    } else if (yes == 1) {
+      for (u32 p : open) out.push_back({{p, True}});
+    } else {
+      out.push_back(none);
+      for (std::size_t i = 0; i < open.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) out.push_back({{open[j], True}, {open[i], True}});
+    }
+    return out;
+  }
+
+  const Bits& effect(const Alternative& a) const { return vote_.effects[a.discharges]; }
+
+  // Whether members may come that make some cells hold and others not; cells that are open may do as they like.
+  bool fits(const std::vector<u8>& cells) {
+    Plan plan;
+    plan.banned.assign(state_.gone.size(), 0);
+    hold_.assign(state_.failed.size(), 0);
+    fail_.clear();
+    Bits due(state_.gone.size(), 0);
+    for (u32 i = 0; i < cells.size(); ++i) {
+      if (cells[i] == False && !bit(state_.failed, i)) fail_.push_back(i);
+      if (cells[i] != True) continue;
+      set_bit(hold_, i);
+      const Vote::Cell& cell = vote_.cells[i];
+      plan.low = std::max(plan.low, cell.min);
+      plan.high = std::min(plan.high, cell.max);
+      for (std::size_t w = 0; w < due.size(); ++w) due[w] |= cell.required[w] & ~state_.gone[w];
+    }
+    step(1 + table_.names.size() / 8);
+    for (u32 name = 0; name < table_.names.size(); ++name) {
+      if (!bit(due, name)) continue;
+      std::vector<u32> safe = alternatives(name, kInf);
+      if (safe.empty()) return false;
+      plan.chosen.push_back({name, std::move(safe)});
+    }
+    return refute(std::move(plan), 0);
+  }
+
+  // What of a name fails no cell that must hold, and fails this one (kInf: whatever).
+  std::vector<u32> alternatives(u32 name, u32 cell) const {
+    std::vector<u32> out;
+    const auto& values = table_.values[name];
+    for (u32 a = 0; a < values.size(); ++a)
+      if (!meet(effect(values[a]), hold_) && (cell == kInf || bit(effect(values[a]), cell))) out.push_back(a);
+    return out;
+  }
+
+  bool fails(const Plan& plan, u32 cell) const {
+    const Vote::Cell& of = vote_.cells[cell];
+    if (plan.high < of.min || plan.low > of.max || meet(of.required, plan.banned)) return true;
+    for (const auto& [name, able] : plan.chosen)
+      if (std::all_of(able.begin(), able.end(),
+                      [&, name = name](u32 a) { return bit(effect(table_.values[name][a]), cell); }))
+        return true;
+    for (u32 r : plan.extra)
+      if (bit(vote_.effects[table_.others[r].discharges], cell)) return true;
+    return false;
+  }
+
+  // Whether the cells that must not hold, from one on, can all be made to fail.
+  bool refute(Plan plan, std::size_t from) {
+    step(1 + plan.chosen.size());
+    if (plan.low > plan.high || state_.count + plan.chosen.size() + plan.extra.size() > plan.high) return false;
+    while (from < fail_.size() && fails(plan, fail_[from])) ++from;
+    if (from == fail_.size()) return enough(plan);
+    const u32 cell = fail_[from];
+    const Vote::Cell& of = vote_.cells[cell];
+    auto is_chosen = [&](u32 name) {
+      return std::any_of(plan.chosen.begin(), plan.chosen.end(), [&](const auto& c) { return c.first == name; });
+    };
+    for (u32 name = 0; name < table_.names.size(); ++name) {  // a name that it needs stays away
+      if (!bit(of.required, name) || bit(state_.gone, name) || is_chosen(name)) continue;
+      Plan next = plan;
+      set_bit(next.banned, name);
+      if (refute(std::move(next), from + 1)) return true;
+    }
+    for (std::size_t i = 0; i < plan.chosen.size(); ++i) {  // a member that comes anyway fails it
+      std::vector<u32> able;
+      for (u32 a : plan.chosen[i].second)
+        if (bit(effect(table_.values[plan.chosen[i].first][a]), cell)) able.push_back(a);
+      if (able.empty()) continue;
+      Plan next = plan;
+      next.chosen[i].second = std::move(able);
+      if (refute(std::move(next), from + 1)) return true;
+    }
+    for (u32 name = 0; name < table_.names.size(); ++name) {  // one more member does
+      if (bit(state_.gone, name) || bit(plan.banned, name) || is_chosen(name)) continue;
+      std::vector<u32> able = alternatives(name, cell);
+      if (able.empty()) continue;
+      Plan next = plan;
+      next.chosen.push_back({name, std::move(able)});
+      if (refute(std::move(next), from + 1)) return true;
+    }
+    for (u32 r = 0; r < table_.others.size(); ++r) {
+      const Bits& what = vote_.effects[table_.others[r].discharges];
+      if (!bit(what, cell) || meet(what, hold_) || used(plan, r) >= available_[r]) continue;
+      Plan next = plan;
+      next.extra.push_back(r);
+      if (refute(std::move(next), from + 1)) return true;
+    }
+    if (of.min > 0 && plan.low < of.min) {
+      Plan next = plan;
+      next.high = std::min(next.high, of.min - 1);
+      if (refute(std::move(next), from + 1)) return true;
+    }
+    if (of.max != kInf && plan.high > of.max) {
+      Plan next = std::move(plan);
+      next.low = std::max(next.low, of.max + 1);
+      if (refute(std::move(next), from + 1)) return true;
+    }
+    return false;
+  }
+
+  // How many of the keys of one kind a plan takes; kinds with the same keys share them.
+  u32 used(const Plan& plan, u32 kind) const {
+    u32 count = 0;
+    for (u32 r : plan.extra) count += table_.others[r].key == table_.others[kind].key;
+    return count;
+  }
+
+  // Whether there are members to reach the least number with.
+  bool enough(const Plan& plan) const {
+    u64 count = state_.count + plan.chosen.size() + plan.extra.size();
+    if (count >= plan.low) return true;
+    for (u32 name = 0; name < table_.names.size() && count < plan.low; ++name) {
+      if (bit(state_.gone, name) || bit(plan.banned, name)) continue;
+      if (std::any_of(plan.chosen.begin(), plan.chosen.end(), [&](const auto& c) { return c.first == name; })) continue;
+      if (!alternatives(name, kInf).empty()) ++count;
+    }
+    std::vector<Id> counted;
+    for (u32 r = 0; r < table_.others.size() && count < plan.low; ++r) {
+      const OtherKeys& o = table_.others[r];
+      if (meet(vote_.effects[o.discharges], hold_)) continue;
+      if (std::find(counted.begin(), counted.end(), o.key) != counted.end()) continue;
+      counted.push_back(o.key);
+      if (available_[r] == kInf) return true;
+      const u32 gone = used(plan, r);
+      count += available_[r] > gone ? available_[r] - gone : 0;
+    }
+    return count >= plan.low;
+  }
+
+  const MemberTable& table_;
+  const Vote& vote_;
+  const MemberState& state_;
+  const u64 fuel_;
+  const std::vector<u32>& available_;  // keys of each kind that have not been written
+  u64 steps_ = 0;
+  Bits hold_;              // cells that must hold
+  std::vector<u32> fail_;  // and those that must not, and have not failed yet
+};
+
+}  // namespace
+
+std::optional<u32> Arena::plain_members(Id e) const {
+  if (node(e).kind != Kind::Members) return std::nullopt;
+  const MemberState& state = json_->members.values[node(e).a];
+  if (state.count > 0 || state.pending > 0) return std::nullopt;
+  return state.table;
+}
+
+// A member was written (kOther: not one of the names) that has an effect.
+void Arena::fail(MemberState& next, u32 effect, u32 name) const {
+  const MemberTable& table = json_->tables[next.table];
+  const Vote& vote = *table.vote;
+  for (std::size_t w = 0; w < next.failed.size(); ++w) next.failed[w] |= vote.effects[effect][w];
+  if (table.ordered) {  // names that are passed over cannot come any more
+    Bits passed(next.gone.size(), 0);
+    for (u32 i = 0; i < table.names.size() && i != name; ++i)
+      if (!bit(next.gone, i)) {
+        set_bit(passed, i);
+        set_bit(next.gone, i);
+      }
+    for (u32 i = 0; i < vote.cells.size(); ++i)
+      if (meet(vote.cells[i].required, passed)) set_bit(next.failed, i);
+  }
+  if (name != kOther) set_bit(next.gone, name);
+  if (next.count < vote.counted) ++next.count;
+  settle(next);
+}
+
+void Arena::settle(MemberState& state) const {
+  const Vote& vote = *json_->tables[state.table].vote;
+  for (u32 i = 0; i < vote.cells.size(); ++i)
+    if (state.count > vote.cells[i].max) set_bit(state.failed, i);
+  const std::vector<u8> known = truths(vote, [&](u32 i) { return bit(state.failed, i) ? False : Open; });
+  Bits wanted(state.failed.size(), 0);
+  const bool plain = known.back() != Open || mark(vote, known, wanted);
+  for (u32 i = 0; i < vote.cells.size(); ++i)
+    if (!bit(wanted, i)) set_bit(state.failed, i);
+  if (!plain || known.back() == False) return;
+  for (const Vote::Settled& settled : vote.settled) {
+    if (settled.cells != wanted) continue;
+    const MemberTable& to = json_->tables[settled.table];
+    state.table = settled.table;
+    state.failed.clear();
+    state.pending = 0;
+    if (to.max == kInf) state.count = std::min(state.count, std::max(to.min, 1u));
+    return;
+  }
+}
+
+// Whether the formula holds of the object as it stands.
+bool Arena::vote_holds(const MemberState& state) const {
+  const Vote& vote = *json_->tables[state.table].vote;
+  return truths(vote, [&](u32 i) {
+           const Vote::Cell& cell = vote.cells[i];
+           if (bit(state.failed, i) || state.count < cell.min || state.count > cell.max) return False;
+           for (std::size_t w = 0; w < state.gone.size(); ++w)
+             if (cell.required[w] & ~state.gone[w]) return False;
+           return True;
+         }).back() == True;
+}
+
+bool Arena::vote_feasible(const MemberState& state) {
+  if (vote_holds(state)) return true;
+  const u32 id = json_->members.id(MemberState(state));
+  if (const u8 known = facts_of(id).feasible) return known == 2;
+  const MemberTable& table = json_->tables[state.table];
+  std::vector<u32> available;
+  for (const OtherKeys& o : table.others) {
+    if (o.few.empty()) {
+      available.push_back(kInf);
+      continue;
+    }
+    u32 written = 0;
+    for (u32 text : state.seen)
+      written += std::find(o.few.begin(), o.few.end(), json_->texts.whole(text)) != o.few.end() ? 1 : 0;
+    available.push_back(static_cast<u32>(o.few.size()) - written);
+  }
+  const bool found = Completion(table, state, limits_.fuel, available).possible();
+  facts_of(id).feasible = found ? 2 : 1;
+  return found;
+}
+
+bool Arena::other_allowed_at(u32 state, u32 kind) {
+  const MemberState members = json_->members.values[state];
+  const MemberTable& table = json_->tables[members.table];
+  if (facts_of(state).each_other.empty()) {
+    facts_of(state).each_other.resize(table.others.size());
+    json_->facts_bytes += bytes_of(facts_of(state).each_other);
+  }
+  if (const u8 known = facts_of(state).each_other[kind]) return known == 2;
+  const bool found = feasible(with_other(members, kSomeText, table.others[kind].discharges));
+  facts_of(state).each_other[kind] = found ? 2 : 1;
+  return found;
+}
+
+// All texts of other keys, where they are few; none: they are not.
+std::vector<std::string> Arena::few_texts(Id key, const std::vector<std::string>& names) {
+  constexpr std::size_t kFew = 64, kLongest = 64;
+  std::vector<std::string> found;
+  if (node(key).longest == kInf && !has(key, kSearch)) return {};
+  std::vector<std::pair<Id, std::string>> stack{{key, ""}};
+  while (!stack.empty()) {
+    auto [e, text] = std::move(stack.back());
+    stack.pop_back();
+    if (nullable(e) && std::find(names.begin(), names.end(), text) == names.end()) found.push_back(text);
+    if (text.size() > kLongest || found.size() > kFew) return {};
+    const ByteSet possible = first(e);
+    for (unsigned b = 256; b-- > 0;) {
+      if (!possible.has(static_cast<u8>(b))) continue;
+      if (const Id next = derive(e, static_cast<u8>(b)); next != kEmpty && live(next))
+        stack.push_back({next, text + static_cast<char>(b)});
+    }
+  }
+  return found;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,333 @@
+// Can a text that is cut into lexemes come to an end?
+//
+// What a grammar can finish, a text can, if every terminal has a text that is read as it wherever it may come, in front
+// of some separator or of whatever may follow. That is found for each context by trying a few texts of each terminal.
+// (A context that fails is searched. One that is live only through contexts that fail is taken for live.)
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+#include "base/work.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+namespace {
+
+constexpr u32 kMostProbed = 5'000;  // states of the lexer that a search for the end of one lexeme finds,
+constexpr u32 kStraight = 2;        // or visits, for each character that this end is away at least,
+constexpr u32 kFarthest = 50'000;   // up to so many;
+constexpr u32 kMostSampled = 80;    // that a search for samples of all finds
+
+// What a search is still to visit: the nearest to an end first, else the first come.
+struct Open {
+  u32 missing, number;  // characters, at least; as found
+  bool operator<(const Open& o) const { return std::tie(o.missing, o.number) < std::tie(missing, number); }
+};
+
+}  // namespace
+
+// Does a text of the guard not begin with what may be expected to follow?
+bool Arena::falls(u32 lexer_id, Id munch_guard) {
+  if (munch_guard == kEmpty) return true;
+  const Lexer& lexer = lex_->lexers[lexer_id];
+  bool all = true;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (!lexer.begins.has(byte) && !lexer.separators.has(byte)) continue;
+    const bool holds = read_text(munch_guard, byte) != kEmpty;
+    if (!holds && lexer.separators.has(byte)) return true;
+    all = all && !(holds && lexer.begins.has(byte));
+  }
+  return all;
+}
+
+// May a lexeme end here, whatever follows?
+bool Arena::lexeme_ends_at(u32 state) {
+  const LexState& at = lex_->states.values[state];
+  const Lexer& lexer = lex_->lexers[at.lexer];
+  if (at.emitted == kNone) return false;
+  if (at.line && (at.munch_guard == kEmpty || read_text(at.munch_guard, '\n') == kEmpty)) return true;
+  if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.lexer, at.munch_guard);
+  const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
+  return more.next != kNone && lex_->facts[more.next].lines;
+}
+
+// Bytes with which the lexeme goes on, as one terminal or as any (kNone).
+ByteSet Arena::lexeme_first(u32 state, u32 terminal) {
+  ByteSet set;
+  for (const auto& entry : lex_->states.values[state].entries)
+    if (terminal == kNone || entry.key >> 2 == terminal) set |= first(entry.text);
+  return set;
+}
+
+// Characters that it needs at least until it may end, as one terminal or as any (kNone).
+u32 Arena::lexeme_missing(u32 state, u32 terminal) const {
+  u32 least = kInf;
+  for (const auto& entry : lex_->states.values[state].entries)
+    if (terminal == kNone || entry.key >> 2 == terminal) least = std::min(least, node(entry.text).shortest);
+  return least;
+}
+
+// Can the lexeme come to an end?
+bool Arena::lexeme_ends(u32 state) {
+  LexParts& lex = *lex_;
+  if (lex.facts[state].ends) return lex.facts[state].ends == kEnds;
+  const Lexer& lexer = lex.lexers[lex.states.values[state].lexer];
+  // A text of rules can always be finished, and what ends it is no part of a longer one.
+  const auto& entries = lex.states.values[state].entries;
+  if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
+    lex.facts[state].ends = kEnds;
+    return true;
+  }
+  // By what is missing at least: a long lexeme would be a hopeless search in breadth.
+  std::priority_queue<Open> work;
+  std::vector<u32> found_states;
+  std::unordered_map<u32, u32> from;
+  auto add = [&](u32 next, u32 before) {
+    if (!from.try_emplace(next, before).second) return;
+    work.push({lexeme_missing(next, kNone), static_cast<u32>(found_states.size())});
+    found_states.push_back(next);
+  };
+  add(state, state);
+  bool never = true;
+  u32 visits = std::min(kFarthest, mul_sat(kStraight, work.top().missing));
+  for (; !work.empty() && (found_states.size() < kMostProbed || visits > 0); visits -= visits > 0) {
+    const u32 at = found_states[work.top().number];
+    work.pop();
+    bool found = lexeme_ends_at(at);
+    never = never && lex.states.values[at].emitted == kNone;
+    const ByteSet goes_on = lexeme_first(at, kNone);
+    for (u32 c = 0; c < class_count_ && !found; ++c) {
+      if (!goes_on.has(representatives_[c])) continue;
+      Work::spend();
+      const LexStep step = lex_step(at, representatives_[c]);
+      found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
+      never = never && step.ended == kNone;
+      if (step.next == kNone) continue;
+      const u8 ends = lex.facts[step.next].ends;
+      found = found || ends == kEnds;
+      if (ends != kNeverEnds) add(step.next, at);
+    }
+    if (!found) continue;
+    for (u32 s = at;; s = from[s]) {
+      lex.facts[s].ends = kEnds;
+      if (s == state) return true;
+    }
+  }
+  never = never && work.empty() && !lex.facts[state].tokens;
+  if (never) {
+    for (u32 one : found_states)
+      if (!lex.facts[one].ends) lex.facts[one].ends = kNeverEnds;
+  } else {
+    lex.facts[state].ends = kEndsNot;
+  }
+  return false;
+}
+
+// A lexeme behind a guard: can it come to an end without one of the guard's texts? Else kEmpty; unknown() where only
+// what follows could tell.
+Id Arena::munch_guard_lives(Id e) {
+  constexpr std::size_t kMostPairs = 256;
+  const u32 lexer = lex_->states.values[node(node(e).b).a].lexer;
+  std::vector<std::pair<Id, u32>> work{{node(e).a, node(node(e).b).a}};
+  bool doubt = false;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work.size() > kMostPairs) return unknown();
+    const auto [texts, state] = work[i];
+    const LexState& at = lex_->states.values[state];
+    if (at.emitted != kNone && falls(lexer, at.munch_guard == kEmpty ? texts : unite(texts, at.munch_guard))) return e;
+    const ByteSet goes_on = lexeme_first(state, kNone);
+    for (u32 c = 0; c < class_count_; ++c) {
+      const u8 byte = representatives_[c];
+      if (!goes_on.has(byte)) continue;
+      const Id left = read_text(texts, byte);
+      if (left != kEmpty && nullable(left)) continue;
+      const LexStep step = lex_step(state, byte);
+      if (step.next == kNone && step.ended == kNone) continue;
+      if (left == kEmpty) {
+        if (step.next == kNone || lexeme_ends(step.next)) return e;
+        doubt = doubt || lex_->facts[step.next].ends != kNeverEnds;
+      } else if (step.next == kNone) {
+        if (falls(lexer, left)) return e;
+        doubt = true;
+      } else if (std::pair<Id, u32> pair{left, step.next}; std::find(work.begin(), work.end(), pair) == work.end()) {
+        work.push_back(pair);
+      }
+    }
+    doubt = doubt || lex_->states.values[state].emitted != kNone;
+  }
+  return doubt ? unknown() : kEmpty;
+}
+
+// Between lexemes: is a text of each terminal that may come here read as it? One that nothing but the end may follow (a
+// comment) does not count, if there are others.
+bool Arena::context_holds(u32 start) {
+  if (lex_->facts[start].ends) return lex_->facts[start].ends == kEnds;
+  const LexState& state = lex_->states.values[start];
+  const Lexer& lexer = lex_->lexers[state.lexer];
+  bool all = true, any = false, some = false;
+  for (const auto& entry : state.entries) {
+    const u32 t = entry.key >> 2;
+    if (lexer.ignored[t] || (entry.key & kRivalOnly)) continue;
+    some = true;
+    const bool line = lexer.indentation && t == lexer.indentation->newline;
+    bool found = has(entry.text, kHasRef | kHasToken), last = false;
+    for (const std::string& text : samples(state.lexer, t)) {
+      if (found) break;
+      LexStep at{true, start, kNone};
+      for (char c : text) at = at.next == kNone ? LexStep{} : lex_step(at.next, static_cast<u8>(c));
+      const bool emits = at.next != kNone && lex_->states.values[at.next].emitted == t;
+      found = at.ended == t || (emits && (line || falls(state.lexer, lex_->states.values[at.next].munch_guard)));
+      last = last || emits;
+    }
+    any = any || found;
+    if (!found && !last) {
+      all = false;
+      break;
+    }
+  }
+  const bool holds = all && (any || !some);
+  lex_->facts[start].ends = holds ? kEnds : kEndsNot;
+  return holds;
+}
+
+bool Arena::surely_live(Id e) {
+  for (;;) {
+    if (e == kEmpty) return false;
+    if (nullable(e)) return true;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Scan:
+        if (is_open(e)) return true;
+        return lex_->states.values[n.a].start ? context_holds(n.a) : lexeme_ends(n.a);
+      case Kind::MunchGuard: {
+        const Id rest = n.b;
+        if (node(rest).kind != Kind::Scan) return false;
+        if (is_open(rest)) return true;
+        const LexState& state = lex_->states.values[node(rest).a];
+        return state.start && falls(state.lexer, n.a) && context_holds(node(rest).a);
+      }
+      case Kind::Union: {
+        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        for (Id m : members)
+          if (surely_live(m)) return true;
+        return false;
+      }
+      case Kind::Concat:
+        if (!surely_live(n.a)) return false;
+        e = n.b;
+        continue;
+      case Kind::Lexed: {  // after a nested terminal nothing is guarded off: as good as a context that holds
+        const u32 lexer = n.a;
+        const Place place{n.b, n.min};
+        const u32 start = lex_start_of(lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
+        if (!lex_->states.values[start].entries.empty() && context_holds(start)) return true;
+        const ByteSet symbols = first(place.parse);
+        for (u32 t : lex_->lexers[lexer].nested)
+          if (symbols.has(static_cast<u8>(lex_->lexers[lexer].wide() ? t >> 8 : t)) &&
+              advance(lexer, place.parse, t) != kEmpty && live(lex_->lexers[lexer].terminals[t].text))
+            return true;
+        return false;
+      }
+      default: return !has(e, kSearch);
+    }
+  }
+}
+
+// From the start of a lexeme: texts that are read as the terminals, or as one of them; at most one each.
+void Arena::sample(u32 start, u32 most, u32 wanted) {
+  Lexer& lexer = lex_->lexers[lex_->states.values[start].lexer];
+  struct At {
+    u32 state, before;  // of the list
+    char read;
+  };
+  std::vector<At> list{{start, 0, 0}};
+  auto text_to = [&](u32 at) {
+    std::string text;
+    for (; at != 0; at = list[at].before) text.push_back(list[at].read);
+    std::reverse(text.begin(), text.end());
+    return text;
+  };
+  std::priority_queue<Open> work;
+  auto add = [&](u32 number) { work.push({wanted == kNone ? 0 : lexeme_missing(list[number].state, wanted), number}); };
+  add(0);
+  std::unordered_map<u32, char> known{{start, 1}};
+  std::vector<char> found(lexer.terminals.size(), 0);
+  std::size_t missing = wanted == kNone ? found.size() : 1;
+  std::vector<std::pair<u32, std::string>> texts;
+  u32 visits = std::min(kFarthest, mul_sat(kStraight, work.top().missing));
+  for (; !work.empty() && missing && (list.size() < most || visits > 0); visits -= visits > 0) {
+    const u32 number = work.top().number, at = list[number].state;
+    work.pop();
+    const ByteSet goes_on = lexeme_first(at, wanted);
+    for (u32 c = 0; c < class_count_ && missing; ++c) {
+      if (!goes_on.has(representatives_[c])) continue;
+      Work::spend();
+      const LexStep step = lex_step(at, representatives_[c]);
+      const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
+      if (t == kNone && step.next == kNone) continue;
+      const char read = static_cast<char>(representatives_[c]);
+      if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
+        found[t] = 1;
+        --missing;
+        texts.emplace_back(t, text_to(number) + read);
+      }
+      if (step.next == kNone || !known.try_emplace(step.next, 1).second) continue;
+      list.push_back({step.next, number, read});
+      add(static_cast<u32>(list.size() - 1));
+    }
+  }
+  if (wanted != kNone && std::exchange(lexer.sampled[wanted], 1))
+    return;  // others were first, and read what they found
+  for (auto& [t, text] : texts) lexer.samples[t].push_back(std::move(text));
+}
+
+// A few texts of a terminal: perhaps one that is read as it where all compete, and its shortest.
+const std::vector<std::string>& Arena::samples(u32 id, u32 terminal) {
+  Lexer& lexer = lex_->lexers[id];
+  const u64 key = u64{id} << 32 | terminal;
+  if (lexer.sampled[terminal] || std::find(sampling_.begin(), sampling_.end(), key) != sampling_.end())
+    return lexer.samples[terminal];
+  struct Within {
+    Within(std::vector<u64>& list, u64 key) : list(list) { list.push_back(key); }
+    ~Within() { list.pop_back(); }
+    std::vector<u64>& list;
+  } within(sampling_, key);
+  const Bits none((lexer.terminals.size() + 63) / 64);
+  Bits alone = none;
+  for (u32 t = 0; t < lexer.terminals.size(); ++t)
+    if (lexer.ignored[t] || t == terminal) set_bit(alone, t);
+  sample(lex_start(id, alone, none), kMostProbed, terminal);
+  return lexer.samples[terminal];
+}
+
+// What is true of all contexts of a lexer.
+void Arena::survey_lexers() {
+  if (!lex_) return;
+  for (u32 id = 0; id < lex_->lexers.size(); ++id) {
+    Lexer& lexer = lex_->lexers[id];
+    const u32 count = static_cast<u32>(lexer.terminals.size());
+    const Bits none((count + 63) / 64);
+    Bits all = none, ignored = none;
+    lexer.samples.assign(count, {});
+    lexer.sampled.assign(count, 0);
+    for (u32 t = 0; t < count; ++t) {
+      set_bit(all, t);
+      if (lexer.ignored[t]) set_bit(ignored, t);
+      if (!lexer.ignored[t] && lexer.terminals[t].guard_of == kNone) lexer.begins |= first(lexer.terminals[t].text);
+      const Terminal& terminal = lexer.terminals[t];
+      if (terminal.text == kEmpty || has(terminal.text, kHasRef) || terminal.ends == Terminal::Ends::Nested)
+        lexer.sampled[t] = 1;
+    }
+    const u32 gaps = lex_start(id, ignored, none);
+    for (unsigned b = 0; b < 256; ++b) {
+      if (lexer.indentation && (b == '\n' || b == '\r')) continue;
+      const LexStep gap = lex_step(gaps, static_cast<u8>(b));
+      if (gap.ended != kNone || (gap.next != kNone && lex_->states.values[gap.next].emitted != kNone))
+        lexer.separators.add(static_cast<u8>(b));
+    }
+    sample(lex_start(id, all, none), kMostSampled, kNone);
+  }
+}
+
+}  // namespace guiderail

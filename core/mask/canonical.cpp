@@ -1,0 +1,230 @@
+// Expressions that a token cannot tell apart: counters far from their bounds are cut, so that `.{0,4000}` has a handful
+// of masks and not 4,000.
+#include <algorithm>
+
+#include "json/members.hpp"
+
+namespace guiderail {
+
+u32 Arena::slack(Id e) {
+  const Node& n = node(e);
+  if (n.longest != kInf) return n.longest;
+  if (auto it = slack_memo_.find(e); it != slack_memo_.end()) return it->second;
+  u32 s = kInf;
+  switch (n.kind) {
+    case Kind::Concat: {
+      s = 0;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && s != kInf; cur = node(cur).b)
+        s = std::max(s, add_sat(slack(node(cur).a), node(node(cur).b).shortest));
+      if (s != kInf) s = std::max(s, slack(cur));
+      break;
+    }
+    case Kind::Union: {
+      s = 0;
+      Ids members(operands(e));
+      for (Id m : members) s = std::max(s, slack(m));
+      break;
+    }
+    case Kind::Repeat: s = add_sat(slack(n.a), mul_sat(n.min, node(n.a).shortest)); break;
+    default: break;
+  }
+  slack_memo_.emplace(e, s);
+  return s;
+}
+
+// The texts of keys and items being read are at the head, or behind the white space before a key that begins.
+Id Arena::without_texts(Id e) {
+  if (!has(e, kExactKey)) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id tail = n.b;
+      const Id head = without_texts(n.a);
+      return concat(head, without_texts(tail));
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = without_texts(m);
+      return unite(members);
+    }
+    case Kind::Distinct: return distinct_node(without_texts(n.a), n.b);
+    case Kind::Item: return item_at(without_texts(n.a), kSomeText, n.min);
+    case Kind::And: {
+      Ids members(operands(e));
+      for (Id& m : members) m = without_texts(m);
+      return intersect(members, true);
+    }
+    case Kind::Key: return key_without_text(e);
+    default: return e;
+  }
+}
+
+Id Arena::without_values(Id e, std::unordered_map<Id, Id>& known) {
+  if (!json_) return e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Concat:
+    case Kind::Union:
+    case Kind::And:
+    case Kind::Distinct:
+    case Kind::Item:
+    case Kind::Members:
+    case Kind::Key: break;
+    default: return e;
+  }
+  if (auto it = known.find(e); it != known.end()) return it->second;
+  Id out = e;
+  switch (n.kind) {
+    case Kind::Concat: {  // as many as something is nested: no recursion along them
+      std::vector<Id> stack;
+      Id tail = e;
+      for (; node(tail).kind == Kind::Concat && !known.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      Id plain = without_values(tail, known);
+      for (std::size_t i = stack.size(); i-- > 0;) {
+        const Node& part = node(stack[i]);
+        const Id head = without_values(part.a, known);
+        plain = head != part.a || plain != part.b ? concat(head, plain) : stack[i];
+        known.emplace(stack[i], plain);
+      }
+      return plain;
+    }
+    case Kind::Union:
+    case Kind::And: {
+      Ids members(operands(e));
+      bool changed = false;
+      for (Id& m : members) {
+        const Id plain = without_values(m, known);
+        changed = changed || plain != m;
+        m = plain;
+      }
+      if (changed) out = n.kind == Kind::Union ? unite(members) : intersect(members, true);
+      break;
+    }
+    case Kind::Distinct: out = distinct_node(without_values(n.a, known), without_seen(n.b)); break;
+    case Kind::Item: out = n.b == 0 ? e : item_at(n.a, kSomeText, n.min); break;
+    case Kind::Members: {
+      const MemberState& state = json_->members.values[n.a];
+      if (!state.seen.empty()) out = members_node(without_keys(state));
+      break;
+    }
+    case Kind::Key: out = key_without_values(e); break;
+    default: break;
+  }
+  known.emplace(e, out);
+  return out;
+}
+
+Id Arena::canonical(Id e, u32 horizon) {
+  Node& n = node(e);
+  if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
+  if (has(e, kExactKey) && n.canonical == kUnknown) {
+    // Texts are not forgotten under a complement or in the text of a string: then it stays what it is.
+    const Id forgetful = without_texts(e);
+    if (forgetful != e) {
+      const Id plain = canonical(forgetful, horizon);
+      n.canonical = plain;
+    } else if (!has(e, kBigRepeat | kHasScan)) {
+      n.canonical = e;
+    }
+  }
+  if (n.canonical != kUnknown) return n.canonical;
+  Id out = e;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      // every iteration but empty ones reads a byte: bounds past the horizon cannot be felt
+      u32 min = n.min > horizon ? horizon + 1 : n.min;
+      u32 max = n.max > horizon ? kInf : n.max;
+      if (!has(e, kSearch)) out = repeat(canonical(n.a, horizon), min, max);
+      break;
+    }
+    case Kind::Concat: {  // down the stack to the first part that is known or plain
+      Ids parts;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).canonical == kUnknown;
+           cur = node(cur).b)
+        parts.push_back(cur);
+      out = canonical(cur, horizon);
+      for (std::size_t i = parts.size(); i-- > 0;) {
+        out = concat(canonical(node(parts[i]).a, horizon), out);
+        node(parts[i]).canonical = out;
+      }
+      break;
+    }
+    case Kind::Union: {
+      if (has(e, kHasScan)) break;  // see outcomes.cpp: each place is asked by itself
+      Ids members(operands(e));
+      for (Id& m : members) m = canonical(m, horizon);
+      out = unite(members);
+      break;
+    }
+    case Kind::Scan: out = cut_scan(e); break;
+    case Kind::MunchGuard: out = munch_guard(n.a, canonical(n.b, horizon)); break;
+    case Kind::Counted:  // one token more cannot feel how many may follow
+      if (n.b || n.min > 0) out = canonical(n.a, horizon);
+      break;
+    case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
+    case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
+    case Kind::And: {
+      // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
+      if (n.b != 2) break;
+      for (int i = 0; i < 2; ++i) {
+        const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
+        const Node& bound = node(bound_id);
+        if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.a).kind != Kind::Class ||
+            charsets_[node(bound.a).a] != CharSet::any() || has(other, kSearch | kHasLook))
+          continue;
+        if (add_sat(slack(other), horizon) <= bound.max) {
+          out = canonical(other, horizon);
+          break;
+        }
+      }
+      break;
+    }
+    default: break;  // under And, Not and Scope a bound can be felt from afar
+  }
+  n.canonical = out;
+  return out;
+}
+
+// What is searched for a match as a whole stays as it is: a cap under it would be met by the search. Parts that follow
+// one another are asked one by one.
+Id Arena::cap_groups(Id e, u32 most) {
+  if (!has(e, kBigGroup) || has(e, kHasRef | kHasLook | kHasScan | kHasToken | kExactKey)) return e;
+  const Node& n = node(e);
+  if (has(e, kSearch) && n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) return e;
+  const u64 key = u64{e} << 32 | most;
+  if (auto it = cap_memo_.find(key); it != cap_memo_.end()) return it->second;
+  Id out = e;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      Id body = cap_groups(n.a, most);
+      bool group = node(n.a).kind != Kind::Class;
+      if (group && ((n.max != kInf && n.max > most) || n.min > most))
+        out = capped_repeat(body, std::min(n.min, most), most);
+      else
+        out = repeat(body, n.min, n.max);
+      break;
+    }
+    case Kind::Concat: {
+      Ids heads;
+      Id cur = e;
+      for (; node(cur).kind == Kind::Concat && has(cur, kBigGroup); cur = node(cur).b) heads.push_back(node(cur).a);
+      out = has(cur, kBigGroup) ? cap_groups(cur, most) : cur;
+      for (std::size_t i = heads.size(); i-- > 0;) out = concat(cap_groups(heads[i], most), out);
+      break;
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = cap_groups(m, most);
+      out = unite(members);
+      break;
+    }
+    case Kind::Escaped: out = escaped_at(cap_groups(n.a, most), n.b, static_cast<Escapes>(n.min)); break;
+    default: break;
+  }
+  cap_memo_.emplace(key, out);
+  return out;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,226 @@
+// Semantic loops: states that characters of a class lead back to, whatever expression that is; and counted ones, where
+// they lead along a single chain.
+#include <algorithm>
+
+#include "mask/mask.hpp"
+
+namespace guiderail {
+namespace {
+constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
+}  // namespace
+
+Id MaskBuilder::after_char(Id e, u32 c) {
+  const u32 more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  constexpr u32 kLead[] = {0, 0xC0, 0xE0, 0xF0};
+  e = step(e, static_cast<u8>(kLead[more] | c >> 6 * more));
+  for (u32 k = more; k-- > 0 && e != kEmpty;) e = step(e, static_cast<u8>(0x80 | (c >> 6 * k & 0x3F)));
+  return e;
+}
+
+// Does every character beyond ASCII lead from `from` to `to`?
+bool MaskBuilder::returns(Id from, Id to) {
+  const auto& any = CharSet::any()->automaton();
+  std::vector<std::pair<u16, Id>> work{{CharSet::kStart, from}}, seen;
+  while (!work.empty()) {
+    auto [u, s] = work.back();
+    work.pop_back();
+    for (unsigned b = 0x80; b < 256; ++b) {
+      u16 v = any[u][b];
+      if (v == CharSet::kDead) continue;
+      Id next = step(s, static_cast<u8>(b));
+      if (v == CharSet::kDone) {
+        if (next != to) return false;
+        continue;
+      }
+      if (next == kEmpty) return false;
+      std::pair<u16, Id> pair{v, next};
+      if (std::find(seen.begin(), seen.end(), pair) != seen.end()) continue;
+      if (seen.size() > 64) return false;
+      seen.push_back(pair);
+      work.push_back(pair);
+    }
+  }
+  return true;
+}
+
+const MaskBuilder::SelfLoop& MaskBuilder::self_loop(Id e) {
+  if (auto it = self_loops_.find(e); it != self_loops_.end()) return it->second;
+  const bool hit_before = arena_.cap_hit();
+  SelfLoop found = find_self_loop(e);
+  if (arena_.cap_hit() && !hit_before) {  // not to be trusted, and whoever asks again must hit the cap again
+    static const SelfLoop none;
+    return none;
+  }
+  return self_loops_.emplace(e, std::move(found)).first->second;
+}
+
+MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
+  const ByteSet first = arena_.first(e);
+  if (static_cast<unsigned>(std::popcount(first.words[0]) + std::popcount(first.words[1])) < kSmallLoop) return {};
+  arena_.ensure_row(e);
+  std::map<Id, unsigned> weight;
+  for (unsigned b = 0; b < 128; ++b)
+    if (Id s = step(e, static_cast<u8>(b)); s != kEmpty && s != kEpsilon) ++weight[s];
+  Id inside = kEmpty;
+  unsigned most = kSmallLoop - 1;
+  for (auto [s, w] : weight)
+    if (w > most) {
+      most = w;
+      inside = s;
+    }
+  if (inside == kEmpty) return {};
+  arena_.ensure_row(inside);
+  std::vector<CharSet::Range> ranges;
+  for (unsigned b = 0; b < 128; ++b)
+    if (step(e, static_cast<u8>(b)) == inside && step(inside, static_cast<u8>(b)) == inside) ranges.push_back({b, b});
+  if (ranges.size() < kSmallLoop) return {};
+  if (arena_.has_raw_bytes()) return {CharSet::make(std::move(ranges)), inside};
+  const bool exact = arena_.has(e, kExactStep) || arena_.has(inside, kExactStep);
+  if (!exact && !arena_.atoms().empty()) {
+    for (const CharSet::Ptr& atom : arena_.atoms()) {
+      const u32 sample = atom->ranges()[0].first;
+      if (after_char(e, sample) == inside && (e == inside || after_char(inside, sample) == inside))
+        ranges.insert(ranges.end(), atom->ranges().begin(), atom->ranges().end());
+    }
+  } else if (returns(e, inside) && (e == inside || returns(inside, inside))) {
+    ranges.push_back({0x80, 0x10FFFF});
+  }
+  return {CharSet::make(std::move(ranges)), inside};
+}
+
+// The children of `node` that begin outside the class.
+void MaskBuilder::enter_outside(const ClassMask& mask, Id e, u32 node) {
+  trie_.each_child(node, [&](u32 c, u8 byte) {
+    if (mask.is_alive(c)) return true;
+    if (Id next = step(e, byte); next != kEmpty) enter(next, c);
+    return true;
+  });
+}
+
+// The tokens that leave the class inside a character; `state(n)`: after n characters of it.
+template <class State>
+void MaskBuilder::enter_splits(const ClassMask& mask, u32 node, State state) {
+  for (u32 n : mask.splits) {
+    u32 path[4];  // from the end of the character before
+    u32 length = 0;
+    u32 before = n;
+    do {
+      path[length++] = before;
+      before = trie_.parents[before];
+    } while (before != node && !trie_.nodes[before].whole && length < 4);
+    Id s = state(trie_.nodes[before].chars - trie_.nodes[node].chars);
+    while (length > 0 && s != kEmpty) s = step(s, trie_.nodes[path[--length]].byte);
+    if (s != kEmpty) enter(s, n);
+  }
+}
+
+// The tokens that end inside a character of the class, the one after `read` whole ones; `e`: the state after those.
+// Where no character of the class may follow, one that shares its first bytes may.
+void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
+  const u32 chars = read + 1;
+  if (e == kEmpty || chars > mask.most || !(arena_.first(e).words[2] | arena_.first(e).words[3])) return;
+  for (u32 i = mask.upto[read]; i < mask.upto[chars]; ++i) {
+    const std::string_view text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
+    if (static_cast<u8>(text.back()) < 0x80) continue;
+    std::size_t from = text.size() - 1;
+    while (from > 0 && (static_cast<u8>(text[from]) & 0xC0) == 0x80) --from;
+    if (is_utf8(text.substr(from))) continue;
+    Id s = e;
+    for (std::size_t k = from; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
+    if (s != kEmpty && arena_.has(s, kUnknownText))
+      postponed_tokens_.push_back(mask.tokens[i]);
+    else if (s != kEmpty)
+      set(mask.tokens[i]);
+  }
+}
+
+// An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
+// characters of D), the states after 1, 2, 3 … characters of D are a single chain, for what counts differs by their
+// number alone. Not so where a character of D may also begin what follows.
+bool MaskBuilder::counted(Id e, u32 node) {
+  Id head = e, outer = kEpsilon;
+  if (arena_.node(e).kind == Kind::Concat) {
+    head = arena_.node(e).a;
+    outer = arena_.node(e).b;
+  }
+  const bool in_string = arena_.node(head).kind == Kind::Escaped && arena_.node(head).b == kBetween;
+  const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
+  if (in_string) head = arena_.node(head).a;
+  if (arena_.node(head).kind != Kind::And) return false;
+  Ids members(arena_.operands(head));
+  bool found = false;
+  for (Id& m : members) {
+    const Node& n = arena_.node(m);
+    if (n.kind == Kind::Repeat && arena_.node(n.a).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
+      m = arena_.repeat(n.a, 0, kInf);
+      found = true;
+    }
+  }
+  if (!found) return false;
+  const Id open = arena_.intersect(members);
+  if (!arena_.live(open)) return false;
+  const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
+  const SelfLoop loop = self_loop(free);
+  if (!loop.chars) return false;
+  ByteSet both = arena_.first(outer);
+  both &= loop.chars->first();
+  if (both.any()) return false;
+  const Shared shared(*this);
+  auto mask = class_mask(loop.chars, node);
+  const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
+  std::vector<Id> chain{e};  // after k characters of the loop
+  u32 longest = mask->most;  // characters of the loop that any token reads, on its way out too
+  for (const auto* ways : {&mask->exits, &mask->splits})
+    for (u32 at : *ways)
+      longest = std::max<u32>(longest, trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars);
+  while (chain.size() <= longest && chain.back() != kEmpty) chain.push_back(step(chain.back(), sample));
+  u32 reach = static_cast<u32>(chain.size()) - 1;
+  if (chain.back() == kEmpty) --reach;
+  add(*mask, reach);
+  for (unsigned b = 0; b < 256; ++b)
+    for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i) {
+      const u32 at = mask->exits[i];
+      if (mask->is_alive(at)) continue;
+      const u32 read = trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars;
+      if (read > reach) continue;
+      if (Id next = step(chain[read], static_cast<u8>(b)); next != kEmpty) enter(next, at);
+    }
+  enter_outside(*mask, e, node);
+  if (!loop.chars->ascii_only()) {
+    enter_splits(*mask, node, [&](u32 read) { return read > reach ? kEmpty : chain[read]; });
+    enter_unfinished(*mask, chain[reach], reach);
+  }
+  return true;
+}
+
+bool MaskBuilder::semantic(Id e, u32 node) {
+  const SelfLoop loop = self_loop(e);
+  if (!loop.chars) return false;
+  if (node == 0 && loop.inside != e && differential(e, loop.inside, loop.inside)) return true;
+  if (node == 0 && scratch_ && semantic_spelled(loop, e)) return true;
+  auto mask = class_mask(loop.chars, node);
+  if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
+  const ByteSet inside = mask->chars->first();
+  bool added = false;
+  for (int pass = 0; pass < 2; ++pass) {  // the merged exits first: they know the class as a bitset
+    for (unsigned b = 0; b < 256; ++b) {
+      const u8 byte = static_cast<u8>(b);
+      if (mask->exit_at[b] == mask->exit_at[b + 1] || inside.has(byte) != (pass == 1)) continue;
+      const Id next = step(loop.inside, byte);
+      if (next == kEmpty) continue;
+      if (pass == 0) {
+        leave(*mask, byte, next, added);
+        continue;
+      }
+      for (u32 i = mask->exit_at[b]; i < mask->exit_at[b + 1]; ++i)
+        if (!mask->is_alive(mask->exits[i])) enter(next, mask->exits[i]);
+    }
+    if (!added) add(*mask, kInf);
+    added = true;
+  }
+  enter_outside(*mask, e, node);
+  if (!loop.chars->ascii_only()) enter_splits(*mask, node, [&](u32 read) { return read == 0 ? e : loop.inside; });
+  return true;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,328 @@
+// A state as another one with differences. Most characters lead from it into a state b that they also lead b into: what
+// can be told apart are the texts that begin otherwise, and most of these come to the same states after a byte or two.
+// The mask of b, which is asked for anyway, is copied, and both are walked where they differ.
+#include <algorithm>
+
+#include "mask/mask.hpp"
+
+namespace guiderail {
+namespace {
+constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
+constexpr u32 kMostPairsInAll = 12'000;
+constexpr int kMostNesting = 8;
+constexpr std::size_t kMostApart = 16;  // masks that are drawn for others, one within the other
+constexpr std::size_t kMostAnew = 4;    // first bytes below which the two have little in common
+}  // namespace
+
+// The mask of another state, drawn apart.
+std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
+  const bool plain = arena_.symbols().empty();
+  if (const MaskEntry* known = arena_.node(e).mask.load(std::memory_order_relaxed); known && plain)
+    return {std::shared_ptr<const MaskEntry>(), known};  // kept by the program
+  if (auto it = kept_.find(e); it != kept_.end()) return it->second;
+  std::optional<Hash> key;
+  if (plain && !arena_.has(e, kHasToken | kExactKey | kHasScan)) key = arena_.portable_hash(e);
+  std::shared_ptr<const MaskEntry> made = key ? vocabulary_.cached_mask(*key) : nullptr;
+  if (!made) {
+    const Apart apart(*this, e);
+    made = draw(e);
+    if (key && !arena_.cap_hit()) vocabulary_.cache_mask(*key, made);
+  }
+  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared) forms_bytes_ += made->memory();
+  return made;
+}
+
+// Two states may each be told by the other one, and a chain of them may be long: then some are drawn as they are.
+bool MaskBuilder::may_draw_apart(Id e) const {
+  return drawing_.size() < kMostApart && std::find(drawing_.begin(), drawing_.end(), e) == drawing_.end();
+}
+
+// Where the tokens of e and those of b are not the same, below a node that both lead to. False: that takes too long.
+bool MaskBuilder::differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out) {
+  arena_.ensure_row(e);
+  arena_.ensure_row(b);
+  auto child = [&](u32 at, u8 byte) {
+    if (budget == 0) return false;
+    --budget;
+    const Id mine = step(e, byte), other = step(b, byte);
+    if (mine == other) return true;
+    if (mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText)) {
+      out.push_back({at, mine, other != kEmpty});
+      return true;
+    }
+    return trie_.nodes[at].end == at + 1 || differences(mine, other, at, budget, out);
+  };
+  return trie_.each_child(node, child);
+}
+
+// The mask of e from that of b, or of a form of it that has the same; nothing is drawn yet.
+bool MaskBuilder::differential(Id e, Id b, Id form) {
+  if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !may_draw_apart(form)) return false;
+  std::vector<Difference> found;
+  std::size_t anew = 0;
+  u32 left = kMostPairsInAll;
+  arena_.ensure_row(e);
+  arena_.ensure_row(b);
+  const bool like = trie_.each_child(0, [&](u32 c, u8 byte) {
+    const Id mine = step(e, byte), other = step(b, byte);
+    if (mine == other) return true;
+    const std::size_t before = found.size();
+    u32 budget = std::min(kMostPairs, left);
+    const u32 given = budget;
+    const bool apart =
+        mine == kEmpty || other == kEmpty || arena_.has(mine, kUnknownText) || arena_.has(other, kUnknownText);
+    if (!apart && differences(mine, other, c, budget, found)) {
+      left -= given - budget;
+      return true;
+    }
+    left -= given - budget;
+    found.resize(before);
+    if (trie_.nodes[c].end - c >= kMostPairs && mine != kEmpty && ++anew > kMostAnew) return false;
+    found.push_back({c, mine, other != kEmpty});
+    return true;
+  });
+  if (!like) return false;
+  const auto entry = entry_of(form);
+  if (arena_.cap_hit()) return false;
+  copy(*entry);
+  for (const Difference& d : found) {
+    if (d.clears) clear(d.node);
+    if (d.state != kEmpty) enter(d.state, d.node);
+  }
+  return true;
+}
+
+// An intersection with all but some texts, such as the items of a list that were written before: without these it is
+// the same as soon as a text cannot become one of them.
+bool MaskBuilder::excepting(Id e) {
+  const bool stacked = arena_.node(e).kind == Kind::Concat;
+  const Id head = stacked ? arena_.node(e).a : e, tail = stacked ? arena_.node(e).b : kEpsilon;
+  if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
+  Ids members(arena_.operands(head)), others;
+  for (Id m : members)
+    if (arena_.node(m).kind != Kind::Not) others.push_back(m);
+  if (others.empty() || others.size() == members.size()) return false;
+  const Id b = arena_.concat(arena_.intersect(others, true), tail);
+  return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
+}
+
+// Strings in progress, each by the text that is left and what follows it, with the same escapes. What goes on with
+// nothing but a quote is one of which no text is left.
+bool MaskBuilder::strings_of(Id e, Strings& out) const {
+  auto only_quote = [&](Id x) { return arena_.first(x).has('"') && arena_.first(x).count() == 1; };
+  auto take = [&](Id one) {
+    if (only_quote(one)) {
+      out.texts.push_back(kEpsilon);
+      out.tails.push_back(one);
+      return true;
+    }
+    if (arena_.node(one).kind != Kind::Concat) return false;
+    const Id head = arena_.node(one).a, tail = arena_.node(one).b;
+    const Node& h = arena_.node(head);
+    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !only_quote(tail)) return false;
+    out.texts.push_back(h.a);
+    out.tails.push_back(tail);
+    return true;
+  };
+  if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).a).kind == Kind::Union) e = arena_.node(e).a;
+  if (arena_.node(e).kind != Kind::Union) return take(e);
+  if (arena_.operands(e).size() > kMostStrings) return false;
+  for (Id m : Ids(arena_.operands(e)))
+    if (!take(m)) return false;
+  return true;
+}
+
+// differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
+bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
+                                   std::vector<TextDifference>& out) {
+  return trie_.each_child(node, [&](u32 c, u8 byte) {
+    if (budget == 0) return false;
+    --budget;
+    if (!is_raw(byte)) {
+      bool same = byte == '"';
+      for (std::size_t i = 0; i < count && same; ++i)
+        same = (mine[i] != kEmpty && arena_.nullable(mine[i])) == (other[i] != kEmpty && arena_.nullable(other[i]));
+      if (!same && (byte == '"' || byte == '\\')) out.push_back({c, true});
+      return true;
+    }
+    std::array<Id, 2 * kMostStrings> next;
+    bool same = true, dead = true;
+    for (std::size_t i = 0; i < count; ++i) {
+      next[i] = mine[i] == kEmpty ? kEmpty : arena_.step_text(mine[i], byte);
+      const Id its = other[i] == kEmpty ? kEmpty : mine[i] == other[i] ? next[i] : arena_.step_text(other[i], byte);
+      next[kMostStrings + i] = its;
+      same = same && next[i] == its;
+      dead = dead && next[i] == kEmpty;
+    }
+    if (same) return true;
+    if (dead) {
+      out.push_back({c, false});
+      return true;
+    }
+    const bool alone = std::all_of(&next[kMostStrings], &next[kMostStrings] + count, [](Id t) { return t == kEmpty; });
+    if (alone) {
+      out.push_back({c, true});
+      return true;
+    }
+    return text_differences(next.data(), &next[kMostStrings], count, c, budget, out);
+  });
+}
+
+// A string whose text most characters lead into one that they lead back to.
+bool MaskBuilder::differential_string(Id e) {
+  Strings strings;
+  if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings))
+    return false;
+  const std::size_t count = strings.texts.size();
+  if (std::none_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return arena_.node(t).longest == kInf; }))
+    return false;  // no text leads back to itself
+  auto after = [&](const Ids& texts, u8 byte) {
+    Ids next = texts;
+    for (Id& t : next) t = t == kEmpty ? kEmpty : arena_.step_text(t, byte);
+    return next;
+  };
+  Ids base;  // where most letters lead
+  int votes = 0;
+  u8 sample = 0;
+  const bool uniform =
+      std::all_of(strings.texts.begin(), strings.texts.end(), [&](Id t) { return uniform_text(t, 0); });
+  // the only one that could be most of them (Boyer & Moore 1991)
+  for (u8 byte = 'A'; byte <= (uniform ? 'A' : 'z'); ++byte) {
+    if (!is_raw(byte)) continue;
+    Ids next = after(strings.texts, byte);
+    if (votes == 0) {
+      base = std::move(next);
+      sample = byte;
+      votes = 1;
+    } else {
+      votes += next == base ? 1 : -1;
+    }
+  }
+  if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
+  std::vector<u32> key;
+  for (std::size_t i = 0; i < count; ++i) key.insert(key.end(), {strings.texts[i], base[i]});
+  auto known = text_differences_.find(key);  // the same whatever follows the texts
+  if (known == text_differences_.end()) {
+    std::vector<TextDifference> found;
+    u32 budget = kMostPairsInAll;
+    strings.texts.resize(kMostStrings, kEmpty);
+    base.resize(kMostStrings, kEmpty);
+    const u32 quote = vocabulary_.child(0, '"');
+    if (uniform && quote != kNoFan)  // every character leads to the base
+      found.push_back({quote, true});
+    else if (!text_differences(strings.texts.data(), base.data(), count, 0, budget, found))
+      found.assign(1, {0, false});
+    if (arena_.cap_hit()) return false;
+    known = text_differences_.emplace(key, std::move(found)).first;
+    forms_bytes_ += bytes_of(known->second) + bytes_of(known->first);
+  }
+  const std::vector<TextDifference>& found = known->second;
+  if (!found.empty() && found[0].node == 0) return false;  // too many
+  const Id b = step(e, sample);
+  if (b == kEmpty || b == e || !may_draw_apart(b)) return false;
+  const auto entry = entry_of(b);
+  if (arena_.cap_hit()) return false;
+  copy(*entry);
+  for (const TextDifference& d : found) {
+    clear(d.node);
+    if (!d.alive) continue;
+    Id s = e;
+    for (char c : path_to(d.node)) s = s == kEmpty ? kEmpty : step(s, static_cast<u8>(c));
+    if (s != kEmpty) enter(s, d.node);
+  }
+  return true;
+}
+
+// The tokens of the mask of a string of any length that leave it, or may.
+const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const MaskEntry& entry, Escapes mode) {
+  if (auto it = leaving_.find(e); it != leaving_.end()) return &it->second;
+  std::vector<Leaving> out;
+  const auto& leaving = vocabulary_.leaving_strings(mode);
+  auto diff = entry.diff.begin();
+  for (const auto& [chars, token] : leaving) {
+    const u32 word = static_cast<u32>(token) >> 5;
+    while (diff != entry.diff.end() && diff->first < word) ++diff;
+    const u32 bits = diff != entry.diff.end() && diff->first == word ? diff->second
+                     : entry.base                                    ? (*entry.base)[word]
+                                                                     : 0;
+    if (bits >> (token & 31) & 1) out.push_back({chars, token, false});
+  }
+  auto open = [&](int token) {
+    const auto at = std::lower_bound(leaving.begin(), leaving.end(), token,
+                                     [](const StringCounts::Count& c, int t) { return c.token < t; });
+    if (at != leaving.end() && at->token == token) out.push_back({at->chars, token, true});
+  };
+  for (int token : entry.open_tokens) open(token);
+  for (u32 node : entry.open_nodes)
+    for (u32 n = node; n < trie_.nodes[node].end; ++n)
+      if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
+  forms_bytes_ += bytes_of(out);
+  return &leaving_.emplace(e, std::move(out)).first->second;
+}
+
+// Does every match, and whatever is left of one, end in a loop? Then there are matches of any length.
+bool MaskBuilder::ends_endless(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  switch (n.kind) {
+    case Kind::Repeat: return arena_.endless_class(text) != kUnknown;
+    case Kind::Concat: return ends_endless(n.b, depth);
+    case Kind::Union: {
+      if (depth > kMostNesting) return false;
+      const auto members = arena_.operands(text);
+      return std::all_of(members.begin(), members.end(), [&](Id m) { return ends_endless(m, depth + 1); });
+    }
+    default: return false;
+  }
+}
+
+// A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
+// those of its ways out that read as many as it needs. Of m characters or more where the text has matches of any
+// length: the same without the ways out that come too soon.
+bool MaskBuilder::bounded_string(Id e) {
+  if (!scratch_ || scratch_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
+    return false;
+  const Id head = arena_.node(e).a, tail = arena_.node(e).b;
+  if (arena_.node(head).kind != Kind::Escaped || arena_.node(head).b != kBetween) return false;
+  if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
+  auto any_repeat = [&](Id x) {
+    const Node& n = arena_.node(x);
+    return n.kind == Kind::Repeat && !n.b && arena_.node(n.a).kind == Kind::Class &&
+           arena_.charset_ptr(arena_.node(n.a).a) == CharSet::any();
+  };
+  Id length = arena_.node(head).a, text = arena_.any_text();
+  const bool both = arena_.node(length).kind == Kind::And;
+  if (both) {
+    const auto members = arena_.operands(length);
+    if (members.size() != 2) return false;
+    const Id one = members[0], other = members[1];
+    length = any_repeat(one) ? one : other;
+    text = any_repeat(one) ? other : one;
+    if (!any_repeat(length) || arena_.node(length).max != kInf || !ends_endless(text)) return false;
+  }
+  if (!any_repeat(length)) return false;
+  const u32 min = arena_.node(length).min, max = arena_.node(length).max;
+  if (min == 0 && max == kInf) return false;
+  const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
+  const Id any = arena_.concat(arena_.escaped(text, mode), tail);
+  if (!may_draw_apart(any)) return false;
+  const auto entry = entry_of(any);
+  if (arena_.cap_hit()) return false;
+  const std::vector<Leaving>& leaving = *leaving_of(any, *entry, mode);
+  if (both) {
+    copy(*entry);
+    for (const Leaving& l : leaving)
+      if (l.chars < min && !l.open) unset(l.token);
+    return true;
+  }
+  if (auto inside = vocabulary_.string_of(max, mode)) add(inside);
+  for (const Leaving& l : leaving) {
+    if (l.chars < min || l.chars > max) continue;
+    if (l.open)
+      postponed_tokens_.push_back(l.token);
+    else
+      set(l.token);
+  }
+  return true;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,480 @@
+// Masks of lexed texts, put together from pieces (see pieces.cpp).
+//
+//   bundle        groups of a piece whose lexemes end as the same terminal
+//   continuation  bundle and what may begin after it -> the pieces that its tokens continue with, and the bundles of
+//   those transition    end of a lexeme and position in the grammar -> what may begin after it, and on demand the
+//   position there outcome       bundle and position in the grammar -> a continuation, and the outcomes of its bundles
+//   after the terminal
+//
+// Outcomes are interned, and the grammar has a say in a mask only by the outcomes that the bundles of its lexeme get:
+// all places that give the same ones share one mask. Most outcomes need the next few parts of the grammar only. So a
+// place is asked in a form that is cut short, which many share, and the place itself only where that does not know.
+#include <algorithm>
+
+#include "mask/lexed/pieces.hpp"
+
+namespace guiderail {
+namespace {
+constexpr std::size_t kMostLexed = 64u << 20;  // bytes of pieces and outcomes; then all are forgotten
+constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
+constexpr u32 kNear = 2;               // parts of the grammar that are asked first
+constexpr std::size_t kFewWords = 32;  // of a piece: up to here they are kept with what leads to it
+}  // namespace
+
+void MaskBuilder::bundle(Piece& piece) {
+  std::map<std::tuple<u32, u32, u32>, u32> index;
+  for (auto& group : piece.own) {
+    const Arena::LexemeEnd& end = group->end;
+    const u32 next = static_cast<u32>(bundles_.size());
+    const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
+    if (fresh) {
+      const auto ending = endings_of_.try_emplace({end.lexer, end.terminal, end.column}, endings_of_.size());
+      bundles_.push_back({end, static_cast<u32>(ending.first->second), {}, {}});
+      piece.bundles.push_back(next);
+    }
+    Bundle& to = bundles_[it->second];
+    to.groups.push_back(group.get());
+    if (to.whole.empty())
+      to.whole = std::move(group->whole);
+    else
+      to.whole.insert(to.whole.end(), group->whole.begin(), group->whole.end());
+    group->whole = {};
+  }
+}
+
+// `after`: may follow without a lexeme, where the lexed text can end. `nested`: may follow in place of a lexeme.
+u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
+  u64 key = u64{bundle} << 32 | start;
+  if (after != kEpsilon || nested != kEmpty) {
+    const u32 next = static_cast<u32>(ends_.size());
+    key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(std::array{start, after, nested}, next).first->second;
+  }
+  if (const u32* known = continuation_ids_.find(key)) return *known;
+  arena_.make_room();
+  Continuation made{{}, {}, {}, &bundles_[bundle], 0, kNothing};
+  auto go_on = [&](Group& group, Id state) {
+    for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));
+    if (group.begins.empty()) return;
+    const u32* row = arena_.ensure_row(state);
+    for (Begin& begin : group.begins) {
+      Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
+      if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
+      if (next != kEmpty) made.pieces.push_back(piece_behind(begin, forget(next)));
+    }
+  };
+  const u32 lexer = made.behind->end.lexer;
+  for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
+    Group& group = *made.behind->groups[i];
+    go_on(group, arena_.open_lexeme({group.end.munch_guard, lexer, start, 0}));
+    if (after != kEpsilon) {  // no lexeme: no guard holds there
+      const ByteSet begins = arena_.first(after);
+      for (unsigned b = 0; b < 256 && !made.blurred; ++b)
+        made.blurred =
+            begins.has(static_cast<u8>(b)) && !arena_.munch_guard_allows(group.end.munch_guard, static_cast<u8>(b));
+      go_on(group, after);
+    }
+    if (nested != kEmpty) go_on(group, arena_.munch_guard(group.end.munch_guard, nested));
+  }
+  // Lexemes that differ only in what no token of the bundle begins with lead to the same pieces.
+  std::vector<u32> same{bundle};
+  for (const auto& piece : made.pieces) {
+    const u64 at = reinterpret_cast<std::uintptr_t>(piece.get());
+    same.insert(same.end(), {static_cast<u32>(at >> 32), static_cast<u32>(at)});
+  }
+  const u32 next = static_cast<u32>(continuations_.size());  // more may have been made meanwhile
+  const std::size_t bytes = bytes_of(same);
+  const auto [it, fresh] = continuation_of_.try_emplace(std::move(same), next);
+  if (fresh) {
+    for (const auto& piece : made.pieces)
+      made.bundles.insert(made.bundles.end(), piece->bundles.begin(), piece->bundles.end());
+    std::sort(made.bundles.begin(), made.bundles.end());
+    made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
+    std::erase_if(made.pieces, [&](const auto& piece) {
+      if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewWords) return false;
+      made.words.insert(made.words.end(), piece->words.begin(), piece->words.end());
+      return true;
+    });
+    made.pieces.shrink_to_fit();
+    made.words.shrink_to_fit();
+    made.bundles.shrink_to_fit();
+    made.number = next;
+    outcome_bytes_ += bytes_of(made.pieces) + bytes_of(made.words) + bytes_of(made.bundles) + bytes;
+    continuations_.push_back(std::move(made));
+  }
+  continuation_ids_.set(key, it->second);
+  return it->second;
+}
+
+// `of`: a continuation, and the outcomes of its bundles.
+u32 MaskBuilder::intern_outcome(std::span<const u32> of) {
+  u32& alone = continuations_[of[0]].alone;
+  if (of.size() == 1 && alone != kNothing) return alone;
+  const u64 hash = BucketHash(0).add(of).done();
+  const u32 known = outcome_ids_.find(hash, [&](u32 id) {
+    const auto other = outcome(id);
+    return std::equal(of.begin(), of.end(), other.begin(), other.end());
+  });
+  if (known != IdTable::kNone) return known;
+  const u32 id = static_cast<u32>(open_.size());
+  outcome_ids_.add(hash, id);
+  open_.push_back(std::any_of(of.begin() + 1, of.end(), [&](u32 a) { return a == kNotKnown || open_[a]; }));
+  outcome_words_.insert(outcome_words_.end(), of.begin(), of.end());
+  outcome_ends_.push_back(static_cast<u32>(outcome_words_.size()));
+  if (of.size() == 1) alone = id;
+  return id;
+}
+
+MaskBuilder::Position MaskBuilder::position(const Arena::Place& place, u32 how) {
+  const u32 next = static_cast<u32>(positions_.size());
+  return {place, positions_.try_emplace({place.parse, place.layout, how}, next).first->second};
+}
+
+MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Arena::Place& place) {
+  return position(arena_.cut_place(lexer, place, kNear), 0);
+}
+
+// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
+// and for all places that can read it in the same ways.
+u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
+  const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
+  if (const u32* known = transition_ids_.find(key)) return *known;
+  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  u32 id = static_cast<u32>(transitions_.size());
+  if (const Arena::Place reading = arena_.reading_end(end, at.place); reading.parse != at.place.parse) {
+    id = transition_at(bundle, position(reading, 0));
+  } else {
+    Transition transition;
+    transition.place = reading;
+    transition.how = arena_.peek_end(end, reading, transition.start);
+    transitions_.push_back(transition);
+  }
+  transition_ids_.set(key, id);
+  return id;
+}
+
+// What a bundle allows at a place that was cut short, as far as that tells: kNotKnown, or an outcome with kNotKnown in
+// it.
+u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
+  const u32 transition_id = transition_at(bundle, at);
+  Transition& transition = transitions_[transition_id];
+  if (transition.how != Arena::Behind::Something)
+    return transition.how == Arena::Behind::Nothing ? kNothing : kNotKnown;
+  const Continuation& behind = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
+  if (behind.bundles.empty()) return intern_outcome({&behind.number, 1});
+  const u64 key = u64{bundle} << 32 | transition_id;
+  if (const u32* known = near_outcomes_.find(key)) return *known;
+  if (!transition.passed) {
+    const Arena::LexemeEnd& end = bundles_[bundle].end;
+    arena_.pass_end(end, transition.place);
+    transition.next = near_position(end.lexer, transition.place);
+    transition.passed = true;
+  }
+  const std::size_t from = pending_.size();
+  pending_.push_back(behind.number);
+  for (u32 b : behind.bundles) {
+    const bool any = arena_.column_at(bundles_[b].end, transition.place) == Arena::Column::Any;
+    const u32 of = any ? near_outcome(b, transition.next) : kNotKnown;
+    pending_.push_back(of);
+  }
+  const u32 result = intern_outcome({pending_.data() + from, pending_.size() - from});
+  pending_.resize(from);
+  near_outcomes_.set(key, result);
+  return result;
+}
+
+// What bundles allow at a place.
+void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out) {
+  if (bundles.empty()) return;
+  const u32 lexer = bundles_[bundles[0]].end.lexer;
+  const Position near = near_position(lexer, place);
+  std::optional<Position> exact;
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    if (out[i] != kNotKnown && !open_[out[i]]) continue;
+    const Arena::Column column = arena_.column_at(bundles_[bundles[i]].end, place);
+    u32 known = column == Arena::Column::None ? kNothing : kNotKnown;
+    // whether the text can end may take more than the next parts of the grammar
+    if (column == Arena::Column::Any && after == kEpsilon) known = near_outcome(bundles[i], near);
+    if (known == kNotKnown || open_[known]) {
+      if (!exact) exact = position(place, after << 1 | 1);
+      known = exact_outcome(bundles[i], *exact, after, known);
+    }
+    out[i] = known;
+  }
+}
+
+u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 near) {
+  const u64 key = u64{bundle} << 32 | at.number;
+  if (const u32* known = exact_outcomes_.find(key)) return *known;
+  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  Arena::Place place = at.place;
+  u32 start = 0, result = kNothing;
+  if (const Arena::Place reading = arena_.reading_end(end, place); reading.parse != place.parse) {
+    result = exact_outcome(bundle, position(reading, after << 1 | 1), after, near);
+  } else if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
+    std::vector<u32> of;
+    if (near != kNotKnown) {
+      const auto known = outcome(near);
+      of.assign(known.begin(), known.end());
+    } else {
+      const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
+      const Id nested = arena_.nested_at(end.lexer, place);
+      of.push_back(continuation(bundle, start, ends ? after : kEpsilon,
+                                nested == kEmpty ? kEmpty : arena_.concat(nested, after)));
+      of.resize(continuations_[of[0]].bundles.size() + 1, kNotKnown);
+    }
+    outcomes(continuations_[of[0]].bundles, place, after, of.data() + 1);
+    result = intern_outcome(of);
+  }
+  exact_outcomes_.set(key, result);
+  return result;
+}
+
+// -- putting together --
+void MaskBuilder::begin_taking() {
+  taken_.resize(open_.size());
+  ++taking_;  // pieces and outcomes are forgotten before it comes round
+}
+
+void MaskBuilder::take(Piece& piece, Sum& to) {
+  if (piece.taken == taking_) return;
+  piece.taken = taking_;
+  if (piece.dense) {
+    to.dense.push_back(piece.dense);
+    if (!piece.open) return;
+  }
+  for (auto [word, bits] : piece.words) to.words[word] |= bits;
+  to.open_nodes.insert(to.open_nodes.end(), piece.open_nodes.begin(), piece.open_nodes.end());
+  to.open_tokens.insert(to.open_tokens.end(), piece.open_tokens.begin(), piece.open_tokens.end());
+  for (const auto& part : piece.parts) take(*part, to);
+}
+
+void MaskBuilder::take(u32 outcome, Sum& to) {
+  if (outcome == kNothing || taken_[outcome] == taking_) return;
+  taken_[outcome] = taking_;
+  const std::span<const u32> of = this->outcome(outcome);
+  const Continuation& continuation = continuations_[of[0]];
+  to.blurred = to.blurred || continuation.blurred;
+  for (int t : continuation.behind->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (auto [word, bits] : continuation.words) to.words[word] |= bits;
+  for (const auto& piece : continuation.pieces) take(*piece, to);
+  for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
+}
+
+// A state whose lexed texts have not begun yet, between their first lexemes.
+Id MaskBuilder::begun(Id e) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Lexed: return arena_.lexed_start(e);
+    case Kind::Concat: {
+      const Id after = n.b;
+      const Id head = begun(n.a);
+      return head == n.a ? e : arena_.concat(head, after);
+    }
+    case Kind::Union: {
+      const std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
+      std::vector<Id> started = members;
+      for (Id& m : started) m = begun(m);
+      return started == members ? e : arena_.unite(std::move(started));
+    }
+    default: return e;
+  }
+}
+
+// The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
+bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
+  if (!arena_.has(e, kHasScan)) return false;
+  auto members = [&](Id of) {
+    const bool several = arena_.node(of).kind == Kind::Union;
+    return several ? std::vector<Id>(arena_.operands(of).begin(), arena_.operands(of).end()) : std::vector<Id>{of};
+  };
+  Arena::Lexeme lexeme{};
+  Arena::Place place{};
+  for (Id m : members(e)) {
+    const Node& n = arena_.node(m);
+    if (n.kind != Kind::Concat) {
+      if (arena_.lexed_place(m, lexeme, place))
+        parts.push_back({m, kEpsilon});
+      else
+        rest.push_back(m);
+      continue;
+    }
+    const Id after = n.b;
+    if (!arena_.live(after)) continue;  // pieces know nothing of it
+    const std::vector<Id> heads = members(arena_.node(m).a);
+    std::vector<Id> plain;
+    for (Id head : heads) {
+      if (!arena_.lexed_place(head, lexeme, place)) {
+        plain.push_back(head);
+        continue;
+      }
+      parts.push_back({head, after});
+      if (arena_.nullable(head)) rest.push_back(after);
+    }
+    if (!plain.empty()) rest.push_back(arena_.concat(arena_.unite(std::move(plain)), after));
+  }
+  return !parts.empty();
+}
+
+void MaskBuilder::forget_pieces() {
+  known_masks_.clear();
+  near_outcomes_.clear();
+  exact_outcomes_.clear();
+  positions_.clear();
+  outcome_words_.clear();
+  outcome_ends_.assign(1, 0);  // kNothing
+  open_.assign(1, 0);
+  outcome_ids_.clear();
+  continuation_ids_.clear();
+  continuations_.clear();
+  continuation_of_.clear();
+  ends_.clear();
+  bundles_.clear();
+  endings_of_.clear();
+  transitions_.clear();
+  transition_ids_.clear();
+  pieces_.clear();
+  parts_.clear();
+  below_.clear();
+  exit_parts_.clear();
+  bases_.clear();
+  piece_bytes_ = outcome_bytes_ = 0;
+}
+
+std::size_t MaskBuilder::lexed_memory() const {
+  return piece_bytes_ + outcome_bytes_ + bytes_of(pieces_) + bytes_of(parts_) + bytes_of(below_) +
+         bytes_of(exit_parts_) + bytes_of(bases_) + bytes_of(bundles_) + bytes_of(continuations_) +
+         continuation_ids_.memory() + bytes_of(continuation_of_) + bytes_of(ends_) + bytes_of(outcome_words_) +
+         bytes_of(outcome_ends_) + outcome_ids_.memory() + bytes_of(open_) + bytes_of(positions_) +
+         bytes_of(endings_of_) + bytes_of(transitions_) + transition_ids_.memory() + near_outcomes_.memory() +
+         exact_outcomes_.memory() + bytes_of(known_masks_) + bytes_of(taken_);
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<int>& specials, bool& fresh) {
+  fresh = false;
+  std::vector<std::pair<Id, Id>> lexed;
+  std::vector<Id> others;
+  if (!arena_.has_lexers() || !lexed_parts(begun(state), lexed, others)) return nullptr;
+  if (lexed_memory() > kMostLexed) forget_pieces();
+  pending_.clear();
+  struct Part {
+    Id open, after;
+    Arena::Place place;
+  };
+  std::vector<Part> parts;
+  std::vector<u32> key;
+  for (auto [part, after] : lexed) {
+    Arena::Lexeme lexeme{};
+    Arena::Place place{};
+    arena_.lexed_place(part, lexeme, place);
+    const Id open = forget(arena_.open_lexeme(lexeme));
+    parts.push_back({open, after, place});
+  }
+  const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
+  for (const Part& part : parts) {
+    const std::shared_ptr<Piece> piece = piece_of(part.open);
+    key.insert(key.end(), {part.open, part.after});
+    const std::size_t from = key.size();
+    key.resize(from + piece->bundles.size(), kNotKnown);
+    outcomes(piece->bundles, part.place, part.after, key.data() + from);
+  }
+  key.push_back(other);
+  key.insert(key.end(), specials.begin(), specials.end());
+  if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
+  Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};
+  std::shared_ptr<Piece> beside;
+  if (other != kEmpty && other != kEpsilon) {
+    begin_piece(false);
+    visit(other, 0);
+    beside = end_piece();
+  }
+  begin_taking();
+  if (beside) take(*beside, sum);
+  std::size_t at = 0;
+  for (const Part& part : parts) {
+    const std::shared_ptr<Piece> piece = piece_of(part.open);
+    take(*piece, sum);
+    at += 2;
+    for (std::size_t i = 0; i < piece->bundles.size(); ++i) take(key[at++], sum);
+  }
+  if (sum.blurred) {  // the state is read as any other
+    outcome_bytes_ += 56 + key.size() * 4;
+    known_masks_.emplace(std::move(key), nullptr);
+    return nullptr;
+  }
+  postponed_ = std::move(sum.open_nodes);
+  postponed_tokens_ = std::move(sum.open_tokens);
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  entry->specials = specials;
+  const std::shared_ptr<const Words> base = common_base(sum.dense);
+  for (std::size_t i = 0; base && i < base->size(); ++i) sum.words[i] |= (*base)[i];
+  store(sum.words, base, *entry);
+  outcome_bytes_ += bytes_of(key);
+  known_masks_.emplace(std::move(key), entry);
+  fresh = true;
+  return entry;
+}
+
+// The union of the bitsets that a mask was put together from: places with the same ones share it.
+std::shared_ptr<const Words> MaskBuilder::common_base(std::vector<std::shared_ptr<const Words>>& dense) {
+  if (dense.empty()) return nullptr;
+  std::sort(dense.begin(), dense.end());
+  dense.erase(std::unique(dense.begin(), dense.end()), dense.end());
+  if (dense.size() == 1) return dense[0];
+  auto& base = bases_[dense];
+  if (!base) {
+    auto words = std::make_shared<Words>(vocabulary_.words(), 0);
+    for (const auto& d : dense)
+      for (std::size_t i = 0; i < words->size(); ++i) (*words)[i] |= (*d)[i];
+    base = words;
+    piece_bytes_ += shared_bytes<Words>() + bytes_of(*words) + block_bytes(dense.size() * sizeof(dense[0]));
+  }
+  return base;
+}
+
+// The mask of a state from that of its canonical form: what that left open.
+std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id state) {
+  Sum sum{shared.base ? *shared.base : Words(vocabulary_.words(), 0), {}, {}, {}};
+  for (auto [word, value] : shared.diff) sum.words[word] = value;
+  sum.open_nodes = shared.open_nodes;
+  sum.open_tokens = shared.open_tokens;
+  resolve(state, sum);
+  auto entry = std::make_shared<MaskEntry>();
+  entry->specials = shared.specials;
+  store(sum.words, shared.base, *entry);
+  return entry;
+}
+
+// What is still open, node by node.
+void MaskBuilder::resolve(Id state, Sum& sum) {
+  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return;
+  postponed_ = std::move(sum.open_nodes);
+  postponed_tokens_ = std::move(sum.open_tokens);
+  share_ = false;
+  MaskEntry open;
+  note_open(open);
+  words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
+  touched_ = true;
+  shared_ = false;
+  exact_ = true;
+  std::vector<Id> states{state};  // by depth, along the last path
+  std::string last;
+  auto follow_path = [&](std::string_view path) {
+    std::size_t same = 0;
+    while (same < last.size() && same < path.size() && last[same] == path[same]) ++same;
+    states.resize(std::min(states.size(), same + 1));
+    while (states.size() <= path.size() && states.back() != kEmpty)
+      states.push_back(arena_.step_slow(states.back(), static_cast<u8>(path[states.size() - 1])));
+    last = path;
+    return states.size() > path.size() ? states.back() : kEmpty;
+  };
+  for (u32 node : open.open_nodes)
+    if (const Id s = follow_path(path_to(node)); s != kEmpty) enter(s, node);
+  for (int token : open.open_tokens)
+    if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
+  exact_ = false;
+  for (std::size_t i = 0; i < words_.size(); ++i) sum.words[i] |= words_[i];
+}
+
+}  // namespace guiderail

@@ -1,0 +1,473 @@
+// Masks of texts that are cut into lexemes. What a token does within one lexeme depends on the lexeme alone; where the
+// lexeme ends inside the token, on what the grammar expects there. So a mask is put together from pieces:
+//
+//   piece    the tokens that do not reach past the end of a lexeme, and groups of the places in the trie where the
+//            lexeme may end before the token does, by what it is then
+//   group -> piece   what these tokens go on with, by their next byte and what lexeme it may begin
+//
+// Pieces know nothing of the grammar but the set of terminals that compete, and are kept. How a mask is put together
+// from them, with a place in the grammar at hand: outcomes.cpp.
+#include "mask/lexed/pieces.hpp"
+
+#include <algorithm>
+
+namespace guiderail {
+namespace {
+constexpr std::size_t kDense = 2000;      // words set: from here on all of them are kept
+constexpr std::size_t kFewTokens = 2000;  // that a piece can hold: up to here it is read token by token
+}  // namespace
+
+// -- pieces --
+// Notes that a lexeme may end at a node. True: it does, and the token goes on behind it or ends.
+bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
+  endings_.push_back({e, node, trie, without_});
+  return arena_.lexeme_end(e).whole;
+}
+
+MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
+    : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
+  states_.resize(vocabulary.longest() + 2);
+  rows_.resize(vocabulary.longest() + 2);
+  by_characters_.resize(vocabulary.longest() + 2);
+}
+
+MaskBuilder::~MaskBuilder() = default;
+
+std::size_t MaskBuilder::forms_memory() const {
+  return forms_bytes_ + own_summary_bytes_ + bytes_of(own_summaries_) + bytes_of(key_hits_) + bytes_of(text_hits_) +
+         bytes_of(closed_names_) + bytes_of(kept_) + bytes_of(never_dies_) + bytes_of(leaving_) +
+         bytes_of(text_differences_) + shared_forms_.memory() + stacked_forms_.memory() + bytes_of(outcomes_) +
+         bytes_of(free_.diff);
+}
+
+void MaskBuilder::count(Tally& to) const {
+  to.add("building masks", sizeof(*this) + bytes_of(words_) + bytes_of(with_twins_) + bytes_of(diff_) +
+                               bytes_of(states_) + bytes_of(exit_states_) + bytes_of(rows_) + bytes_of(self_loops_) +
+                               bytes_of(endings_) + bytes_of(postponed_));
+  to.add("forms of masks", forms_memory());
+  to.add("pieces of masks", lexed_memory());
+}
+
+// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (lexeme_names).
+bool MaskBuilder::shareable(Id e, u32 node) const {
+  if (arena_.node(e).kind == Kind::MunchGuard) e = arena_.node(e).b;
+  if (!arena_.is_open(e)) return false;
+  return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
+}
+
+// The rest of tokens behind several nodes, some of this trie and some of others, as one; its root stands for them all.
+std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
+  auto out = std::make_shared<ExitTrie>();
+  struct Item {
+    std::vector<Source> from;
+    u8 byte;
+    u16 depth;
+    u32 close = kNoFan;
+  };
+  std::vector<Item> stack;
+  stack.push_back({std::move(sources), 0, 0});
+  std::vector<std::pair<u8, Source>> children;
+  while (!stack.empty()) {
+    Item item = std::move(stack.back());
+    stack.pop_back();
+    if (item.close != kNoFan) {
+      out->nodes[item.close].end = static_cast<u32>(out->nodes.size());
+      continue;
+    }
+    const u32 id = static_cast<u32>(out->nodes.size());
+    const u32 first = static_cast<u32>(out->tokens.size());
+    children.clear();
+    for (const Source& s : item.from) {
+      for_tokens_at(s, [&](int t) { out->tokens.push_back(t); });
+      for_children(s, [&](u8 byte, Source child) { children.push_back({byte, child}); });
+    }
+    out->nodes.push_back({0, first, static_cast<u32>(out->tokens.size()), item.depth, item.byte});
+    out->deepest = std::max(out->deepest, item.depth);
+    stack.push_back({{}, 0, 0, id});
+    std::stable_sort(children.begin(), children.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+    for (std::size_t i = 0; i < children.size();) {
+      Item below{{}, children[i].first, static_cast<u16>(item.depth + 1)};
+      for (; i < children.size() && children[i].first == below.byte; ++i) below.from.push_back(children[i].second);
+      stack.push_back(std::move(below));
+    }
+  }
+  return out;
+}
+
+template <class F>
+void MaskBuilder::for_tokens_at(const Source& s, F f) const {
+  if (s.trie) {
+    const ExitTrie::Node& n = s.trie->nodes[s.node];
+    for (u32 i = n.first; i < n.last; ++i) f(s.trie->tokens[i]);
+  } else if (const int t = trie_.nodes[s.node].token; t >= 0) {
+    f(t);
+  }
+}
+
+template <class F>
+void MaskBuilder::for_children(const Source& s, F f) const {
+  if (s.trie) {
+    for (u32 c = s.node + 1; c < s.trie->nodes[s.node].end; c = s.trie->nodes[c].end)
+      f(s.trie->nodes[c].byte, Source{s.trie, c});
+  } else {
+    for (u32 c = s.node + 1; c < trie_.nodes[s.node].end; c = trie_.nodes[c].end)
+      f(trie_.nodes[c].byte, Source{nullptr, c});
+  }
+}
+
+// The tokens behind a strand, each once or more.
+template <class F>
+void MaskBuilder::for_tokens_below(const Suffixes& suffixes, F f) const {
+  if (suffixes.node == kInTrie) {
+    for (int t : suffixes.rest->tokens) f(t);
+    return;
+  }
+  for (u32 n = suffixes.node; n < trie_.nodes[suffixes.node].end; ++n)
+    if (const int t = trie_.nodes[n].token; t >= 0) f(t);
+}
+
+void MaskBuilder::begin_piece(bool share) {
+  share_ = share;
+  wanted_.clear();
+  wanted_exits_.clear();
+  postponed_.clear();
+  postponed_tokens_.clear();
+  endings_.clear();
+  class_endings_.clear();
+  tries_.clear();
+  withouts_.assign(1, nullptr);
+  without_ = 0;
+  shared_ = false;
+  if (!blank_) words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
+  base_ = nullptr;
+  touched_ = true;
+}
+
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
+  auto piece = std::make_shared<Piece>();
+  note_endings(*piece);
+  constexpr std::size_t kBlock = 16;
+  for (std::size_t i = 0; i < words_.size(); i += kBlock) {
+    const std::size_t end = std::min(i + kBlock, words_.size());
+    u32 any = end - i < kBlock;
+    if (!any)
+      for (std::size_t k = 0; k < kBlock; ++k) any |= words_[i + k];
+    for (std::size_t k = i; any && k < end; ++k)
+      if (words_[k]) piece->words.push_back({static_cast<u32>(k), words_[k]});
+  }
+  std::size_t count = piece->words.size();
+  piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
+  auto join = [&](std::shared_ptr<Piece> part) {
+    count += part->count;
+    piece->open = piece->open || part->open;
+    piece->bundles.insert(piece->bundles.end(), part->bundles.begin(), part->bundles.end());
+    piece->parts.push_back(std::move(part));
+  };
+  const auto wanted = std::move(wanted_);
+  const auto wanted_exits = std::move(wanted_exits_);
+  for (auto [state, node] : wanted) join(piece_at(state, node));
+  for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
+  const std::size_t most = std::min<std::size_t>(kDense, words_.size() / 4);
+  if (count > most) {
+    Sum all{Words(words_.size(), 0), {}, {}, {}};
+    begin_taking();
+    take(*piece, all);
+    for (const auto& dense : all.dense)
+      for (std::size_t i = 0; i < all.words.size(); ++i) all.words[i] |= (*dense)[i];
+    count = all.words.size() - static_cast<std::size_t>(std::count(all.words.begin(), all.words.end(), 0u));
+    if (count > most) {
+      piece->dense = std::make_shared<const Words>(std::move(all.words));
+      piece->words.clear();
+      piece_bytes_ += shared_bytes<Words>() + bytes_of(*piece->dense);
+    }
+  }
+  piece->count = count;
+  piece->words.shrink_to_fit();
+  piece_bytes_ += shared_bytes<Piece>() + bytes_of(piece->words) + bytes_of(piece->bundles) + bytes_of(piece->parts);
+  return piece;
+}
+
+// All below a node, the same in many pieces.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
+  auto& known = parts_[u64{node} << 32 | state];
+  if (known) return known;
+  begin_piece(false);
+  enter(state, node);
+  if (trie_.nodes[node].end - node > kFewTokens) return known = end_piece();
+  Begin all{0, {Suffixes{node, nullptr, nullptr}}, 0, {}};
+  return known = end_piece(all);
+}
+
+// All behind exits of a class, the same in many pieces.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
+  auto& known = exit_parts_[{exits, state}];
+  if (known) return known;
+  begin_piece(false);
+  tries_.push_back(exits);
+  if (!may_end(state, 0, exits.get())) {
+    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
+    walk_exits(*exits, state);
+  }
+  if (exits->tokens.size() > kFewTokens) return known = end_piece();
+  return known = end_piece(Begin{0, {Suffixes{kInTrie, exits, nullptr}}, 0, {}});
+}
+
+// Of a few tokens, which are known.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece(const Begin& begin) {
+  auto piece = std::make_shared<Piece>();
+  for (const Suffixes& suffixes : begin.suffixes)
+    for_tokens_below(suffixes, [&](int t) {
+      u32& word = words_[static_cast<u32>(t) >> 5];
+      if (word) piece->words.push_back({static_cast<u32>(t) >> 5, word});
+      word = 0;
+    });
+  blank_ = true;
+  note_endings(*piece);
+  piece->words.shrink_to_fit();
+  piece->count = piece->words.size();
+  piece->open = !piece->open_nodes.empty() || !piece->open_tokens.empty();
+  piece_bytes_ += shared_bytes<Piece>() + bytes_of(piece->words) + bytes_of(piece->bundles);
+  return piece;
+}
+
+// The groups of a piece.
+void MaskBuilder::note_endings(Piece& piece) {
+  if (!postponed_.empty() || !postponed_tokens_.empty()) {
+    MaskEntry open;
+    note_open(open);
+    piece.open_nodes = std::move(open.open_nodes);
+    piece.open_tokens = std::move(open.open_tokens);
+  }
+  if (endings_.empty() && class_endings_.empty()) return;
+  // Tokens that never leave their class need not be left out behind it.
+  std::vector<std::vector<const Words*>> inside(withouts_.size());
+  std::vector<char> all(withouts_.size());  // some ending is of no class
+  for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
+  for (const Ending& ending : endings_) all[ending.without] = 1;
+  for (std::size_t i = 0; i < withouts_.size(); ++i) {
+    auto& w = withouts_[i];
+    if (!w) continue;
+    if (!all[i])
+      std::erase_if(*w, [&](int t) {
+        return std::all_of(inside[i].begin(), inside[i].end(),
+                           [&](const Words* of) { return of && (*of)[static_cast<u32>(t) >> 5] >> (t & 31) & 1; });
+      });
+    if (!std::is_sorted(w->begin(), w->end())) std::sort(w->begin(), w->end());
+    w->erase(std::unique(w->begin(), w->end()), w->end());
+    w->shrink_to_fit();
+    if (w->empty()) w = nullptr;
+    if (w) piece_bytes_ += shared_bytes<std::vector<int>>() + bytes_of(*w);
+  }
+  struct Making {
+    Group group;
+    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: behind the byte
+    std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
+    std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
+  };
+  std::vector<std::unique_ptr<Making>> making;
+  std::map<std::tuple<u32, u32, Id>, std::size_t> index;
+  std::unordered_map<Id, std::pair<Making*, bool>> known;  // state -> group, whole
+  auto group_of = [&](Id state) {
+    auto [known_at, unknown] = known.try_emplace(state);
+    if (unknown) {
+      const Arena::LexemeEnd end = arena_.lexeme_end(state);
+      auto [it, fresh] = index.try_emplace({end.terminal, end.column, end.munch_guard}, making.size());
+      if (fresh) {
+        making.push_back(std::make_unique<Making>());
+        making.back()->group.end = end;
+      }
+      known_at->second = {making[it->second].get(), end.whole};
+    }
+    return known_at->second;
+  };
+  auto allowed = [&](Making& m, u8 byte) {
+    char& is = m.allowed[byte];
+    if (!is) is = arena_.munch_guard_allows(m.group.end.munch_guard, byte) ? 2 : 1;
+    return is == 2;
+  };
+  for (const Ending& ending : endings_) {
+    const auto [m, whole] = group_of(ending.state);
+    const Source at{ending.trie, ending.node};
+    const u32 without = withouts_[ending.without] ? ending.without : 0;
+    if (whole)
+      for_tokens_at(at, [&, m = m](int t) {
+        if (!without || !std::binary_search(withouts_[without]->begin(), withouts_[without]->end(), t))
+          m->group.whole.push_back(t);
+      });
+    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= Vocabulary::kHeavy) {
+      std::size_t below = 0;
+      for_children(at, [&, m = m](u8 byte, Source child) {
+        if (allowed(*m, byte)) below += trie_.nodes[child.node].end - child.node;
+      });
+      if (below >= Vocabulary::kHeavy) {
+        m->group.heavy.push_back(ending.node);
+        continue;
+      }
+    }
+    for_children(at, [&, m = m](u8 byte, Source child) {
+      if (allowed(*m, byte)) m->begins[{byte, without}].push_back(child);
+    });
+  }
+  for (const ClassEnding& ending : class_endings_) {
+    Making& m = *group_of(ending.state).first;
+    const u32 without = withouts_[ending.without] ? ending.without : 0;
+    ClassMask& mask = *ending.mask;
+    const ByteSet inside = mask.chars->first();
+    for (unsigned b = 0; b < 256; ++b) {
+      const u8 byte = static_cast<u8>(b);
+      if (mask.exit_at[b] == mask.exit_at[b + 1] || !allowed(m, byte)) continue;
+      if (!inside.has(byte)) {
+        m.exits[{byte, without}].push_back(exit_trie(mask, byte));
+        continue;
+      }
+      for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i)
+        if (!mask.is_alive(mask.exits[i])) m.begins[{byte, without}].push_back({nullptr, mask.exits[i]});
+    }
+    std::vector<u32> split;  // a character that is none of the class begins with the same bytes as one that is
+    for (u32 n : mask.splits) {
+      u32 at = n;
+      while (!trie_.nodes[trie_.parents[at]].whole) at = trie_.parents[at];
+      if (trie_.parents[at] > mask.root && allowed(m, trie_.nodes[at].byte)) split.push_back(at);
+    }
+    std::sort(split.begin(), split.end());
+    split.erase(std::unique(split.begin(), split.end()), split.end());
+    for (u32 at : split) m.begins[{trie_.nodes[at].byte, without}].push_back({nullptr, at});
+  }
+  for (auto& m : making) {
+    Group& group = m->group;
+    auto begin_at = [&](u8 byte) -> Begin& {
+      for (Begin& b : group.begins)
+        if (b.byte == byte) return b;
+      group.begins.push_back({byte, {}, 0, {}});
+      return group.begins.back();
+    };
+    for (auto& [at, sources] : m->begins) {
+      Suffixes suffixes{kInTrie, nullptr, withouts_[at.second]};
+      if (sources.size() == 1 && !sources[0].trie) {
+        suffixes.node = sources[0].node;
+      } else {
+        suffixes.rest = joined(std::move(sources));
+        piece_bytes_ += suffixes.rest->memory();
+      }
+      begin_at(at.first).suffixes.push_back(std::move(suffixes));
+    }
+    for (auto& [at, exits] : m->exits)
+      for (auto& trie : exits) begin_at(at.first).suffixes.push_back({kInTrie, std::move(trie), withouts_[at.second]});
+    for (Begin& b : group.begins) {
+      std::stable_sort(b.suffixes.begin(), b.suffixes.end(), [](const Suffixes& x, const Suffixes& y) {
+        return x.without.get() > y.without.get();  // those with one first
+      });
+      for (const Suffixes& suffixes : b.suffixes)
+        b.tokens +=
+            suffixes.node == kInTrie ? suffixes.rest->tokens.size() : trie_.nodes[suffixes.node].end - suffixes.node;
+      piece_bytes_ += bytes_of(b.suffixes) + block_bytes(64);  // about one state after it
+    }
+    if (group.whole.empty() && group.begins.empty() && group.heavy.empty()) continue;
+    piece_bytes_ += block_bytes(sizeof(Group)) + bytes_of(group.whole) + bytes_of(group.begins) + bytes_of(group.heavy);
+    piece.own.push_back(std::make_unique<Group>(std::move(group)));
+  }
+  bundle(piece);
+  tries_.clear();
+}
+
+// The tokens from one lexeme on, at the start of a token.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
+  if (auto it = pieces_.find(open); it != pieces_.end()) return it->second;
+  begin_piece(true);
+  if (arena_.has(open, kLexemeMayEnd)) ends_lexeme(open, 0, nullptr);
+  visit(open, 0);
+  return pieces_[open] = end_piece();
+}
+
+// What tokens go on with below a node, where a lexeme ended there.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
+  auto& known = below_[u64{node} << 32 | state];
+  if (known) return known;
+  begin_piece(true);
+  visit(state, node);
+  return known = end_piece();
+}
+
+// The same behind a byte. `state`: behind it.
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
+  auto& known = begin.next[state];
+  if (known) return known;
+  begin_piece(false);
+  Words kept;
+  const std::vector<int>* without = nullptr;
+  auto leave_out = [&] {
+    if (!without) return;
+    for (int t : *without) words_[static_cast<u32>(t) >> 5] &= ~(1u << (t & 31));
+    for (std::size_t i = 0; i < kept.size(); ++i) words_[i] |= kept[i];
+  };
+  bool first = true;
+  for (const Suffixes& suffixes : begin.suffixes) {
+    if (suffixes.without.get() != without) {
+      leave_out();
+      without = suffixes.without.get();
+      kept.clear();
+      if (without && !first) kept = words_;
+      without_ = 0;
+      if (without) {
+        without_ = static_cast<u32>(withouts_.size());
+        withouts_.push_back(std::make_shared<std::vector<int>>(*without));
+        if (!first) words_.assign(vocabulary_.words(), 0);
+      }
+    }
+    first = false;
+    if (suffixes.node != kInTrie) {
+      enter(state, suffixes.node);
+      continue;
+    }
+    if (postpone_exits(*suffixes.rest, state, 0)) continue;
+    tries_.push_back(suffixes.rest);
+    if (may_end(state, 0, suffixes.rest.get())) continue;
+    for (u32 i = suffixes.rest->nodes[0].first; i < suffixes.rest->nodes[0].last; ++i) set(suffixes.rest->tokens[i]);
+    walk_exits(*suffixes.rest, state);
+  }
+  leave_out();
+  return known = begin.tokens < kFewTokens ? end_piece(begin) : end_piece();
+}
+
+// -- keywords --
+// A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
+bool MaskBuilder::lexeme_names(Id e, u32 node) {
+  if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
+  Id texts = kEmpty;
+  const Id free = arena_.scan_without_names(e, texts);
+  if (free == kEmpty || !arena_.live(free)) return false;
+  const u32 before = without_;
+  const bool open = arena_.is_open(e);
+  if (open) {
+    without_ = static_cast<u32>(withouts_.size());
+    withouts_.push_back(std::make_shared<std::vector<int>>());
+  }
+  const u32 without = without_;
+  if (open && share_) {
+    names_root_ = node;
+    names_first_ = arena_.first(texts);
+  }
+  visit(free, node);
+  without_ = before;
+  correct(texts, e, node, open ? withouts_[without].get() : nullptr);
+  return true;
+}
+
+void MaskBuilder::correct(Id texts, Id e, u32 node, std::vector<int>* without) {
+  for (u32 c = node + 1; c < trie_.nodes[node].end; c = trie_.nodes[c].end) {
+    const Id left = step(texts, trie_.nodes[c].byte);
+    if (left == kEmpty) continue;
+    const Id next = step(e, trie_.nodes[c].byte);
+    if (!arena_.nullable(left)) {
+      if (next != kEmpty) correct(left, next, c, without);
+      continue;
+    }
+    clear(c);
+    for (u32 n = c; without && n < trie_.nodes[c].end; ++n)
+      if (trie_.nodes[n].token >= 0) without->push_back(trie_.nodes[n].token);
+    if (next != kEmpty) enter(next, c);
+  }
+}
+
+}  // namespace guiderail

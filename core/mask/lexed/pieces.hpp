@@ -1,0 +1,73 @@
+// The pieces that masks of lexed texts are put together from (see pieces.cpp and outcomes.cpp).
+#pragma once
+
+#include "mask/mask.hpp"
+
+namespace guiderail {
+
+constexpr u32 kInTrie = 0xFFFFFFFF;
+
+// What tokens go on with behind a byte.
+struct MaskBuilder::Suffixes {
+  u32 node = kInTrie;                               // of the vocabulary's trie; else
+  std::shared_ptr<const ExitTrie> rest;             // its root
+  std::shared_ptr<const std::vector<int>> without;  // tokens that end this lexeme in another group
+};
+
+struct MaskBuilder::Begin {
+  u8 byte;
+  std::vector<Suffixes> suffixes;
+  std::size_t tokens = 0;
+  std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state behind the byte
+};
+
+struct MaskBuilder::Group {
+  Arena::LexemeEnd end;
+  std::vector<int> whole;  // tokens that end with it, until its bundle has them
+  std::vector<Begin> begins;
+  std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
+};
+
+// Groups of one piece whose lexemes end as the same terminal.
+struct MaskBuilder::Bundle {
+  Arena::LexemeEnd end;  // its guard is that of the first
+  u32 ending;            // number of how it ends
+  std::vector<Group*> groups;
+  std::vector<int> whole;  // tokens that end with them
+};
+
+struct MaskBuilder::Piece {
+  std::shared_ptr<const Words> dense;
+  std::vector<std::pair<u32, u32>> words;
+  std::vector<std::unique_ptr<Group>> own;
+  std::vector<std::shared_ptr<Piece>> parts;  // pieces that other ones share; their words are among the dense ones
+  std::vector<u32> bundles;                   // of its own and of its parts
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  bool open = false;      // or a part is
+  std::size_t count = 0;  // words, at most
+  u32 taken = 0;          // the mask it was taken for last
+};
+
+// What the tokens of a bundle go on with, where certain lexemes may begin.
+struct MaskBuilder::Continuation {
+  std::vector<std::shared_ptr<Piece>> pieces;
+  std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
+  std::vector<u32> bundles;                // of all
+  const Bundle* behind;
+  u32 number;
+  u32 alone;  // its outcome where it has no bundles
+  bool blurred =
+      false;  // what follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens
+};
+
+// A mask being put together.
+struct MaskBuilder::Sum {
+  Words words;
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  std::vector<std::shared_ptr<const Words>> dense;  // not yet among the words
+  bool blurred = false;                             // tokens are missing
+};
+
+}  // namespace guiderail

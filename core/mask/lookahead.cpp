@@ -1,0 +1,366 @@
+// What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
+//
+// Of an object that is entered, or gone on with, behind what is being read, a token sees the comma or the brace and the
+// quote of the next key, hardly ever more. So Members becomes (comma " elision)?, where a elision stands for whatever
+// may follow: reading on behind it is unknown(), and the few tokens that do so stay open until they are read from the
+// state itself. What lies deeper in the stack than tokens close brackets is a elision, too. A key that may be any text
+// and that no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open
+// object, and those of most objects, have one mask.
+#include <algorithm>
+
+#include "json/members.hpp"
+
+namespace guiderail {
+namespace {
+constexpr int kEndlessProbes = 2;
+constexpr u16 kDeepEnough = 1;  // nesting below which there are no objects
+
+enum : u32 { kAnything, kWord, kQuote, kSome };  // what a elision begins with; kSome: one of some bytes
+
+bool is_word(unsigned byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
+}
+
+}  // namespace
+
+Id Arena::elided(u32 begins) {
+  Draft d = draft(Kind::Elided);
+  d.a = begins;
+  d.longest = kInf;
+  return intern(d);
+}
+
+Id Arena::elided_before(const ByteSet& begins) {
+  Draft d = draft(Kind::Elided);
+  d.a = kSome;
+  d.b = first_id(begins) + 1;
+  d.longest = kInf;
+  return intern(d);
+}
+
+ByteSet Arena::first_elided(u32 begins, u32 some) {
+  if (begins == kAnything) return ByteSet::all();
+  if (begins == kSome) return firsts_[some - 1];
+  ByteSet set;
+  if (begins == kQuote) set.add('"');
+  for (unsigned b = 0; b < 128 && begins == kWord; ++b)
+    if (is_word(b)) set.add(static_cast<u8>(b));
+  return set;
+}
+
+Id Arena::derive_elided(Id e, u8 byte) { return first(e).has(byte) ? unknown() : kEmpty; }
+
+// What may follow the quote of a key.
+Id Arena::elide_key(const MemberState& state, bool others) {
+  const MemberTable& table = json_->tables[state.table];
+  // most keys begin with a letter, and hardly a token goes on so
+  bool words = table.escapes == Escapes::Canonical;
+  for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
+  if (others && words) {
+    const ByteSet word = first_elided(kWord, 0);
+    for (const OtherKeys& o : table.others) {
+      ByteSet begin = first(o.key);
+      const int all = begin.count();
+      begin &= word;
+      words = words && begin.count() == all && !nullable(o.key);
+    }
+  }
+  if (!others || words) return elided(words ? kWord : kAnything);
+  if (std::none_of(table.others.begin(), table.others.end(), [&](const OtherKeys& o) { return any_key_text(o.key); }))
+    return elided(kAnything);
+  const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
+                                                               [](const auto& n) { return n.empty(); });
+  const Id longer = escaped_at(may_be_empty ? repeat(node(any_text_).a, 1, kInf) : any_text_, kBetween, table.escapes);
+  const Id text = concat(longer, elided(kQuote));
+  return may_be_empty ? unite(text, quoted(concat(table.colon, elided(kAnything)))) : text;
+}
+
+// The Key before its opening quote.
+Id Arena::key_start(u32 id) {
+  if (facts_of(id).start != kEmpty) return facts_of(id).start;
+  const MemberState& state = json_->members.values[id];
+  const MemberTable& table = json_->tables[state.table];
+  KeyState key;
+  key.members = id;
+  key.hi = static_cast<u32>(table.order.size());
+  key.seen_hi = static_cast<u32>(state.seen.size());
+  key.text = table.others.empty() ? kSomeText : 0;
+  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+  const Id start = key_node(std::move(key));
+  facts_of(id).start = start;
+  return start;
+}
+
+// What is left of an object, as far as a token sees it; e itself where that is not simple.
+Id Arena::elide_members(Id e) {
+  if (node(e).kind != Kind::Members) return e;
+  const u32 id = node(e).a;
+  if (facts_of(id).elided != kEmpty) return facts_of(id).elided;
+  const MemberState& state = json_->members.values[id];
+  const MemberTable& table = json_->tables[state.table];
+  const bool others = others_allowed_at(id);
+  Id out = e;
+  if (!others || table.dense || (!state.some && key_start(id) != kEmpty)) {
+    out = quoted(elide_key(state, others));
+    if (state.count > 0) out = concat(table.comma, out);
+    if (nullable(e)) out = repeat(out, 0, 1);
+  }
+  facts_of(id).elided = out;
+  return out;
+}
+
+// The same of what may hold objects that were not entered yet.
+Id Arena::elide_part(Id e) {
+  const Node& n = node(e);
+  if (n.kind == Kind::Members) return elide_members(e);
+  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kDeepEnough ||
+      has(e, kHasItem | kHasLook | kExactKey))
+    return e;
+  const u64 key = u64{e} << 3;
+  if (const u32* known = elided_memo_.find(key)) return *known;
+  Id out = e;
+  if (n.kind == Kind::Repeat) {
+    const Id body = elide_stack(n.a, kWholeStack);
+    if (body != n.a) out = repeat(body, n.min, n.max);
+  } else {
+    Ids members(operands(e));
+    bool changed = false;
+    for (Id& m : members) {
+      const Id one = elide_stack(m, kWholeStack);
+      changed = changed || one != m;
+      m = one;
+    }
+    if (changed) out = unite(members);
+  }
+  elided_memo_.set(key, out);
+  return out;
+}
+
+Id Arena::elide_stack(Id e, u32 left) {
+  ShortVector<u64, 12> stack;  // parts and what was left at them: no recursion, for arrays may be nested deeply
+  Id out = kEpsilon;
+  for (; e != kEpsilon; e = node(e).b) {
+    if (left == 0) {
+      out = elided(kAnything);
+      break;
+    }
+    if (node(e).kind != Kind::Concat) {
+      out = elide_part(e);
+      break;
+    }
+    const u64 key = u64{e} << 3 | left;
+    if (const u32* known = elided_memo_.find(key)) {
+      out = *known;
+      break;
+    }
+    stack.push_back(key);
+    if (left != kWholeStack)
+      --left;
+    else if (node(node(e).a).kind == Kind::Members)
+      left = kBehindObject;
+  }
+  for (std::size_t i = stack.size(); i-- > 0;) {
+    const Id at = static_cast<Id>(stack[i] >> 3), head = node(at).a, first = elide_part(head);
+    out = first == head && out == node(at).b ? at : concat(first, out);
+    elided_memo_.set(stack[i], out);
+  }
+  return out;
+}
+
+// -- lists of distinct values --
+// Does e begin with a string of which endlessly many texts are left, whatever few are taken?
+bool Arena::begins_endless_string(Id e) {
+  if (!first(e).has('"')) return false;
+  const Id inside = derive(e, '"');
+  const Ids ways = node(inside).kind == Kind::Union ? Ids(operands(inside)) : Ids{inside};
+  return std::any_of(ways.begin(), ways.end(), [&](Id way) {
+    if (node(way).kind != Kind::Concat || has(way, kSearch)) return false;
+    const Node& text = node(node(way).a);
+    return text.kind == Kind::Escaped && text.b == kBetween && surely_endless(text.a);
+  });
+}
+
+// What follows an item, up to the next one: which values that may have depends on all before it.
+Id Arena::elide_items(Id e) {
+  Ids before;
+  for (; node(e).kind == Kind::Concat && !has(node(e).a, kHasItem); e = node(e).b) {
+    if (has(e, kFiniteItem)) break;  // whether anything may follow depends on them, too
+    before.push_back(node(e).a);
+  }
+  Id out = e;
+  if (has(e, kHasItem)) {
+    const bool stacked = node(e).kind == Kind::Concat;
+    const Id head = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
+    const Node& h = node(head);
+    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(h.a)) {
+      ByteSet others = first(h.a);
+      others.words['"' >> 6] &= ~(u64{1} << ('"' & 63));
+      out = quoted(elided(kAnything));
+      if (others.any()) out = unite(out, elided_before(others));
+    } else if (h.kind == Kind::Repeat && !has(e, kFiniteItem)) {
+      out = elide_items(h.a);
+      if (h.min == 0) out = unite(out, elide_items(tail));
+    } else {
+      out = elided_before(first(e));
+      if (nullable(e)) out = repeat(out, 0, 1);
+    }
+  }
+  for (std::size_t i = before.size(); i-- > 0;) out = concat(before[i], out);
+  return out;
+}
+
+// A list of distinct values as the item being read, or the first one, and what can be told of the others without
+// their values. kEmpty: it is not that simple.
+Id Arena::item_alone(Id body, u32 seen) {
+  if (!has(body, kHasItem)) return body;
+  const bool stacked = node(body).kind == Kind::Concat;
+  const Id head = stacked ? node(body).a : body, tail = stacked ? node(body).b : kEpsilon;
+  if (!has(head, kHasItem)) {
+    const Id rest = item_alone(tail, seen);
+    return rest == kEmpty ? kEmpty : concat(head, rest);
+  }
+  const Node& h = node(head);
+  switch (h.kind) {
+    case Kind::Item: {
+      if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // whether enough values are left
+      const Id text = h.a;
+      if (h.b == 0 && nullable(text)) return kEmpty;
+      return concat(h.b == 0 ? other_than(text, seen) : text, elide_items(tail));
+    }
+    case Kind::Union: {
+      Ids members(operands(head));
+      for (Id& m : members)
+        if ((m = item_alone(concat(m, tail), seen)) == kEmpty) return kEmpty;
+      return unite(members);
+    }
+    case Kind::Repeat: {
+      Id begin = h.a;
+      while (node(begin).kind == Kind::Concat && !has(node(begin).a, kHasItem) && nullable(node(begin).a))
+        begin = node(begin).b;
+      if (node(begin).kind == Kind::Concat && !has(node(begin).a, kHasItem))  // a comma
+        return has(body, kFiniteItem) && !nullable(body) ? kEmpty : elide_items(body);
+      const u32 min = h.min;
+      const Id one = item_alone(concat(h.a, concat(repeat_less(head), tail)), seen);
+      const Id none = min == 0 ? item_alone(tail, seen) : kEmpty;
+      return one == kEmpty || (min == 0 && none == kEmpty) ? kEmpty : unite(one, none);
+    }
+    default: return kEmpty;
+  }
+}
+
+Id Arena::list_alone(Id e) {
+  const bool stacked = node(e).kind == Kind::Concat;
+  const Id list = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
+  if (node(list).kind != Kind::Distinct) return kEmpty;
+  const u32 seen = node(list).b;
+  if (json_->seen.values[seen].some) return kEmpty;
+  const Id alone = item_alone(node(list).a, seen);
+  return alone == kEmpty ? kEmpty : concat(alone, tail);
+}
+
+bool Arena::any_key_text(Id text) const {
+  const u32 set = endless_class(text);
+  return set != kUnknown && charsets_[set] == CharSet::any();
+}
+
+// Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
+// some are left. False: perhaps.
+bool Arena::surely_endless(Id text, int depth) {
+  if (text == kEmpty) return false;
+  if (endless_class(text) != kUnknown) return true;
+  if (!has(text, kSearch | kHasRef | kHasLook)) return node(text).longest == kInf;
+  const u64 key = u64{text} << 2 | static_cast<u64>(depth);
+  if (const u32* known = endless_memo_.find(key)) return *known != 0;
+  bool found = false;
+  const ByteSet possible = first(text);
+  for (int round = 0; round < 2 && !found && depth < kEndlessProbes; ++round)
+    each_byte(text, [&](u8 byte) {
+      if (byte < 0x80 && possible.has(byte)) {
+        const Id next = step_slow(text, byte);
+        found = round == 0 ? endless_class(next) != kUnknown : surely_endless(next, depth + 1);
+      }
+      return !found;
+    });
+  endless_memo_.set(key, found);
+  return found;
+}
+
+// -- keys as strings --
+bool Arena::key_apart(Id key, KeyApart& out) {
+  if (node(key).kind != Kind::Key) return false;
+  const KeyState& k = json_->keys.values[node(key).a];
+  const MemberState& state = json_->members.values[k.members];
+  const MemberTable& table = json_->tables[state.table];
+  if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;
+  out = {&k, &state, &table, state.table, true, false};
+  for (Id o : k.others) {
+    out.closed = out.closed && o == kEmpty;
+    out.any = out.any || any_key_text(o);
+  }
+  return true;
+}
+
+// The key as a string that is none of the names: its text, and behind the quote each kind of value with what is left of
+// the object. `longer`: by a character at least. kEmpty: it cannot be said.
+Id Arena::key_as_string(const KeyApart& key, bool longer) {
+  const KeyState& k = *key.key;
+  if (key.state->some) return kEmpty;
+  for (Id o : k.others)
+    if (longer && o != kEmpty && nullable(o) && !any_key_text(o)) return kEmpty;
+  const u32 id = k.members;
+  const bool keep = k.others.size() == 1 && id < 1u << 30;
+  const u64 memo = keep ? u64{id} << 34 | u64{k.others[0]} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
+  if (const u32* known = keep ? key_memo_.find(memo) : nullptr) return *known;
+  if (facts_of(id).after.empty()) {
+    std::vector<Id> after;  // whole when others see it
+    for (const OtherKeys& o : key.table->others) {
+      MemberState next = with_other(*key.state, kSomeText, o.discharges);
+      Id behind = kEmpty;
+      if (feasible(next)) behind = elide_members(members_node(std::move(next)));
+      behind = concat(key.table->colon, concat(o.value, behind));
+      after.push_back(concat(quote_, behind));
+    }
+    json_->facts_bytes += bytes_of(after);
+    facts_of(id).after = std::move(after);
+  }
+  Ids ways;
+  for (std::size_t r = 0; r < k.others.size(); ++r)
+    if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty) {
+      const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
+      ways.push_back(concat(escaped_at(text, kBetween, key.table->escapes), facts_of(id).after[r]));
+    }
+  Id text = unite(ways);
+  if (!k.quoted) text = concat(quote_, text);
+  if (keep) key_memo_.set(memo, text);
+  return text;
+}
+
+// May what begins the rest of a name be gone on with as another key?
+KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
+  if (key.any) return KeyAlong::Endless;
+  Ids texts(key.key->others);
+  for (std::size_t i = 0;; ++i) {
+    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
+    if (std::none_of(texts.begin(), texts.end(), goes_on)) {
+      const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
+      return none ? KeyAlong::Dies : KeyAlong::Unclear;
+    }
+    if (i == rest.size()) return KeyAlong::Endless;
+    for (Id& t : texts)
+      if (t != kEmpty) t = step_text(t, static_cast<u8>(rest[i]));
+  }
+}
+
+// The texts of strings and keys are states that many others hold.
+Id Arena::step_text(Id text, u8 byte) {
+  if (!finalized_ || has(text, kExactStep)) {
+    const Id next = derive(text, byte);
+    return live(next) ? next : kEmpty;
+  }
+  ensure_row(text);
+  return step_slow(text, byte);
+}
+
+const std::string& Arena::text_of(u32 text) { return json_->texts.whole(text); }
+
+}  // namespace guiderail

@@ -1,0 +1,723 @@
+#include "mask/mask.hpp"
+
+#include <algorithm>
+
+#include "base/work.hpp"
+
+namespace guiderail {
+namespace {
+constexpr std::size_t kManyExits = 3000;  // from here on another way may be cheaper
+constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
+constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
+constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
+constexpr u32 kBetweenBreaks = 256;       // trie nodes of a walk, until others may be let in
+constexpr u32 kShortLoop = 12;
+constexpr int kMostNesting = 8;
+constexpr std::size_t kFewOpen = 64;
+constexpr u32 kWorthSharing = 16;  // trie nodes
+constexpr u32 kWorthClass = 64;    // trie nodes
+constexpr u32 kNodesPerStep = 16;  // of a trie, where they are only looked at
+}  // namespace
+
+// What postponed() kept.
+void MaskBuilder::note_open(MaskEntry& entry) {
+  std::sort(postponed_.begin(), postponed_.end());
+  for (u32 node : postponed_)  // without those below others
+    if (entry.open_nodes.empty() || node >= trie_.nodes[entry.open_nodes.back()].end) entry.open_nodes.push_back(node);
+  std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
+  std::size_t below = postponed_tokens_.size();
+  for (u32 node : entry.open_nodes) below += trie_.nodes[node].end - node;
+  if (below <= kFewOpen) {  // these are read one by one: see settle_tokens()
+    for (u32 node : entry.open_nodes)
+      for (u32 n = node; n < trie_.nodes[node].end; ++n)
+        if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
+    entry.open_nodes.clear();
+    std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
+  }
+  postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
+  std::sort(postponed_tokens_.begin(), postponed_tokens_.end(), [&](int a, int b) {
+    return vocabulary_.bytes(static_cast<u32>(a)) < vocabulary_.bytes(static_cast<u32>(b));
+  });
+  entry.open_tokens = postponed_tokens_;
+}
+
+std::string MaskBuilder::path_to(u32 node) const {
+  std::string path;
+  for (; node != 0; node = trie_.parents[node]) path.push_back(static_cast<char>(trie_.nodes[node].byte));
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::build(Id state) {
+  postponed_.clear();
+  postponed_tokens_.clear();
+  shared_ = false;
+  if (!arena_.has(state, kHasScan)) return draw(state);
+  words_.assign(vocabulary_.words(), 0);
+  blank_ = false;
+  base_ = nullptr;
+  touched_ = false;
+  visit(state, 0);
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  store(words_, base_, *entry);
+  return entry;
+}
+
+std::shared_ptr<const MaskEntry> MaskBuilder::draw(Id state) {
+  const Drawing drawing(*this);
+  visit(state, 0);
+  for (auto [one, other] : vocabulary_.twins()) {  // what was copied from another mask has twins of its own
+    if (scratch_->has(one))
+      set(static_cast<int>(other));
+    else
+      unset(static_cast<int>(other));
+  }
+  auto entry = std::make_shared<MaskEntry>();
+  note_open(*entry);
+  const Words* words = scratch_->words();
+  if (!words) return entry;
+  const u32 rest = vocabulary_.size() & 31;
+  entry->full = words->back() == (rest ? (1u << rest) - 1 : ~0u) &&
+                std::all_of(words->begin(), words->end() - 1, [](u32 w) { return w == ~0u; });
+  scratch_->differences(diff_);
+  if (diff_.size() > words->size() / 3) {
+    entry->base = std::make_shared<const Words>(*words);
+    entry->owns_base = true;
+    return entry;
+  }
+  entry->base = scratch_->base();
+  entry->diff.assign(diff_.begin(), diff_.end());
+  return entry;
+}
+
+// Where a mask differs from its base, block by block.
+void MaskBuilder::store(const Words& words, std::shared_ptr<const Words> base_words, MaskEntry& entry) {
+  const auto& twins = vocabulary_.twins();
+  const Words* of = &words;
+  if (!twins.empty()) {
+    with_twins_ = words;
+    for (auto [one, other] : twins)
+      if (words[one >> 5] >> (one & 31) & 1) with_twins_[other >> 5] |= 1u << (other & 31);
+    of = &with_twins_;
+  }
+  const u32 rest = vocabulary_.size() & 31;
+  entry.full = of->back() == (rest ? (1u << rest) - 1 : ~0u) &&
+               std::all_of(of->begin(), of->end() - 1, [](u32 w) { return w == ~0u; });
+  const u32 *mine = of->data(), *base = base_words ? base_words->data() : vocabulary_.zeros().data();
+  constexpr std::size_t kBlock = 16;
+  diff_.clear();
+  for (std::size_t i = 0; i < of->size(); i += kBlock) {
+    const std::size_t end = std::min(i + kBlock, of->size());
+    if (end - i == kBlock) {
+      u32 any = 0;
+      for (std::size_t k = 0; k < kBlock; ++k) any |= mine[i + k] ^ base[i + k];
+      if (!any) continue;
+    }
+    for (std::size_t k = i; k < end; ++k)
+      if (mine[k] != base[k]) diff_.push_back({static_cast<u32>(k), mine[k]});
+  }
+  if (diff_.size() > of->size() / 3) {
+    entry.base = std::make_shared<const Words>(*of);
+    entry.owns_base = true;
+    return;
+  }
+  entry.base = std::move(base_words);
+  entry.diff.assign(diff_.begin(), diff_.end());
+}
+
+void MaskBuilder::add(const std::shared_ptr<const Words>& dense) {
+  if (scratch_) return scratch_->add(dense);
+  if (!touched_) {
+    words_ = *dense;
+    base_ = dense;
+    touched_ = true;
+    return;
+  }
+  const u32* from = dense->data();
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= from[i];
+}
+
+// The tokens of a class mask with at most `most` characters.
+void MaskBuilder::add(ClassMask& mask, u32 most) {
+  const std::size_t kept = most >= mask.most ? mask.tokens.size() : mask.upto[most];
+  if (!touched() && mask.dense && mask.tokens.size() - kept < kFewLonger) {  // as a difference from the class
+    add(mask.dense);
+    for (std::size_t i = kept; i < mask.tokens.size(); ++i) unset(mask.tokens[i]);
+    return;
+  }
+  if (auto dense = vocabulary_.bounded(mask, most)) return add(dense);
+  const u32 count = mask.tokens.empty() ? 0 : mask.upto[std::min(most, mask.most)];
+  for (u32 i = 0; i < count; ++i) set(mask.tokens[i]);
+  touched_ = true;
+}
+
+// All tokens below `node` that e can begin with; e is the state after the path to it.
+void MaskBuilder::visit(Id e, u32 node) {
+  if (trie_.nodes[node].whole) {
+    if (node == 0 && excepting(e)) return;
+    if (names(e, node) || lexeme_names(e, node) ||
+        (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
+      return;
+    if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
+  }
+  walk(e, node);
+}
+
+void MaskBuilder::enter(Id e, u32 node) {
+  if (arena_.cap_hit()) return;  // nothing that is found counts
+  arena_.make_room();
+  Work::spend();
+  const TrieNode& n = trie_.nodes[node];
+  if (share_ && n.end - node >= kWorthSharing && shareable(e, node)) return wanted_.push_back({e, node});
+  if (postponed(e, node) || may_end(e, node, nullptr)) return;
+  if (n.token >= 0) {
+    set(n.token);
+    touched_ = true;
+  }
+  if (n.end == node + 1 || e == kEpsilon) return;
+  if (n.end - node >= Vocabulary::kHeavy)
+    visit(e, node);
+  else if (n.end - node >= kWorthClass && n.whole && in_string(e) && (names(e, node) || structural(e, node)))
+    return;
+  else
+    scan(e, node);
+}
+
+// Inside a string or key of any text, whose class masks all constraints share: worth having for small subtrees too.
+bool MaskBuilder::in_string(Id e) const {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: return in_string(n.a);
+    case Kind::Union: {
+      for (Id m : arena_.operands(e))
+        if (!in_string(m)) return false;
+      return true;
+    }
+    case Kind::Escaped: return n.b == kBetween && arena_.node(n.a).kind == Kind::Repeat;
+    case Kind::Key: return true;
+    case Kind::Distinct: return arena_.free_item(e);
+    default: return false;
+  }
+}
+
+void MaskBuilder::walk(Id e, u32 node) {
+  const u32* row = arena_.ensure_row(e);
+  const bool by_characters = trie_.nodes[node].whole && arena_.has(e, kSearch) && arena_.reads_characters(e);
+  auto go = [&](u32 child, u8 byte) {
+    if (by_characters && begins_character(byte)) return follow_character(e, child);
+    Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
+    if (next == kUnknown) next = arena_.step_slow(e, byte);
+    if (next != kEmpty) enter(forget(next), child);
+  };
+  const TrieNode& n = trie_.nodes[node];
+  if (n.fan != kNoFan) {
+    const Fan fan = trie_.fans[n.fan];
+    for (u32 i = fan.offset; i < fan.offset + fan.count; ++i) go(trie_.fan_nodes[i], trie_.fan_bytes[i]);
+  } else {
+    for (u32 c = node + 1; c < n.end; c = trie_.nodes[c].end) go(c, trie_.nodes[c].byte);
+  }
+}
+
+// The hot loop: a subtree without class masks, states on a stack by depth. The children of a wide node lie far apart:
+// those that nothing leads to are not looked at.
+void MaskBuilder::scan(Id e, u32 node) {
+  const TrieNode* nodes = trie_.nodes.data();
+  const u16* depths = trie_.depths.data();
+  const auto& classes = arena_.byte_classes();
+  touched_ = true;
+  auto step_from = [&](Id before, const u32* row, u8 byte) {
+    const Id next = row ? row[classes[byte]] : kUnknown;
+    return next != kUnknown ? next : arena_.step_slow(before, byte);
+  };
+  // Is anything below n to be read from `next`, the state after it?
+  auto reach = [&](Id next, u32 n) {
+    if (next == kEmpty || postponed(next, n) || may_end(next, n, nullptr)) return false;
+    if (nodes[n].token >= 0) set(nodes[n].token);
+    return nodes[n].end != n + 1 && next != kEpsilon;
+  };
+  auto whole = [&](Id state, u32 n) {
+    return nodes[n].whole && arena_.has(state, kSearch) && arena_.reads_characters(state);
+  };
+  if (nodes[node].fan != kNoFan) {
+    const u32* row = arena_.ensure_row(e);
+    const bool by_characters = whole(e, node);
+    trie_.each_child(node, [&](u32 n, u8 byte) {
+      if (by_characters && begins_character(byte)) {
+        follow_character(e, n);
+        return true;
+      }
+      if (const Id next = step_from(e, row, byte); reach(next, n)) scan(forget(next), n);
+      return true;
+    });
+    return;
+  }
+  const u32 end = nodes[node].end;
+  states_[depths[node]] = e;
+  rows_[depths[node]] = arena_.ensure_row(e);
+  by_characters_[depths[node]] = whole(e, node);
+  u32 walked = 0;
+  for (u32 n = node + 1; n < end; ++walked) {
+    const TrieNode& t = nodes[n];
+    const u32 depth = depths[n];
+    if (begins_character(t.byte) && by_characters_[depth - 1u]) {
+      follow_character(states_[depth - 1u], n);
+      n = t.end;
+      continue;
+    }
+    Id next = step_from(states_[depth - 1], rows_[depth - 1], t.byte);
+    if (!reach(next, n)) {
+      n = t.end;
+      continue;
+    }
+    next = forget(next);
+    if (t.fan != kNoFan) {
+      scan(next, n);
+      n = t.end;
+      continue;
+    }
+    states_[depth] = next;
+    by_characters_[depth] = whole(next, n);
+    const u32* row = arena_.node(next).row.load(std::memory_order_relaxed);
+    rows_[depth] = row ? row : arena_.ensure_row(next);
+    ++n;
+  }
+  Work::spend(walked / kNodesPerStep);
+}
+
+// -- structural: C{m,M} t --
+bool MaskBuilder::starts_with_loop(Id e, int depth) const {
+  if (depth > 12) return false;
+  for (;;) {
+    const Node& n = arena_.node(e);
+    switch (n.kind) {
+      case Kind::Repeat:
+        if (arena_.node(n.a).kind == Kind::Class) return n.max >= 2;
+        e = n.a;
+        continue;
+      case Kind::Concat:
+        if (starts_with_loop(n.a, depth + 1)) return true;
+        if (!arena_.nullable(n.a)) return false;
+        e = n.b;
+        continue;
+      case Kind::Union: {
+        for (Id m : arena_.operands(e))
+          if (starts_with_loop(m, depth + 1)) return true;
+        return false;
+      }
+      case Kind::Ref:
+        e = arena_.rule_body(n.a);
+        if (++depth > 12) return false;
+        continue;
+      case Kind::Escaped:
+        if (n.b != kBetween) return false;
+        e = n.a;
+        continue;
+      case Kind::Key: return arena_.free_key(e) != kUnknown;
+      case Kind::Distinct: return arena_.free_item(e);
+      default: return false;
+    }
+  }
+}
+
+// Takes e apart into loops over a class and the rest. False: not worth it.
+bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
+  Ids work{e};
+  int budget = 64;
+  ByteSet escape;
+  escape.add('\\');
+  while (!work.empty()) {
+    Id x = work.back();
+    work.pop_back();
+    if (x == kEmpty || x == kEpsilon) continue;
+    if (--budget < 0 || loops.size() > kMostLoops) return false;
+    if (!starts_with_loop(x, 0)) {
+      rest.push_back(x);
+      continue;
+    }
+    if (!arena_.live(x)) continue;
+    const Node& n = arena_.node(x);
+    Id head = x, outer = kEpsilon;
+    if (n.kind == Kind::Concat) {
+      head = n.a;
+      outer = n.b;
+    }
+    if (arena_.node(head).kind == Kind::Key || arena_.node(head).kind == Kind::Distinct) {
+      if (!free_loop(x, loops)) rest.push_back(x);
+      continue;
+    }
+    // in a string the parts stay wrapped: escaped(head inner) outer
+    Id inner = kEpsilon;
+    const bool in_string = arena_.node(head).kind == Kind::Escaped;
+    const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
+    if (in_string) {
+      head = arena_.node(head).a;
+      if (arena_.node(head).kind == Kind::Concat) {
+        inner = arena_.node(head).b;
+        head = arena_.node(head).a;
+      }
+    }
+    auto join = [&](Id first, Id after) {
+      return in_string ? arena_.concat(arena_.escaped(arena_.concat(first, after), mode), outer)
+                       : arena_.concat(first, arena_.concat(after, outer));
+    };
+    const Node& h = arena_.node(head);
+    switch (h.kind) {
+      case Kind::Union: {
+        Ids members(arena_.operands(head));
+        for (Id m : members) work.push_back(join(m, inner));
+        break;
+      }
+      case Kind::Repeat:
+        if (arena_.node(h.a).kind == Kind::Class && h.max >= 2) {
+          Loop loop{arena_.charset_ptr(arena_.node(h.a).a), h.min, h.max, join(kEpsilon, inner), x, {}};
+          if (in_string) {
+            loop.unit = h.a;
+            loop.inner = inner;
+            loop.outer = outer;
+            loop.mode = mode;
+            CharSet::Ptr raw = CharSet::intersect(*loop.chars, *raw_characters());
+            if (raw != loop.chars || mode == Escapes::All) loop.other = escape;
+            if (raw->ranges().empty()) {
+              rest.push_back(x);
+              break;
+            }
+            loop.chars = std::move(raw);
+          }
+          loops.push_back(std::move(loop));
+          break;
+        }
+        if (h.min == 0) work.push_back(join(kEpsilon, inner));
+        if (arena_.nullable(h.a)) return false;  // would be taken apart again and again
+        arena_.note_cap(head);
+        work.push_back(join(h.a, arena_.concat(arena_.repeat_less(head), inner)));
+        break;
+      case Kind::Ref: work.push_back(join(arena_.rule_body(h.a), inner)); break;
+      default: rest.push_back(x); break;
+    }
+  }
+  return !loops.empty();
+}
+
+std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
+  if (tail == kEpsilon) return 0;
+  const ByteSet first = arena_.first(tail);
+  std::size_t cost = 0;
+  for (unsigned b = 0; b < 256; ++b)
+    if (first.has(static_cast<u8>(b))) cost += mask.exit_at[b + 1] - mask.exit_at[b];
+  return cost;
+}
+
+// Is a string that may end here followed by nothing but its quote?
+bool MaskBuilder::leaves_by_quote(Id head, Id tail) const {
+  if (!arena_.nullable(head)) return true;
+  const ByteSet& first = arena_.first(tail);
+  return first.has('"') && first.count() == 1;
+}
+
+// The raw characters C of strings, keys or items in progress that go on with C* and know nothing else: all characters
+// of C lead to one state, whatever the number of alternatives. Null if e is not of that kind.
+CharSet::Ptr MaskBuilder::free_class(Id e) const {
+  const Node& n = arena_.node(e);
+  auto raw = [&](u32 set) {
+    if (set == kUnknown) return CharSet::Ptr();
+    const CharSet::Ptr& chars = arena_.charset_ptr(set);
+    return chars == CharSet::any() ? raw_characters() : CharSet::intersect(*chars, *raw_characters());
+  };
+  switch (n.kind) {
+    case Kind::Concat: return leaves_by_quote(n.a, n.b) ? free_class(n.a) : nullptr;
+    case Kind::Union: {
+      CharSet::Ptr chars;
+      for (Id m : arena_.operands(e)) {
+        const CharSet::Ptr more = free_class(m);
+        if (!more || (chars && chars != more)) return nullptr;
+        chars = more;
+      }
+      return chars;
+    }
+    case Kind::Escaped: return n.b == kBetween ? raw(arena_.endless_class(n.a)) : nullptr;
+    case Kind::Key: return raw(arena_.free_key(e));
+    default: return arena_.free_item(e) ? raw_characters() : nullptr;
+  }
+}
+
+// A loop over such a class if one character more makes no difference.
+bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
+  const CharSet::Ptr chars = free_class(e);
+  if (!chars || chars->ranges().empty()) return false;
+  auto read = [&](Id s) {
+    for (char c : utf8(chars->ranges()[0].first)) s = step(s, static_cast<u8>(c));
+    return s;
+  };
+  const Id inside = read(e);
+  if (inside == kEmpty || read(inside) != inside) return false;
+  ByteSet quote_or_escape;
+  quote_or_escape.add('"');
+  quote_or_escape.add('\\');
+  loops.push_back({chars, 0, kInf, kEmpty, e, quote_or_escape, inside});
+  return true;
+}
+
+// Texts that tell no character from another: any{m,n} and what is made of it.
+bool MaskBuilder::uniform_text(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  if (depth > kMostNesting) return false;
+  switch (n.kind) {
+    case Kind::Epsilon: return true;
+    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
+    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
+    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : arena_.operands(text))
+        if (!uniform_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
+bool MaskBuilder::all_uniform(Id e) const {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: return all_uniform(n.a) && leaves_by_quote(n.a, n.b);
+    case Kind::Union: {
+      for (Id m : arena_.operands(e))
+        if (!all_uniform(m)) return false;
+      return true;
+    }
+    case Kind::Escaped: return n.b == kBetween && uniform_text(n.a, 0);
+    default: {
+      const u32 set = arena_.free_key(e);
+      return arena_.free_item(e) || (set != kUnknown && arena_.charset_ptr(set) == CharSet::any());
+    }
+  }
+}
+
+// Several strings or keys at once that count their characters at most: the states after 1, 2, 3 … characters are a
+// single chain.
+bool MaskBuilder::uniform(Id e, u32 node) {
+  const Id head = arena_.node(e).kind == Kind::Concat ? arena_.node(e).a : e;
+  if (arena_.node(head).kind != Kind::Union || !all_uniform(e)) return false;
+  const Shared shared(*this);
+  auto mask = class_mask(raw_characters(), node);
+  std::vector<Id> chain{e};
+  while (chain.size() <= vocabulary_.longest() + 1) {
+    const Id next = step(chain.back(), 'a');
+    if (next == kEmpty || next == chain.back()) break;
+    chain.push_back(next);
+  }
+  const bool endless = step(chain.back(), 'a') == chain.back();
+  const u32 last = static_cast<u32>(chain.size()) - 1;
+  add(*mask, endless ? kInf : last);
+  const u32 base = trie_.nodes[node].chars;
+  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
+    for (u32 i = mask->exit_at[byte]; i < mask->exit_at[byte + 1u]; ++i) {
+      const u32 at = mask->exits[i];
+      const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+      if (read > last && !endless) continue;
+      if (const Id next = step(chain[std::min(read, last)], byte); next != kEmpty) enter(next, at);
+    }
+    const u32 at = vocabulary_.child(node, byte);
+    if (at == kNoFan) continue;
+    if (const Id next = step(e, byte); next != kEmpty) enter(next, at);
+  }
+  return true;
+}
+
+bool MaskBuilder::structural(Id e, u32 node) {
+  std::vector<Loop> loops;
+  Ids rest;
+  if (!free_loop(e, loops)) {
+    if (uniform(e, node) || absorbing(e, node)) return true;
+    if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
+  }
+  std::size_t cost = 0;
+  if (node == 0 && scratch_ && loops.size() == 1) {
+    const Shared shared(*this);
+    if (run_spelled(loops[0])) {
+      if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
+      return run_rest(rest, node);
+    }
+  }
+  std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
+  for (const Loop& loop : loops) {
+    // inside the trie a walk is cheaper than a class mask for a short loop
+    auto mask = node != 0 && loop.max < kShortLoop ? nullptr : class_mask(loop.chars, node);
+    if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
+      rest.push_back(loop.whole);
+      continue;
+    }
+    if (!unbounded(loop, *mask)) cost += exit_cost(*mask, loop.tail);
+    taken.push_back({loop, std::move(mask)});
+  }
+  if (taken.empty()) return false;
+  if (cost > kManyExits && self_loop(e).chars) return false;
+  const Shared shared(*this);
+  // the largest class first: its bitset becomes the base that the cached mask is stored against
+  std::sort(taken.begin(), taken.end(),
+            [](const auto& a, const auto& b) { return a.second->tokens.size() > b.second->tokens.size(); });
+  for (const auto& [loop, mask] : taken) {
+    run_loop(loop, *mask, node);
+    if (loop.min == 0 && loop.tail != kEpsilon) rest.push_back(loop.tail);
+  }
+  return run_rest(rest, node);
+}
+
+bool MaskBuilder::run_rest(std::span<const Id> rest, u32 node) {
+  const Id other = arena_.unite(rest);
+  if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
+    if (!semantic(other, node)) walk(other, node);
+  }
+  return true;
+}
+
+// A loop in a string, or a key, after some characters of its class.
+Id MaskBuilder::after(const Loop& loop, u32 chars) {
+  if (loop.unit == kEmpty) return chars == 0 ? loop.whole : loop.inside;
+  const Id left =
+      arena_.repeat(loop.unit, loop.min - std::min(loop.min, chars), loop.max == kInf ? kInf : loop.max - chars);
+  return arena_.concat(arena_.escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
+}
+
+// No count matters to any token behind a first character.
+bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
+  return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
+}
+
+// May a token made of the class alone be longer than the count and go on in the tail?
+bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
+  if (loop.max >= mask.most) return false;
+  ByteSet both = arena_.first(loop.tail);
+  both &= mask.chars->first();
+  return both.any();
+}
+
+// `top`: those that end with the exit itself, too.
+void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only, bool top) {
+  if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
+  exit_states_[0] = state;
+  arena_.ensure_row(state);
+  auto allow = [&](const ExitTrie::Node& t) {
+    for (u32 i = t.first; i < t.last; ++i)
+      if (!only || only->has(i)) set(trie.tokens[i]);
+  };
+  if (top) allow(trie.nodes[0]);
+  for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
+    const ExitTrie::Node& t = trie.nodes[n];
+    if (count % kBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kBetweenBreaks / kNodesPerStep);
+    }
+    const Id next = step(exit_states_[t.depth - 1], t.byte);
+    if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {
+      n = t.end;
+      continue;
+    }
+    allow(t);
+    exit_states_[t.depth] = next;
+    if (t.end > n + 1) arena_.ensure_row(next);
+    n = next == kEpsilon ? t.end : n + 1;
+  }
+}
+
+bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
+  if (!arena_.has(e, kUnknownText)) return false;
+  for (u32 n = node; n < trie.nodes[node].end; ++n)
+    postponed_tokens_.insert(postponed_tokens_.end(), trie.tokens.begin() + trie.nodes[n].first,
+                             trie.tokens.begin() + trie.nodes[n].last);
+  return true;
+}
+
+// The tokens that leave a class by a byte that is in no path of it, into one state whatever came before. `added`: the
+// tokens of the class are in the mask.
+void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
+  auto exits = exit_trie(mask, byte);
+  if (postpone_exits(*exits, next, 0)) return;
+  if (share_ && without_ == 0 && exits->nodes.size() >= kWorthSharing && shareable(next, 0)) {
+    wanted_exits_.push_back({next, std::move(exits)});
+    touched_ = true;
+    return;
+  }
+  if (arena_.has(next, kLexemeMayEnd)) {
+    tries_.push_back(exits);
+    if (ends_lexeme(next, 0, exits.get())) return;
+  }
+  if (!added && exits->dense) {
+    add(exits->dense);
+    added = true;
+  } else {
+    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
+    touched_ = true;
+  }
+  walk_exits(*exits, next);
+}
+
+void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
+  const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
+  CharacterIndex& spelling = vocabulary_.spelling();
+  const u32 base = trie_.nodes[node].chars;
+  const bool merged = unbounded(loop, mask);
+  bool added = false;
+  std::vector<std::pair<u8, Id>> ways;  // that depend on nothing but the byte
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (mask.exit_at[b] == mask.exit_at[b + 1]) continue;
+    if (merged && loop.other.has(byte)) {
+      if (Id next = step(after(loop, 1), byte); next != kEmpty) ways.push_back({byte, next});
+    } else if (first.has(byte) && !loop.other.has(byte)) {
+      if (Id next = step(loop.tail, byte); next != kEmpty) ways.push_back({byte, next});
+    }
+  }
+  if (merged)
+    for (auto& [b, next] : ways)
+      if (!inside.has(b)) {
+        leave(mask, b, next, added);
+        next = kEmpty;
+      }
+  if (!added) add(mask, loop.max);
+  for (auto [b, next] : ways) {
+    if (next == kEmpty) continue;
+    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !spelling.empty() && !spelling.many_exits(b) &&
+                         CharacterIndex::letters_of(*loop.chars, letters)) {
+      auto exits = spelling.exits(b, trie_);
+      const Spelled only{exits->before, letters, loop.min, loop.max};
+      if (!postpone_exits(*exits->trie, next, 0)) walk_exits(*exits->trie, next, &only, true);
+      continue;
+    }
+    for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+      const u32 at = mask.exits[i];
+      const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+      if (read >= loop.min && read <= loop.max) enter(next, at);
+    }
+  }
+  if (loop.other.any()) {
+    if (!merged)
+      for (unsigned b = 0; b < 128; ++b) {
+        if (!loop.other.has(static_cast<u8>(b))) continue;
+        for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+          const u32 at = mask.exits[i];
+          const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+          if (read >= loop.max) continue;
+          if (Id next = step(after(loop, read), static_cast<u8>(b)); next != kEmpty) enter(next, at);
+        }
+      }
+    for (unsigned b = 0; b < 128; ++b) {  // before any character of the class
+      if (!loop.other.has(static_cast<u8>(b))) continue;
+      const u32 at = vocabulary_.child(node, static_cast<u8>(b));
+      if (at == kNoFan) continue;
+      if (Id next = step(loop.whole, static_cast<u8>(b)); next != kEmpty) enter(next, at);
+    }
+  }
+  if (!goes_on(loop, mask)) return;
+  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced one by one
+    auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
+    Id s = loop.whole;
+    for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
+    if (s != kEmpty && arena_.has(s, kUnknownText))
+      postponed_tokens_.push_back(mask.tokens[i]);
+    else if (s != kEmpty)
+      set(mask.tokens[i]);
+  }
+}
+
+}  // namespace guiderail

@@ -1,0 +1,442 @@
+// Which tokens may come next: from an expression and a vocabulary to a bitset.
+//
+// A token is allowed if and only if the expression, derived by its bytes, can still match. Four ways to find them, the
+// cheapest sound one first (see mask.cpp):
+//   structural   the state is C{m,M} t: all tokens made of at most M characters of C, plus walks of t from the places
+//                where tokens leave C
+//   semantic     reading a character of C leads back to the same state: all tokens made of C, plus walks from the exits
+//   names        the state is a key that may become one of some names: the mask of any key, but below those names
+//   walk         depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
+#pragma once
+
+#include <array>
+#include <deque>
+
+#include "base/flat_map.hpp"
+#include "expr/expression.hpp"
+#include "vocab/vocabulary.hpp"
+
+namespace guiderail {
+
+// Of a character beyond ASCII.
+constexpr bool begins_character(u8 byte) { return byte >= 0xC2 && byte < 0xF5; }
+
+class MaskBuilder {
+ public:
+  MaskBuilder(Arena& arena, Vocabulary& vocabulary);
+  ~MaskBuilder();
+  static void warm(Vocabulary& vocabulary);
+
+  // All need the arena's mutex. Of a canonical form: tokens that depend on what it forgets stay open.
+  std::shared_ptr<const MaskEntry> build(Id state);
+  // The same of a lexed text in progress, as it is; null: it is none. `fresh`: no state had this mask before.
+  std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
+  // The mask of a state from that of its canonical form: the open tokens.
+  std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
+  // The same where only single tokens are open, shared by states that agree on them; null: it is not that simple.
+  // `made`: one that was not there before.
+  const MaskEntry* settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
+  // A state whose mask is the same but for open tokens, and that many places come to.
+  Id shared_form(Id e);
+  // Of a key that may be a name or any other one: the state without names, whose mask is of use. Else kEmpty.
+  Id unnamed(Id e);
+  // A key with its names, which no other program is likely to come to.
+  bool own_key(Id e) {
+    KeyParts parts;
+    return arena_.has_json() && key_parts(e, parts);
+  }
+  void count(Tally& to) const;
+
+ private:
+  struct Suffixes;
+  struct Begin;
+  struct Group;
+  struct Piece;
+  struct Bundle;
+  struct Continuation;
+  struct Sum;
+  struct Position {  // a place with a number
+    Arena::Place place;
+    u32 number;
+  };
+  struct Source {          // the children of a node
+    const ExitTrie* trie;  // null: of the vocabulary's trie
+    u32 node;
+  };
+  struct Loop {  // one alternative C{min,max} tail
+    CharSet::Ptr chars;
+    u32 min, max;
+    Id tail;             // left by its own first bytes
+    Id whole;            // the alternative itself
+    ByteSet other;       // bytes by which the alternative leaves C without entering the tail: a quote, an escape
+    Id inside = kEmpty;  // where that is one state: the alternative after characters of C
+    // of a loop in a string: whole = escaped(unit{min,max} inner) outer, and C are the raw characters of the unit
+    Id unit = kEmpty, inner = kEpsilon, outer = kEpsilon;
+    Escapes mode = Escapes::Canonical;
+  };
+  struct SelfLoop {  // every character of `chars` leads from the state to `inside`, and from there back to it
+    CharSet::Ptr chars;
+    Id inside = kEmpty;
+  };
+
+  void visit(Id e, u32 node);
+  void walk(Id e, u32 node);
+  void enter(Id e, u32 node);
+  void scan(Id e, u32 node);
+  void follow_character(Id e, u32 node);
+  void inside_character(Id e, u32 node, u32 all, u32 due, u32 value);
+  bool headed(Id e);
+  template <class Make>
+  std::shared_ptr<const PrefixSummary> summary_mask(const std::optional<Hash>& key, const Ids& parts, Id loop,
+                                                    Make make);
+  bool summary_part(Id part) const;
+  bool ends_value(Id part) const;
+  bool classify(Id head, Id loop, u32 most, PrefixSummary& out);
+  bool any_string(Id e, std::optional<Escapes>& mode) const;
+  bool endless_string(Id e, Escapes& mode);
+  u32 opens_string(Id e, Escapes& mode, Id& loop);
+  bool structural(Id e, u32 node);
+  bool semantic(Id e, u32 node);
+  bool in_string(Id e) const;
+  bool leaves_by_quote(Id head, Id tail) const;
+  CharSet::Ptr free_class(Id e) const;
+  bool uniform_text(Id text, int depth) const;
+  bool all_uniform(Id e) const;
+  bool uniform(Id e, u32 node);
+  bool takes_any(Id text, int depth);
+  bool never_dies(Id text);
+  bool reads_any(Id e, bool& all);
+  bool absorbing(Id e, u32 node);
+  bool free_loop(Id e, std::vector<Loop>& loops);
+  bool split(Id e, std::vector<Loop>& loops, Ids& rest);
+  bool starts_with_loop(Id e, int depth) const;
+  Id after(const Loop& loop, u32 chars);
+  bool without_names(Id e, Id& free, std::vector<std::string>& rests);
+  bool names(Id e, u32 node);
+  struct KeyParts {
+    Id before, key, tail;
+    char blank;  // that may stand before the key; 0: none
+  };
+  struct KeyHits {  // of a name, by the bytes of it that are missing
+    u64 known = 0, hit = 0, dies = 0;
+  };
+  enum class Touch {
+    None,
+    Hit,    // a token can complete the name, or other keys along it are not that simple
+    Alone,  // no other key has what begins it
+  };
+  struct Touched {  // names from here on, with their quotes
+    std::vector<std::string> hit, alone;
+    bool complete = false;  // nothing is missing of one but its quote
+  };
+  bool key_parts(Id e, KeyParts& out);
+  bool on_path(u32 node, std::string_view text) const;
+  Touch touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
+  bool touched_names(const KeyApart& key, const KeyParts& parts, Touched& out);
+  bool copy_known(Id e, u32 node);
+  void copy(const MaskEntry& entry);
+  std::shared_ptr<const MaskEntry> entry_of(Id e);
+  bool may_draw_apart(Id e) const;
+  struct Difference {
+    u32 node;
+    Id state;     // of the tokens below it
+    bool clears;  // those of the other state
+  };
+  bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
+  bool differential(Id e, Id b, Id form);
+  bool excepting(Id e);
+  static constexpr std::size_t kMostStrings = 6;
+  struct Strings {
+    Ids texts, tails;
+  };
+  struct TextDifference {
+    u32 node;
+    bool alive;  // something is allowed below it
+  };
+  bool strings_of(Id e, Strings& out) const;
+  bool text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
+                        std::vector<TextDifference>& out);
+  bool differential_string(Id e);
+  struct Leaving {  // a token that leaves a string
+    u32 chars;      // of the string
+    int token;
+    bool open;
+  };
+  const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
+  bool ends_endless(Id text, int depth = 0) const;
+  bool bounded_string(Id e);
+  bool one_key(Id e, u32 node);
+  bool beginnings(std::string_view text, std::vector<int>& out) const;
+  struct ClosedName {
+    bool made = false;
+    std::vector<int> begin;          // tokens that begin it
+    std::vector<std::string> whole;  // its spellings that tokens begin with
+  };
+  Id key_form(Id e, const KeyParts& parts);
+  bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
+  void only_names(Id e, u32 node, const std::vector<std::string>& rests);
+  bool lexeme_names(Id e, u32 node);
+  void correct(Id texts, Id e, u32 node, std::vector<int>* without);
+  void clear(u32 node);
+  void visit_free(Id free, u32 node);
+  // Of the vocabulary; where a scan of it is needed, others may use the arena meanwhile.
+  std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 node);
+  std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
+  void leave(ClassMask& mask, u8 byte, Id next, bool& added);
+  bool postpone_exits(const ExitTrie& trie, Id e, u32 node);
+  struct Spelled {  // the tokens of an exit trie that were made of these characters before, so many of them
+    const std::vector<Letters>& before;
+    Letters letters;
+    u32 min = 0, max = kInf;
+    bool has(u32 i) const { return before[i].within(letters) && before[i].chars >= min && before[i].chars <= max; }
+  };
+  void walk_exits(const ExitTrie& trie, Id state, const Spelled* only = nullptr, bool top = false);
+  using Ways = std::vector<std::pair<u8, Id>>;  // out of a class, by the byte
+  bool leave_all(const SpelledClass& of, const Ways& ways);
+  bool semantic_spelled(const SelfLoop& loop, Id e);
+  bool run_spelled(const Loop& loop);
+  bool run_rest(std::span<const Id> rest, u32 node);
+  bool goes_on(const Loop& loop, const ClassMask& mask);
+  bool unbounded(const Loop& loop, const ClassMask& mask) const;
+  void run_loop(const Loop& loop, ClassMask& mask, u32 node);
+  std::size_t exit_cost(const ClassMask& mask, Id tail);
+  bool counted(Id e, u32 node);
+  void enter_outside(const ClassMask& mask, Id e, u32 node);
+  template <class State>
+  void enter_splits(const ClassMask& mask, u32 node, State state);
+  void enter_unfinished(const ClassMask& mask, Id e, u32 read);
+  const SelfLoop& self_loop(Id e);
+  SelfLoop find_self_loop(Id e);
+  bool returns(Id from, Id to);
+  Id after_char(Id e, u32 c);
+  Id step(Id e, u8 byte) {
+    u32 c = arena_.byte_class(byte);
+    Id next = arena_.known_step(e, c);
+    return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
+  }
+  Id forget(Id e) {
+    return !exact_ && arena_.has(e, kExactKey | kHasScan) ? arena_.canonical(e, vocabulary_.longest()) : e;
+  }
+  // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
+  bool postponed(Id e, u32 node) {
+    if (!arena_.has(e, kUnknownText)) return false;
+    postponed_.push_back(node);
+    return true;
+  }
+  void note_open(MaskEntry& entry);
+  std::string path_to(u32 node) const;
+  std::shared_ptr<const MaskEntry> draw(Id state);
+  void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
+  // lexed texts
+  bool shareable(Id e, u32 node) const;
+  bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
+  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else goes on here
+    return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
+  }
+  std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
+  template <class F>
+  void for_tokens_at(const Source& s, F f) const;
+  template <class F>
+  void for_children(const Source& s, F f) const;
+  template <class F>
+  void for_tokens_below(const Suffixes& suffixes, F f) const;
+  void begin_piece(bool share);
+  std::shared_ptr<Piece> end_piece();
+  std::shared_ptr<Piece> end_piece(const Begin& begin);
+  void note_endings(Piece& piece);
+  std::shared_ptr<Piece> piece_of(Id open);
+  std::shared_ptr<Piece> piece_at(Id state, u32 node);
+  std::shared_ptr<Piece> piece_below(Id state, u32 node);
+  std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
+  std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
+  void bundle(Piece& piece);
+  u32 continuation(u32 bundle, u32 start, Id after, Id nested);
+  u32 intern_outcome(std::span<const u32> of);
+  Position position(const Arena::Place& place, u32 how);
+  Position near_position(u32 lexer, const Arena::Place& place);
+  struct Transition {  // from the end of a lexeme on, at a place that was cut short
+    Arena::Behind how{};
+    u32 start = 0;
+    bool passed = false;  // `place` is behind it and not in front
+    Arena::Place place{};
+    Position next{};
+  };
+  u32 transition_at(u32 bundle, const Position& at);
+  u32 near_outcome(u32 bundle, const Position& at);
+  void outcomes(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
+  u32 exact_outcome(u32 bundle, const Position& at, Id after, u32 near);
+  void begin_taking();
+  void take(Piece& piece, Sum& to);
+  void take(u32 outcome, Sum& to);
+  bool lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest);
+  Id begun(Id e);
+  void forget_pieces();
+  std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
+  void resolve(Id state, Sum& sum);
+  // A mask is drawn on a scratch where there is one, and on words_ where it is put together from pieces.
+  void set(int token) {
+    if (scratch_)
+      scratch_->set(token);
+    else
+      words_[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  void unset(int token) {
+    if (scratch_)
+      scratch_->clear(token);
+    else
+      words_[static_cast<u32>(token) >> 5] &= ~(1u << (token & 31));
+  }
+  bool touched() const { return scratch_ ? scratch_->touched() : touched_; }
+  void add(ClassMask& mask, u32 most);
+  void add(const std::shared_ptr<const Words>& dense);
+
+  struct Drawing {  // while it lives there is a scratch
+    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_canvas(); }
+    ~Drawing() { builder.vocabulary_.give_back(std::move(builder.scratch_)); }
+    MaskBuilder& builder;
+  };
+
+  Arena& arena_;
+  Vocabulary& vocabulary_;
+  const Trie& trie_;
+  Words words_, with_twins_;
+  std::vector<std::pair<u32, u32>> diff_;
+  std::shared_ptr<const Words> base_;
+  bool touched_ = false;
+  std::unique_ptr<MaskScratch> scratch_;
+  bool shared_ = false;  // several alternatives of one state are set into the same subtrees
+  struct Shared {        // while it lives
+    explicit Shared(MaskBuilder& b) : builder(b), before(b.shared_) { b.shared_ = true; }
+    ~Shared() { builder.shared_ = before; }
+    MaskBuilder& builder;
+    bool before;
+  };
+  struct Apart {  // while it lives, another mask is drawn in the midst of this one
+    Apart(MaskBuilder& b, Id e) : builder(b) {
+      b.drawing_.push_back(e);
+      swap();
+      builder.shared_ = false;
+    }
+    ~Apart() {
+      swap();
+      builder.shared_ = shared;
+      builder.drawing_.pop_back();
+    }
+    void swap() {
+      postponed.swap(builder.postponed_);
+      tokens.swap(builder.postponed_tokens_);
+      scratch.swap(builder.scratch_);
+    }
+    MaskBuilder& builder;
+    bool shared = builder.shared_;
+    std::vector<u32> postponed{};
+    std::vector<int> tokens{};
+    std::unique_ptr<MaskScratch> scratch{};
+  };
+  std::vector<Id> drawing_;     // states whose masks are drawn so
+  bool exact_ = false;          // nothing is forgotten
+  std::vector<u32> postponed_;  // nodes
+  std::vector<int> postponed_tokens_;
+  std::vector<Id> states_;  // by depth in the trie
+  std::vector<Id> exit_states_;
+  std::vector<const u32*> rows_;
+  std::vector<u8> by_characters_;  // by depth: whether the state reads whole characters
+  std::unordered_map<Id, SelfLoop> self_loops_;
+  // of the piece being made
+  struct Ending {
+    Id state;
+    u32 node;
+    const ExitTrie* trie;
+    u32 without;
+  };
+  struct ClassEnding {  // after any characters of a class
+    Id state;
+    std::shared_ptr<ClassMask> mask;
+    u32 without;
+  };
+  std::vector<Ending> endings_;
+  std::vector<ClassEnding> class_endings_;
+  std::vector<std::shared_ptr<const ExitTrie>> tries_;  // that are walked
+  std::vector<std::shared_ptr<std::vector<int>>> withouts_;
+  u32 without_ = 0;
+  bool share_ = false;  // subtrees may be pieces of their own
+  std::vector<std::pair<Id, u32>> wanted_;
+  std::vector<std::pair<Id, std::shared_ptr<const ExitTrie>>> wanted_exits_;
+  u32 names_root_ = 0;
+  ByteSet names_first_;
+  std::unordered_map<Id, std::shared_ptr<Piece>> pieces_;
+  std::unordered_map<u64, std::shared_ptr<Piece>> parts_, below_;  // by node and state: with the node, below it
+  std::map<std::pair<std::shared_ptr<const ExitTrie>, Id>, std::shared_ptr<Piece>> exit_parts_;
+  std::map<std::vector<std::shared_ptr<const Words>>, std::shared_ptr<const Words>> bases_;
+  std::size_t piece_bytes_ = 0;
+  // what masks are put together from (see outcomes.cpp)
+  struct KeyHash {
+    std::size_t operator()(const std::array<u32, 3>& of) const {
+      return static_cast<std::size_t>(BucketHash(u64{of[0]} << 32 | of[1]).add(of[2]).done());
+    }
+    std::size_t operator()(const std::vector<u32>& of) const {
+      return static_cast<std::size_t>(BucketHash(0).add(of).done());
+    }
+  };
+  using Masks = std::unordered_map<std::vector<u32>, std::shared_ptr<const MaskEntry>, KeyHash>;
+  std::deque<Bundle> bundles_;
+  std::deque<Continuation> continuations_;
+  FlatMap continuation_ids_;                                            // bundle, start -> continuation
+  std::unordered_map<std::vector<u32>, u32, KeyHash> continuation_of_;  // bundle, pieces -> continuation
+  std::map<std::array<u32, 3>, u32> ends_;                              // (start, after, nested) -> number
+  // Answers one behind the other; the first is nothing.
+  std::vector<u32> outcome_words_, outcome_ends_{0};
+  IdTable outcome_ids_;
+  std::span<const u32> outcome(u32 id) const {
+    const u32 from = id ? outcome_ends_[id - 1] : 0;
+    return {outcome_words_.data() + from, outcome_ends_[id] - from};
+  }
+  std::vector<u32> pending_;                                        // outcomes that are being made
+  std::vector<u8> open_{0};                                         // outcomes with places of which more must be known
+  std::unordered_map<std::array<u32, 3>, u32, KeyHash> positions_;  // parse, layout, how -> number
+  std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;     // lexer, terminal, column -> number
+  std::deque<Transition> transitions_;
+  FlatMap transition_ids_;                  // ending, position -> transition
+  FlatMap near_outcomes_, exact_outcomes_;  // bundle, transition or position -> outcome
+  Masks known_masks_;                       // by lexeme and outcomes
+  std::size_t outcome_bytes_ = 0;
+  std::vector<u32> taken_;  // by outcome: the mask it was taken for last
+  u32 taking_ = 0;
+  bool blank_ = false;  // words_ are all 0
+  struct OwnSummary {   // one that other arenas do not know
+    u32 asked = 0;
+    std::shared_ptr<const PrefixSummary> mask;
+  };
+  std::unordered_map<std::vector<u32>, OwnSummary, KeyHash> own_summaries_;  // by their parts
+  struct Free {  // the tokens of the keys without names that were asked for last
+    Id key = kEmpty;
+    std::shared_ptr<const Words> base;
+    MaskScratch::Diff diff;
+  } free_;
+  std::vector<std::vector<KeyHits>> key_hits_;  // by table
+  std::unordered_map<u32, KeyHits> text_hits_;
+  // By table and name: behind the quote, before it, before a blank and it.
+  std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
+  std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
+  std::unordered_map<Id, bool> never_dies_;                        // by text
+  std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
+  std::unordered_map<std::vector<u32>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
+  std::size_t forms_bytes_ = 0, own_summary_bytes_ = 0;  // of what the elements of the maps above own
+  std::size_t forms_memory() const;
+  std::size_t lexed_memory() const;
+  FlatMap shared_forms_;   // of unions
+  FlatMap stacked_forms_;  // of keys that are strings: by the string and what follows the key
+  struct Outcome {         // of open tokens
+    const MaskEntry* shared;
+    u64 alive;
+    bool operator==(const Outcome&) const = default;
+  };
+  struct OutcomeHash {
+    std::size_t operator()(const Outcome& o) const {
+      return static_cast<std::size_t>(BucketHash(reinterpret_cast<std::uintptr_t>(o.shared)).add(o.alive).done());
+    }
+  };
+  std::unordered_map<Outcome, std::shared_ptr<const MaskEntry>, OutcomeHash> outcomes_;
+};
+
+}  // namespace guiderail

@@ -1,0 +1,233 @@
+// Masks by heads. The tokens of a state h t are those that end within h, whatever t is, and those that t goes on with
+// where h ends inside the token. The first part, and for the second all that h has to do with it, is found once for
+// each h that comes again and kept with the vocabulary: strings, numbers, any value, in whatever object they stand.
+#include <algorithm>
+
+#include "mask/mask.hpp"
+
+namespace guiderail {
+namespace {
+constexpr u32 kMostParts = 8;                // of a head
+constexpr u32 kOften = 32;                   // asked for so often, any head is worth a walk over the whole trie
+constexpr int kFewFirst = 40;                // bytes that it begins with; with more of them the walk is not small
+constexpr u32 kSmallWalk = 4096;             // trie nodes; up to here one that was asked for twice is
+constexpr std::size_t kMostRest = 1u << 15;  // trie nodes behind the ends of a head
+constexpr std::size_t kDense = 64;           // tokens: from here on a bitset
+constexpr std::size_t kMostOwn = 4096;       // heads of one arena
+
+// See opens_string().
+Hash string_summary(u32 way, Escapes mode) {
+  return Identity(Of::StringSummary).add(u64{way} << 32 | static_cast<u64>(mode)).done();
+}
+}  // namespace
+
+// Strings, keys or items in progress that any character may follow, all with the same escapes; then only their quote.
+bool MaskBuilder::any_string(Id e, std::optional<Escapes>& mode) const {
+  const Node& n = arena_.node(e);
+  auto same = [&](Escapes its) {
+    if (!mode) mode = its;
+    return *mode == its;
+  };
+  auto any = [&](u32 set) { return set != kUnknown && arena_.charset_ptr(set) == CharSet::any(); };
+  switch (n.kind) {
+    case Kind::Concat: return any_string(n.a, mode) && leaves_by_quote(n.a, n.b);
+    case Kind::Union: {
+      for (Id m : arena_.operands(e))
+        if (!any_string(m, mode)) return false;
+      return true;
+    }
+    case Kind::Escaped: return n.b == kBetween && any(arena_.endless_class(n.a)) && same(static_cast<Escapes>(n.min));
+    case Kind::Key: return any(arena_.free_key(e)) && same(arena_.key_escapes(e));
+    case Kind::Distinct: {
+      if (!arena_.free_item(e)) return false;
+      Id item = n.a;
+      if (arena_.node(item).kind == Kind::Concat) item = arena_.node(item).a;
+      const Id text = arena_.node(arena_.node(item).a).a;
+      return same(static_cast<Escapes>(arena_.node(text).min));
+    }
+    default: return false;
+  }
+}
+
+// The same, where each character leads back to e.
+bool MaskBuilder::endless_string(Id e, Escapes& mode) {
+  std::optional<Escapes> found;
+  if (!any_string(e, found) || step(e, 'a') != e) return false;
+  mode = *found;
+  return true;
+}
+
+// Is e an endless string (1), one that begins with its quote (2), or one with a blank before it or none (3)? 0: no.
+// `loop`: the string in progress.
+u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
+  loop = e;
+  if (endless_string(e, mode)) return 1;
+  ByteSet first = arena_.first(e);
+  if (!first.has('"') || first.count() > 2) return 0;
+  loop = step(e, '"');
+  if (loop == kEmpty || !endless_string(loop, mode)) return 0;
+  if (first.count() == 1) return 2;
+  const Id behind = first.has(' ') ? step(e, ' ') : kEmpty;
+  if (behind == kEmpty || step(behind, '"') != loop) return 0;
+  first = arena_.first(behind);
+  return first.count() == 1 ? 3 : 0;
+}
+
+// Fills `out`; false if that takes more than `most` trie nodes or the head is not of a kind that it can be done for.
+// `loop`: the head is a string of any text and goes up to and with the quote that closes this state; or kEmpty.
+bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
+  std::vector<u32> ends;
+  std::size_t behind = 0;
+  u32 visited = 0;
+  out.nullable = loop == kEmpty && arena_.nullable(head);
+  std::vector<std::pair<u32, Id>> stack{{0, head}};
+  while (!stack.empty()) {
+    arena_.make_room();
+    const auto [node, before] = stack.back();
+    stack.pop_back();
+    arena_.ensure_row(before);
+    const bool done = trie_.each_child(node, [&, before = before](u32 n, u8 byte) {
+      const bool closes = before == loop && byte == '"';
+      const Id next = closes ? kEpsilon : step(before, byte);
+      if (next == kEmpty) return true;
+      if (++visited > most || arena_.has(next, kUnknownText)) return false;
+      const TrieNode& t = trie_.nodes[n];
+      if (t.token >= 0) out.tokens.push_back(t.token);
+      if (t.end == n + 1) return true;
+      if (closes || (loop == kEmpty && arena_.nullable(next))) {
+        behind += t.end - n;
+        ends.push_back(n);
+      }
+      if (next != kEpsilon) stack.push_back({n, next});
+      return behind <= kMostRest;
+    });
+    if (!done) return false;
+  }
+  out.rest = merge_exits(trie_, std::move(ends), 0);
+  if (out.tokens.size() >= kDense) {
+    auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
+    for (int t : out.tokens) (*dense)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+    out.dense = dense;
+    out.tokens = {};
+  }
+  return true;
+}
+
+// The heads that nearly every JSON text meets, some milliseconds each: paid once, when a large vocabulary is made.
+void MaskBuilder::warm(Vocabulary& vocabulary) {
+  if (vocabulary.spelling().empty()) return;
+  const Escapes mode = Escapes::Canonical;
+  Arena arena{Limits{}};
+  const Id loop = arena.concat(arena.escaped(arena.any_text(), mode), arena.literal("\""));
+  const Id quoted = arena.concat(arena.literal("\""), loop);
+  const Id spaced = arena.concat(arena.repeat(arena.literal(" "), 0, 1), quoted);
+  arena.finalize(spaced);
+  std::lock_guard lock(arena.mutex);
+  MaskBuilder builder(arena, vocabulary);
+  u32 way = 0;
+  for (const Id e : {loop, quoted, spaced}) {
+    auto made = std::make_shared<PrefixSummary>();
+    if (builder.classify(e, loop, kUnknown, *made)) vocabulary.cache_summary(string_summary(++way, mode), made);
+  }
+}
+
+// Null: not known, and not worth it yet. `key`: none where other arenas do not know the parts. `make`: the head as an
+// expression.
+template <class Make>
+std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::optional<Hash>& key, const Ids& parts,
+                                                               Id loop, Make make) {
+  u32 asked = 0;
+  std::vector<u32> own_key;
+  if (key) {
+    if (auto known = vocabulary_.cached_summary(*key, asked)) return known;
+  } else {
+    if (own_summaries_.size() >= kMostOwn) {
+      own_summaries_.clear();
+      own_summary_bytes_ = 0;
+    }
+    own_key.assign(parts.begin(), parts.end());
+    OwnSummary& own = own_summaries_[own_key];
+    if (own.asked == 0) own_summary_bytes_ += bytes_of(own_key);
+    if (own.mask) return own.mask;
+    asked = ++own.asked;
+  }
+  const bool often = asked % kOften == 0;
+  if (asked != 2 && !often) return nullptr;
+  const Id head = make();
+  if (!often && arena_.first(head).count() > kFewFirst) return nullptr;
+  auto made = std::make_shared<PrefixSummary>();
+  if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
+  if (key) {
+    vocabulary_.cache_summary(*key, made);
+  } else {
+    own_summaries_[own_key].mask = made;
+    own_summary_bytes_ += made->memory();
+  }
+  return made;
+}
+
+// May it stand in a head? What is not shared between states, or decides by what follows it, may not.
+bool MaskBuilder::summary_part(Id part) const {
+  switch (arena_.node(part).kind) {
+    case Kind::Members:
+    case Kind::Key:
+    case Kind::Distinct:
+    case Kind::Item:
+    case Kind::Terminal:
+    case Kind::Lexed:
+    case Kind::Scan:
+    case Kind::MunchGuard:
+    case Kind::Scope: return false;
+    default: return !arena_.has(part, kHasLook | kHasItem | kHasToken | kExactStep | kExactKey | kCapHit);
+  }
+}
+
+// Does it begin with what stands behind a value of JSON, and nothing else? Heads end there: so they are few.
+bool MaskBuilder::ends_value(Id part) const {
+  ByteSet first = arena_.first(part);
+  for (char c : {',', ']', '}'}) first.words[c >> 6] &= ~(u64{1} << (c & 63));
+  return !first.any();
+}
+
+// The mask of the whole vocabulary from that of the state's head.
+bool MaskBuilder::headed(Id e) {
+  if (arena_.has(e, kUnknownText)) return false;
+  std::shared_ptr<const PrefixSummary> head;
+  Id tail = kEmpty;
+  Escapes mode{};
+  Id loop = kEmpty;
+  if (const u32 way = opens_string(e, mode, loop)) {
+    tail = step(loop, '"');
+    if (tail == kEmpty || arena_.has(tail, kUnknownText)) return false;
+    head = summary_mask(string_summary(way, mode), {}, loop, [&] { return e; });
+  } else {
+    Ids parts;
+    bool portable = true, ended = false;
+    Identity key(Of::Head);
+    for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostParts;) {
+      const Id part = arena_.node(tail).a;
+      if (!summary_part(part) || (!parts.empty() && ends_value(part))) break;
+      parts.push_back(part);
+      const auto hash = arena_.portable_hash(part);
+      if (hash) key.add(*hash);
+      portable = portable && hash;
+      ended = arena_.has(part, kHasRef);  // a rule is where a head ends
+      tail = arena_.node(tail).b;
+    }
+    if (parts.empty()) return false;
+    head = summary_mask(portable ? std::optional(key.done()) : std::nullopt, parts, kEmpty,
+                        [&] { return arena_.concat_all(parts); });
+  }
+  if (!head) return false;
+  const Shared shared(*this);
+  if (head->dense)
+    add(head->dense);
+  else
+    for (int t : head->tokens) set(t);
+  touched_ = true;
+  walk_exits(head->rest, tail);
+  if (head->nullable) visit(tail, 0);
+  return true;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,203 @@
+// Masks inside strings and keys: those that any character may follow, those that are names, and classes of characters
+// that are known by how tokens are spelled.
+#include <algorithm>
+
+#include "mask/mask.hpp"
+
+namespace guiderail {
+namespace {
+constexpr int kMostNesting = 8;
+constexpr std::size_t kMostTexts = 24;  // that a text leads to, and places inside of characters
+}  // namespace
+
+// A text that whatever is read can still become one of: any* x, or all but finitely many.
+bool MaskBuilder::takes_any(Id text, int depth) {
+  const Node& n = arena_.node(text);
+  if (depth > kMostNesting) return false;
+  switch (n.kind) {
+    case Kind::Repeat: {
+      const u32 set = arena_.endless_class(text);
+      return set != kUnknown && arena_.charset_ptr(set) == CharSet::any();
+    }
+    case Kind::Concat: return takes_any(n.a, depth + 1) && arena_.live(text);
+    case Kind::Union: {
+      Ids members(arena_.operands(text));
+      return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });
+    }
+    case Kind::And: {
+      bool any = false;
+      for (Id m : arena_.operands(text)) {
+        const Node& one = arena_.node(m);
+        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostNesting)) return false;
+        any = any || one.kind != Kind::Not;
+      }
+      return any;
+    }
+    default: return false;
+  }
+}
+
+// Does every character lead to texts that every character may follow? (Of [a-z]* [^a-z] .*, what is read can always be
+// gone on with, though it takes another character.)
+bool MaskBuilder::never_dies(Id text) {
+  ByteSet first = CharSet::any()->first();
+  first &= arena_.first(text);
+  if (first.count() != CharSet::any()->first().count() || arena_.has(text, kHasLook | kBigRepeat | kBigGroup))
+    return false;
+  if (auto it = never_dies_.find(text); it != never_dies_.end()) return it->second;
+  const auto& any = CharSet::any()->automaton();
+  const bool hit_before = arena_.cap_hit();
+  std::vector<std::pair<Id, u16>> seen{{text, CharSet::kStart}};  // and where in a character
+  bool all = true;
+  for (std::size_t i = 0; i < seen.size() && all; ++i) {
+    const auto [state, at] = seen[i];
+    for (unsigned b = 0; b < 256 && all; ++b) {
+      const u16 to = any[at][b];
+      if (to == CharSet::kDead) continue;
+      const Id next = arena_.step_text(state, static_cast<u8>(b));
+      const std::pair<Id, u16> pair{next, to == CharSet::kDone ? CharSet::kStart : to};
+      if (next != kEmpty && std::find(seen.begin(), seen.end(), pair) == seen.end()) seen.push_back(pair);
+      all = next != kEmpty && !arena_.has(next, kUnknownText) && seen.size() <= kMostTexts;
+    }
+  }
+  if (!hit_before) arena_.clear_cap_hit();  // then it is "no", which is never wrong
+  never_dies_[text] = all;
+  return all;
+}
+
+// Nothing but strings and keys in progress (else false); `all`: some of them may go on with any character.
+bool MaskBuilder::reads_any(Id e, bool& all) {
+  const Node& n = arena_.node(e);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id head = n.a, tail = n.b;
+      return reads_any(head, all) && leaves_by_quote(head, tail);
+    }
+    case Kind::Union: {
+      Ids members(arena_.operands(e));
+      return std::all_of(members.begin(), members.end(), [&](Id m) { return reads_any(m, all); });
+    }
+    case Kind::Escaped:
+      if (n.b != kBetween) return false;
+      all = all || takes_any(n.a, 0) || never_dies(n.a);
+      return true;
+    case Kind::Key: {
+      Ids others;
+      if (!arena_.key_in_progress(e, others)) return false;
+      for (Id o : others) all = all || (o != kEmpty && (takes_any(o, 0) || never_dies(o)));
+      return true;
+    }
+    default: return false;
+  }
+}
+
+// Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,
+// each followed from its beginning.
+bool MaskBuilder::absorbing(Id e, u32 node) {
+  bool all = false;
+  if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
+  const Shared shared(*this);
+  auto mask = class_mask(raw_characters(), node);
+  add(*mask, kInf);
+  std::vector<u32> exits;
+  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
+    exits.insert(exits.end(), mask->exits.begin() + mask->exit_at[byte],
+                 mask->exits.begin() + mask->exit_at[byte + 1u]);
+    if (const u32 at = vocabulary_.child(node, byte); at != kNoFan) exits.push_back(at);
+  }
+  std::sort(exits.begin(), exits.end());
+  std::vector<std::pair<u32, Id>> path{{node, e}};  // from `node` down
+  std::vector<u32> down;
+  for (u32 at : exits) {
+    while (trie_.nodes[path.back().first].end <= at) path.pop_back();
+    down.clear();
+    for (u32 n = at; n != path.back().first; n = trie_.parents[n]) down.push_back(n);
+    Id s = path.back().second;
+    for (std::size_t i = down.size(); i-- > 0 && s != kEmpty;) {
+      s = step(s, trie_.nodes[down[i]].byte);
+      if (i > 0) path.push_back({down[i], s});
+    }
+    if (s != kEmpty) enter(s, at);
+  }
+  return true;
+}
+
+// The tokens of a class, and those that leave it by bytes that are in no path of it. False: too many ways out.
+bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
+  CharacterIndex& spelling = vocabulary_.spelling();
+  for (auto [byte, next] : ways)
+    if (spelling.many_exits(byte)) return false;
+  bool added = false;
+  for (auto [byte, next] : ways) {
+    auto exits = spelling.exits(byte, trie_);
+    if (postpone_exits(*exits->trie, next, 0)) continue;
+    const bool first = !added && !scratch_->touched();
+    if (first) scratch_->add(spelling.dense_with(of, byte, *exits));
+    added = added || first;
+    const Spelled only{exits->before, of.letters};
+    walk_exits(*exits->trie, next, &only, !first);
+  }
+  if (!added) scratch_->add(of.dense);
+  return true;
+}
+
+// run_loop for a class of which there is no class mask yet. False: that cannot be done.
+bool MaskBuilder::run_spelled(const Loop& loop) {
+  if (loop.min > 1 || loop.max != kInf) return false;
+  auto of = vocabulary_.spelled_class(loop.chars);
+  if (!of) return false;
+  const ByteSet first = loop.tail == kEmpty ? ByteSet{} : arena_.first(loop.tail), &inside = loop.chars->first();
+  Ways ways, before;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    const bool other = loop.other.has(byte);
+    if (!other && !first.has(byte)) continue;
+    if (inside.has(byte)) return false;
+    if (const Id next = step(other ? after(loop, 1) : loop.tail, byte);
+        next != kEmpty && !vocabulary_.spelling().no_exits(byte))
+      ways.push_back({byte, next});
+    if (other) before.push_back({byte, loop.whole});
+  }
+  if (!leave_all(*of, ways)) return false;
+  for (auto [byte, from] : before) {  // before any character of the class
+    const u32 at = vocabulary_.child(0, byte);
+    if (at == kNoFan) continue;
+    if (const Id next = step(from, byte); next != kEmpty) enter(next, at);
+  }
+  return true;
+}
+
+// semantic() for a class of which there is no class mask yet. False: that cannot be done.
+bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
+  auto of = vocabulary_.spelled_class(loop.chars);
+  if (!of) return false;
+  const ByteSet &inside = loop.chars->first(), first = arena_.first(loop.inside);
+  Ways ways;
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (inside.has(byte) || !first.has(byte) || vocabulary_.spelling().no_exits(byte)) continue;
+    if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
+  }
+  if (!leave_all(*of, ways)) return false;
+  return trie_.each_child(0, [&](u32 c, u8 byte) {
+    if (inside.has(byte)) return true;
+    if (const Id next = step(e, byte); next != kEmpty) enter(next, c);
+    return true;
+  });
+}
+
+std::shared_ptr<ClassMask> MaskBuilder::class_mask(const CharSet::Ptr& chars, u32 node) {
+  if (auto known = vocabulary_.known_class_mask(chars, node)) return known;
+  if (arena_.cap_hit()) return vocabulary_.class_mask(chars, node);  // that would count for others
+  const Arena::Outside outside(arena_);
+  return vocabulary_.class_mask(chars, node);
+}
+
+std::shared_ptr<const ExitTrie> MaskBuilder::exit_trie(ClassMask& mask, u8 byte) {
+  if (auto known = vocabulary_.known_exit_trie(mask, byte)) return known;
+  if (arena_.cap_hit()) return vocabulary_.exit_trie(mask, byte);
+  const Arena::Outside outside(arena_);
+  return vocabulary_.exit_trie(mask, byte);
+}
+
+}  // namespace guiderail

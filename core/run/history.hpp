@@ -1,0 +1,140 @@
+// What a matcher has read, step by step. Histories share what they have in common: a copy holds the same blocks and
+// goes its own way from there, so that forking a text of any length takes no longer than forking an empty one.
+//
+// Blocks form chains towards the beginning of the text. A block is only ever appended to. Whoever holds a place in it
+// sees the steps before that place, and nobody changes those; the first that continues from its end claims the next
+// slot, and anybody else begins a block of their own:
+//
+//   [a b c d] <- [e f g . .]       text 1 ends after g, its fork after e: what the fork reads next stands in a new
+//                   ^- [x . .]     block, whose parent is the second one, up to e
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/support.hpp"
+
+namespace guiderail {
+
+class History {
+ public:
+  struct Step {
+    u32 before;          // the state it was read in
+    std::int32_t token;  // -1: a string
+  };
+
+  History() = default;
+  History(const History& other) noexcept : block_(other.block_), used_(other.used_) {
+    if (block_) block_->holders.fetch_add(1, std::memory_order_relaxed);
+  }
+  History(History&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)), used_(std::exchange(other.used_, 0)) {}
+  History& operator=(History other) noexcept {
+    std::swap(block_, other.block_);
+    std::swap(used_, other.used_);
+    return *this;
+  }
+  ~History() { release(block_); }
+
+  std::size_t size() const { return block_ ? block_->start + used_ : 0; }
+
+  void push_back(Step step) {
+    const bool full = block_ && used_ == block_->capacity;
+    if (!block_ || full || !claim()) {
+      Block* fresh = make(full ? 2 * block_->capacity : kFirst);
+      fresh->parent = block_;  // it holds what this one held
+      fresh->parent_used = used_;
+      fresh->start = size();
+      fresh->filled.store(1, std::memory_order_relaxed);
+      block_ = fresh;
+      used_ = 0;
+    }
+    block_->steps()[used_++] = step;
+  }
+
+  // The state in which the last `count` steps began, which are forgotten. 1 <= count <= size().
+  u32 drop(std::size_t count) {
+    while (count > used_) {
+      count -= used_;
+      leave();
+    }
+    used_ -= static_cast<u32>(count);
+    const u32 before = block_->steps()[used_].before;
+    if (used_ == 0) leave();
+    return before;
+  }
+
+  // The tokens of the last `count` steps, or of all where there are fewer.
+  std::vector<std::int64_t> last(std::size_t count) const {
+    if (count > size()) count = size();
+    std::vector<std::int64_t> out(count);
+    const Block* block = block_;
+    for (u32 used = used_; count > 0; used = block->parent_used, block = block->parent)
+      while (used > 0 && count > 0) out[--count] = block->steps()[--used].token;
+    return out;
+  }
+
+  void clear() { *this = History(); }
+
+  // Bytes of the blocks that nobody else holds.
+  std::size_t memory() const {
+    std::size_t bytes = 0;
+    for (const Block* b = block_; b && b->holders.load(std::memory_order_relaxed) == 1; b = b->parent)
+      bytes += size_of(b->capacity);
+    return bytes;
+  }
+
+ private:
+  static constexpr u32 kFirst = 8, kMost = 512;  // steps of a block
+
+  struct Block {
+    Block* parent = nullptr;  // held
+    std::size_t start = 0;    // steps before this block
+    u32 parent_used = 0;      // how much of it comes before this block
+    u32 capacity;
+    std::atomic<u32> holders{1};
+    std::atomic<u32> filled{0};  // steps that somebody has claimed
+    explicit Block(u32 capacity) : capacity(capacity) {}
+    Step* steps() { return reinterpret_cast<Step*>(this + 1); }
+    const Step* steps() const { return reinterpret_cast<const Step*>(this + 1); }
+  };
+
+  static std::size_t size_of(u32 capacity) { return sizeof(Block) + capacity * sizeof(Step); }
+  static Block* make(u32 capacity) {
+    if (capacity > kMost) capacity = kMost;
+    return new (::operator new(size_of(capacity))) Block(capacity);
+  }
+  static void release(Block* block) noexcept {  // a long chain must not be a deep recursion
+    while (block && block->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      Block* parent = block->parent;
+      block->~Block();
+      ::operator delete(block);
+      block = parent;
+    }
+  }
+  void leave() {  // for the parent
+    Block* parent = block_->parent;
+    const u32 used = block_->parent_used;
+    if (parent) parent->holders.fetch_add(1, std::memory_order_relaxed);
+    release(block_);
+    block_ = parent;
+    used_ = used;
+  }
+  // The slot after the last step, if nobody else continued from there.
+  bool claim() {
+    u32 expected = used_;
+    if (block_->filled.compare_exchange_strong(expected, used_ + 1, std::memory_order_relaxed)) return true;
+    // What lies there was rolled back or belongs to a fork that has ended, if nobody else holds the block.
+    if (block_->holders.load(std::memory_order_acquire) != 1) return false;
+    block_->filled.store(used_ + 1, std::memory_order_relaxed);
+    return true;
+  }
+
+  Block* block_ = nullptr;
+  u32 used_ = 0;  // steps of the block that are this text's; not 0 where there is a block
+};
+
+}  // namespace guiderail

@@ -1,0 +1,96 @@
+// What is made once, for all threads that want it: masks and counts of tokens. Included by matcher.cpp alone.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+
+#include "run/matcher.hpp"
+
+namespace guiderail {
+
+inline constexpr std::chrono::milliseconds kLong{20};  // at one mask, until others make theirs with own builders
+inline constexpr std::size_t kMostSpares = 6;          // of these builders
+
+// While it lives, this thread makes something, a mask of a state, say, and others that want the same wait for it. The
+// arena's mutex is held when it is made and when it ends, not always between.
+class Program::Maker {
+ public:
+  Maker(Program& program, Making what, Id state) : program_(program), key_(u64{state} << 2 | static_cast<u64>(what)) {}
+  // True: it is this one's to make. False: another thread has made it meanwhile, or tried; look again.
+  bool begin(Lock& lock) {
+    for (InProgress& other : program_.in_progress_) {
+      if (other.key != key_) continue;
+      if (!other.watched) other.watched = std::make_shared<Made>();
+      const std::shared_ptr<Made> watched = other.watched;
+      lock.wait(program_.made_, [&] { return watched->done; });
+      if (watched->error) std::rethrow_exception(watched->error);  // the same would happen to this one
+      return false;
+    }
+    program_.in_progress_.push_back({key_, nullptr});
+    begun_ = true;
+    return true;
+  }
+  void fail(std::exception_ptr error) { error_ = std::move(error); }
+  u64 key() const { return key_; }
+  ~Maker() {
+    if (!begun_) return;
+    auto& list = program_.in_progress_;
+    const auto it = std::find_if(list.begin(), list.end(), [&](const InProgress& p) { return p.key == key_; });
+    const std::shared_ptr<Made> watched = std::move(it->watched);
+    list.erase(it);
+    if (!watched) return;
+    watched->done = true;
+    watched->error = std::move(error_);
+    program_.made_.notify_all();
+  }
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+
+ private:
+  Program& program_;
+  const u64 key_;
+  bool begun_ = false;
+  std::exception_ptr error_;
+};
+
+// The program's builder of masks, when nobody else uses it; where one mask takes long, another one for this mask alone.
+// It has none of what the first has found so far, so it is no good for more than not to wait.
+class Program::Builder {
+ public:
+  Builder(Program& program, Lock& lock) : program_(program) {
+    while (program.builder_taken_) {
+      const u64 seen = program.builds_;
+      const bool free = lock.wait_for(program.builder_free_, kLong, [&] { return !program.builder_taken_; });
+      if (free || seen != program.builds_ || program.spares_.size() >= kMostSpares) continue;
+      own_ = std::make_unique<MaskBuilder>(program.arena(), *program.vocabulary_);
+      program.spares_.push_back(own_.get());
+      return;
+    }
+    program.builder_taken_ = true;
+    ++program.builds_;
+  }
+  ~Builder() {
+    if (own_) {
+      std::erase(program_.spares_, own_.get());
+    } else {
+      // What an error leaves half made goes with the builder, which only remembers.
+      if (std::uncaught_exceptions() > before_) program_.builder_.reset();
+      program_.builder_taken_ = false;
+      program_.builder_free_.notify_one();
+    }
+  }
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  MaskBuilder& operator*() {
+    if (own_) return *own_;
+    if (!program_.builder_) program_.builder_ = std::make_unique<MaskBuilder>(program_.arena(), *program_.vocabulary_);
+    return *program_.builder_;
+  }
+
+ private:
+  Program& program_;
+  std::unique_ptr<MaskBuilder> own_;
+  const int before_ = std::uncaught_exceptions();
+};
+
+}  // namespace guiderail

@@ -1,0 +1,338 @@
+// Program: a compiled constraint. Guide: a program over a vocabulary, shared by any number of threads. Matcher: the
+// state of one generation, an id and the history that rollback needs; for one thread at a time.
+//
+// A program only grows: each text read may leave states behind, and for some constraints (the keys written in an
+// object, say) every text has states of its own. So a guide replaces a program that has grown too large by one that is
+// as it was when compiled. New texts start there; running ones stay where they are, and the last of them frees the old
+// program.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <unordered_set>
+
+#include "base/deep_stack.hpp"
+#include "base/work.hpp"
+#include "expr/expression.hpp"
+#include "mask/mask.hpp"
+#include "run/history.hpp"
+#include "search/completion_distance.hpp"
+#include "vocab/vocabulary.hpp"
+
+namespace guiderail {
+
+// How much a program may hold before a guide starts new texts on a fresh one.
+struct Budget {
+  std::size_t bytes = ~std::size_t{0};
+  u32 nodes = kUnknown;
+};
+
+// An arena, its root, and the masks that hang on its nodes. A state is an id of one program.
+class Program : public std::enable_shared_from_this<Program> {
+ public:
+  Program(std::shared_ptr<Arena> arena, Id root);
+
+  Arena& arena() { return *arena_; }
+  Id root() const { return root_; }
+  u64 serial() const { return serial_; }                               // no other program of the process has it
+  Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
+  // The same as far as it is known, without the lock; else kUnknown.
+  Id advance_known(Id state, std::string_view bytes) const;
+  Id unite(Id a, Id b);
+  Id token_end(Id state);                                         // see Arena
+  Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
+  bool live(Id state);
+  ByteSet next_bytes(Id state);  // exactly those that keep a match possible
+  std::vector<u32> next_symbols(Id state);
+  std::string forced(Id state, std::size_t limit);
+  bool shortest(Id state, std::size_t limit, std::string& out);  // a completion, a shortest one if it is near
+  std::string likely(Id state, std::size_t limit);  // how a completion may begin: a guess (see likely_text.cpp)
+  std::string dump(Id state);
+  std::string rules_ahead(Id state);
+  bool accepting(Id state) const { return arena_->nullable(state); }
+  u64 step_work() const { return arena_->limits().step_work; }
+  u64 search_work() const { return kSearchWork * step_work(); }
+  // Null: it is not made yet, or only as that of a form, which leaves tokens open.
+  const MaskEntry* known_mask(Id state) const {
+    const MaskEntry* known = arena_->node(state).mask.load(std::memory_order_acquire);
+    return known && !known->is_open() ? known : nullptr;
+  }
+  std::size_t memory() const { return bytes_.load(std::memory_order_relaxed); }  // lock-free, masks included
+  std::vector<std::pair<const char*, std::size_t>> memory_parts();               // the same by name
+  bool outgrown() const { return outgrown_.load(std::memory_order_relaxed); }
+  // The same program as it was when compiled, its ids included, and without what was found by reading.
+  std::shared_ptr<Program> fresh();
+
+ private:
+  struct Manner {
+    bool plain, forget;  // of printable ASCII only; states without the texts of keys
+    bool haste;          // any completion, not a shortest one
+  };
+  Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
+  std::string forced_from(Id state, std::size_t limit);
+  bool shortest_from(Id start, std::size_t limit, std::string& out);
+  bool search(Id start, std::size_t limit, Manner manner, std::string& out, bool& left);
+  // f(), which reads this state: where it is nested too deep for this thread's stack, on a deep one.
+  template <class F>
+  auto deep(Id state, F f) {
+    const u32 most = arena_->limits().max_depth;
+    if (!DeepStack::here() && arena_->node(state).depth <= most / 4 * 3) {
+      try {
+        return f();
+      } catch (const Error& error) {
+        if (error.code != "depth") throw;
+      }
+    }
+    return DeepStack::run(f);
+  }
+  friend class Guide;
+  // Holds the arena's mutex; before it lets go, notes how large the program has become, if that may have changed much.
+  class Lock {
+   public:
+    explicit Lock(Program& program) : program_(program), lock_(program.arena_->mutex) {}
+    ~Lock() { program_.note_growth(); }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    // Lets go of the mutex until something has come true, or for so long; true: it has.
+    template <class Done>
+    void wait(std::condition_variable_any& for_news, Done done) {
+      Patience::let_go();
+      for_news.wait(lock_, done);
+    }
+    template <class Done>
+    bool wait_for(std::condition_variable_any& for_news, std::chrono::milliseconds time, Done done) {
+      Patience::let_go();
+      return for_news.wait_for(lock_, time, done);
+    }
+
+   private:
+    Program& program_;
+    std::unique_lock<YieldingMutex> lock_;
+  };
+  enum class Making : u32 { Mask, Form, Cost };
+  class Maker;
+  class Builder;
+  struct Made {  // of what others wait for
+    bool done = false;
+    std::exception_ptr error;
+  };
+  struct InProgress {
+    u64 key;
+    std::shared_ptr<Made> watched;  // null: nobody waits
+  };
+  Program(const Program& compiled, std::shared_ptr<Arena> arena);
+  void serve(std::shared_ptr<Vocabulary> vocabulary);  // under the mutex
+  void keep(std::shared_ptr<const MaskEntry> mask);
+  void count(Tally& to) const;  // under the mutex
+  void note_size();
+  void note_growth();
+  static u64 next_serial();
+  static constexpr u64 kSearchWork = 4;  // a search for an end may take so many times the work of a mask
+  // Whatever took too much work is not begun again: the answer stays the same, whatever the first try left behind.
+  void check_refused(u64 key, const char* what) const {
+    if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
+  }
+  void note_refused(u64 key);
+
+  std::shared_ptr<Arena> arena_;
+  Id root_;
+  const u64 serial_ = next_serial();
+  // The vocabulary whose masks hang on the nodes; one program serves one vocabulary.
+  std::shared_ptr<Vocabulary> vocabulary_;
+  // What makes masks; while it has been at one mask for long, others make theirs with builders of their own.
+  std::unique_ptr<MaskBuilder> builder_;
+  bool builder_taken_ = false;
+  u64 builds_ = 0;                    // how often it was taken
+  std::vector<MaskBuilder*> spares_;  // in use
+  std::vector<InProgress> in_progress_;
+  std::condition_variable_any made_, builder_free_;  // with the arena's mutex
+  std::vector<std::shared_ptr<const MaskEntry>> masks_;
+  std::unique_ptr<CompletionDistance> costs_;           // made when a budget is first asked for
+  std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
+  std::unordered_set<u64> refused_;                     // masks, see Maker; under the mutex
+  FlatMap key_tokens_;                                  // from states within keys, by the token; bounded
+  std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
+  Budget budget_;
+  u32 noted_nodes_ = 0, noted_masks_ = 0, locks_ = 0;  // when the size was noted; since then
+  std::atomic<std::size_t> bytes_{0};
+  std::atomic<bool> outgrown_{false};
+};
+
+struct TokenTable {  // Guide::token_table: rows of states in CSR form
+  std::vector<std::int64_t> indptr;
+  std::vector<std::int32_t> token, next;
+  std::vector<u8> accepting;
+};
+
+class Guide : public std::enable_shared_from_this<Guide> {
+ public:
+  // `symbols`: the token of each special token that the program names, by its text. Where a set of tokens is named, the
+  // same, and else the token that is this text. `max_memory`: bytes beyond which
+  // new texts start on a fresh program (0: never).
+  Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
+        const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory);
+
+  // The program of texts that start now. States are ids of one program: who keeps some keeps their program, too.
+  std::shared_ptr<Program> program() const;
+  // The same, for a text that does start: a fresh one if the last has outgrown its budget.
+  std::shared_ptr<Program> start();
+  // Would start() make a fresh program?
+  bool outgrown() const { return program()->outgrown(); }
+  Vocabulary& vocabulary() const { return *vocabulary_; }
+  Id root() const { return root_; }  // of every program
+  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text comes to them.
+  void prepare(u32 masks) const;
+  const MaskEntry* mask(Program& program, Id state) const;
+  // Writes vocabulary().words() words; true if some token is not allowed.
+  bool fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const;
+  // The same, without tokens after which more than `budget - 1` others are needed (see completion_distance.hpp). Throws
+  // budget-too-small if the state itself needs more than `budget`.
+  bool fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const;
+  // Tokens that complete the text, stop tokens not counted: the fewest that were found; kInf: no completion was found.
+  u32 needed(Program& program, Id state, bool thorough) const;
+  // See CompletionDistance::suffices.
+  bool suffices(Program& program, Id before, u32 token, Id after, u32 left) const;
+  // kEmpty: refused; stop tokens are the matcher's business.
+  Id advance(Program& program, Id state, u32 token) const;
+  Id advance_known(const Program& program, Id state, u32 token) const;  // at once, or kUnknown
+  TokenTable token_table(std::size_t max_states) const;
+  std::size_t memory() const;  // of all programs that live
+
+ private:
+  std::vector<int> specials(Program& program, Id state) const;
+  const MaskEntry* new_mask(Program& program, Id state) const;
+  u32 new_need(Program& program, Id state, bool thorough) const;
+  void within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const;
+  const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
+  const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
+  std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
+  std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
+  std::vector<u32> symbols_of(u32 token) const;
+  CompletionDistance& costs(Program& program) const;  // under the mutex
+
+  std::shared_ptr<Vocabulary> vocabulary_;
+  std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
+  std::vector<u32> token_of_symbol_;                         // of a set its first
+  std::vector<std::shared_ptr<const Words>> set_of_symbol_;  // null: it is that one token
+  std::vector<u32> set_symbols_;
+  Id root_;
+  Budget budget_;
+  std::size_t own_bytes_ = 0;  // of the above
+
+  std::mutex renewal_;        // held while a fresh program is made
+  mutable std::mutex mutex_;  // of what follows; never held for long
+  std::shared_ptr<Program> program_;
+  std::vector<std::weak_ptr<Program>> earlier_;  // that matchers still use
+};
+
+class Matcher {
+ public:
+  Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops);
+
+  // While it lives, one thread changes the matcher, or several read it. Throws matcher-shared where that is not so
+  // already. Begun by threads that hold the interpreter lock; a Reading may end on any.
+  class Changing {
+   public:
+    explicit Changing(Matcher& of) : of_(of) {
+      if (of.users_.count.load(std::memory_order_acquire) != 0) of.refuse_user();
+      of.users_.count.store(-1, std::memory_order_relaxed);
+    }
+    ~Changing() { of_.users_.count.store(0, std::memory_order_release); }
+    Changing(const Changing&) = delete;
+    Changing& operator=(const Changing&) = delete;
+
+   private:
+    Matcher& of_;
+  };
+  class Reading {
+   public:
+    explicit Reading(const Matcher& of) : of_(of) {
+      of.check_unchanging();
+      of.users_.count.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Reading() { of_.users_.count.fetch_sub(1, std::memory_order_release); }
+    Reading(const Reading&) = delete;
+    Reading& operator=(const Reading&) = delete;
+
+   private:
+    const Matcher& of_;
+  };
+  // For what is read at once.
+  const Matcher& check_unchanging() const {
+    if (users_.count.load(std::memory_order_acquire) < 0) refuse_user();
+    return *this;
+  }
+
+  bool accept_token(std::int64_t token);
+  bool accept_known(std::int64_t token);  // false, and nothing was done: it is not that simple
+  // The same, but false also where more than `budget - 1` tokens would be needed afterwards (see
+  // completion_distance.hpp).
+  bool accept_within(std::int64_t token, std::int64_t budget);
+  bool accept_string(std::string_view bytes);
+  // How many of these tokens could be accepted, one after the other; the matcher stays as it is.
+  std::size_t validate(const std::vector<std::int64_t>& draft) const;
+  // The masks that a draft needs, the matcher staying as it is: rows[0] for now, rows[i + 1] for after draft[i], which
+  // follows draft[parents[i]] (-1: what was accepted so far). Tells which tokens of the draft can be accepted. Masks
+  // after others and after a stop token allow everything.
+  std::vector<bool> fill_draft(const std::vector<std::int64_t>& draft, const std::vector<std::int64_t>& parents,
+                               const std::vector<u32*>& rows) const;
+  bool fill(u32* out) const;
+  bool fill(u32* out, std::int64_t budget) const;
+  u32 needed(bool thorough) const;
+  bool ready() const { return !terminated_ && program_->known_mask(state_) != nullptr; }
+  void rollback(std::int64_t count);
+  void reset();
+  std::string forced(std::size_t limit) const;
+  bool accepting() const { return !terminated_ && program_->accepting(state_); }
+  bool complete() const;  // accepting, and nothing but a stop token can follow
+  bool terminated() const { return terminated_; }
+  Id state() const { return state_; }
+  const Guide& guide() const { return *guide_; }
+  // What state() is an id of: the same from a start to the next reset, and in all forks.
+  const std::shared_ptr<Program>& program() const { return program_; }
+  const std::vector<u32>& stops() const { return stops_; }
+  std::size_t step_count() const { return steps_.size(); }
+  // The tokens of the last steps, -1 for a string; of all where there are fewer.
+  std::vector<std::int64_t> history(std::size_t last) const { return steps_.last(last); }
+
+ private:
+  void check_running(const char* what) const;
+  template <class F>
+  auto placed(F f) const;  // f(), with errors that say where the text is
+  [[noreturn]] void refuse_user() const;
+  struct Users {
+    std::atomic<int> count{0};  // that read it; -1: one changes it
+    Users() = default;
+    Users(const Users&) {}  // a copy has users of its own
+  };
+
+  mutable Users users_;
+  std::shared_ptr<Guide> guide_;
+  std::shared_ptr<Program> program_;
+  std::vector<u32> stops_;
+  Id state_;
+  bool terminated_ = false;
+  History steps_;
+};
+
+// Runs job(0..count-1) on native threads (0: as many as there are cores) and waits; the first exception is rethrown.
+void parallel(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& job);
+
+// The same without waiting: begun when made, waited for when destroyed.
+class Background {
+ public:
+  Background(std::size_t count, unsigned threads, std::function<void(std::size_t)> job);
+  ~Background();
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  void wait();  // does what no thread has begun; rethrows the first exception, once
+  bool done() const;
+
+ private:
+  struct Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace guiderail

@@ -1,0 +1,34 @@
+// How many characters of a JSON string each token reads, for strings that any character may follow but not too many.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "text/escape.hpp"
+#include "vocab/mask_scratch.hpp"
+
+namespace guiderail {
+
+struct Trie;
+
+class StringCounts {
+ public:
+  struct Count {
+    u32 chars;
+    int token;
+  };
+  StringCounts(const Trie& trie, std::size_t words, u32 longest, Escapes mode);
+  // The tokens that stay in the string and read at most so many characters (an unfinished one counted), or none.
+  std::shared_ptr<const Words> inside(u32 most);
+  // Those that leave it: what they read before the quote; sorted by token.
+  const std::vector<Count>& leaving() const { return leaving_; }
+  std::size_t memory() const;
+
+ private:
+  std::size_t words_;
+  std::vector<Count> inside_, leaving_;  // inside: by characters
+  std::map<std::size_t, std::shared_ptr<const Words>> made_;
+};
+
+}  // namespace guiderail

@@ -1,0 +1,254 @@
+// A vocabulary as a trie of byte strings, and what is cached with it for all constraints: class masks and masks.
+//
+// Nodes lie in depth-first order, so that a subtree is a range and a walk that prunes is a scan that jumps:
+//
+//   tokens  a, an, and, bat        node:   0(root) 1:a* 2:n* 3:d* 4:b 5:a 6:t*       (* ends a token)
+//                                  end:    7       4    4    4    7   7   7
+//
+// 128 k tokens make some 275 k nodes of 16 bytes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/lru_cache.hpp"
+#include "base/pages.hpp"
+#include "text/charset.hpp"
+#include "vocab/character_index.hpp"
+#include "vocab/mask_scratch.hpp"
+#include "vocab/string_counts.hpp"
+
+namespace guiderail {
+
+struct TrieNode {
+  u32 end;     // one past the subtree
+  int token;   // -1: none ends here
+  u32 fan;     // index into Trie::fans where a node has many children, else kNoFan
+  u8 byte;     // on the edge from the parent
+  bool whole;  // the path is made of whole UTF-8 characters
+  u16 chars;   // bytes of the path that are not continuation bytes
+};
+static_assert(sizeof(TrieNode) == 16);
+
+constexpr u32 kNoFan = 0xFFFFFFFF;
+
+struct Fan {  // children of a wide node, as ranges of Trie::fan_bytes / fan_nodes
+  u32 offset, count;
+};
+
+struct Trie {
+  PagedVector<TrieNode> nodes;
+  PagedVector<u32> parents;
+  PagedVector<u16> depths;
+  PagedVector<Fan> fans;
+  PagedVector<u8> fan_bytes;
+  PagedVector<u32> fan_nodes;
+
+  // f(child, byte) until it says no; of a wide node without a look at the children themselves.
+  template <class F>
+  bool each_child(u32 node, F f) const {
+    const TrieNode& n = nodes[node];
+    if (n.fan == kNoFan) {
+      for (u32 c = node + 1; c < n.end; c = nodes[c].end)
+        if (!f(c, nodes[c].byte)) return false;
+      return true;
+    }
+    const Fan fan = fans[n.fan];
+    for (u32 i = fan.offset; i < fan.offset + fan.count; ++i)
+      if (!f(fan_nodes[i], fan_bytes[i])) return false;
+    return true;
+  }
+};
+
+// The bytes on the edges below each node that has enough below it for that to be worth knowing.
+class BytesBelow {
+ public:
+  explicit BytesBelow(const Trie& trie);
+  // Null: there are few nodes below.
+  const ByteSet* of(u32 node) const { return places_[node] == kNoFan ? nullptr : &sets_[places_[node]]; }
+  std::size_t memory() const { return places_.capacity() * 4 + sets_.capacity() * sizeof(ByteSet); }
+
+ private:
+  std::vector<u32> places_;
+  std::vector<ByteSet> sets_;
+};
+
+// What follows the exits of a class by one byte, all of them merged into one trie: the ends of tokens that begin in the
+// class and leave it by that byte. Preorder, node 0 is the byte itself.
+struct ExitTrie {
+  struct Node {
+    u32 end;          // one past the subtree
+    u32 first, last;  // tokens[first .. last) end here
+    u16 depth;
+    u8 byte;
+  };
+  PagedVector<Node> nodes;
+  PagedVector<int> tokens;
+  std::shared_ptr<const Words> dense;  // the tokens of the class and those that end at node 0
+  u16 deepest = 0;
+  std::size_t memory() const;
+};
+
+// What follows these trie nodes as one trie; `byte`: on the edges to them. `origin`: for each token of it, the one of
+// the nodes that it is below.
+ExitTrie merge_exits(const Trie& trie, std::vector<u32> nodes, u8 byte, std::vector<u32>* origin = nullptr);
+
+// The tokens below one trie node that are made only of characters of one set (the last may be unfinished), and where
+// the others leave the set. Built once per vocabulary, in one scan that prunes.
+struct ClassMask {
+  CharSet::Ptr chars;
+  u32 root = 0;
+  u32 most = 0;                                              // characters of the longest such token
+  PagedVector<int> tokens;                                   // by number of characters, an unfinished one counted
+  std::vector<u32> upto;                                     // upto[n]: how many of them have at most n
+  std::shared_ptr<const Words> dense;                        // all of them as a bitset; null where there are few
+  std::map<u32, std::shared_ptr<const Words>> bounded;       // the same for at most n characters, made on demand
+  std::map<u8, std::shared_ptr<const ExitTrie>> exit_tries;  // by exit byte outside the class, made on demand
+  PagedVector<u64> alive;  // nodes whose path from root stays in the set; bit node - root
+  // Nodes that follow a whole number (at least one) of characters of the set and lead to a token outside it,
+  // sorted by their byte: exits[exit_at[b] .. exit_at[b + 1]].
+  PagedVector<u32> exits;
+  std::array<u32, 257> exit_at{};
+  PagedVector<u32> splits;  // nodes that leave the set inside a character
+
+  bool is_alive(u32 node) const { return (alive[(node - root) >> 6] >> ((node - root) & 63)) & 1; }
+  std::size_t memory() const;
+};
+
+// What a head h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and of those
+// that go on behind it the parts that t must read.
+struct PrefixSummary {
+  std::vector<int> tokens;             // that end within h or with it
+  std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
+  ExitTrie rest;                       // what follows an end of h (at least one byte into the token)
+  bool nullable = false;               // t may also read whole tokens
+  std::size_t memory() const;
+};
+
+// A mask, compressed: a shared base (null: nothing allowed) and the words in which it differs.
+struct MaskEntry {
+  std::shared_ptr<const Words> base;
+  std::vector<std::pair<u32, u32>> diff;  // word, value
+  std::vector<int> specials;              // tokens that the state can read as units; ~s: those of the guide's symbol s
+  bool full = false;                      // every token allowed: nothing to apply
+  // Tokens of which the canonical form of a state does not tell: nodes of the trie with all below, and single ones.
+  std::vector<u32> open_nodes;
+  std::vector<int> open_tokens;
+  bool is_open() const { return !open_nodes.empty() || !open_tokens.empty(); }
+  bool owns_base = false;  // the base is this mask's own, not shared with a class
+  mutable Charge shared;   // to the vocabulary: programs hold it, too
+  std::size_t memory() const {
+    return shared_bytes<MaskEntry>() + bytes_of(diff) + bytes_of(specials) + bytes_of(open_nodes) +
+           bytes_of(open_tokens) + (owns_base ? shared_bytes<Words>() + bytes_of(*base) : 0);
+  }
+};
+
+class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
+ public:
+  static constexpr u32 kLongestToken = 4096;  // longer ones are never allowed as text
+  static constexpr u32 kHeavy = 1500;         // subtrees of so many nodes get class masks of their own
+
+  Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
+
+  u32 size() const { return size_; }
+  u32 words() const { return (size_ + 31) / 32; }
+  u32 token_count() const { return static_cast<u32>(offsets_.size() - 1); }
+  u32 longest() const { return longest_; }
+  const std::vector<u32>& stops() const { return stops_; }
+  const Words& zeros() const { return zeros_; }  // a bitset without a token
+  const Trie& trie() const { return trie_; }
+  bool is_text(u32 token) const { return token < special_.size() && !special_[token]; }
+  std::string_view bytes(u32 token) const {
+    return std::string_view(data_).substr(offsets_[token], offsets_[token + 1] - offsets_[token]);
+  }
+  // Tokens spelled like another one: (the one in the trie, the other).
+  const std::vector<std::pair<u32, u32>>& twins() const { return twins_; }
+  int find(std::string_view text) const;  // -1: none
+  std::vector<u32> with_prefix(std::string_view prefix, std::size_t limit) const;
+  u32 find_node(std::string_view text) const;  // kNoFan: no such path
+
+  std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
+  std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: it is not made yet
+  // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
+  void warm(const CharSet::Ptr& chars);
+  // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
+  std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
+  // The merged exits of `mask` by a byte that is in no path of the class.
+  std::shared_ptr<const ExitTrie> exit_trie(ClassMask& mask, u8 byte);
+  std::shared_ptr<const ExitTrie> known_exit_trie(ClassMask& mask, u8 byte);  // null: it is not made yet
+  // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
+  std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
+  CharacterIndex& spelling() { return character_index_; }
+  // The tokens inside a string of at most so many characters (null: none), and those that leave it.
+  std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
+  const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
+  const BytesBelow& bytes_below();  // made when it is first asked for
+  // Does some token go on with a quote behind this byte?
+  bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
+  u32 child(u32 node, u8 byte) const;              // kNoFan: none
+  int longest_token(std::string_view text) const;  // that the text begins with; -1: none
+
+  // A scratch of this vocabulary's size, to be given back.
+  std::unique_ptr<MaskScratch> take_canvas();
+  void give_back(std::unique_ptr<MaskScratch> scratch);
+
+  std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
+  void cache_mask(const Hash& key, std::shared_ptr<const MaskEntry> entry);
+  // Null if there is none; `asked`: how often this head was looked for.
+  std::shared_ptr<const PrefixSummary> cached_summary(const Hash& key, u32& asked);
+  void cache_summary(const Hash& key, std::shared_ptr<const PrefixSummary> head);
+  void clear_cache();
+  std::size_t memory() const;
+  std::size_t cache_memory() const;
+  std::size_t string_memory() const;
+
+ private:
+  void build_trie();
+  void warm_common();
+  StringCounts& string_counts(Escapes mode);
+  std::shared_ptr<ClassMask> scan_class(const CharSet::Ptr& chars, u32 root) const;
+  std::shared_ptr<ClassMask> cut_class(const CharSet::Ptr& chars, u32 root);
+  void find_exits(ClassMask& out, const PagedVector<u32>& boundary) const;
+
+  std::string data_;
+  PagedVector<u32> offsets_;
+  std::vector<u8> special_;
+  u32 size_, longest_ = 0, text_tokens_ = 0;
+  std::vector<u32> stops_;
+  Words zeros_;
+  std::vector<std::pair<u32, u32>> twins_;
+  Trie trie_;
+  std::array<u32, 256> roots_{};  // children of the root
+  ByteSet before_quote_;
+  CharacterIndex character_index_;
+  std::mutex making_bytes_below_;  // held while it is made
+  std::unique_ptr<const BytesBelow> bytes_below_;
+
+  static constexpr std::size_t kCacheLimit = 80u << 20;    // bytes of class masks and masks together
+  static constexpr std::size_t kSummaryLimit = 16u << 20;  // of heads: asked for seldom, and worth many masks
+  mutable std::mutex mutex_;
+  static constexpr std::size_t kMostScratches = 16;
+  std::vector<std::unique_ptr<MaskScratch>> scratches_;  // that nobody uses
+  struct Cached {                                        // one of the two
+    std::shared_ptr<ClassMask> classes;
+    std::shared_ptr<const MaskEntry> mask;
+    Charge cached;  // of the mask
+  };
+  static Hash class_key(const CharSet* chars, u32 root);
+  LruCache<Cached> cache_;
+  // Bytes of masks that were cached and live, and of those that still are cached.
+  Charge::Account shared_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
+  Charge::Account cached_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
+  LruCache<std::shared_ptr<const PrefixSummary>> summaries_;
+  struct Asked {  // for a head; who comes to the same place begins anew
+    u64 head = 0;
+    u32 times = 0;
+  };
+  static constexpr std::size_t kAsked = 1u << 15;
+  PagedVector<Asked> asked_;
+  std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
+};
+
+}  // namespace guiderail

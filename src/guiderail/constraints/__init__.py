@@ -1,0 +1,1 @@
+"""What composes: immutable constraints, the programs they lower themselves into, what they say of texts."""

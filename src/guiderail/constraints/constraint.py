@@ -1,0 +1,472 @@
+"""What users compose: immutable descriptions of sets of texts.
+
+A constraint is a value: hashable, picklable, comparable, with a readable repr. It knows how to *lower* itself
+into an expression of the core and nothing about vocabularies. Plain strings stand for themselves wherever a
+constraint is expected.
+
+    >>> import guiderail as gr
+    >>> date = gr.regex(r"\\d{4}-\\d{2}-\\d{2}")
+    >>> entry = gr.literal("due: ") + (date | "never")
+    >>> entry.matches("due: 2024-02-29"), entry.matches("due: soon")
+    (True, False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache, wraps
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from guiderail import _core
+from guiderail.errors import CompileError, LimitError
+from guiderail.support.arguments import checked, checked_methods
+from guiderail.support.texts import shown, utf8
+
+if TYPE_CHECKING:
+    from guiderail.constraints.explain import Explanation
+    from guiderail.constraints.program import Program
+
+__all__ = [
+    "Constraint",
+    "any_character",
+    "any_text",
+    "choice",
+    "delimited_list",
+    "empty",
+    "literal",
+    "nothing",
+    "optional",
+    "repeat",
+    "separated_by",
+    "sequence",
+    "special_token",
+    "substring_of",
+    "text_until",
+]
+
+
+def _not_too_deep(function: Callable[..., Any]) -> Callable[..., Any]:
+    """For what recurs into the parts of a constraint, wherever it is called from: sets, dicts, formats."""
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        try:
+            return function(*args)
+        except RecursionError:
+            raise LimitError("the constraint is nested too deep; flatten it", code="depth") from None
+
+    return call
+
+
+@checked_methods
+class Constraint:
+    """A set of texts: an immutable, hashable, picklable value.
+
+    Combine constraints with ``+`` (one after the other), ``|`` (either), ``&`` (both) and ``~`` (anything else);
+    plain strings stand for themselves. Subclasses are frozen dataclasses that implement ``_lower``.
+    """
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        for name in ("__repr__", "__hash__", "__eq__"):  # a dataclass with slots is made twice, then it has all three
+            own = cls.__dict__.get(name)
+            if isfunction(own) and not hasattr(own, "__wrapped__"):
+                setattr(cls, name, _not_too_deep(own))
+
+    def _lower(self, b: _core.Builder) -> int:
+        """Builds the expression of this constraint. The handle is valid only with ``b``."""
+        raise NotImplementedError
+
+    # -- composition -------------------------------------------------------------------------------------------
+    def __add__(self, other: Constraint | str) -> Constraint:
+        return sequence(self, other)
+
+    def __radd__(self, other: str) -> Constraint:
+        return sequence(other, self)
+
+    def __or__(self, other: Constraint | str) -> Constraint:
+        return AnyOf(_flat(AnyOf, (self, _coerce(other))))
+
+    def __ror__(self, other: str) -> Constraint:
+        return AnyOf(_flat(AnyOf, (_coerce(other), self)))
+
+    def __and__(self, other: Constraint | str) -> Constraint:
+        return AllOf(_flat(AllOf, (self, _coerce(other))))
+
+    def __rand__(self, other: str) -> Constraint:
+        return AllOf(_flat(AllOf, (_coerce(other), self)))
+
+    def __invert__(self) -> Constraint:
+        return self.operand if isinstance(self, Complement) else Complement(self)
+
+    def optional(self) -> Constraint:
+        """This constraint's texts, or the empty text."""
+        return Repetition(self, 0, 1)
+
+    def repeat(self, min: int = 0, max: int | None = None) -> Constraint:
+        """This constraint's texts, ``min`` to ``max`` times in a row; ``max=None`` means without bound."""
+        return repeat(self, min, max)
+
+    def separated_by(
+        self, separator: Constraint | str, min: int = 0, max: int | None = None, *, trailing: bool = False
+    ) -> Constraint:
+        """``min`` to ``max`` texts of this constraint with ``separator`` between them; see :func:`separated_by`."""
+        return separated_by(self, separator, min, max, trailing=trailing)
+
+    def limited_to(self, characters: int) -> Constraint:
+        """The texts of this constraint that have at most ``characters`` code points."""
+        return self & Repetition(AnyText(characters=True), 0, _count("limited_to", characters))
+
+    # -- use without a vocabulary --------------------------------------------------------------------------------
+    def program(self) -> Program:
+        """The compiled form, without a vocabulary; cached.
+
+        Raises:
+            CompileError: the constraint matches no text, or cannot be expressed.
+            LimitError: compiling it exceeds a limit.
+        """
+        from guiderail.constraints.program import Program
+
+        return Program.of(self)
+
+    def matches(self, text: str | bytes) -> bool:
+        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is."""
+        return self.program().matches(text)
+
+    def explain(self, prefix: str | bytes = "") -> Explanation:
+        """Says in words and examples what may come after ``prefix``."""
+        from guiderail.constraints.explain import explain
+
+        return explain(self, prefix)
+
+
+def _coerce(value: Constraint | str) -> Constraint:
+    if isinstance(value, Constraint):
+        return value
+    if isinstance(value, str):
+        return Literal(value)
+    raise CompileError(
+        f"expected a constraint or a string, not {type(value).__name__}; wrap it, e.g. gr.literal(str(value))",
+        code="not-a-constraint",
+    )
+
+
+def _flat(kind: type[AnyOf] | type[AllOf] | type[Sequence], parts: Iterable[Constraint]) -> tuple[Constraint, ...]:
+    """Parts of nested nodes of the same kind, so that ``a | b | c`` is one node."""
+    flat: list[Constraint] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, kind) else (part,))
+    return tuple(flat)
+
+
+def _count(name: str, value: int | None) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+        raise CompileError(
+            f"{name} must be a whole number from 0 to {_MOST - 1:,}, not {shown(value)}", code="bad-bound"
+        )
+    return value
+
+
+_MOST = 2**32 - 1  # counts are 32 bits wide in the core, the last value stands for "without bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Constraint):
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise CompileError(f"literal takes a string, not {type(self.text).__name__}", code="not-a-constraint")
+        utf8(self.text)
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.literal(self.text.encode())
+
+    def __repr__(self) -> str:
+        return f"literal({self.text!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Constraint):
+    options: tuple[str, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.choice([option.encode() for option in self.options])
+
+    def __repr__(self) -> str:
+        if len(self.options) > 8:
+            head = ", ".join(map(repr, self.options[:6]))
+            return f"choice([{head}, … {len(self.options)} in all])"
+        return f"choice([{', '.join(map(repr, self.options))}])"
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Constraint):
+    parts: tuple[Constraint, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.concat([part._lower(b) for part in self.parts])
+
+    def __repr__(self) -> str:
+        return " + ".join(f"({p!r})" if isinstance(p, AnyOf | AllOf) else repr(p) for p in self.parts) or "empty()"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf(Constraint):
+    parts: tuple[Constraint, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.union([part._lower(b) for part in self.parts])
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.parts)) or "nothing()"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf(Constraint):
+    parts: tuple[Constraint, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.intersection([part._lower(b) for part in self.parts])
+
+    def __repr__(self) -> str:
+        return " & ".join(f"({p!r})" if isinstance(p, AnyOf) else repr(p) for p in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Complement(Constraint):
+    operand: Constraint
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.complement(self.operand._lower(b))
+
+    def __repr__(self) -> str:
+        return f"~({self.operand!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition(Constraint):
+    item: Constraint
+    min: int
+    max: int | None
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.repeat(self.item._lower(b), self.min, -1 if self.max is None else self.max)
+
+    def __repr__(self) -> str:
+        return f"repeat({self.item!r}, {self.min}, {self.max})"
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatedBy(Constraint):
+    item: Constraint
+    separator: Constraint
+    min: int
+    max: int | None
+    trailing: bool = False
+
+    def _lower(self, b: _core.Builder) -> int:
+        if self.max == 0:
+            return b.EPSILON
+        item, separator = self.item._lower(b), self.separator._lower(b)
+        more = b.repeat(b.concat([separator, item]), max(self.min - 1, 0), -1 if self.max is None else self.max - 1)
+        end = b.repeat(separator, 0, 1) if self.trailing else b.EPSILON
+        some = b.concat([item, more, end])
+        return b.union([b.EPSILON, some]) if self.min == 0 else some
+
+    def __repr__(self) -> str:
+        return f"separated_by({self.item!r}, {self.separator!r}, {self.min}, {self.max}, trailing={self.trailing})"
+
+
+@dataclass(frozen=True, slots=True)
+class AnyText(Constraint):
+    """Any text, or (``characters``) any one character."""
+
+    characters: bool = False
+    ALL: ClassVar[list[tuple[int, int]]] = [(0, 0x10FFFF)]
+
+    def _lower(self, b: _core.Builder) -> int:
+        one = b.char_class(_all_characters())
+        return one if self.characters else b.repeat(one, 0, -1)
+
+    def __repr__(self) -> str:
+        return "any_character()" if self.characters else "any_text()"
+
+
+@lru_cache(maxsize=1)
+def _all_characters() -> _core.CharSet:
+    return _core.CharSet(AnyText.ALL)
+
+
+@dataclass(frozen=True, slots=True)
+class TextUntil(Constraint):
+    stop: str
+    include_stop: bool = True
+
+    def _lower(self, b: _core.Builder) -> int:
+        # Koo, Liu, He 2024, Table 1: any text in which `stop` occurs once, at the very end.
+        stop = b.literal(self.stop.encode())
+        anything = b.repeat(b.char_class(_all_characters()), 0, -1)
+        without = b.complement(b.concat([anything, stop, anything]))
+        if not self.include_stop:
+            return without
+        # what precedes the last character of `stop` never holds the whole of it, even overlapping
+        some = b.repeat(b.char_class(_all_characters()), 1, -1)
+        return b.intersection([b.concat([anything, stop]), b.complement(b.concat([anything, stop, some]))])
+
+    def __repr__(self) -> str:
+        return f"text_until({self.stop!r}{'' if self.include_stop else ', include_stop=False'})"
+
+
+@dataclass(frozen=True, slots=True)
+class SubstringOf(Constraint):
+    texts: tuple[str, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.substring_of([text.encode() for text in self.texts])
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(t if len(t) <= 40 else t[:39] + "…") for t in self.texts)
+        return f"substring_of({shown})"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialToken(Constraint):
+    names: tuple[str | int, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.token(list(self.names))
+
+    def __repr__(self) -> str:
+        return f"special_token({', '.join(map(repr, self.names))})"
+
+
+# -- constructors ------------------------------------------------------------------------------------------------
+def literal(text: str) -> Constraint:
+    """Exactly ``text``."""
+    return Literal(text)
+
+
+def empty() -> Constraint:
+    """The empty text."""
+    return Literal("")
+
+
+def nothing() -> Constraint:
+    """No text at all. Compiling it is an error, because a model could write nothing."""
+    return AnyOf(())
+
+
+def any_text() -> Constraint:
+    """Any text, newlines included."""
+    return AnyText()
+
+
+def any_character() -> Constraint:
+    """Any one character (code point), line breaks included."""
+    return AnyText(characters=True)
+
+
+def choice(options: Iterable[str]) -> Constraint:
+    """One of ``options``.
+
+    They become one minimal acyclic automaton, so 10,000 options compile in milliseconds.
+
+    Raises:
+        CompileError: there are no options, or one is not a string.
+    """
+    items = tuple(options) if isinstance(options, Iterable) else (None,)
+    if isinstance(options, str) or not all(isinstance(item, str) for item in items):
+        raise CompileError("choice takes a collection of strings, e.g. gr.choice(['yes', 'no'])", code="bad-choice")
+    if not items:
+        raise CompileError("choice needs at least one option", code="bad-choice")
+    for item in items:
+        utf8(item)
+    return Choice(tuple(dict.fromkeys(items)))
+
+
+def sequence(*parts: Constraint | str) -> Constraint:
+    """The parts one after the other."""
+    return Sequence(_flat(Sequence, map(_coerce, parts)))
+
+
+def optional(item: Constraint | str) -> Constraint:
+    """``item`` or the empty text."""
+    return Repetition(_coerce(item), 0, 1)
+
+
+def repeat(item: Constraint | str, min: int = 0, max: int | None = None) -> Constraint:
+    """``item``, ``min`` to ``max`` times in a row; ``max=None`` means without bound.
+
+    A repetition is a counter and is never unrolled.
+
+    Raises:
+        CompileError: a bound is not a whole number from 0, or ``max`` is below ``min``.
+    """
+    low = _count("min", min)
+    if max is not None and _count("max", max) < low:
+        raise CompileError(f"repeat: max ({max}) is below min ({min})", code="bad-bound")
+    return Repetition(_coerce(item), low, max)
+
+
+def separated_by(
+    item: Constraint | str,
+    separator: Constraint | str,
+    min: int = 0,
+    max: int | None = None,
+    *,
+    trailing: bool = False,
+) -> Constraint:
+    """``min`` to ``max`` items with ``separator`` between them; ``trailing`` allows one after the last item, too.
+
+    Raises:
+        CompileError: a bound is not a whole number from 0, or ``max`` is below ``min``.
+    """
+    low = _count("min", min)
+    if max is not None and _count("max", max) < low:
+        raise CompileError(f"separated_by: max ({max}) is below min ({min})", code="bad-bound")
+    return SeparatedBy(_coerce(item), _coerce(separator), low, max, trailing)
+
+
+def text_until(stop: str, *, include_stop: bool = True) -> Constraint:
+    """Any text up to the first occurrence of ``stop`` (Koo, Liu, He 2024, Table 1, TEXT_UNTIL).
+
+    With ``include_stop=False`` the text may end anywhere but never contains ``stop``.
+    """
+    if not isinstance(stop, str) or not stop:
+        raise CompileError("text_until needs a stop text of at least one character", code="bad-stop")
+    utf8(stop)
+    return TextUntil(stop, include_stop)
+
+
+def substring_of(*texts: str) -> Constraint:
+    """Any substring of one of ``texts``, the empty one included (Koo, Liu, He 2024, Table 1, SUBSTRING_OF).
+
+    It becomes a suffix automaton, whose size is linear in the texts.
+    """
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise CompileError("substring_of takes one or more strings", code="bad-substring")
+    for text in texts:
+        utf8(text)
+    return SubstringOf(texts)
+
+
+@checked
+def delimited_list(item: Constraint | str, delimiter: Constraint | str, end: Constraint | str) -> Constraint:
+    """One or more items with ``delimiter`` between them and ``end`` after the last (Koo et al., DELIMITED_LIST)."""
+    return separated_by(item, delimiter, 1) + end
+
+
+def special_token(*names: str | int) -> Constraint:
+    """One of these special tokens of the vocabulary, each by its text or id, as a unit: never spelled out as text."""
+    good = [isinstance(n, str) or (isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**31) for n in names]
+    if not names or not all(good):
+        raise CompileError("special_token takes one or more tokens, each by its text or its id", code="bad-token")
+    for name in names:
+        if isinstance(name, str):
+            utf8(name)
+    return SpecialToken(names)

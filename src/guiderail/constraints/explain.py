@@ -1,0 +1,166 @@
+"""Says in words and examples what a constraint allows next. Needs no vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guiderail import _core
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.program import Program
+
+__all__ = ["Explanation", "explain", "symbol_words", "words_of"]
+
+_LONGEST_EXAMPLE = 60  # bytes searched for a completion
+_EXAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer of :meth:`Constraint.explain`.
+
+    Attributes:
+        prefix: the text asked about.
+        valid: whether some allowed text begins with it.
+        failed_at: where it stops being the beginning of an allowed text (in characters), or None.
+        accepting: whether the text may end here (at the failure, if there is one).
+        complete: whether it must end here.
+        expected: what may come next, in words.
+        forced: the text that must come next, if there is no choice.
+        examples: some short ways to finish.
+    """
+
+    prefix: str
+    valid: bool
+    failed_at: int | None
+    accepting: bool
+    complete: bool
+    expected: tuple[str, ...]
+    forced: str
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = []
+        if self.failed_at is not None:
+            found = repr(self.prefix[self.failed_at]) if self.failed_at < len(self.prefix) else "the end"
+            lines.append(f"{self.prefix!r} is not allowed: {found} at position {self.failed_at} does not fit.")
+            lines.append(f"There, after {self.prefix[: self.failed_at][-40:]!r}, could come:")
+        elif self.complete:
+            lines.append(f"After {self.prefix[-40:]!r} the text is complete: nothing may follow.")
+        else:
+            ending = "the text may end here, or continue with" if self.accepting else "next comes"
+            lines.append(f"After {self.prefix[-40:]!r} {ending}:")
+        lines += [f"  - {words}" for words in self.expected]
+        if self.failed_at is not None and self.accepting:
+            lines.append("  - the end of the text")
+        if self.forced:
+            lines.append(f"Forced: {self.forced!r}")
+        if self.examples:
+            lines.append("For example: " + ", ".join(repr(example) for example in self.examples))
+        return "\n".join(lines)
+
+
+def symbol_words(symbol: str | int | _core.TokenSet) -> str:
+    """A token that is read as a unit, for people."""
+    if not isinstance(symbol, _core.TokenSet):
+        return f"the special token {symbol}"
+    names = ", ".join(map(str, symbol.tokens[:8])) + (", …" if len(symbol.tokens) > 8 else "")
+    if not symbol.but:
+        return f"the token {names}" if len(symbol.tokens) == 1 else f"one of the tokens {names}"
+    return f"any token but {names}" if names else "any token"
+
+
+def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
+    """See :meth:`Constraint.explain`."""
+    program = Program.of(constraint)
+    data = prefix.encode(errors="surrogatepass") if isinstance(prefix, str) else prefix
+    good = program.longest_prefix(data)
+    valid = good == len(data) and program.core.is_live(program.start)
+    text = data.decode(errors="replace")
+    read = data[:good]
+    if not valid:  # back to a whole character
+        while good > 0 and good < len(data) and data[good] & 0xC0 == 0x80:
+            good -= 1
+        read = data[:good]
+    state = program.read(program.start, read)
+    core = program.core
+    first = core.first_bytes(state) if state else b""
+    symbols = core.first_symbols(state) if state else []
+    accepting = bool(state) and core.is_nullable(state)
+    expected = words_of(first) + tuple(map(symbol_words, symbols))
+    examples: list[str] = []
+    if valid:
+        for byte in _spread(first, _EXAMPLES):
+            rest = core.shortest(core.derivative(state, bytes([byte])), _LONGEST_EXAMPLE)
+            if rest is not None:
+                example = (read + bytes([byte]) + rest).decode(errors="replace")
+                if example not in examples:
+                    examples.append(example)
+    return Explanation(
+        prefix=text,
+        valid=valid,
+        failed_at=None if valid else len(data[:good].decode(errors="replace")),
+        accepting=accepting,
+        complete=accepting and not first and not symbols,
+        expected=expected,
+        forced=core.forced_bytes(state, 4096).decode(errors="ignore") if valid and state else "",
+        examples=tuple(examples),
+    )
+
+
+def _spread(values: bytes, count: int) -> list[int]:
+    """A few of the values, from all over the range, letters and digits before the rest."""
+    plain = [v for v in values if chr(v).isalnum() and v < 128]
+    other = [v for v in values if v not in plain]
+    picked: list[int] = []
+    for group in (plain, other):
+        room = count - len(picked)
+        if room > 0 and group:
+            step = max(1, len(group) // room)
+            picked += group[::step][:room]
+    return picked
+
+
+_GROUPS = (
+    ("a digit (0-9)", frozenset(b"0123456789")),
+    ("a lower-case letter (a-z)", frozenset(range(ord("a"), ord("z") + 1))),
+    ("an upper-case letter (A-Z)", frozenset(range(ord("A"), ord("Z") + 1))),
+)
+_NAMES = {0x20: "a space", 0x09: "a tab", 0x0A: "a line break", 0x0D: "a carriage return"}
+
+
+def words_of(values: bytes) -> tuple[str, ...]:
+    """A set of bytes that may come next, in words: ``("a digit (0-9)", "one of '+', '-'")``."""
+    left = set(values)
+    ascii_left = {v for v in left if v < 128}
+    if len(ascii_left) == 128 and left - ascii_left:
+        return ("any character",)
+    words = []
+    if len(ascii_left) > 100:
+        missing = [v for v in range(128) if v not in ascii_left]
+        shown = ", ".join(_NAMES.get(v) or repr(chr(v)) for v in missing[:12])
+        more = " …" if len(missing) > 12 else ""
+        beyond = "" if left - ascii_left else ", within ASCII"
+        return (f"any character but {shown}{more}{beyond}",)
+    for name, group in _GROUPS:
+        if group <= left:
+            words.append(name)
+            left -= group
+    runs: list[tuple[int, int]] = []
+    for value in sorted(v for v in left if v < 128):
+        if runs and runs[-1][1] == value - 1:
+            runs[-1] = (runs[-1][0], value)
+        else:
+            runs.append((value, value))
+    single = []
+    for low, high in runs:
+        if high - low >= 3 and chr(low).isalnum() and chr(high).isalnum():
+            words.append(f"one of {chr(low)}-{chr(high)}")
+        else:
+            single += [_NAMES.get(v) or repr(chr(v)) for v in range(low, high + 1)]
+    if single:
+        words.append(single[0] if len(single) == 1 else "one of " + ", ".join(single))
+    beyond_ascii = [v for v in left if v >= 128]
+    if beyond_ascii:
+        leads = [v for v in beyond_ascii if v >= 0xC0]
+        words.append("some character beyond ASCII" if leads else "the rest of a character")
+    return tuple(words)

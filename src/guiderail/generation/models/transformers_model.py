@@ -1,0 +1,169 @@
+"""A transformers causal language model with its tokenizer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from guiderail.errors import ModelError
+from guiderail.generation.models.base import Logits, context_full
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["TransformersModel", "TransformersSession"]
+
+
+class TransformersModel:
+    """Wraps a ``transformers`` model that can be called with ``past_key_values`` and its tokenizer.
+
+    Args:
+        model: a causal language model, in evaluation mode, on the device where it is to run.
+        tokenizer: its tokenizer; loaded from where the model came from when left out.
+
+    Raises:
+        ModelError: ``no-tokenizer`` when none is given and none can be found, ``bad-model``.
+    """
+
+    max_batch: int | None = None
+
+    def __init__(self, model: Any, tokenizer: Any = None) -> None:
+        config = getattr(model, "config", None)
+        if config is None or not callable(getattr(model, "forward", None)):
+            raise ModelError(f"expected a transformers model, not {type(model).__name__}", code="bad-model")
+        if getattr(config, "is_encoder_decoder", False):
+            raise ModelError(
+                "guiderail.generate does not run encoder-decoder models; use GuiderailLogitsProcessor with "
+                "model.generate",
+                code="bad-model",
+            )
+        if tokenizer is None:
+            place = getattr(config, "_name_or_path", "")
+            if not place:
+                raise ModelError("pass the tokenizer too: load_model((model, tokenizer))", code="no-tokenizer")
+            from transformers import AutoTokenizer
+
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(place)
+            except (OSError, ValueError) as error:
+                raise ModelError(
+                    f"no tokenizer was found at {place!r}; pass it: load_model((model, tokenizer))",
+                    code="no-tokenizer",
+                ) from error
+        self.model, self.tokenizer = model, tokenizer
+        text = config.get_text_config() if hasattr(config, "get_text_config") else config
+        self.context_length: int = int(getattr(text, "max_position_embeddings", None) or 1 << 20)
+        self.logits_size: int = int(getattr(text, "vocab_size", None) or len(tokenizer))
+        self._closed = False
+
+    @property
+    def pass_tokens(self) -> int:
+        return 16 if getattr(self.model.device, "type", "cpu") == "cpu" else 64  # rows are padded to the longest
+
+    @property
+    def name(self) -> str:
+        return getattr(self.model.config, "_name_or_path", "") or type(self.model).__name__
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        from guiderail.vocabulary import Vocabulary
+
+        return Vocabulary.from_huggingface(self.tokenizer, size=max(self.logits_size, len(self.tokenizer)))
+
+    def encode(self, prompt: str, *, chat: bool, system: str | None = None) -> list[int]:
+        if not chat:
+            return [int(token) for token in self.tokenizer(prompt)["input_ids"]]
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise ModelError(
+                f"the tokenizer of {self.name} has no chat template; pass chat=False to continue the "
+                f"prompt as it "
+                "stands",
+                code="no-chat-template",
+            )
+        messages = [{"role": "user", "content": prompt}]
+        if system is not None:
+            messages.insert(0, {"role": "system", "content": system})
+        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return [int(token) for token in self.tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+    def new_session(self, batch: int, length: int) -> TransformersSession:
+        if self._closed:
+            raise ModelError(f"the model {self.name} was closed", code="closed")
+        if length > self.context_length:
+            raise context_full(self.name, length, self.context_length)
+        return TransformersSession(self, batch, length)
+
+    def close(self) -> None:
+        """Lets go of nothing: the model belongs to the caller. Sessions can no longer be opened."""
+        self._closed = True
+
+    def __repr__(self) -> str:
+        return f"TransformersModel({self.name!r})"
+
+
+class TransformersSession:
+    """Rows in one key-value cache. Rows fed fewer tokens than others are padded on the left, masked out."""
+
+    def __init__(self, model: TransformersModel, batch: int, length: int) -> None:
+        if batch < 1:
+            raise ModelError(f"a session has 1 row or more, not {batch}", code="bad-batch")
+        self._model: TransformersModel | None = model
+        self.batch, self.length = batch, length
+        self._cache: Any = None
+        self._mask = np.zeros((batch, 0), np.int64)
+        self._used = np.zeros(batch, np.int64)
+        self._rows: Logits = np.zeros((batch, model.logits_size), np.float32)
+        known = inspect.signature(model.model.forward).parameters
+        self._only_last = {"logits_to_keep": 1} if "logits_to_keep" in known else {}  # older models compute all of them
+
+    def feed(self, rows: Sequence[Sequence[int]]) -> Logits:
+        import torch
+
+        if self._model is None:
+            raise ModelError("the session was closed", code="closed")
+        if len(rows) != self.batch:
+            raise ModelError(f"the session has {self.batch} rows, not {len(rows)}", code="bad-batch")
+        width = max(map(len, rows))
+        if width == 0:
+            raise ModelError("nothing to compute: every row of the call is empty", code="bad-batch")
+        size = self._model.logits_size
+        ids = np.zeros((self.batch, width), np.int64)
+        mask = np.zeros((self.batch, width), np.int64)
+        positions = np.zeros((self.batch, width), np.int64)
+        for row, tokens in enumerate(rows):
+            used = int(self._used[row])
+            if used + len(tokens) > self.length:
+                raise context_full(self._model.name, used + len(tokens), self.length)
+            if not tokens:
+                continue
+            if not 0 <= min(tokens) <= max(tokens) < size:
+                raise ModelError(f"a token id of row {row} is not one of {self._model.name}", code="bad-token")
+            ids[row, -len(tokens) :] = tokens
+            mask[row, -len(tokens) :] = 1
+            positions[row, -len(tokens) :] = np.arange(used, used + len(tokens))
+        full = np.concatenate([self._mask, mask], axis=1)
+        model = self._model.model
+        device = model.device
+        with torch.inference_mode():
+            output = model(
+                input_ids=torch.from_numpy(ids).to(device),
+                attention_mask=torch.from_numpy(full).to(device),
+                position_ids=torch.from_numpy(positions).to(device),
+                past_key_values=self._cache,
+                use_cache=True,
+                **self._only_last,
+            )
+            last = output.logits[:, -1, :].float().cpu().numpy()
+        self._cache, self._mask = output.past_key_values, full
+        for row, tokens in enumerate(rows):
+            self._used[row] += len(tokens)
+            if tokens:
+                self._rows[row] = last[row]
+        return self._rows
+
+    def close(self) -> None:
+        self._model = self._cache = None

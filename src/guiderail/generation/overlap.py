@@ -1,0 +1,95 @@
+"""Masks of the next step while the model computes (XGrammar 2024, §3.5), for every loop over a batch.
+
+A loop knows what it feeds the model, and so the state after it, before the model has computed. It says which masks it
+will need, lets the model compute, and then asks for them; native threads may have filled them meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail import _core
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
+
+__all__ = ["Masks", "may_be_forced"]
+
+
+def may_be_forced(matcher: Matcher, has_symbols: bool) -> bool:
+    """Whether only one token may be allowed next, so that its mask is worth looking at before the model is asked.
+
+    This must not depend on which masks are known already: a text is to be fed in the same portions whenever it is
+    repeated.
+
+    Args:
+        has_symbols: whether the constraint names tokens, see ``Program.symbols``.
+    """
+    if matcher.forced_bytes(1):
+        return True
+    return has_symbols and not matcher.program.first_bytes(matcher.state)
+
+
+class Masks:
+    """Fills the masks of a step, before the model computes or meanwhile: whichever has held up the loop less.
+
+    Waking a thread costs some microseconds on an idle machine, and a time slice of the scheduler where all cores are
+    busy; a mask costs from a microsecond to many milliseconds. So both ways are timed, where masks are worth a thread
+    at all: it also disturbs the model, which nothing here can time. Only the time depends on it.
+    """
+
+    RETRY = 64  # steps after which the other way gets a turn
+    WORTH = 50e-6  # seconds that the masks of a step take at least, for a thread to be woken
+
+    def __init__(self, bitmask: NDArray[np.int32]) -> None:
+        self.bitmask = bitmask
+        self.steps = 0
+        self.before: float | None = None  # seconds by which a step was held up, of late; None: not tried yet
+        self.meanwhile: float | None = None
+        self.filling: _core.Filling | None = None
+        self.seconds: list[float] = []  # that each mask of the last step took, where they were filled meanwhile
+        self.held_up = 0.0
+
+    def begin(self, matchers: list[Matcher], rows: list[int], fill: Callable[[], None] | None = None) -> None:
+        """Fills the rows or begins to; nobody else may touch matchers and rows until ``finish``.
+
+        Args:
+            fill: fills them now, where that is the way.
+        """
+        began = time.perf_counter()
+        self.seconds = []
+        if self._overlaps():
+            self.filling = _core.Filling(matchers, self.bitmask, rows)
+            self.held_up = time.perf_counter() - began
+            return
+        if fill is None:
+            fill_next_token_bitmasks(matchers, self.bitmask, rows, threads=1)
+        else:
+            fill()
+        self.held_up = time.perf_counter() - began
+        self.before = _smoothed(self.before, self.held_up)
+
+    def finish(self) -> float:
+        """Waits for the masks; returns the seconds for which they held up the loop. Raises what their making raised."""
+        filling, self.filling = self.filling, None
+        if filling is not None:
+            began = time.perf_counter()
+            filling.wait()
+            self.held_up += time.perf_counter() - began
+            self.meanwhile = _smoothed(self.meanwhile, self.held_up)
+            self.seconds = filling.seconds()
+        return self.held_up
+
+    def _overlaps(self) -> bool:
+        self.steps += 1
+        if self.meanwhile is None:
+            return True  # the first pass reads the prompt, and the first masks take longest
+        if self.before is None or self.before < self.WORTH:
+            return False
+        return (self.meanwhile < self.before) != (self.steps % self.RETRY == 0)
+
+
+def _smoothed(past: float | None, now: float) -> float:
+    return now if past is None else 0.75 * past + 0.25 * now

@@ -1,0 +1,119 @@
+"""From masked logits to a token: temperature, top-k, top-p, reproducible by seed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.errors import ModelError
+from guiderail.support.texts import shown
+
+__all__ = ["Sampler", "Sampling", "probabilities"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to choose a token.
+
+    Attributes:
+        temperature: 0 takes the most likely token; 1 samples from the model's own probabilities.
+        top_p: keep the most likely tokens that together reach this probability, in (0, 1] (Holtzman et al. 2020,
+            "The Curious Case of Neural Text Degeneration", §3.1).
+        top_k: keep only this many of the most likely tokens; None keeps all.
+        seed: makes a run repeatable; None draws a fresh one.
+
+    Raises:
+        ModelError: ``bad-option`` for a value out of range.
+    """
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (
+            isinstance(self.temperature, int | float) and math.isfinite(self.temperature) and self.temperature >= 0
+        ):
+            raise ModelError(f"temperature must be 0 or more, not {shown(self.temperature)}", code="bad-option")
+        if not (isinstance(self.top_p, int | float) and 0 < self.top_p <= 1):
+            raise ModelError(f"top_p must be above 0 and at most 1, not {shown(self.top_p)}", code="bad-option")
+        if self.top_k is not None and (not isinstance(self.top_k, int) or self.top_k < 1):
+            raise ModelError(
+                f"top_k must be a whole number from 1, or None, not {shown(self.top_k)}", code="bad-option"
+            )
+        if self.seed is not None and (not isinstance(self.seed, int) or self.seed < 0):
+            raise ModelError(
+                f"seed must be a whole number, 0 or more, or None, not {shown(self.seed)}", code="bad-option"
+            )
+
+    @property
+    def cuts(self) -> bool:
+        """Whether which tokens are kept depends on which others are allowed.
+
+        Drawing again where a token is refused is the same as drawing from what is not refused, except here: a refused
+        token takes the place of another one among the ``top_k``, or a part of ``top_p``.
+        """
+        return self.temperature > 0 and (self.top_p < 1 or (self.top_k is not None and self.top_k > 1))
+
+
+def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDArray[np.float64]:
+    """Softmax of ``logits / temperature``, in double precision; ``-inf`` becomes exactly 0.
+
+    Args:
+        logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed.
+        temperature: above 0.
+
+    Raises:
+        ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
+    """
+    top = float(np.max(logits, initial=-np.inf))
+    if not math.isfinite(top):
+        what = "no token is allowed" if top == -math.inf else "the model's logits are not numbers (NaN or infinity)"
+        raise ModelError(what, code="bad-logits")
+    # Subtracting the greatest before dividing keeps a tiny temperature from overflowing.
+    with np.errstate(over="ignore", under="ignore"):  # (x - top) / tiny may reach -inf: exp makes it 0, as it should
+        weights: NDArray[np.float64] = np.exp((logits.astype(np.float64) - top) / temperature)
+    weights /= weights.sum()
+    return weights
+
+
+class Sampler:
+    """Draws tokens for one row, from a stream of its own: a row does not depend on the others."""
+
+    def __init__(self, sampling: Sampling, row: int = 0) -> None:
+        self.sampling = sampling
+        entropy = np.random.SeedSequence(sampling.seed, spawn_key=(row,))
+        self._random = np.random.Generator(np.random.PCG64(entropy))
+
+    def __call__(self, logits: NDArray[np.float32]) -> int:
+        """The next token.
+
+        Args:
+            logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed. Not changed.
+
+        Raises:
+            ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
+        """
+        options = self.sampling
+        best = int(logits.argmax()) if len(logits) else 0
+        if options.temperature == 0 or options.top_k == 1:
+            if not len(logits) or not math.isfinite(float(logits[best])):
+                probabilities(logits)  # raises, with the reason
+            return best
+        kept = np.flatnonzero(logits != -np.inf)
+        if options.top_k is not None and options.top_k < len(kept):
+            # ties at the border: the lower id is kept, whatever the order of the partition
+            order = np.lexsort((kept, -logits[kept]))[: options.top_k]
+            kept = kept[order]
+        chances = probabilities(logits[kept], options.temperature)
+        if options.top_p < 1:
+            order = np.lexsort((kept, -chances))
+            enough = int(np.searchsorted(np.cumsum(chances[order]), options.top_p)) + 1
+            order = order[:enough]
+            kept, chances = kept[order], chances[order] / chances[order].sum()
+        place = int(np.searchsorted(np.cumsum(chances), self._random.random(), "right"))
+        return int(kept[min(place, len(kept) - 1)])  # rounding may leave the sum a little below 1

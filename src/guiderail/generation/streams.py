@@ -1,0 +1,172 @@
+"""Streams of a generation in progress: pieces of text, or values that grow."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Generic, Literal, TypeVar
+
+from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
+
+__all__ = ["Snapshot", "Stream", "ValueStream", "check_complete"]
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+OnIncomplete = Literal["finish", "error", "return"]
+
+
+class _Run(Generic[Item]):
+    """A generation of one prompt, step by step. A context manager: leaving it stops the generation."""
+
+    def __init__(self, batch: Batch, on_incomplete: OnIncomplete, close: bool) -> None:
+        self._batch, self._on_incomplete, self._close = batch, on_incomplete, close
+        self._items = self._run()
+
+    def _pieces(self) -> Generator[str, None, None]:
+        try:
+            for _, piece in self._batch.steps():
+                if piece:
+                    yield piece
+        finally:
+            if self._close:
+                self._batch.model.close()
+        check_complete([self.result], self._on_incomplete)
+
+    def _run(self) -> Generator[Item, None, None]:
+        raise NotImplementedError
+
+    def __next__(self) -> Item:
+        return next(self._items)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Token ids so far."""
+        return tuple(self._batch.rows[0].tokens)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._batch.rows[0].text)
+
+    @property
+    def finish_reason(self) -> FinishReason | None:
+        """None while it runs; see :class:`Generation`."""
+        return self._batch.rows[0].finish
+
+    @property
+    def result(self) -> Generation:
+        """The generation so far."""
+        return self._batch.generation(0)
+
+    def close(self) -> None:
+        """Stops early and frees the session."""
+        self._items.close()
+        self._batch.session.close()
+        if self._close:
+            self._batch.model.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Stream(_Run[str]):
+    """An iterator over pieces of text, each valid UTF-8; together they are the text. Made by :func:`stream`."""
+
+    def _run(self) -> Generator[str, None, None]:
+        return self._pieces()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __enter__(self) -> Stream:
+        return self
+
+
+class Snapshot(Generic[T]):
+    """A value at one moment of its generation. It does not change while the stream continues.
+
+    The snapshots of a stream share its finished parts, so do not modify them.
+
+    Attributes:
+        value: as much of the value as can be shown; None before there is anything. With ``done`` it is the value,
+            read from the whole text and validated.
+        delta: the text that came since the snapshot before.
+        finished: JSON pointers (RFC 6901) of the values that ``delta`` finished, inner ones first: ``("/name",)``.
+        path: JSON pointer of the innermost value that is begun and not finished; None if there is none.
+        done: whether this is the last one: nothing follows.
+    """
+
+    __slots__ = ("_count", "_parts", "delta", "done", "finished", "path", "value")
+
+    def __init__(
+        self,
+        value: T,
+        delta: str,
+        finished: tuple[str, ...],
+        path: str | None,
+        done: bool,
+        parts: list[str],
+    ) -> None:
+        self.value, self.delta, self.finished, self.path, self.done = value, delta, finished, path, done
+        self._parts, self._count = parts, len(parts)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return "".join(self._parts[: self._count])
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self.value!r}, delta={self.delta!r}, finished={self.finished!r}, done={self.done})"
+
+
+class ValueStream(_Run[Snapshot[T]]):
+    """An iterator over :class:`Snapshot`\\ s of a growing value, one a piece of text. Made by :func:`stream`.
+
+    The last one has ``done`` set and holds the finished, validated value. If tokens run out before, and
+    ``on_incomplete="return"``, there is none with ``done``.
+    """
+
+    def __init__(self, batch: Batch, on_incomplete: OnIncomplete, close: bool, growing_strings: bool) -> None:
+        self._growing_strings = growing_strings
+        super().__init__(batch, on_incomplete, close)
+
+    def _run(self) -> Generator[Snapshot[T], None, None]:
+        partial = self._batch.readings[0].partial(growing_strings=self._growing_strings)
+        parts: list[str] = []
+        for piece in self._pieces():
+            partial.feed(piece)
+            parts.append(piece)
+            yield Snapshot(partial.snapshot(), piece, tuple(partial.finished), partial.path, False, parts)
+        result = self.result
+        if result.matched:
+            finished = () if partial.is_complete else ("",)  # a bare number ends with the text
+            yield Snapshot(result.value, "", finished, None, True, parts)
+
+    def __iter__(self) -> Iterator[Snapshot[T]]:
+        return self
+
+    def __enter__(self) -> ValueStream[T]:
+        return self
+
+    def values(self) -> Iterator[T]:
+        """The values of the snapshots alone."""
+        return (snapshot.value for snapshot in self)
+
+    def pieces(self) -> Iterator[str]:
+        """The pieces of text alone."""
+        return (snapshot.delta for snapshot in self if snapshot.delta)
+
+
+def check_complete(results: Sequence[Generation], on_incomplete: OnIncomplete) -> None:
+    """Raises an IncompleteError for the first text that may not end where it does, if that is asked for."""
+    if on_incomplete == "return":
+        return
+    for i, result in enumerate(results):
+        if not result.matched:
+            which = f" of prompt {i}" if len(results) > 1 else ""
+            tail = result.text if len(result.text) <= 200 else "…" + result.text[-200:]
+            error = IncompleteError(
+                f"the text{which} was not complete after {len(result.tokens)} tokens: {tail!r}; raise max_tokens, "
+                'bound the constraint (max_length), or pass on_incomplete="return"'
+            )
+            error.generations = tuple(results)
+            raise error

@@ -1,0 +1,428 @@
+"""Values of Python types while their JSON is being written.
+
+A :class:`TypedPartial` follows a :class:`~guiderail.support.partial_json.PartialJson` and shows what has been read as
+a value of the type. Three rules:
+
+- What is finished has its type: a ``datetime``, an ``Enum``, a validated model. (If a validator refuses it, it is
+  shown as if it were open; whoever reads the finished text meets the refusal.)
+- A container that is still open is made without validation: models, dataclasses and named tuples without their
+  ``__init__``, with None for every field that is not written yet, whatever its default. Functions, and classes that
+  only their ``__init__`` can make, are shown as a dict of what has been written.
+- What is unfinished and no container is held back, except a growing ``str``. A union of several classes is a dict
+  until what is finished leaves one of them.
+
+Each finished member is converted once; a snapshot costs a shallow copy of the containers that are open.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from guiderail.frontends.python_types.containers import Array, Field, Mapping as MappingNode, Named, Object, Tuple
+from guiderail.frontends.python_types.decode import Number, plain
+from guiderail.frontends.python_types.errors import Mismatch
+from guiderail.frontends.python_types.nodes import AnyNode, Checked, Literals, Node, Schemas, Text, Union
+from guiderail.frontends.python_types.objects import function_of
+from guiderail.frontends.python_types.walk import Walker
+from guiderail.support.partial_json import Frame, PartialJson
+
+if TYPE_CHECKING:
+    from guiderail.frontends.python_types import PythonType
+
+__all__ = ["TypedPartial", "partial_of"]
+
+_WITHHELD: Any = object()  # nothing to show
+
+ClassOf = Callable[[Named], Any]
+"""The class that a named node stands for, or None."""
+
+
+def partial_of(made: PythonType[Any], *, growing_strings: bool) -> TypedPartial | None:
+    """A reader of unfinished texts of a type; None where its notation is not JSON."""
+    if made._options.get("notation", "json") != "json":
+        return None
+    walker = Walker(made._options.get("namespace"))
+    # The nodes are made again, since the walker is what knows their classes.
+    node = function_of(walker, made.type) if isinstance(made._node, Object) else walker.node(made.type)
+    classes = {id(named): key[0] for key, named in walker._named.items() if isinstance(key, tuple)}
+    return TypedPartial(node, lambda named: classes.get(id(named)), growing_strings=growing_strings)
+
+
+class TypedPartial:
+    """A reader of JSON whose value is one of a type.
+
+    Args:
+        node: the type.
+        class_of: finds the classes of named nodes.
+        growing_strings: show ``str`` values that are not finished.
+    """
+
+    def __init__(self, node: Node, class_of: ClassOf, *, growing_strings: bool = True) -> None:
+        self._json = PartialJson(growing_strings=growing_strings, parse_int=Number, parse_float=Number)
+        self._plan = _Plan.of(node, {}, class_of)
+
+    def feed(self, chunk: str) -> None:
+        """Reads on; raises as :meth:`PartialJson.feed` does."""
+        self._json.feed(chunk)
+
+    @property
+    def finished(self) -> list[str]:
+        """JSON pointers of what the last :meth:`feed` finished."""
+        return self._json.finished
+
+    @property
+    def path(self) -> str | None:
+        """JSON pointer of the innermost value that is begun and not finished."""
+        return self._json.path
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the value is finished."""
+        return self._json.is_complete
+
+    def snapshot(self) -> Any:
+        """The value so far, as it will stay; None where there is nothing to show yet."""
+        reader = self._json
+        value = reader.value  # puts a growing string in its place
+        frames = reader.frames
+        if not frames:
+            if not reader.has_value:
+                return None
+            shown = self._plan.growing(value) if reader.open_string else self._plan.finish(value)
+            return None if shown is _WITHHELD else shown
+        plan = self._plan
+        opened = []
+        for depth, frame in enumerate(frames, 1):
+            if frame.typed is None:
+                frame.typed = _Open(plan)
+            state: _Open = frame.typed
+            last_is_open = depth < len(frames) or reader.open_string
+            state.take(frame, last_is_open=last_is_open)
+            opened.append(state)
+            if last_is_open:
+                plan = state.plan.member(frame.key)
+        last = frames[-1]
+        shown = plan.growing(last.container[last.key]) if reader.open_string else _WITHHELD
+        for frame, state in zip(reversed(frames), reversed(opened), strict=True):
+            shown = state.plan.build(state.members, frame.key, shown)
+        return shown
+
+
+class _Open:
+    """What has been made of an open container: its finished members."""
+
+    __slots__ = ("kind", "members", "plan", "taken")
+
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+        self.members: Any = None
+        self.taken = 0
+
+    def take(self, frame: Frame, *, last_is_open: bool) -> None:
+        """Converts the members that were finished since the last time."""
+        raw = frame.container
+        if (decided := self.plan.decide(raw, frame.key if last_is_open else None)) is not self.plan:
+            self.plan, self.members, self.taken = decided, None, 0
+        finished = len(raw) - last_is_open
+        if isinstance(raw, list):
+            if self.members is None:
+                self.members = []
+            for at in range(self.taken, finished):
+                self.members.append(self.plan.member(at).finish(raw[at]))
+        else:
+            if self.members is None:
+                self.members = {}
+            fresh = list(islice(reversed(raw.items()), len(raw) - self.taken))
+            for key, value in reversed(fresh[1:] if last_is_open else fresh):
+                self.members[key] = self.plan.member(key).finish(value)
+        self.taken = finished
+
+
+# -- plans: what to show of a node ---------------------------------------------------------------------------------
+class _Plan:
+    """What to show of a node that has no parts of its own: numbers, dates, enumerations."""
+
+    def __init__(self, node: Node, known: dict[int, _Plan], class_of: ClassOf) -> None:
+        self.node = node
+        self._known, self._class_of = known, class_of
+
+    @staticmethod
+    def of(node: Node, known: dict[int, _Plan], class_of: ClassOf) -> _Plan:
+        """The plan of a node, the same one every time: types may be recursive."""
+        found = known.get(id(node))
+        if found is None:
+            inner, cls = node, None
+            while isinstance(inner, Checked | Named):
+                if isinstance(inner, Named):
+                    assert inner.body is not None  # whole types only
+                    cls = class_of(inner)
+                    inner = inner.body
+                    if getattr(cls, "__pydantic_root_model__", False):
+                        break
+                else:
+                    inner = inner.inner
+            if isinstance(inner, Checked):
+                found = _Root(node, known, class_of, cls)
+            elif isinstance(inner, Object):
+                found = _Record(node, known, class_of, inner, cls)
+            else:
+                found = _KINDS.get(type(inner), _Plan)(node, known, class_of)
+            found.inner = inner
+            known[id(node)] = found
+        return found
+
+    inner: Any  # the node behind names and checks
+
+    def plan(self, node: Node) -> _Plan:
+        return _Plan.of(node, self._known, self._class_of)
+
+    def finish(self, raw: Any) -> Any:
+        """The value of a finished part."""
+        try:
+            return self.node.read(raw)
+        except Mismatch:  # of a validator; whoever reads the finished text is told
+            return self.refused(raw)
+
+    def refused(self, raw: Any) -> Any:
+        """What to show of a finished part that cannot be read."""
+        return plain(raw)
+
+    def growing(self, raw: str) -> Any:
+        """What to show of an unfinished string."""
+        return _WITHHELD
+
+    def member(self, key: Any) -> _Plan:
+        """The plan of a member or an item."""
+        return self.plan(_ANYTHING)
+
+    def decide(self, raw: Any, unfinished: Any) -> _Plan:
+        """The plan to follow for an open container; ``unfinished`` is the key of a member that is not finished."""
+        return self
+
+    def build(self, members: Any, key: Any, open_value: Any) -> Any:
+        """An open container: its finished members, and the value under ``key`` unless that is withheld."""
+        if isinstance(members, list):
+            return members.copy() if open_value is _WITHHELD else [*members, open_value]
+        return members.copy() if open_value is _WITHHELD else {**members, key: open_value}
+
+
+_ANYTHING = AnyNode()
+
+
+class _UndecidedNode(AnyNode):
+    pass
+
+
+_UNDECIDED = _UndecidedNode()
+
+
+class _Anything(_Plan):
+    def growing(self, raw: str) -> Any:
+        return raw
+
+
+class _Undecided(_Plan):
+    """A member of one of several classes: JSON, but its strings may be constants and are held back."""
+
+
+class _Text(_Plan):
+    def growing(self, raw: str) -> Any:
+        return raw if self.inner.parse is None else _WITHHELD
+
+
+class _Container(_Plan):
+    def refused(self, raw: Any) -> Any:
+        if isinstance(raw, list):
+            return self.build([self.member(i).finish(item) for i, item in enumerate(raw)], None, _WITHHELD)
+        if isinstance(raw, dict):
+            return self.build({key: self.member(key).finish(value) for key, value in raw.items()}, None, _WITHHELD)
+        return plain(raw)
+
+
+class _Array(_Container):
+    def member(self, key: Any) -> _Plan:
+        return self.plan(self.inner.item)
+
+    def build(self, members: Any, key: Any, open_value: Any) -> Any:
+        if not self.inner.unique:
+            return self.inner.make(super().build(members, key, open_value))
+        try:
+            return self.inner.make(members)  # what still changes is no member of a set
+        except TypeError:  # nor is what a validator refused, which may not be hashable
+            return members.copy()
+
+
+class _Tuple(_Container):
+    def member(self, key: Any) -> _Plan:
+        items = self.inner.items
+        return self.plan(items[key] if key < len(items) else self.inner.rest or _ANYTHING)
+
+    def build(self, members: Any, key: Any, open_value: Any) -> Any:
+        return tuple(super().build(members, key, open_value))
+
+
+class _Mapping(_Container):
+    _read_key: Callable[[str], Any] | None = None
+
+    def member(self, key: Any) -> _Plan:
+        return self.plan(self.inner.values)
+
+    def build(self, members: Any, key: Any, open_value: Any) -> Any:
+        made = super().build(members, key, open_value)
+        if self._read_key is None:
+            _, self._read_key = self.inner.keys.key(Schemas())
+        try:
+            return self.inner.make({self._read_key(name): value for name, value in made.items()})
+        except Mismatch:  # as in finish
+            return made
+
+
+class _Record(_Container):
+    """A class with fields, a function's parameters."""
+
+    def __init__(self, node: Node, known: dict[int, _Plan], class_of: ClassOf, inner: Object, cls: Any) -> None:
+        super().__init__(node, known, class_of)
+        self.fields: dict[str, Field] = {one.key: one for one in inner.fields}
+        self.names = _attributes(cls, self.fields)
+        self.cls = cls
+
+    def member(self, key: Any) -> _Plan:
+        if key in self.fields:
+            return self.plan(self.fields[key].node)
+        return self.plan(self.inner.others or _ANYTHING)
+
+    def build(self, members: Any, key: Any, open_value: Any) -> Any:
+        made = super().build(members, key, open_value)
+        return _record(self.cls, {self.names.get(key, key): value for key, value in made.items()})
+
+    def fits(self, raw: dict[str, Any], unfinished: Any) -> bool:
+        """Whether an object may still become one of these, by its keys and those values that are constants."""
+        for key, value in raw.items():
+            if key not in self.fields:
+                if self.inner.others is None:
+                    return False
+                continue
+            node = self.plan(self.fields[key].node).inner
+            if key != unfinished and isinstance(node, Literals):
+                try:
+                    node.read(value)
+                except Mismatch:
+                    return False
+        return True
+
+
+class _Union(_Plan):
+    def _arms(self, kind: str) -> list[_Plan]:
+        """The plans of the branches that can be written so, branches of branches too."""
+        found: list[_Plan] = []
+        for branch in self.inner.branches:
+            if kind in branch.kinds:
+                plan = self.plan(branch)
+                found += plan._arms(kind) if isinstance(plan, _Union) else [plan]
+        return found
+
+    def member(self, key: Any) -> _Plan:
+        return self.plan(_UNDECIDED)
+
+    def growing(self, raw: str) -> Any:
+        arms = self._arms("string")
+        return arms[0].growing(raw) if len(arms) == 1 else _WITHHELD
+
+    def refused(self, raw: Any) -> Any:
+        plan = self.decide(raw, None) if isinstance(raw, dict | list) else self
+        return plain(raw) if plan is self else plan.refused(raw)
+
+    def decide(self, raw: Any, unfinished: Any) -> _Plan:
+        """The only branch that what is finished leaves, else this plan, which shows plain JSON."""
+        arms = self._arms("array" if isinstance(raw, list) else "object")
+        if isinstance(raw, dict):
+            arms = [arm for arm in arms if not isinstance(arm, _Record) or arm.fits(raw, unfinished)]
+        return arms[0] if len(arms) == 1 else self
+
+
+class _Root(_Container):
+    """A pydantic RootModel: the JSON is that of its one field."""
+
+    def __init__(self, node: Node, known: dict[int, _Plan], class_of: ClassOf, cls: Any) -> None:
+        super().__init__(node, known, class_of)
+        self.cls = cls
+        self.decided: _Plan | None = None
+
+    @property
+    def field(self) -> _Plan:
+        return self.decided or self.plan(self.inner.inner)
+
+    def growing(self, raw: str) -> Any:
+        shown = self.field.growing(raw)
+        return shown if shown is _WITHHELD else _model(self.cls, {"root": shown})
+
+    def member(self, key: Any) -> _Plan:
+        return self.field.member(key)
+
+    def decide(self, raw: Any, unfinished: Any) -> _Plan:
+        decided = self.field.decide(raw, unfinished)
+        if decided is self.field:
+            return self
+        root = _Root(self.node, self._known, self._class_of, self.cls)
+        root.inner, root.decided = self.inner, decided
+        return root
+
+    def build(self, members: Any, key: Any, open_value: Any) -> Any:
+        return _model(self.cls, {"root": self.field.build(members, key, open_value)})
+
+
+_KINDS: dict[type[Node], type[_Plan]] = {
+    AnyNode: _Anything,
+    Array: _Array,
+    MappingNode: _Mapping,
+    Text: _Text,
+    Tuple: _Tuple,
+    Union: _Union,
+    _UndecidedNode: _Undecided,
+}
+
+
+def _attributes(cls: Any, fields: Mapping[str, Field]) -> dict[str, str]:
+    """The attribute for each key."""
+    found = {key: one.name for key, one in fields.items()}
+    for name, info in getattr(cls, "__pydantic_fields__", {}).items():  # keys of pydantic are aliases
+        choices = getattr(info.validation_alias, "choices", [info.validation_alias])
+        for choice in (*choices, info.alias, name):
+            path = getattr(choice, "path", [choice])
+            if len(path) == 1 and path[0] in fields:
+                found[path[0]] = name
+                break
+    return found
+
+
+# -- classes without their __init__ --------------------------------------------------------------------------------
+def _record(cls: Any, values: dict[str, Any]) -> Any:
+    """An unfinished value of a class by its fields; a dict where nothing is known of the class."""
+    if not isinstance(cls, type):
+        return values
+    if hasattr(cls, "model_fields") and hasattr(cls, "__pydantic_fields__"):
+        return _model(cls, values)
+    if dataclasses.is_dataclass(cls):
+        made = object.__new__(cls)
+        for one in dataclasses.fields(cls):
+            object.__setattr__(made, one.name, values.get(one.name))
+        return made
+    named_tuple: Any = cls
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return named_tuple._make(map(values.get, named_tuple._fields))
+    return values
+
+
+def _model(cls: Any, values: Mapping[str, Any]) -> Any:
+    """A pydantic model as ``model_construct`` makes it, but ``model_post_init`` does not run and no default is set."""
+    model = cls.__new__(cls)
+    fields = cls.__pydantic_fields__
+    extra = {name: value for name, value in values.items() if name not in fields}
+    object.__setattr__(model, "__dict__", {name: values.get(name) for name in fields})
+    object.__setattr__(model, "__pydantic_fields_set__", {name for name in fields if name in values})
+    object.__setattr__(model, "__pydantic_extra__", extra if cls.model_config.get("extra") == "allow" else None)
+    object.__setattr__(model, "__pydantic_private__", {} if cls.__private_attributes__ else None)
+    return model

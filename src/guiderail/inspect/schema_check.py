@@ -1,0 +1,507 @@
+"""What a JSON Schema amounts to before a model writes under it: :func:`check_schema`.
+
+Two walks give the findings. One goes over the schema objects and asks of each branch, value and property whether any
+document can use it (``unreachable``). The other goes over the values, from the whole to its parts, and asks what
+bounds them (``unbounded``): a model that has nothing else to say may go on for ever where the schema lets it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from guiderail import _core
+from guiderail.errors import GuiderailError, LimitError
+from guiderail.frontends.json_schema import JsonSchema, json_schema
+from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.references import Document, Node, escape
+from guiderail.frontends.json_schema.shape import (
+    ANY_ARRAY,
+    ANY_OBJECT,
+    FALSE,
+    TRUE,
+    ArrayCell,
+    Fixed,
+    ObjectCell,
+    Shape,
+    Term,
+)
+from guiderail.frontends.json_schema.strings import Strings
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Finding", "MaskCost", "SchemaCheck", "check_schema"]
+
+LONG = 330
+"""A string without "maxLength" that may have more characters than this counts as unbounded (a mail address has 320)."""
+
+_MOST_PARTS = 5_000  # parts of values that are looked at
+_THOUGHTS = re.compile(r"reason(ing)?s?|rationale|explanation|thoughts?|thinking|analysis|chain_of_thought|steps", re.I)
+_ANSWERS = re.compile(r"answer|result|verdict|label|score|rating|decision|category|class|conclusion|sentiment", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something to know about a schema.
+
+    Attributes:
+        kind: ``"unreachable"``: a part of the schema that no document uses; ``"unbounded"``: a value that may grow
+            without end; ``"advice"``: what may make the model's work easier; ``"undecided"``: the search was given up.
+        place: where: a JSON pointer into the schema (``#/properties/a``) or a path to the value (``$.a[*]``).
+        message: what.
+        remedy: what to do about it; may be empty.
+    """
+
+    kind: str
+    place: str
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskCost:
+    """Masks over a vocabulary, measured along random allowed tokens.
+
+    Attributes:
+        bytes_per_mask: size of one mask.
+        allowed_at_start: how many tokens may come first.
+        first_microseconds: time of the first mask, which finds everything out.
+        mean_microseconds, max_microseconds: of the masks that followed.
+        steps: how many followed.
+        guide_bytes: memory that the guide has come to hold.
+    """
+
+    bytes_per_mask: int
+    allowed_at_start: int
+    first_microseconds: float
+    mean_microseconds: float
+    max_microseconds: float
+    steps: int
+    guide_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """What :func:`check_schema` found.
+
+    Attributes:
+        name: of the schema, as given.
+        status: ``"ok"``; ``"unsatisfiable"``: no value satisfies it; ``"unsupported"``: some of it cannot be enforced;
+            ``"invalid"``: it cannot be read as a schema.
+        problem: why it is not ``"ok"``; empty otherwise.
+        code: the error's code; empty for ``"ok"``.
+        dialect: of JSON Schema; empty if the schema cannot be read.
+        keywords: how many keywords are enforced, annotations …, by status.
+        notes: keywords that are not simply enforced: (JSON pointer, status, detail).
+        findings: see :class:`Finding`.
+        expressions: size of the compiled constraint.
+        compile_seconds: from the schema to the compiled constraint, without a vocabulary.
+        masks: what masks cost, if a vocabulary was given.
+    """
+
+    name: str
+    status: str
+    problem: str = ""
+    code: str = ""
+    dialect: str = ""
+    keywords: dict[str, int] = field(default_factory=dict)
+    notes: tuple[tuple[str, str, str], ...] = ()
+    findings: tuple[Finding, ...] = ()
+    expressions: int = 0
+    compile_seconds: float = 0.0
+    masks: MaskCost | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        made = asdict(self)
+        made["notes"] = [
+            {"pointer": pointer, "status": status, "detail": detail} for pointer, status, detail in self.notes
+        ]
+        return made
+
+
+def check_schema(
+    schema: Any, *, name: str = "schema", vocabulary: Vocabulary | None = None, **options: Any
+) -> SchemaCheck:
+    """Examines a schema: what is enforced, what no document can use, what is unbounded, what it costs.
+
+    A schema that cannot be used is no error here: ``status`` and ``problem`` say so.
+
+    Args:
+        schema: what :func:`json_schema` takes.
+        name: for the report.
+        vocabulary: measure masks over its tokens.
+        **options: of :func:`json_schema`; ``property_order`` is ``"declared"`` by default, as for generating.
+
+    Raises:
+        CompileError: an option is wrong.
+    """
+    from guiderail.constraints.program import build_program
+
+    options = {"property_order": "declared", **options}
+    json_schema(True, **options)  # an error in the options is the caller's
+    try:
+        constraint = json_schema(schema, **options)
+        started = time.perf_counter()
+        program = build_program(JsonSchema(constraint._text, constraint.options))
+        seconds = time.perf_counter() - started
+    except GuiderailError as error:
+        return _refused(schema, name, options, error)
+    report = constraint.report()
+    document = constraint.document()
+    builder = _core.Builder()
+    with document.evaluating():
+        constraint.lowering(builder, document).term(document.term())  # so that all is evaluated from the root
+        findings = [*_Unreachable(document), *_Unbounded(document)]
+    return SchemaCheck(
+        name=name,
+        status="ok",
+        dialect=document.dialect,
+        keywords=report.to_dict()["counts"],
+        notes=_notes(report),
+        findings=tuple(findings),
+        expressions=program.node_count(),
+        compile_seconds=seconds,
+        masks=None if vocabulary is None else _measure(constraint, vocabulary),
+    )
+
+
+def _notes(report: Any) -> tuple[tuple[str, str, str], ...]:
+    return tuple(
+        (f"{one.pointer}/{escape(one.keyword)}" if one.keyword else one.pointer, one.status, one.detail)
+        for one in report.entries
+        if one.status in ("approximated", "ignored") or (one.status == "annotation" and one.detail)
+    )
+
+
+def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailError) -> SchemaCheck:
+    """The check of a schema that does not compile."""
+    if error.code == "unsatisfiable-schema":
+        document = json_schema(schema, **options).document()
+        with document.evaluating():
+            inside = tuple(finding for finding in _Unreachable(document) if finding.place != "#")
+        return SchemaCheck(name, "unsatisfiable", error.message, error.code, dialect=document.dialect, findings=inside)
+    if error.code == "schema-branches":  # found out after long work, which would only be done again
+        return SchemaCheck(name, "unsupported", error.message, error.code)
+    try:  # what is left, if what cannot be enforced is dropped?
+        constraint = json_schema(schema, **{**options, "on_unsupported": "ignore"})
+        report = constraint.report()
+    except GuiderailError:
+        status = "unsupported" if isinstance(error, LimitError) else "invalid"
+        return SchemaCheck(name, status, error.message, error.code)
+    return SchemaCheck(
+        name,
+        "unsupported",
+        error.message,
+        error.code,
+        dialect=constraint.document().dialect,
+        keywords=report.to_dict()["counts"],
+        notes=_notes(report),
+    )
+
+
+# -- what no document uses ---------------------------------------------------------------------------------------------
+class _Unreachable:
+    """Branches, values and properties of a schema that no document can use."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.algebra = document.algebra
+        self.empty = document.algebra.emptiness.term
+
+    def __iter__(self) -> Iterator[Finding]:
+        for schema, pointer in self._schemas():
+            try:
+                term = self.document.root.child(schema, plain=schema is self.document.contents)
+                if self.empty(term):
+                    if schema not in ({"not": {}}, {"not": True}):  # a way to write false
+                        yield Finding("unreachable", pointer, "no value satisfies this schema")
+                else:
+                    yield from self._parts(schema, pointer, term)
+            except LimitError as error:
+                yield Finding("undecided", pointer, f"whether all of it can be used: {error.message}")
+
+    def _schemas(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """The schema objects in the places where documents of this dialect have them."""
+        stack: list[tuple[Any, str]] = [(self.document.contents, "#")]
+        while stack:
+            schema, pointer = stack.pop()
+            if not isinstance(schema, dict):
+                continue
+            yield schema, pointer
+            inner: list[tuple[Any, str]] = []
+            for keyword, value in schema.items():
+                place = f"{pointer}/{escape(keyword)}"
+                if keyword in _NAMED and isinstance(value, dict):
+                    inner += [(one, f"{place}/{escape(key)}") for key, one in value.items()]
+                elif keyword in _MANY and isinstance(value, list):
+                    inner += [(one, f"{place}/{i}") for i, one in enumerate(value)]
+                elif keyword in _ONE:
+                    inner.append((value, place))
+            stack += reversed(inner)
+
+    def _parts(self, schema: dict[str, Any], pointer: str, term: Term) -> Iterator[Finding]:
+        child, both = self.document.root.child, self.algebra.and_terms
+        if not isinstance(term, Node) or term.schema is not schema:  # only a reference, or a bare type
+            return
+        for keyword in ("anyOf", "oneOf"):
+            for i, branch in enumerate(schema.get(keyword, ())):
+                inner = child(branch)
+                if inner is not FALSE and not self.empty(inner) and self.empty(both((term, inner))):
+                    why = "no value that satisfies it satisfies the rest of the schema"
+                    if keyword == "oneOf":
+                        why += ", or each satisfies another branch too"
+                    yield Finding("unreachable", f"{pointer}/{keyword}/{i}", f"this branch is never taken: {why}")
+        if "if" in schema and ("then" in schema or "else" in schema):
+            test = child(schema["if"])
+            if self.empty(both((term, test))):
+                yield Finding("unreachable", f"{pointer}/if", "never satisfied, so then says nothing")
+            elif self.empty(both((term, self.algebra.not_term(test)))):
+                yield Finding("unreachable", f"{pointer}/if", "always satisfied, so else says nothing")
+        shape = term.shape()
+        if isinstance(schema.get("enum"), list):
+            for i, value in enumerate(schema["enum"]):
+                if not shape.accepts(value):
+                    why = f"the value {value!r} is excluded by the rest of the schema"
+                    yield Finding("unreachable", f"{pointer}/enum/{i}", why)
+        for name, declared in schema.get("properties", {}).items():
+            if declared is False or child(declared) is FALSE or self.empty(child(declared)) or not shape.objects:
+                continue
+            if all(name in cell.named and self.empty(cell.named[name]) for cell in shape.objects):
+                yield Finding(
+                    "unreachable",
+                    f"{pointer}/properties/{escape(name)}",
+                    "this property can never be written: the rest of the schema excludes all its values",
+                )
+
+
+_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
+                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
+_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+
+
+# -- what has no bound -------------------------------------------------------------------------------------------------
+class _Unbounded:
+    """Values that may grow without end, and advice on caps and order."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.options = document.options
+        self.algebra = document.algebra
+        self.emptiness = document.algebra.emptiness
+        self.found: dict[tuple[str, str], Finding] = {}
+
+    def __iter__(self) -> Iterator[Finding]:
+        self._walk(self.document.term())
+        return iter(self.found.values())
+
+    def _say(self, kind: str, path: str, message: str, remedy: str = "") -> None:
+        self.found.setdefault((path, message), Finding(kind, path, message, remedy))
+
+    def _walk(self, root: Term) -> None:
+        """Depth first; a term that is met again inside itself is a recursion."""
+        above: set[Term] = set()
+        done: set[Term] = set()
+        stack: list[tuple[Term, str, bool]] = [(root, "$", False)]
+        while stack:
+            term, path, leaving = stack.pop()
+            if leaving:
+                above.discard(term)
+                done.add(term)
+            elif term in above:
+                if self.options.max_depth is None and self.options.layout != "indented":
+                    self._say("unbounded", path, "nests without end", "use the option max_depth")
+            elif term is TRUE:
+                self._say("unbounded", path, "any JSON value at all", 'set "type", and what it needs')
+            elif term not in done:
+                if len(done) > _MOST_PARTS:
+                    self._say("undecided", path, f"only the first {_MOST_PARTS:,} parts of the value were examined")
+                    return
+                try:
+                    if self.emptiness.term(term):
+                        continue
+                    inner = self._part(term.shape(), path)
+                except LimitError as error:
+                    self._say("undecided", path, f"whether it is bounded: {error.message}")
+                    continue
+                if not isinstance(term, Fixed):  # bare types are shared by all places, and have no parts of their own
+                    above.add(term)
+                    stack.append((term, path, True))
+                stack += [(one, place, False) for one, place in reversed(inner)]
+
+    def _part(self, shape: Shape, path: str) -> list[tuple[Term, str]]:
+        """Says what there is to say of a value; returns its parts with their paths."""
+        inner: list[tuple[Term, str]] = []
+        anything = shape.null and shape.booleans == 3 and shape.numbers.is_all() and shape.strings.is_all()
+        if anything:
+            kind = "object" if any(cell is not ANY_OBJECT for cell in shape.objects) else "array"
+            self._say(
+                "unbounded", path, "no type is given, so values of other types are allowed", f'set "type": "{kind}"'
+            )
+        else:
+            self._string(shape.strings, path)
+            self._number(shape.numbers, path)
+        for array in shape.arrays:
+            if not (anything and array is ANY_ARRAY):
+                inner += self._array(array, path)
+        for cell in shape.objects:
+            if not (anything and cell is ANY_OBJECT):
+                inner += self._object(cell, path)
+        if len(shape.objects) > 1:
+            self._discriminator(shape.objects, path)
+        return inner
+
+    def _string(self, strings: Strings, path: str) -> None:
+        if self.options.max_string_length is not None or strings.finite_texts() is not None:
+            return
+        if strings.is_all():
+            self._say("unbounded", path, "any text, of any length", 'set "maxLength" (or "enum", "pattern", "format")')
+        elif not _has_length(strings) and not (strings & Strings.length(LONG + 1)).is_empty():
+            self._say("unbounded", path, f"a text that may have more than {LONG} characters", 'set "maxLength"')
+
+    def _number(self, numbers: Numbers, path: str) -> None:
+        for cell in numbers.cells():
+            if (cell.low is None or cell.high is None) and self.options.max_integer_digits is None:
+                low = [] if cell.low is not None else ['"minimum"']
+                high = [] if cell.high is not None else ['"maximum"']
+                remedy = f"set {' and '.join(low + high)}, or the option max_integer_digits"
+                self._say("unbounded", path, "a number with any number of digits", remedy)
+                return
+        dense = any(cell.multiple_of is None and cell.low != cell.high for cell in numbers.cells())
+        if dense and self.options.max_fraction_digits is None:
+            remedy = 'set "multipleOf" (0.01), or the option max_fraction_digits'
+            self._say("unbounded", path, "a number with any number of digits after the point", remedy)
+
+    def _array(self, cell: ArrayCell, path: str) -> list[tuple[Term, str]]:
+        open_end = (cell.max is None or cell.max > len(cell.prefix)) and not self.emptiness.term(cell.rest)
+        if open_end and cell.max is None and self.options.max_items is None:
+            values = self.emptiness.count(cell.rest) if cell.unique else None
+            if values is None:
+                self._say(
+                    "unbounded", path, "an array of any number of items", 'set "maxItems", or the option max_items'
+                )
+        inner = [(term, f"{path}[{i}]") for i, term in enumerate(cell.prefix)]
+        return [*inner, (cell.rest, f"{path}[*]")] if open_end else inner
+
+    def _object(self, cell: ObjectCell, path: str) -> list[tuple[Term, str]]:
+        inner = [(term, f"{path}{_step(name)}") for name, term in cell.named.items()]
+        for keys, term in self.algebra.regions(cell):
+            if self.emptiness.term(term) or keys.is_empty():
+                continue
+            if cell.max is None and keys.finite_texts() is None:
+                if term is TRUE:
+                    remedy = 'set "additionalProperties": false (or a schema for them, and "maxProperties")'
+                    self._say("unbounded", path, "further members, with any names and values", remedy)
+                    continue
+                self._say("unbounded", path, "members of any number", 'set "maxProperties"')
+            inner.append((term, f"{path}.*"))
+        self._order(cell, path)
+        return inner
+
+    # -- advice
+    def _order(self, cell: ObjectCell, path: str) -> None:
+        written = [name for name, term in cell.named.items() if not self.emptiness.term(term)]
+        optional = [name for name in written if name not in cell.required]
+        if len(optional) >= 3:
+            self._say(
+                "advice",
+                path,
+                f"{len(optional)} of {len(written)} members are optional, and small models often leave them out",
+                'list those that are wanted in "required"',
+            )
+        answers = [i for i, name in enumerate(written) if _ANSWERS.fullmatch(name)]
+        thoughts = [i for i, name in enumerate(written) if _THOUGHTS.fullmatch(name)]
+        if answers and thoughts and answers[0] < thoughts[0]:
+            self._say(
+                "advice",
+                path,
+                f"{written[answers[0]]!r} is written before {written[thoughts[0]]!r}, which then cannot lead to it",
+                f"declare {written[thoughts[0]]!r} first",
+            )
+
+    def _discriminator(self, cells: tuple[ObjectCell, ...], path: str) -> None:
+        """A member that tells the alternatives apart is best written first."""
+        common = frozenset.intersection(*(cell.required for cell in cells))
+        for name in cells[0].named:
+            if name not in common:
+                continue
+            texts = [cell.named[name].shape().strings.finite_texts() for cell in cells]
+            known = [one for one in texts if one]
+            if len(known) == len(cells) and sum(map(len, known)) == len(frozenset.union(*known)):
+                if any(next(iter(cell.named)) != name for cell in cells):
+                    self._say(
+                        "advice",
+                        path,
+                        f"{name!r} tells {len(cells)} alternatives apart, but is not written first in all of them",
+                        f"declare {name!r} first, so that the model chooses before it writes the rest",
+                    )
+                return
+
+
+def _has_length(strings: Strings) -> bool:
+    """Whether a greatest length is written down."""
+    kind, parts = strings._kind, strings._parts
+    if kind == "length":
+        return parts[1] is not None
+    if kind in ("and", "or"):
+        found = map(_has_length, parts)
+        return any(found) if kind == "and" else all(found)
+    return kind in ("texts", "none")
+
+
+def _step(name: str) -> str:
+    return f".{name}" if re.fullmatch(r"\w+", name) else f"[{name!r}]"
+
+
+# -- masks -------------------------------------------------------------------------------------------------------------
+def _measure(constraint: JsonSchema, vocabulary: Vocabulary, steps: int = 200, seconds: float = 2.0) -> MaskCost:
+    """Walks through random allowed tokens, always the same ones."""
+    import random
+
+    import numpy as np
+
+    from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
+    from guiderail.matching.guide import compile
+
+    assert vocabulary.core.size == vocabulary.size  # its trie is made before the clock starts
+    guide = compile(constraint, vocabulary, cache=False)
+    bitmask = allocate_token_bitmask(1, vocabulary.size)
+    matcher = guide.matcher()
+    first = _timed(lambda: matcher.fill_next_token_bitmask(bitmask))
+    stops = list(vocabulary.stop_token_ids)
+    draw = random.Random(0)
+    times: list[float] = []
+    start = bitmask_to_bool(bitmask, vocabulary.size)[0]
+    start[stops] = False
+    allowed = start
+    deadline = time.perf_counter() + seconds
+    while len(times) < steps and time.perf_counter() < deadline:
+        candidates = np.flatnonzero(allowed)
+        if len(candidates) == 0:
+            matcher.reset()
+        else:
+            matcher.accept_token(int(candidates[draw.randrange(len(candidates))]))
+        times.append(_timed(lambda: matcher.fill_next_token_bitmask(bitmask)))
+        allowed = bitmask_to_bool(bitmask, vocabulary.size)[0]
+        allowed[stops] = False
+    return MaskCost(
+        bytes_per_mask=bitmask.nbytes,
+        allowed_at_start=int(start.sum()),
+        first_microseconds=first,
+        mean_microseconds=sum(times) / max(1, len(times)),
+        max_microseconds=max(times, default=0.0),
+        steps=len(times),
+        guide_bytes=guide.memory_size_bytes(),
+    )
+
+
+def _timed(run: Callable[[], object]) -> float:
+    """Microseconds."""
+    started = time.perf_counter()
+    run()
+    return (time.perf_counter() - started) * 1e6

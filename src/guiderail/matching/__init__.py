@@ -1,0 +1,1 @@
+"""A constraint over a vocabulary: guides, matchers, bitmasks, the closed form."""

@@ -1,0 +1,318 @@
+"""A constraint compiled for a vocabulary."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from guiderail import _core
+from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.program import FUEL, MAX_NODES, build_program
+from guiderail.constraints.special_tokens import special_tokens_of
+from guiderail.errors import CompileError
+from guiderail.matching.matcher import Matcher
+from guiderail.support.arguments import checked, checked_methods
+from guiderail.support.kept import clear_kept, kept_bytes
+from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
+
+if TYPE_CHECKING:
+    from guiderail.matching.token_automaton import TokenAutomaton
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory"]
+
+MAX_MEMORY = 128 << 20
+"""Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
+
+PREPARE = 12
+"""Default of ``prepare``: masks made while compiling, where texts are JSON."""
+
+_MOST_PREPARED = 4096
+_CONTINUATIONS = 1024  # states of which example_continuations keeps what it found
+_CACHED_GUIDES = 128
+_CACHED_BYTES = 256 << 20  # of all cached guides together, as Guide.memory_size_bytes counts
+_CHECK_AFTER = 64  # hits until the bytes are counted again; a miss counts as 8
+_MISS = 8
+
+
+class Options(NamedTuple):
+    """What a guide may take: see :func:`compile`."""
+
+    max_nodes: int = MAX_NODES
+    fuel: int = FUEL
+    max_memory: int = MAX_MEMORY
+    prepare: int = PREPARE
+    max_work: int = MAX_WORK
+    max_step_work: int = MAX_STEP_WORK
+
+
+_Key = tuple[int, Constraint, Options]
+_cache: OrderedDict[_Key, Guide] = OrderedDict()
+_since_check = 0
+_lock = threading.Lock()
+
+
+@checked_methods
+class Guide:
+    """What all generations under one constraint share: derivatives and masks, made as they are needed.
+
+    Safe to use from many threads at once. Picklable; loading it compiles the constraint again.
+
+    States and masks of earlier texts make later ones fast. A guide keeps up to ``max_memory`` bytes of them (see
+    :func:`compile`). Beyond that, the next matcher that is made or reset starts on a fresh copy of the compiled
+    constraint. Matchers in the middle of a text keep what they have, and the last of them frees it.
+    """
+
+    __slots__ = ("__weakref__", "_continuations", "_options", "constraint", "core", "vocabulary")
+
+    def __init__(self, constraint: Constraint, vocabulary: Vocabulary, options: Options | None = None) -> None:
+        self.constraint = constraint
+        self.vocabulary = vocabulary
+        self._options = options = options or Options()
+        with special_tokens_of(vocabulary):  # markers of tags and tool calls may be tokens of it
+            program = build_program(
+                constraint,
+                max_nodes=options.max_nodes,
+                fuel=options.fuel,
+                max_work=options.max_work,
+                max_step_work=options.max_step_work,
+            )
+        named: set[str | int] = set()
+        for symbol in program.symbols():
+            named.update(symbol.tokens if isinstance(symbol, _core.TokenSet) else [symbol])
+        special = vocabulary.special_tokens
+        known = {name: special[name] for name in named if isinstance(name, str) and name in special}
+        self._continuations: dict[tuple[int, int, int], list[str]] = {}
+        self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
+        if options.prepare:
+            self.core.prepare(options.prepare)
+
+    @property
+    def _program(self) -> _core.Program:
+        """What a matcher made now starts on; the states of an older one may belong to another: see Matcher.program."""
+        return self.core.program
+
+    def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
+        """A new matcher at the start of the constraint.
+
+        Args:
+            stop_token_ids: tokens that end the text wherever it may end; by default the vocabulary's.
+        """
+        return Matcher(self, stop_token_ids)
+
+    def to_token_automaton(self, max_states: int = 10_000) -> TokenAutomaton:
+        """The constraint written out over tokens: every state, every allowed token and where it leads.
+
+        This is the index σ of Willard & Louf (2023, Algorithm 4) and the composition of Koo, Liu & He (2024, §3.2),
+        for constraints with finitely many states.
+
+        Args:
+            max_states: maximum number of states; more raise a LimitError. A transition takes 8 bytes, and a state has
+                up to one for each token.
+        """
+        from guiderail.matching.token_automaton import TokenAutomaton
+
+        indptr, token, next_state, accepting = self.core.token_automaton(max_states)
+        return TokenAutomaton(
+            indptr=indptr,
+            token=token,
+            next_state=next_state,
+            accepting=accepting.view(bool),
+            vocabulary_size=self.vocabulary.size,
+            stop_token_ids=tuple(self.vocabulary.stop_token_ids),
+        )
+
+    def example_continuations(self, state: int, limit: int = 16, *, program: _core.Program | None = None) -> list[str]:
+        """A few short texts that may follow a state, for probing tokenizers.
+
+        Args:
+            state: of a matcher.
+            limit: maximum number of texts.
+            program: that of the matcher; by default that of a matcher made now.
+        """
+        program = self._program if program is None else program
+        key = (program.serial, state, limit)
+        known = self._continuations.get(key)
+        if known is not None:
+            return list(known)
+        found: list[str] = []
+        for byte in program.first_bytes(state):
+            after = program.derivative(state, bytes([byte]))
+            rest = program.shortest(after, 16)
+            text = (bytes([byte]) + (rest or b"")).decode(errors="ignore")
+            if text:
+                found.append(text)
+        step = max(1, len(found) // limit)
+        found = found[::step][:limit]
+        if len(self._continuations) >= _CONTINUATIONS:
+            self._continuations.clear()
+        self._continuations[key] = found
+        return list(found)
+
+    def memory_size_bytes(self) -> int:
+        """Bytes held by this guide: expressions, transitions and masks (not the vocabulary and what it caches).
+
+        What matchers in the middle of a text still hold from before a renewal is counted, too. Costs a microsecond.
+        """
+        return self.core.memory_size_bytes()
+
+    def dump(self, state: int | None = None) -> str:
+        """The expression of a state (the start by default), for people.
+
+        Args:
+            state: of a matcher made since the guide was last renewed; :meth:`Matcher.dump` knows that of any.
+        """
+        return self._program.dump(self.core.root if state is None else state)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.constraint, self.vocabulary, self._options)
+
+    def __repr__(self) -> str:
+        return f"<Guide of {self.constraint!r} over {self.vocabulary!r}>"
+
+
+def _rebuild(constraint: Constraint, vocabulary: Vocabulary, options: Options) -> Guide:
+    return compile(constraint, vocabulary, **options._asdict())
+
+
+@checked
+def compile(
+    constraint: Constraint,
+    vocabulary: Vocabulary,
+    *,
+    cache: bool = True,
+    max_nodes: int = MAX_NODES,
+    fuel: int = FUEL,
+    max_memory: int = MAX_MEMORY,
+    prepare: int = PREPARE,
+    max_work: int = MAX_WORK,
+    max_step_work: int = MAX_STEP_WORK,
+) -> Guide:
+    """Compiles a constraint for a vocabulary. This is cheap: most states and masks are made during generation.
+
+    Args:
+        constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …
+        vocabulary: the vocabulary of the model that will write the text.
+        cache: return an equal guide compiled earlier. The cache keeps the 128 used last, as long as they hold at most
+            256 MiB together (the last one in any case); see :func:`clear_cache`.
+        max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.
+        fuel: maximum number of states that one emptiness test of an intersection, complement or look-around may visit;
+            more raise a LimitError.
+        max_memory: bytes of states and masks that may remain from earlier texts; beyond that, the next text starts
+            without them. 0 means no limit. A text in progress is never cut short, and a constraint that is large from
+            the start may grow to twice its size. Half of ``max_nodes`` counts as reaching the limit, too.
+        prepare: number of masks to make while compiling JSON, some 10 µs each, 0 to 4,096. They belong to a likely
+            text: everything declared, in order. Nearly every text reaches the first of them, so its first tokens do
+            not wait.
+        max_work: maximum number of steps for reading the constraint, some 0.1 µs each; more raise a LimitError with the
+            code ``work``. Steps are counted, not timed: the same request gives the same answer everywhere.
+        max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take four
+            times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost nothing,
+            so a text may need fewer steps after others (``docs/limits.md``).
+
+    Raises:
+        CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; ``max_memory``
+            is negative, or ``prepare`` is out of range.
+        LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
+    """
+    if not isinstance(constraint, Constraint):
+        hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
+        raise CompileError(
+            f"compile takes a constraint, not {type(constraint).__name__}{hint}", code="not-a-constraint"
+        )
+
+    if not 0 <= prepare <= _MOST_PREPARED:
+        raise CompileError(
+            f"prepare is a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
+        )
+    if max_memory < 0:
+        raise CompileError(f"max_memory is a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound")
+    options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work)
+    if not cache:
+        return Guide(constraint, vocabulary, options)
+    # The guide keeps its vocabulary, so the id, alive.
+    key = (id(vocabulary), constraint, options)
+    with _lock:
+        known = _cache.get(key)
+        if known is not None:
+            _cache.move_to_end(key)
+    if known is not None:
+        _make_room(1)
+        return known
+    guide = Guide(constraint, vocabulary, options)
+    with _lock:
+        guide = _cache.setdefault(key, guide)
+        _cache.move_to_end(key)
+    _make_room(_MISS)
+    return guide
+
+
+def _make_room(weight: int) -> None:
+    """Drops what the cache has no room for, the longest unused first.
+
+    The bytes are counted after every ``_CHECK_AFTER`` of ``weight``: guides grow without being compiled, so that hits
+    must count, too.
+    """
+    global _since_check
+    dropped = []  # to be freed without the lock
+    with _lock:
+        while len(_cache) > _CACHED_GUIDES:
+            dropped.append(_cache.popitem(last=False)[1])
+        _since_check += weight
+        if _since_check >= _CHECK_AFTER:
+            _since_check = 0
+            sizes = {key: guide.memory_size_bytes() for key, guide in _cache.items()}
+            total = sum(sizes.values())
+            while total > _CACHED_BYTES and len(_cache) > 1:
+                key, guide = _cache.popitem(last=False)
+                total -= sizes[key]
+                dropped.append(guide)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """What the process holds, in bytes. Guides and vocabularies report their own share.
+
+    Attributes:
+        cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
+        readings: schemas, patterns and numbers that were read and are kept for later, approximately. Each kind is
+            bounded, to 108 MiB in total.
+        character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
+            one of these.
+        native: the heap and the large pages in use: all of the above, guides, vocabularies, and everything else in the
+            process. The heap is known only on Linux. Free memory stays with the process for later use;
+            :func:`clear_cache` gives it back.
+    """
+
+    cached_guides: int
+    readings: int
+    character_sets: int
+    native: int
+
+
+def memory() -> MemoryUse:
+    """What is held for the whole process. :meth:`Guide.memory_size_bytes` says what a guide holds.
+
+    >>> import guiderail as gr
+    >>> gr.clear_cache()
+    >>> gr.memory().cached_guides
+    0
+    """
+    with _lock:
+        guides = list(_cache.values())
+    sizes = sum(guide.memory_size_bytes() for guide in guides)
+    native = _core.heap_in_use() + _core.pages_in_use()
+    return MemoryUse(sizes, kept_bytes(), _core.character_sets_bytes(), native)
+
+
+def clear_cache() -> None:
+    """Forgets the guides that :func:`compile` keeps and the schemas read; returns their memory to the system."""
+    with _lock:
+        dropped = list(_cache.values())
+        _cache.clear()
+    del dropped  # freed without the lock
+    clear_kept()
+    _core.trim_heap()

@@ -1,0 +1,129 @@
+"""What compiling may cost, counted in steps and not in seconds.
+
+A step is an elementary one of the core: an expression made, an operand handled; some 0.1 µs. What a front end
+does in Python counts for as many steps as it takes time, roughly. The count depends on the request alone: not on the
+machine, on what others compiled before, or on what is in a cache. So a request that is refused for its work is refused
+everywhere and always. The core counts for each thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from guiderail import _core
+from guiderail.errors import CompileError, LimitError
+from guiderail.support.texts import shown
+
+__all__ = ["MAX_STEP_WORK", "MAX_WORK", "cached", "check_steps", "limited", "out_of_work", "spend", "spent"]
+
+MAX_WORK = 20_000_000
+"""Default of ``max_work``: steps of one compilation, some two seconds."""
+
+MAX_STEP_WORK = 5_000_000
+"""Default of ``max_step_work``: steps of one mask, or of reading one token."""
+
+spend = _core.spend_work
+"""Counts steps. Raises LimitError (code ``work``) where they are more than allowed."""
+
+spent = _core.spent_work
+"""The steps that this thread has counted so far."""
+
+_MOST = 1 << 60  # no sum of counts comes near the end of 64 bits
+_here = threading.local()  # what this thread's compilation has paid for, what it makes
+_Argument = TypeVar("_Argument")
+_Value = TypeVar("_Value")
+
+
+def check_steps(name: str, steps: Any) -> None:
+    """Refuses what is no number of steps.
+
+    Raises:
+        CompileError: the limit is no number above 0.
+    """
+    if type(steps) is not int or not 0 < steps < _MOST:
+        raise CompileError(f"{name} is a number of steps above 0, not {shown(steps)}", code="bad-bound")
+
+
+@contextmanager
+def limited(most: int) -> Iterator[None]:
+    """Within, this thread may spend so many steps, and no more than a limit around allows.
+
+    Raises:
+        CompileError: the limit is no number above 0.
+    """
+    check_steps("max_work", most)
+    before = _core.limit_work(most)
+    outermost = not hasattr(_here, "paid")
+    if outermost:
+        _here.paid = set()
+    try:
+        yield
+    finally:
+        _core.restore_work(before)
+        if outermost:
+            del _here.paid
+
+
+def out_of_work(error: LimitError) -> bool:
+    """Whether a limit was that of the whole compilation, so that there is no other way to try."""
+    return error.code == "work"
+
+
+class _Result:
+    """A kept result with its price: the steps of its own, and the other kept results that it needed."""
+
+    __slots__ = ("elsewhere", "needed", "own", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.own = 0
+        self.elsewhere = 0  # steps counted for `needed` while this was made
+        self.needed: list[_Result] = []
+
+    def pay(self, paid: set[_Result]) -> None:
+        if self not in paid:
+            paid.add(self)
+            spend(self.own)
+            for result in self.needed:
+                result.pay(paid)
+
+
+def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:
+    """Keeps the results of a function. Each compilation pays once for a result, whoever made it."""
+
+    def decorate(make: Callable[[_Argument], _Value]) -> Callable[[_Argument], _Value]:
+        @lru_cache(maxsize=size)
+        def kept(argument: _Argument) -> _Result:
+            result, before = _Result(), spent()
+            outer, _here.making = getattr(_here, "making", None), result
+            try:
+                result.value = make(argument)
+            finally:
+                _here.making = outer
+            result.own = spent() - before - result.elsewhere
+            _here.made = result
+            return result
+
+        def ask(argument: _Argument) -> _Value:
+            before = spent()
+            result = kept(argument)
+            paid: set[_Result] = getattr(_here, "paid", set())
+            if getattr(_here, "made", None) is result:
+                _here.made = None
+                paid.add(result)
+            else:
+                result.pay(paid)
+            outer: _Result | None = getattr(_here, "making", None)
+            if outer is not None:
+                outer.needed.append(result)
+                outer.elsewhere += spent() - before
+            value: _Value = result.value
+            return value
+
+        return ask
+
+    return decorate
