@@ -37,6 +37,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <variant>
 
 #include "base/flat_map.hpp"
@@ -157,6 +158,7 @@ struct Layout;
 struct DecimalTable;
 struct DecimalState;
 struct DecimalParts;
+struct CharacterParts;
 
 // Tokens of any kind by their texts or ids, or all but these and those that end a text.
 struct TokenSet {
@@ -234,6 +236,10 @@ class Arena {
   bool likely_text(Id e, Likely& to, int depth = 0);
   Id counts_spent(Id e);        // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);  // memoised; kEmpty if nothing can follow
+  // -- by whole characters beyond ASCII (characters.cpp) --
+  bool reads_characters(Id e);  // whether that is right and worthwhile, of a state between two characters
+  Id step_char(Id e, u32 character);
+  bool may_follow(Id e, u32 low, u32 high);
   // A superset of the bytes e can begin with.
   const ByteSet& first(Id e) {
     const u32 known = node(e).first;
@@ -444,7 +450,20 @@ class Arena {
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
   Id class_tail(u32 set, u16 state);
-  u32 charset_index(const CharSet::Ptr& set);
+  u32 charset_index(const CharSet::Ptr& set, bool composed = false);
+  enum class SetOperation { Both, Either };
+  u32 compose(SetOperation operation, u32 a, u32 b);
+  Id class_of(u32 set);
+  Id plain_parts(Id e);
+  Ids conditions(Id e, bool& grouped);
+  Id intersect_memoised(Ids& parts);
+  u32 path_of(u32 root, const Ids& parts);
+  CharacterParts& characters();
+  std::size_t characters_memory() const;
+  Id derive_bytes(Id e, std::string_view bytes);
+  Id derive_char(Id e, u32 atom, std::string_view bytes);
+  Id derive_char_fresh(Id e, u32 atom, std::string_view bytes);
+  Id step_atom(Id e, u32 atom);
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
@@ -625,6 +644,8 @@ class Arena {
   ListPool pool_;  // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
+  std::unordered_set<u32> odd_sets_;  // made while reading, of characters that the byte classes do not tell apart
+  FlatMap composed_sets_;             // set, set, operation -> set; once frozen
   std::vector<ByteSet> byte_sets_;
   IdTable byte_set_ids_;
   std::vector<ByteSet> firsts_;
@@ -642,6 +663,7 @@ class Arena {
   std::unordered_map<Id, Reach> reach_memo_;
   AgingMap derive_memo_;  // of what shares parts; bounded
   FlatMap elided_memo_, endless_memo_, key_memo_;
+  FlatMap plain_parts_;                 // And -> its parts that do not count, as one
   AgingMap union_paths_, union_memo_;   // lists of operands as paths; what they unite to; bounded
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
   // As many as there are expressions: every byte looks up the deep parts of its state.
@@ -667,6 +689,10 @@ class Arena {
   std::optional<std::vector<CharSet::Ptr>> atoms_;
   std::unique_ptr<JsonParts> json_;  // tables and states of Members, Key and Distinct
   std::unique_ptr<DecimalParts> decimals_;
+  struct CharacterPartsDelete {
+    void operator()(CharacterParts* parts) const;
+  };
+  std::unique_ptr<CharacterParts, CharacterPartsDelete> characters_;
   std::unique_ptr<LexParts> lex_;  // lexers and what is left of lexemes
 };
 

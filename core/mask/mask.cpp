@@ -191,7 +191,9 @@ bool MaskBuilder::in_string(Id e) const {
 
 void MaskBuilder::walk(Id e, u32 node) {
   const u32* row = arena_.ensure_row(e);
+  const bool by_characters = trie_.nodes[node].whole && arena_.has(e, kSearch) && arena_.reads_characters(e);
   auto go = [&](u32 child, u8 byte) {
+    if (by_characters && begins_character(byte)) return follow_character(e, child);
     Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
     if (next == kUnknown) next = arena_.step_slow(e, byte);
     if (next != kEmpty) enter(forget(next), child);
@@ -222,9 +224,17 @@ void MaskBuilder::scan(Id e, u32 node) {
     if (nodes[n].token >= 0) set(nodes[n].token);
     return nodes[n].end != n + 1 && next != kEpsilon;
   };
+  auto whole = [&](Id state, u32 n) {
+    return nodes[n].whole && arena_.has(state, kSearch) && arena_.reads_characters(state);
+  };
   if (nodes[node].fan != kNoFan) {
     const u32* row = arena_.ensure_row(e);
+    const bool by_characters = whole(e, node);
     trie_.each_child(node, [&](u32 n, u8 byte) {
+      if (by_characters && begins_character(byte)) {
+        follow_character(e, n);
+        return true;
+      }
       if (const Id next = step_from(e, row, byte); reach(next, n)) scan(forget(next), n);
       return true;
     });
@@ -233,10 +243,16 @@ void MaskBuilder::scan(Id e, u32 node) {
   const u32 end = nodes[node].end;
   states_[depths[node]] = e;
   rows_[depths[node]] = arena_.ensure_row(e);
+  by_characters_[depths[node]] = whole(e, node);
   u32 walked = 0;
   for (u32 n = node + 1; n < end; ++walked) {
     const TrieNode& t = nodes[n];
     const u32 depth = depths[n];
+    if (begins_character(t.byte) && by_characters_[depth - 1u]) {
+      follow_character(states_[depth - 1u], n);
+      n = t.end;
+      continue;
+    }
     Id next = step_from(states_[depth - 1], rows_[depth - 1], t.byte);
     if (!reach(next, n)) {
       n = t.end;
@@ -249,6 +265,7 @@ void MaskBuilder::scan(Id e, u32 node) {
       continue;
     }
     states_[depth] = next;
+    by_characters_[depth] = whole(next, n);
     const u32* row = arena_.node(next).row.load(std::memory_order_relaxed);
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;

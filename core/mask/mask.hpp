@@ -19,6 +19,9 @@
 
 namespace guiderail {
 
+// Of a character beyond ASCII.
+constexpr bool begins_character(u8 byte) { return byte >= 0xC2 && byte < 0xF5; }
+
 class MaskBuilder {
  public:
   MaskBuilder(Arena& arena, Vocabulary& vocabulary);
@@ -115,6 +118,8 @@ class MaskBuilder {
   void walk(Id e, u32 node);
   void enter(Id e, u32 node);
   void scan(Id e, u32 node);
+  void follow_character(Id e, u32 node);
+  void inside_character(Id e, u32 node, u32 all, u32 due, u32 value);
   template <class Make>
   std::shared_ptr<const PrefixSummary> summary_mask(const std::optional<Hash>& key, const Ids& parts, Id loop,
                                                     Make make);
@@ -361,6 +366,7 @@ class MaskBuilder {
   std::vector<Id> states_;  // by depth in the trie
   std::vector<Id> exit_states_;
   std::vector<const u32*> rows_;
+  std::vector<u8> by_characters_;  // by depth: whether the state reads whole characters
   std::unordered_map<Id, SelfLoop> self_loops_;
   // of the piece being made
   struct Ending {

@@ -28,6 +28,7 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
     : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
   states_.resize(vocabulary.longest() + 2);
   rows_.resize(vocabulary.longest() + 2);
+  by_characters_.resize(vocabulary.longest() + 2);
 }
 
 MaskBuilder::~MaskBuilder() = default;
