@@ -6,14 +6,6 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
-constexpr u32 kMostPairsInAll = 12'000;
-constexpr int kMostNesting = 8;
-constexpr std::size_t kMostApart = 16;  // masks that are drawn for others, one within the other
-constexpr std::size_t kMostAnew = 4;    // first bytes below which the two have little in common
-}  // namespace
-
 // The mask of another state, drawn apart.
 std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   const bool plain = arena_.symbols().empty();
@@ -273,7 +265,7 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
     case Kind::Repeat: return arena_.endless_class(text) != kUnknown;
     case Kind::Concat: return ends_endless(n.b, depth);
     case Kind::Union: {
-      if (depth > kMostNesting) return false;
+      if (depth > kMostTextNesting) return false;
       const auto members = arena_.operands(text);
       return std::all_of(members.begin(), members.end(), [&](Id m) { return ends_endless(m, depth + 1); });
     }

@@ -5,20 +5,6 @@
 #include "base/work.hpp"
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kManyExits = 3000;  // from here on another way may be cheaper
-constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
-constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
-constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
-constexpr u32 kBetweenBreaks = 256;       // trie nodes of a walk, until others may be let in
-constexpr u32 kShortLoop = 12;
-constexpr int kMostNesting = 8;
-constexpr std::size_t kFewOpen = 64;
-constexpr u32 kWorthSharing = 16;  // trie nodes
-constexpr u32 kWorthClass = 64;    // trie nodes
-constexpr u32 kNodesPerStep = 16;  // of a trie, where they are only looked at
-}  // namespace
-
 // What postponed() kept.
 void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_.begin(), postponed_.end());
@@ -27,7 +13,7 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
   std::size_t below = postponed_tokens_.size();
   for (u32 node : entry.open_nodes) below += trie_.nodes[node].end - node;
-  if (below <= kFewOpen) {  // these are read one by one: see settle_tokens()
+  if (below <= kMostOpenTokens) {  // these are read one by one: see settle_tokens()
     for (u32 node : entry.open_nodes)
       for (u32 n = node; n < trie_.nodes[node].end; ++n)
         if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
@@ -164,7 +150,7 @@ void MaskBuilder::enter(Id e, u32 node) {
     touched_ = true;
   }
   if (n.end == node + 1 || e == kEpsilon) return;
-  if (n.end - node >= Vocabulary::kHeavy)
+  if (n.end - node >= kHeavy)
     visit(e, node);
   else if (n.end - node >= kWorthClass && n.whole && in_string(e) && by_strategy(e, node, Reach::Strings))
     return;
@@ -432,7 +418,7 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
 // Texts that tell no character from another: any{m,n} and what is made of it.
 bool MaskBuilder::uniform_text(Id text, int depth) const {
   const Node& n = arena_.node(text);
-  if (depth > kMostNesting) return false;
+  if (depth > kMostTextNesting) return false;
   switch (n.kind) {
     case Kind::Epsilon: return true;
     case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
@@ -582,9 +568,9 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only
   if (top) allow(trie.nodes[0]);
   for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
     const ExitTrie::Node& t = trie.nodes[n];
-    if (count % kBetweenBreaks == 0) {
+    if (count % kNodesBetweenBreaks == 0) {
       arena_.make_room();
-      Work::spend(kBetweenBreaks / kNodesPerStep);
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
     const Id next = step(exit_states_[t.depth - 1], t.byte);
     if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {

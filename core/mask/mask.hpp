@@ -12,6 +12,7 @@
 #include <deque>
 
 #include "base/flat_map.hpp"
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/expression.hpp"
 #include "mask/strategies.hpp"
@@ -169,7 +170,6 @@ class MaskBuilder {
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   bool differential(Id e, Id b, Id form);
-  static constexpr std::size_t kMostStrings = 6;
   struct Strings {
     Ids texts, tails;
   };

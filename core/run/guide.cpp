@@ -74,7 +74,6 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
 }
 
 void Guide::prepare(u32 masks) const {
-  constexpr std::size_t kBytesOfMask = 32;  // of the text, at most
   const std::shared_ptr<Program> program = this->program();
   if (!program->arena().has_json()) return;  // a text of few tokens, or one of which nothing is known
   const std::string text = program->likely(root_, kBytesOfMask * masks);
