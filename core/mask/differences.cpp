@@ -166,6 +166,24 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
   });
 }
 
+// Texts that tell no character from another: any{m,n} and what is made of it.
+bool MaskBuilder::uniform_text(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  if (depth > kMostTextNesting) return false;
+  switch (n.kind) {
+    case Kind::Epsilon: return true;
+    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
+    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
+    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : arena_.operands(text))
+        if (!uniform_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
 // A string whose text most characters lead into one that they lead back to.
 bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;

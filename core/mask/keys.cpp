@@ -141,12 +141,6 @@ Id MaskBuilder::shared_form(Id state) {
   return out;
 }
 
-Id MaskBuilder::unnamed_key(Id e) {
-  Id out = kEmpty;
-  attempt(Strategy::UnnamedKeys, [&] { return (out = unnamed(e)) != kEmpty; });
-  return out;
-}
-
 Id MaskBuilder::capped(Id state, u32 most) {
   Id out = state;
   attempt(Strategy::CappedGroups, [&] { return (out = arena_.cap_groups(state, most)) != state; });

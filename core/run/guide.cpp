@@ -222,8 +222,6 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
   Arena& arena = *program.arena_;
   for (;;) {
     if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
-    if (const Id unnamed = builder.unnamed_key(canonical); unnamed != kEmpty)
-      form_mask(program, builder, lock, unnamed);
     std::optional<Hash> key;  // of what other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
       key = arena.portable_hash(canonical);
