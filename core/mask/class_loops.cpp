@@ -5,10 +5,6 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a self loop worthwhile
-}  // namespace
-
 Id MaskBuilder::after_char(Id e, u32 c) {
   const u32 more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   constexpr u32 kLead[] = {0, 0xC0, 0xE0, 0xF0};

@@ -6,14 +6,6 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
-constexpr u32 kMostPairsInAll = 12'000;
-constexpr int kMostNesting = 8;
-constexpr std::size_t kMostApart = 16;  // masks that are drawn for others, one within the other
-constexpr std::size_t kMostAnew = 4;    // first bytes below which the two have little in common
-}  // namespace
-
 // The mask of another state, drawn apart.
 std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   const bool plain = arena_.symbols().empty();
@@ -174,6 +166,24 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
   });
 }
 
+// Texts that tell no character from another: any{m,n} and what is made of it.
+bool MaskBuilder::uniform_text(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  if (depth > kMostTextNesting) return false;
+  switch (n.kind) {
+    case Kind::Epsilon: return true;
+    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
+    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
+    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : arena_.operands(text))
+        if (!uniform_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
 // A string whose text most characters lead into one that they lead back to.
 bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;
@@ -273,7 +283,7 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
     case Kind::Repeat: return arena_.endless_class(text) != kUnknown;
     case Kind::Concat: return ends_endless(n.b, depth);
     case Kind::Union: {
-      if (depth > kMostNesting) return false;
+      if (depth > kMostTextNesting) return false;
       const auto members = arena_.operands(text);
       return std::all_of(members.begin(), members.end(), [&](Id m) { return ends_endless(m, depth + 1); });
     }

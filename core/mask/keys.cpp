@@ -7,7 +7,6 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostOpen = 64;             // tokens that are read one by one for each state
 constexpr u32 kUnquoted = 60, kBehindBlank = 61;  // see KeyHits
 }  // namespace
 
@@ -139,12 +138,6 @@ Id MaskBuilder::shared_form(Id state) {
       out = arena_.concat(parts.before, arena_.concat(parts.key, arena_.elide_stack(parts.tail, Arena::kBehindObject)));
     return out != e;
   });
-  return out;
-}
-
-Id MaskBuilder::unnamed_key(Id e) {
-  Id out = kEmpty;
-  attempt(Strategy::UnnamedKeys, [&] { return (out = unnamed(e)) != kEmpty; });
   return out;
 }
 
@@ -315,7 +308,7 @@ const MaskEntry* MaskBuilder::settle_tokens(const MaskEntry& shared, Id state, s
 const MaskEntry* MaskBuilder::settled(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made) {
   made = nullptr;
   const std::vector<int>& open = shared.open_tokens;
-  if (!shared.open_nodes.empty() || open.size() > kMostOpen || !vocabulary_.twins().empty()) return nullptr;
+  if (!shared.open_nodes.empty() || open.size() > kMostOpenTokens || !vocabulary_.twins().empty()) return nullptr;
   u64 alive = 0;
   std::vector<Id>& states = exit_states_;  // along the last token
   if (states.size() < vocabulary_.longest() + 2) states.resize(vocabulary_.longest() + 2);

@@ -8,12 +8,11 @@
 // object, and those of most objects, have one mask.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "json/members.hpp"
 
 namespace guiderail {
 namespace {
-constexpr int kEndlessProbes = 2;
-constexpr u16 kDeepEnough = 1;  // nesting below which there are no objects
 
 enum : u32 { kAnything, kWord, kQuote, kSome };  // what a elision begins with; kSome: one of some bytes
 
@@ -113,7 +112,7 @@ Id Arena::elide_members(Id e) {
 Id Arena::elide_part(Id e) {
   const Node& n = node(e);
   if (n.kind == Kind::Members) return elide_members(e);
-  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kDeepEnough ||
+  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kLeastObjectDepth ||
       has(e, kHasItem | kHasLook | kExactKey))
     return e;
   const u64 key = u64{e} << 3;

@@ -5,20 +5,6 @@
 #include "base/work.hpp"
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kManyExits = 3000;  // from here on another way may be cheaper
-constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
-constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
-constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
-constexpr u32 kBetweenBreaks = 256;       // trie nodes of a walk, until others may be let in
-constexpr u32 kShortLoop = 12;
-constexpr int kMostNesting = 8;
-constexpr std::size_t kFewOpen = 64;
-constexpr u32 kWorthSharing = 16;  // trie nodes
-constexpr u32 kWorthClass = 64;    // trie nodes
-constexpr u32 kNodesPerStep = 16;  // of a trie, where they are only looked at
-}  // namespace
-
 // What postponed() kept.
 void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_.begin(), postponed_.end());
@@ -27,7 +13,7 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
   std::size_t below = postponed_tokens_.size();
   for (u32 node : entry.open_nodes) below += trie_.nodes[node].end - node;
-  if (below <= kFewOpen) {  // these are read one by one: see settle_tokens()
+  if (below <= kMostOpenTokens) {  // these are read one by one: see settle_tokens()
     for (u32 node : entry.open_nodes)
       for (u32 n = node; n < trie_.nodes[node].end; ++n)
         if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
@@ -164,7 +150,7 @@ void MaskBuilder::enter(Id e, u32 node) {
     touched_ = true;
   }
   if (n.end == node + 1 || e == kEpsilon) return;
-  if (n.end - node >= Vocabulary::kHeavy)
+  if (n.end - node >= kHeavy)
     visit(e, node);
   else if (n.end - node >= kWorthClass && n.whole && in_string(e) && by_strategy(e, node, Reach::Strings))
     return;
@@ -446,72 +432,6 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
   return true;
 }
 
-// Texts that tell no character from another: any{m,n} and what is made of it.
-bool MaskBuilder::uniform_text(Id text, int depth) const {
-  const Node& n = arena_.node(text);
-  if (depth > kMostNesting) return false;
-  switch (n.kind) {
-    case Kind::Epsilon: return true;
-    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
-    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
-    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
-    case Kind::Union: {
-      for (Id m : arena_.operands(text))
-        if (!uniform_text(m, depth + 1)) return false;
-      return true;
-    }
-    default: return false;
-  }
-}
-
-bool MaskBuilder::all_uniform(Id e) const {
-  const Node& n = arena_.node(e);
-  switch (n.kind) {
-    case Kind::Concat: return all_uniform(n.a) && leaves_by_quote(n.a, n.b);
-    case Kind::Union: {
-      for (Id m : arena_.operands(e))
-        if (!all_uniform(m)) return false;
-      return true;
-    }
-    case Kind::Escaped: return n.b == kBetween && uniform_text(n.a, 0);
-    default: {
-      const u32 set = arena_.free_key(e);
-      return arena_.free_item(e) || (set != kUnknown && arena_.charset_ptr(set) == CharSet::any());
-    }
-  }
-}
-
-// Several strings or keys at once that count their characters at most: the states after 1, 2, 3 … characters are a
-// single chain.
-bool MaskBuilder::uniform_strings(Id e, u32 node) {
-  const Id head = arena_.node(e).kind == Kind::Concat ? arena_.node(e).a : e;
-  if (arena_.node(head).kind != Kind::Union || !all_uniform(e)) return false;
-  const Shared shared(*this);
-  auto mask = class_mask(raw_characters(), node);
-  std::vector<Id> chain{e};
-  while (chain.size() <= vocabulary_.longest() + 1) {
-    const Id next = step(chain.back(), 'a');
-    if (next == kEmpty || next == chain.back()) break;
-    chain.push_back(next);
-  }
-  const bool endless = step(chain.back(), 'a') == chain.back();
-  const u32 last = static_cast<u32>(chain.size()) - 1;
-  add(*mask, endless ? kInf : last);
-  const u32 base = trie_.nodes[node].chars;
-  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
-    for (u32 i = mask->exit_at[byte]; i < mask->exit_at[byte + 1u]; ++i) {
-      const u32 at = mask->exits[i];
-      const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
-      if (read > last && !endless) continue;
-      if (const Id next = step(chain[std::min(read, last)], byte); next != kEmpty) enter(next, at);
-    }
-    const u32 at = vocabulary_.child(node, byte);
-    if (at == kNoFan) continue;
-    if (const Id next = step(e, byte); next != kEmpty) enter(next, at);
-  }
-  return true;
-}
-
 bool MaskBuilder::free_loops(Id e, u32 node) {
   std::vector<Loop> loops;
   Ids rest;
@@ -599,9 +519,9 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only
   if (top) allow(trie.nodes[0]);
   for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
     const ExitTrie::Node& t = trie.nodes[n];
-    if (count % kBetweenBreaks == 0) {
+    if (count % kNodesBetweenBreaks == 0) {
       arena_.make_room();
-      Work::spend(kBetweenBreaks / kNodesPerStep);
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
     const Id next = step(exit_states_[t.depth - 1], t.byte);
     if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {

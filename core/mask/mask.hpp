@@ -12,6 +12,7 @@
 #include <deque>
 
 #include "base/flat_map.hpp"
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/expression.hpp"
 #include "mask/strategies.hpp"
@@ -39,8 +40,6 @@ class MaskBuilder {
   const MaskEntry* settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
   // A state whose mask is the same but for open tokens, and that many places come to.
   Id shared_form(Id e);
-  // Of a key that may be a name or any other one: the state without names, whose mask is of use. Else kEmpty.
-  Id unnamed_key(Id e);
   // The state with the counts of its groups cut to `most`.
   Id capped(Id state, u32 most);
   // A key with its names, which no other program is likely to come to.
@@ -89,7 +88,7 @@ class MaskBuilder {
     Reach reach;
     bool (MaskBuilder::*make)(Id e, u32 node);
   };
-  static const std::array<Row, 15> kOrder;
+  static const std::array<Row, 14> kOrder;
   bool by_strategy(Id e, u32 node, Reach least, Strategy first = {});
   template <class Make>
   bool attempt(Strategy strategy, Make make) {
@@ -109,7 +108,6 @@ class MaskBuilder {
   bool string_differences(Id e, u32 node);
   bool counted_intersections(Id e, u32 node);
   bool free_loops(Id e, u32 node);
-  bool uniform_strings(Id e, u32 node);
   bool absorbing_strings(Id e, u32 node);
   bool class_loops(Id e, u32 node);
   bool state_differences(Id e, u32 node);
@@ -133,7 +131,6 @@ class MaskBuilder {
   bool leaves_by_quote(Id head, Id tail) const;
   CharSet::Ptr free_class(Id e) const;
   bool uniform_text(Id text, int depth) const;
-  bool all_uniform(Id e) const;
   bool takes_any(Id text, int depth);
   bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
@@ -174,7 +171,6 @@ class MaskBuilder {
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   bool differential(Id e, Id b, Id form);
-  static constexpr std::size_t kMostStrings = 6;
   struct Strings {
     Ids texts, tails;
   };

@@ -18,7 +18,6 @@ constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"string-differences", "root", "a string that leads to another one: its mask, and where the two differ"},
     {"counted-intersections", "large", "a counted class beside other demands: a class mask over a chain of states"},
     {"free-loops", "strings", "strings and keys in progress that know nothing but a class: its class mask"},
-    {"uniform-strings", "strings", "strings that only count their characters: a class mask over a chain of states"},
     {"absorbing-strings", "strings", "strings that any character may follow: a class mask, then what leaves them"},
     {"class-loops", "strings", "C{m,n} t: the class mask of C, then t from where tokens leave it"},
     {"state-differences", "root", "a state that most characters lead to another one: its mask, and where they differ"},
@@ -29,7 +28,6 @@ constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"keys-as-strings", "sharing", "a key that no token can turn into a name has the mask of a string"},
     {"counters", "sharing", "counts beyond the longest token, and texts of keys, are forgotten"},
     {"elision", "sharing", "what a token hardly reaches is left out, and the tokens that do are read one by one"},
-    {"unnamed-keys", "sharing", "the mask of a key without names is kept before that of the key with them"},
     {"capped-groups", "sharing", "counts of groups are cut short as long as no token reaches the cut"},
     {"settled-tokens", "sharing", "states that allow the same of the tokens left open share one mask"},
 }};
@@ -89,7 +87,7 @@ bool StrategySwitches::set(std::string_view name, bool on) {
 
 // -- the order --
 // Exact and cheap ones first; each may assume that those before it did not apply, but must be right without them.
-const std::array<MaskBuilder::Row, 15> MaskBuilder::kOrder{{
+const std::array<MaskBuilder::Row, 14> MaskBuilder::kOrder{{
     {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
     {Strategy::ClosedKeys, Reach::Root, &MaskBuilder::closed_keys},
     {Strategy::OpenKeys, Reach::Root, &MaskBuilder::open_keys},
@@ -100,7 +98,6 @@ const std::array<MaskBuilder::Row, 15> MaskBuilder::kOrder{{
     {Strategy::StringDifferences, Reach::Root, &MaskBuilder::string_differences},
     {Strategy::CountedIntersections, Reach::Large, &MaskBuilder::counted_intersections},
     {Strategy::FreeLoops, Reach::Strings, &MaskBuilder::free_loops},
-    {Strategy::UniformStrings, Reach::Strings, &MaskBuilder::uniform_strings},
     {Strategy::AbsorbingStrings, Reach::Strings, &MaskBuilder::absorbing_strings},
     {Strategy::ClassLoops, Reach::Strings, &MaskBuilder::class_loops},
     {Strategy::StateDifferences, Reach::Root, &MaskBuilder::state_differences},

@@ -25,7 +25,6 @@ enum class Strategy : u8 {
   StringDifferences,
   CountedIntersections,
   FreeLoops,
-  UniformStrings,
   AbsorbingStrings,
   ClassLoops,
   StateDifferences,
@@ -38,7 +37,6 @@ enum class Strategy : u8 {
   KeysAsStrings,
   Counters,
   Elision,
-  UnnamedKeys,
   CappedGroups,
   SettledTokens,
   kCount

@@ -5,15 +5,10 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr int kMostNesting = 8;
-constexpr std::size_t kMostTexts = 24;  // that a text leads to, and places inside of characters
-}  // namespace
-
 // A text that whatever is read can still become one of: any* x, or all but finitely many.
 bool MaskBuilder::takes_any(Id text, int depth) {
   const Node& n = arena_.node(text);
-  if (depth > kMostNesting) return false;
+  if (depth > kMostTextNesting) return false;
   switch (n.kind) {
     case Kind::Repeat: {
       const u32 set = arena_.endless_class(text);
@@ -28,7 +23,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
       bool any = false;
       for (Id m : arena_.operands(text)) {
         const Node& one = arena_.node(m);
-        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostNesting)) return false;
+        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostTextNesting)) return false;
         any = any || one.kind != Kind::Not;
       }
       return any;

@@ -74,7 +74,6 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
 }
 
 void Guide::prepare(u32 masks) const {
-  constexpr std::size_t kBytesOfMask = 32;  // of the text, at most
   const std::shared_ptr<Program> program = this->program();
   if (!program->arena().has_json()) return;  // a text of few tokens, or one of which nothing is known
   const std::string text = program->likely(root_, kBytesOfMask * masks);
@@ -223,8 +222,6 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
   Arena& arena = *program.arena_;
   for (;;) {
     if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
-    if (const Id unnamed = builder.unnamed_key(canonical); unnamed != kEmpty)
-      form_mask(program, builder, lock, unnamed);
     std::optional<Hash> key;  // of what other programs may share
     if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
       key = arena.portable_hash(canonical);

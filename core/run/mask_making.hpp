@@ -8,9 +8,6 @@
 
 namespace guiderail {
 
-inline constexpr std::chrono::milliseconds kLong{20};  // at one mask, until others make theirs with own builders
-inline constexpr std::size_t kMostSpares = 6;          // of these builders
-
 // While it lives, this thread makes something, a mask of a state, say, and others that want the same wait for it. The
 // arena's mutex is held when it is made and when it ends, not always between.
 class Program::Maker {
@@ -61,7 +58,7 @@ class Program::Builder {
     while (program.builder_taken_) {
       const u64 seen = program.builds_;
       ++program.builder_awaited_;
-      const bool free = lock.wait_for(program.builder_free_, kLong, [&] { return !program.builder_taken_; });
+      const bool free = lock.wait_for(program.builder_free_, kLongMask, [&] { return !program.builder_taken_; });
       --program.builder_awaited_;
       if (free || seen != program.builds_ || program.spares_.size() >= kMostSpares) continue;
       own_ = std::make_unique<MaskBuilder>(program.arena(), *program.vocabulary_);

@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "base/deep_stack.hpp"
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/expression.hpp"
 #include "mask/mask.hpp"
@@ -130,7 +131,6 @@ class Program : public std::enable_shared_from_this<Program> {
   void note_size();
   void note_growth();
   static u64 next_serial();
-  static constexpr u64 kSearchWork = 4;  // a search for an end may take so many times the work of a mask
   // Whatever took too much work is not begun again: the answer stays the same, whatever the first try left behind.
   void check_refused(u64 key, const char* what) const {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());

@@ -9,12 +9,6 @@
 namespace guiderail {
 
 namespace {
-constexpr u32 kMostStates = 20'000;  // that a search for a short text visits
-constexpr std::size_t kMostKeyTokens = 1u << 16;
-constexpr std::size_t kMostRefused = 1u << 14;
-constexpr std::size_t kBytesOfStep = 64;       // that may take the work of one step: most tokens are shorter
-constexpr std::size_t kFirstPages = 1u << 20;  // bytes, of what its first texts will take
-constexpr u32 kHaste = 32;                     // how much more than what was read counts what is missing, in haste
 constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
 }  // namespace
 
@@ -41,7 +35,7 @@ std::shared_ptr<Program> Program::fresh() {
 
 void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
   vocabulary_ = std::move(vocabulary);
-  reserve_pages(kFirstPages);
+  reserve_pages(kProgramPages);
 }
 
 void Program::keep(std::shared_ptr<const MaskEntry> mask) {
@@ -237,8 +231,7 @@ u64 Program::next_serial() {
 std::string Program::likely(Id state, std::size_t limit) {
   return deep(state, [&] {
     Lock lock(*this);
-    constexpr std::size_t kWork = 64;  // expressions a byte
-    Arena::Likely likely{limit, limit * kWork};
+    Arena::Likely likely{limit, limit * kLikelyWork};
     arena_->likely_text(state, likely);
     return likely.text;
   });
@@ -266,8 +259,8 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
 
 // One such search; `left`: whether states were left out for being too many.
 bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
-  const std::size_t most = std::min(arena_->limits().fuel, kMostStates);
-  const std::size_t weight = manner.haste ? kHaste : 1;
+  const std::size_t most = std::min<std::size_t>(arena_->limits().fuel, kMostSearchStates);
+  const std::size_t weight = manner.haste ? kShortestHaste : 1;
   auto seen = [&](Id e) { return manner.forget ? arena_->without_texts(e) : e; };
   const Id start = seen(exact);
   struct Item {

@@ -17,6 +17,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/thresholds.hpp"
 #include "expr/expression.hpp"
 #include "vocab/vocabulary.hpp"
 

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/pages.hpp"
+#include "base/thresholds.hpp"
 #include "text/charset.hpp"
 #include "vocab/mask_scratch.hpp"
 
@@ -46,7 +47,7 @@ class CharacterIndex {
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
   // False: not a class of the kind.
   static bool letters_of(const CharSet& chars, Letters& out);
-  bool many_exits(u8 byte) const { return exits_[byte].size() > kManyExits; }
+  bool many_exits(u8 byte) const { return exits_[byte].size() > kManyIndexExits; }
   // Nodes behind a whole character, by the byte that leads to them, in order.
   const std::vector<u32>& nodes_at(u8 byte) const { return exits_[byte]; }
   // Adds the tokens in which a character of ASCII occurs.
@@ -58,7 +59,6 @@ class CharacterIndex {
   std::size_t memory() const;
 
  private:
-  static constexpr std::size_t kFewTokens = 384, kManyExits = 12'000, kMostClasses = 256;
   struct Users {  // tokens in which a character occurs
     Words dense;
     std::vector<u32> few;

@@ -15,6 +15,7 @@
 
 #include "base/lru_cache.hpp"
 #include "base/pages.hpp"
+#include "base/thresholds.hpp"
 #include "text/charset.hpp"
 #include "vocab/character_index.hpp"
 #include "vocab/mask_scratch.hpp"
@@ -147,9 +148,6 @@ struct MaskEntry {
 
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  public:
-  static constexpr u32 kLongestToken = 4096;  // longer ones are never allowed as text
-  static constexpr u32 kHeavy = 1500;         // subtrees of so many nodes get class masks of their own
-
   Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
 
   u32 size() const { return size_; }
@@ -226,10 +224,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::mutex making_bytes_below_;  // held while it is made
   std::unique_ptr<const BytesBelow> bytes_below_;
 
-  static constexpr std::size_t kCacheLimit = 80u << 20;    // bytes of class masks and masks together
-  static constexpr std::size_t kSummaryLimit = 16u << 20;  // of heads: asked for seldom, and worth many masks
   mutable std::mutex mutex_;
-  static constexpr std::size_t kMostScratches = 16;
   std::vector<std::unique_ptr<MaskScratch>> scratches_;  // that nobody uses
   struct Cached {                                        // one of the two
     std::shared_ptr<ClassMask> classes;
@@ -246,7 +241,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u64 head = 0;
     u32 times = 0;
   };
-  static constexpr std::size_t kAsked = 1u << 15;
   PagedVector<Asked> asked_;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };

@@ -15,10 +15,7 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostLexed = 64u << 20;  // bytes of pieces and outcomes; then all are forgotten
 constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
-constexpr u32 kNear = 2;               // parts of the grammar that are asked first
-constexpr std::size_t kFewWords = 32;  // of a piece: up to here they are kept with what leads to it
 }  // namespace
 
 void MaskBuilder::bundle(Piece& piece) {
@@ -90,7 +87,7 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
     std::sort(made.bundles.begin(), made.bundles.end());
     made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
     std::erase_if(made.pieces, [&](const auto& piece) {
-      if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewWords) return false;
+      if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewPieceWords) return false;
       made.words.insert(made.words.end(), piece->words.begin(), piece->words.end());
       return true;
     });
@@ -130,7 +127,7 @@ MaskBuilder::Position MaskBuilder::position(const Arena::Place& place, u32 how) 
 }
 
 MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Arena::Place& place) {
-  return position(arena_.cut_place(lexer, place, kNear), 0);
+  return position(arena_.cut_place(lexer, place, kNearParts), 0);
 }
 
 // What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
@@ -356,7 +353,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   if (!StrategySwitches::on(Strategy::LexedPieces) || !arena_.has_lexers() || !lexed_parts(begun(state), lexed, others))
     return nullptr;
   counts_.note(Strategy::LexedPieces, true, 0);
-  if (lexed_memory() > kMostLexed) forget_pieces();
+  if (lexed_memory() > kMostPieceBytes) forget_pieces();
   pending_.clear();
   struct Part {
     Id open, after;

@@ -12,11 +12,6 @@
 #include <algorithm>
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kDense = 2000;      // words set: from here on all of them are kept
-constexpr std::size_t kFewTokens = 2000;  // that a piece can hold: up to here it is read token by token
-}  // namespace
-
 // -- pieces --
 // Notes that a lexeme may end at a node. True: it does, and the token goes on behind it or ends.
 bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
@@ -153,7 +148,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
   for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
-  const std::size_t most = std::min<std::size_t>(kDense, words_.size() / 4);
+  const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
   if (count > most) {
     Sum all{Words(words_.size(), 0), {}, {}, {}};
     begin_taking();
@@ -179,7 +174,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   if (known) return known;
   begin_piece(false);
   enter(state, node);
-  if (trie_.nodes[node].end - node > kFewTokens) return known = end_piece();
+  if (trie_.nodes[node].end - node > kFewPieceTokens) return known = end_piece();
   Begin all{0, {Suffixes{node, nullptr, nullptr}}, 0, {}};
   return known = end_piece(all);
 }
@@ -194,7 +189,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const st
     for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
     walk_exits(*exits, state);
   }
-  if (exits->tokens.size() > kFewTokens) return known = end_piece();
+  if (exits->tokens.size() > kFewPieceTokens) return known = end_piece();
   return known = end_piece(Begin{0, {Suffixes{kInTrie, exits, nullptr}}, 0, {}});
 }
 
@@ -280,12 +275,12 @@ void MaskBuilder::note_endings(Piece& piece) {
         if (!without || !std::binary_search(withouts_[without]->begin(), withouts_[without]->end(), t))
           m->group.whole.push_back(t);
       });
-    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= Vocabulary::kHeavy) {
+    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= kHeavy) {
       std::size_t below = 0;
       for_children(at, [&, m = m](u8 byte, Source child) {
         if (allowed(*m, byte)) below += trie_.nodes[child.node].end - child.node;
       });
-      if (below >= Vocabulary::kHeavy) {
+      if (below >= kHeavy) {
         m->group.heavy.push_back(ending.node);
         continue;
       }
@@ -412,7 +407,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id s
     walk_exits(*suffixes.rest, state);
   }
   leave_out();
-  return known = begin.tokens < kFewTokens ? end_piece(begin) : end_piece();
+  return known = begin.tokens < kFewPieceTokens ? end_piece(begin) : end_piece();
 }
 
 // -- keywords --
