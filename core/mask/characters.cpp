@@ -2,13 +2,13 @@
 // a character without a state, and a token that ends there is allowed if some character that begins so may follow.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
 namespace {
 constexpr u32 kSurrogates = 0xD800, kBehindSurrogates = 0xE000, kLast = 0x10FFFF;
-constexpr u32 kNodesPerStep = 16;                              // of a trie, where they are only looked at
 constexpr std::array<u32, 4> kLeast{0, 0x80, 0x800, 0x10000};  // of the characters with so many more bytes
 
 u32 more_bytes(u8 lead) { return lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3; }
