@@ -97,7 +97,8 @@ def test_a_dict_is_a_schema_and_gives_the_parsed_value():
 def test_properties_come_in_the_order_of_the_schema():
     value = gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", PERSON)
     assert next(iter(value)) == "name"
-    anyhow = gr.json_schema(PERSON)
+    assert next(iter(gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", gr.json_schema(PERSON)))) == "name"
+    anyhow = gr.json_schema(PERSON, property_order="any")
     assert gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", anyhow) == {"born": 1815, "name": "Ada"}
 
 
@@ -401,3 +402,30 @@ def test_a_constraint_knows_how_its_text_is_read():
         for source in (made, gr.compile(made, VOCABULARY), pickle.loads(pickle.dumps(made))):
             assert source.reading().read(text) == value
             assert source.reading().is_text == isinstance(value, str)
+
+
+class Reader(Scribe):
+    """A scribe that keeps what it was asked."""
+
+    def encode(self, prompt, *, chat, system=None):
+        self.prompts = [*getattr(self, "prompts", []), prompt]
+        return [0]
+
+
+def test_a_prompt_may_describe_what_is_wanted():
+    model = Reader(ADA)
+    assert gr.generate(model, "Who?", PERSON, describe=True) == json.loads(ADA)
+    assert gr.generate(model, "Who?", PERSON) == json.loads(ADA)
+    with gr.stream(model, "Who?", PERSON, describe=True) as stream:
+        assert list(stream)[-1].value == json.loads(ADA)
+    gr.generations(model, ["a", "b"], [PERSON, ["yes"]], describe=True)
+    assert model.prompts == [
+        "Who?\n\n" + gr.prompt_of(PERSON),
+        "Who?",
+        "Who?\n\n" + gr.prompt_of(PERSON),
+        "a\n\n" + gr.prompt_of(PERSON),
+        "b\n\n" + gr.prompt_of(["yes"]),
+    ]
+    with pytest.raises(gr.CompileError) as caught:
+        gr.generate(model, "Who?", gr.regex("a"), describe=True)
+    assert caught.value.code == "not-a-schema"

@@ -52,6 +52,7 @@ from .frontends.json_schema import (
     SchemaOptions as SchemaOptions,
     json_schema as json_schema,
 )
+from .frontends.prompts import prompt_of as prompt_of
 from .frontends.python_types import (
     PythonType as PythonType,
     call as call,

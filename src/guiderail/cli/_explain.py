@@ -169,7 +169,7 @@ def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str 
 
     runner = load_model(model)
     vocabulary = runner.vocabulary
-    matcher = compile(constraint, vocabulary).matcher()  # type: ignore[arg-type]
+    matcher = compile(constraint, vocabulary).matcher()
     written = vocabulary.encode(prefix) if prefix else []
     for token in written:
         if not matcher.accept_token(token):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
+from guiderail.frontends.given import are_texts
+from guiderail.frontends.prompts import prompt_of
 from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.sampling import Sampling
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         seed: int | None
         system: str | None
         chat: bool
+        describe: bool
         jump_forward: bool
         on_incomplete: OnIncomplete
 
@@ -88,6 +91,7 @@ def stream(
     seed: int | None = None,
     system: str | None = None,
     chat: bool = True,
+    describe: bool = False,
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "finish",
     growing_strings: bool = True,
@@ -135,7 +139,7 @@ def stream(
     try:
         batch = Batch(
             runner,
-            [runner.encode(prompt, chat=chat, system=system)],
+            [runner.encode(_prompt(prompt, target, describe), chat=chat, system=system)],
             [_guide(wanted, runner)],
             [reading],
             max_tokens=max_tokens,
@@ -165,6 +169,7 @@ def generations(
     seed: int | None = None,
     system: str | None = None,
     chat: bool = True,
+    describe: bool = False,
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "return",
 ) -> list[Generation]:
@@ -173,7 +178,7 @@ def generations(
         raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
     _check(on_incomplete, max_tokens, chat, system)
     sampling = Sampling(temperature, top_p, top_k, seed)
-    several = isinstance(target, list | tuple)
+    several = isinstance(target, list | tuple) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
             f"there are {len(prompts)} prompts and {len(target)} constraints; "
@@ -184,7 +189,9 @@ def generations(
     runner, owned = _model(model)
     try:
         guides = [_guide(one, runner) for one in wanted]
-        encoded = [runner.encode(prompt, chat=chat, system=system) for prompt in prompts]
+        targets = target if several else [target] * len(prompts)
+        asked = [_prompt(prompt, one, describe) for prompt, one in zip(prompts, targets, strict=True)]
+        encoded = [runner.encode(prompt, chat=chat, system=system) for prompt in asked]
         size = runner.max_batch or max(1, len(prompts))
         results: list[Generation] = []
         for start in range(0, len(prompts), size):
@@ -258,6 +265,7 @@ def generate(
     seed: int | None = None,
     system: str | None = None,
     chat: bool = True,
+    describe: bool = False,
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "finish",
 ) -> Any:
@@ -277,8 +285,9 @@ def generate(
               ``gr.xml_schema(...)`` return the value, and ``gr.tool_calls(...)`` returns what its ``parse`` finds:
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
-              The model writes properties in the order in which the schema declares them. For other options, pass
-              ``gr.json_schema(schema, ...)``.
+              For options, pass ``gr.json_schema(schema, ...)``. In both, the model writes properties in the order in
+              which the schema declares them, unless ``property_order="any"`` is said.
+            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the one that was chosen.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see
@@ -289,6 +298,8 @@ def generate(
         seed: makes sampling repeatable; each row has a random stream of its own.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
+        describe: add to the prompt what the schema or type wants, in words (see :func:`prompt_of`). The model does not
+            see it otherwise.
         jump_forward: write forced text as the tokenizer spells it, without asking the model token by token. The text
             is the same either way; the model then reads the usual spelling.
         on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
@@ -320,6 +331,7 @@ def generate(
         seed=seed,
         system=system,
         chat=chat,
+        describe=describe,
         jump_forward=jump_forward,
         on_incomplete=on_incomplete,
     )
@@ -336,6 +348,13 @@ def _check(on_incomplete: str, max_tokens: int, chat: bool, system: str | None) 
         raise ModelError(f"max_tokens must be a whole number from 1, not {shown(max_tokens)}", code="bad-option")
     if system is not None and not chat:
         raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
+
+
+def _prompt(prompt: str, target: Any, describe: bool) -> str:
+    """The prompt, and what is wanted in words."""
+    if not describe:
+        return prompt
+    return f"{prompt}\n\n{prompt_of(target.constraint if isinstance(target, Guide) else target)}"
 
 
 def _model(source: Any) -> tuple[Model, bool]:

@@ -61,7 +61,13 @@ class PythonType(Constraint, Generic[T]):
         Raises:
             ReadError: the text is not of the type, or the type's own code refuses it.
         """
-        return self.read_tree(_tree(text, self._options.get("notation", "json")))
+        return self.read_tree(_tree(text, self.notation))
+
+    @property
+    def notation(self) -> str:
+        """How values are written: ``"json"``, ``"yaml"`` or ``"python"``."""
+        notation: str = self._options.get("notation", "json")
+        return notation
 
     def read_tree(self, tree: Tree) -> T:
         """As :meth:`read`, for a text that has been parsed already (see :mod:`guiderail.support.trees`)."""
