@@ -172,14 +172,15 @@ def _dialect(contents: Any, options: SchemaOptions) -> str:
 
 def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool) -> bool:
     """Whether no value satisfies a schema of a document, or (``written``) none can be written."""
-    spend(len(marshal.dumps(contents, 2)))
+    text = marshal.dumps(contents, 2)
+    spend(len(text))
     document = Document(contents, options, evaluate)
     with document.evaluating():
         term = document.root.child(schema, plain=schema is contents)
         if not written:
             return document.algebra.emptiness.term(term)
         builder = _core.Builder()
-        return JsonSchema(marshal.dumps(contents, 2), options).lowering(builder, document).term(term) == builder.EMPTY
+        return JsonSchema(text, options).lowering(builder, document).term(term) == builder.EMPTY
 
 
 def _blame(document: Document, term: Term) -> str:
