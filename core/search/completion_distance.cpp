@@ -419,8 +419,7 @@ bool CompletionDistance::by_tokens(Id from, std::size_t most, u32 deepest) {
         }
         return end == kEmpty && steps_ > 0;
       };
-      each_token(
-          state, visit, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
+      each_token(state, visit, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
       if (end != kEmpty) break;
     }
     level.swap(next_level);
