@@ -176,6 +176,8 @@ def test_texts_and_masks_of_generated_schemas(schema: Any, seed: int) -> None:
     try:
         constraint = gr.json_schema(schema)
         made = program(schema)
+    except gr.LimitError:  # items are counted and compared at once: multiplied out
+        return
     except gr.CompileError as error:
         assert error.code in ("unsatisfiable-schema", "unsatisfiable")
         made = None
