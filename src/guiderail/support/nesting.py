@@ -54,15 +54,17 @@ def size_of_json(value: Any) -> int | None:
     seen = {id(value)}
     count = 0
     while dicts or lists:
+        count += len(dicts) + len(lists) + sum(map(len, dicts)) + sum(map(len, lists))
+        if count > MOST_PARTS:
+            return None
         inside = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
-        count += len(dicts) + len(lists) + len(inside)
         if not (_JSON_TYPES.issuperset(map(type, inside)) and _TEXT.issuperset(map(type, chain.from_iterable(dicts)))):
             return None
         dicts = [one for one in inside if type(one) is dict]
         lists = [one for one in inside if type(one) is list]
         held = len(seen) + len(dicts) + len(lists)
         seen.update(map(id, dicts), map(id, lists))
-        if len(seen) != held or count > MOST_PARTS:
+        if len(seen) != held:
             return None
     return count if type(value) in _JSON_TYPES else None
 
