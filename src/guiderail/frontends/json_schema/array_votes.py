@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.json_schema.shape import ANY_ARRAY, TRUE, ArrayCell, Contains, Term
-from guiderail.frontends.json_schema.votes import OPERATORS, Mix, holds
+from guiderail.frontends.json_schema.votes import Mix, Numbered, holds
 from guiderail.support.work import spend
 
 if TYPE_CHECKING:
@@ -67,45 +67,23 @@ _State = tuple[int, int, _Failed, _Counts]  # position, items, cells that failed
 _Items = tuple[Term, _Failed, _Counts]  # values, cells that they fail, counters that go up
 
 
-class Tally:
-    """A formula over cells of arrays with numbered cells and counters.
+class Tally(Numbered[ArrayCell]):
+    """A formula over cells of arrays, with numbered counters.
 
     Attributes:
-        cells: by number.
-        parts: as of `votes.Ballot`.
         counters: of each the number of its cell.
     """
 
-    __slots__ = ("_algebra", "_made", "_numbers", "_places", "cells", "counters", "parts", "places")
+    __slots__ = ("_algebra", "_places", "counters", "places")
 
     def __init__(self, algebra: Algebra, formula: Any) -> None:
+        super().__init__()
         self._algebra = algebra
-        self._numbers: dict[object, int] = {}
-        self._made: dict[object, int] = {}
         self._places: dict[int, list[_Items]] = {}
-        self.cells: list[ArrayCell] = []
-        self.parts: list[tuple[int, list[int]]] = []
         self._add(formula)
         self.counters: list[tuple[int, Contains]] = [(i, c) for i, cell in enumerate(self.cells) for c in cell.contains]
         self.places = 1 + max((len(cell.prefix) for cell in self.cells), default=0)
         self.places = max([self.places, *(1 + c.start for _, c in self.counters)])
-
-    def _add(self, formula: Any) -> int:
-        key = formula.key()
-        known = self._made.get(key)
-        if known is not None:
-            return known
-        if isinstance(formula, Mix):
-            part = OPERATORS[formula.op], [self._add(p) for p in formula.parts]
-        else:
-            assert isinstance(formula, ArrayCell)
-            number = self._numbers.setdefault(key, len(self.cells))
-            if number == len(self.cells):
-                self.cells.append(formula)
-            part = 0, [number]
-        self.parts.append(part)
-        self._made[key] = len(self.parts) - 1
-        return len(self.parts) - 1
 
     def at(self, place: int) -> list[_Items]:
         """The values that may stand in a place (the last: from there on), by the difference that they make."""
@@ -144,27 +122,8 @@ class Tally:
             same.setdefault((failed, live), []).append(values)
         return [(algebra.or_terms(values), failed, tuple(sorted(counts))) for (failed, counts), values in same.items()]
 
-    def _truth(self, cell: list[bool | None]) -> bool | None:
-        """Of the formula, from that of the cells."""
-        truth: list[bool | None] = []
-        for op, of in self.parts:
-            if op == 0:
-                truth.append(cell[of[0]])
-                continue
-            found = [truth[p] for p in of]
-            yes, no = found.count(True), found.count(False)
-            if op == 1:
-                truth.append(False if no else True if yes == len(of) else None)
-            elif op == 2:
-                truth.append(True if yes else False if no == len(of) else None)
-            elif op == 3:
-                truth.append(False if yes > 1 else None if yes + no < len(of) else yes == 1)
-            else:
-                truth.append(None if found[0] is None else not found[0])
-        return truth[-1]
-
     def _can_hold(self, failed: _Failed) -> bool:
-        return self._truth([False if i in failed else None for i in range(len(self.cells))]) is not False
+        return self.truth_if_failed(failed)[-1] is not False
 
     def _settled(self, state: _State) -> _State | None:
         place, items, failed, counts = state
@@ -187,7 +146,7 @@ class Tally:
         cells = [i not in failed and items >= cell.min for i, cell in enumerate(self.cells)]
         for (i, c), n in zip(self.counters, counts, strict=True):
             cells[i] = cells[i] and n >= c.min
-        return self._truth(list(cells)) is True
+        return self.truth(cells)[-1] is True
 
     def _due(self, state: _State) -> int:
         """How much of what the cells ask for is missing: a guess at which way is short."""
