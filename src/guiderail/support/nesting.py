@@ -17,7 +17,7 @@ from typing import Any
 
 from guiderail.errors import LimitError
 
-__all__ = ["MOST_PARTS", "nested", "size_of_json", "written_out"]
+__all__ = ["MOST_PARTS", "is_plain_json", "nested", "written_out"]
 
 MOST_PARTS = 1_000_000
 """Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
@@ -43,12 +43,14 @@ _JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
 
 
-def size_of_json(value: Any) -> int | None:
-    """How many parts a value has that is made of nothing but what JSON reads into, each list and object held once.
+def is_plain_json(value: Any) -> bool:
+    """Whether a value holds nothing but what JSON reads into, each list and object once, and is not too large.
 
-    None: it may be of other types, or hold something twice, or be very large; ``written_out`` tells more. This takes
-    level by level, with a few calls for each, for every schema that is read comes here.
+    False says nothing: ``written_out`` tells more. This goes level by level with a few calls for each, for every
+    schema that is read comes here.
     """
+    if type(value) not in _JSON_TYPES:
+        return False
     dicts = [value] if type(value) is dict else []
     lists = [value] if type(value) is list else []
     seen = {id(value)}
@@ -56,17 +58,17 @@ def size_of_json(value: Any) -> int | None:
     while dicts or lists:
         count += len(dicts) + len(lists) + sum(map(len, dicts)) + sum(map(len, lists))
         if count > MOST_PARTS:
-            return None
+            return False
         inside = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
         if not (_JSON_TYPES.issuperset(map(type, inside)) and _TEXT.issuperset(map(type, chain.from_iterable(dicts)))):
-            return None
+            return False
         dicts = [one for one in inside if type(one) is dict]
         lists = [one for one in inside if type(one) is list]
         held = len(seen) + len(dicts) + len(lists)
         seen.update(map(id, dicts), map(id, lists))
         if len(seen) != held:
-            return None
-    return count if type(value) in _JSON_TYPES else None
+            return False
+    return True
 
 
 def written_out(value: Any) -> int | None:

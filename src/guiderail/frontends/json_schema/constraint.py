@@ -23,7 +23,7 @@ from guiderail.frontends.json_schema.references import Document, Node, dialect_o
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.kept import Kept
-from guiderail.support.nesting import MOST_PARTS, size_of_json, written_out
+from guiderail.support.nesting import MOST_PARTS, is_plain_json, written_out
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
@@ -252,7 +252,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
 
 def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
     """The constraint of a schema that was not seen in this form; one for equal schemas."""
-    plain = size_of_json(schema) is not None
+    plain = is_plain_json(schema)
     size = 0 if plain else written_out(schema)
     if size is None or size > MOST_PARTS:
         said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
