@@ -314,7 +314,7 @@ Id Arena::counts_spent(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.a, 0, false);
-    case Kind::Concat: {  // what stands behind has counted nothing yet
+    case Kind::Concat: {  // what follows has counted nothing yet
       const Id tail = n.b;
       return concat(counts_spent(n.a), tail);
     }

@@ -100,7 +100,7 @@ enum Flag : u32 {
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
-  kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies behind it is unknown
+  kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies after it is unknown
   kHasItem = 4096,         // holds an Item outside any inner Distinct or Twice
   kFiniteItem = 16384,     // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,      // bytes of one class may lead to different states: transitions are not kept by class
@@ -209,7 +209,7 @@ class Arena {
   Id decimals(DecimalTable table);
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
-  Id never(u32 lexer);           // behind a terminal: it competes for lexemes, and then nothing can come
+  Id never(u32 lexer);           // after a terminal: it competes for lexemes, and then nothing can come
   Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
   Id rule(std::string name, bool holds_items = false);
   void define(Id rule_ref, Id body);
@@ -227,7 +227,7 @@ class Arena {
   // All but the lock-free ones need the mutex.
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
   Id derive_symbol(Id e, u32 symbol);  // by a token that is a symbol (index into symbols())
-  Id token_end(Id e);                  // behind the last byte of a token
+  Id token_end(Id e);                  // after the last byte of a token
   struct Likely {                      // a guess at how a match begins (see likely_text.cpp)
     std::size_t limit;                 // bytes; the last part may go beyond
     std::size_t work;                  // expressions that may still be looked at
@@ -277,7 +277,7 @@ class Arena {
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
   // -- states without what a token does not reach (lookahead.cpp) --
   static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
-  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
+  // What is after the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
   // has the flag kUnknownText.
   Id elide_stack(Id e, u32 left = kWholeStack);
   Id elide_members(Id e);
@@ -372,17 +372,17 @@ class Arena {
   Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
   LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
   bool munch_guard_allows(Id munch_guard, u8 byte);
-  // Moves a place behind a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
+  // Moves a place after a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
-  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar behind.
+  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar there.
   Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
   // A place without the alternatives that do not go on with the lexeme's end, nor what may be left out in front of
-  // those that do: what is behind it is the same.
+  // those that do: what is after it is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
   void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
-  // Which columns may the line have that begins behind a lexeme? Any: it begins none, or within brackets.
+  // Which columns may the line have that begins after a lexeme? Any: it begins none, or within brackets.
   enum class Column { Any, This, None };
   Column column_at(const LexemeEnd& end, const Place& place);
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
@@ -572,7 +572,7 @@ class Arena {
   u32 lex_start_in(u32 lexer, std::vector<u64> context, bool brackets, LeadsOn leads_on);
   u32 lex_start_by(u32 lexer, u32 symbols, u32 kept, bool brackets);
   u32 lex_start_of(u32 lexer, Id parse, bool brackets);
-  struct Peek {           // behind a terminal
+  struct Peek {           // after a terminal
     ByteSet first, kept;  // as of what is left of the grammar there
     bool live = false;    // something can still come, or the end
     bool nullable = false;

@@ -102,7 +102,7 @@ u32 Arena::some_length(Id start) {
   u32 order = 0;
   queue.push({node(start).shortest, order++, start, 0});
   Id end = nullable(start) ? start : kEmpty;
-  u32 left = 0;  // of the match, behind its end
+  u32 left = 0;  // of the match, after its end
   while (!queue.empty() && end == kEmpty && ways.size() < kHaste && order < kHaste) {
     make_room();
     const Item item = queue.top();

@@ -33,7 +33,7 @@ u32 Arena::slack(Id e) {
   return s;
 }
 
-// The texts of keys and items being read are at the head, or behind the white space before a key that begins.
+// The texts of keys and items being read are at the head, or after the white space before a key that begins.
 Id Arena::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);

@@ -130,7 +130,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
   return true;
 }
 
-// differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
+// differences() by the texts alone, whose states many strings share: what follows them counts after a quote only.
 bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                                    std::vector<TextDifference>& out) {
   return trie_.each_child(node, [&](u32 c, u8 byte) {

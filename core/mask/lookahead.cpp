@@ -1,8 +1,8 @@
 // What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
 //
-// Of an object that is entered, or gone on with, behind what is being read, a token sees the comma or the brace and the
+// Of an object that is entered, or continued, after what is being read, a token sees the comma or the brace and the
 // quote of the next key, hardly ever more. So Members becomes (comma " elision)?, where a elision stands for whatever
-// may follow: reading on behind it is unknown(), and the few tokens that do so stay open until they are read from the
+// may follow: reading on after it is unknown(), and the few tokens that do so stay open until they are read from the
 // state itself. What lies deeper in the stack than tokens close brackets is a elision, too. A key that may be any text
 // and that no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open
 // object, and those of most objects, have one mask.
@@ -299,7 +299,7 @@ bool Arena::key_apart(Id key, KeyApart& out) {
   return true;
 }
 
-// The key as a string that is none of the names: its text, and behind the quote each kind of value with what is left of
+// The key as a string that is none of the names: its text, and after the quote each kind of value with what is left of
 // the object. `longer`: by a character at least. kEmpty: it cannot be said.
 Id Arena::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;

@@ -494,7 +494,7 @@ Id MaskBuilder::after(const Loop& loop, u32 chars) {
   return arena_.concat(arena_.escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
 }
 
-// No count matters to any token behind a first character.
+// No count matters to any token after a first character.
 bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
   return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
 }

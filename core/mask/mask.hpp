@@ -278,7 +278,7 @@ class MaskBuilder {
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
     Arena::Behind how{};
     u32 start = 0;
-    bool passed = false;  // `place` is behind it and not in front
+    bool passed = false;  // `place` is after it and not in front
     Arena::Place place{};
     Position next{};
   };
@@ -406,7 +406,7 @@ class MaskBuilder {
   FlatMap continuation_ids_;                                            // bundle, start -> continuation
   std::unordered_map<std::vector<u32>, u32, KeyHash> continuation_of_;  // bundle, pieces -> continuation
   std::map<std::array<u32, 3>, u32> ends_;                              // (start, after, nested) -> number
-  // Answers one behind the other; the first is nothing.
+  // Outcomes, one after the other; the first is nothing.
   std::vector<u32> outcome_words_, outcome_ends_{0};
   IdTable outcome_ids_;
   std::span<const u32> outcome(u32 id) const {
@@ -437,7 +437,7 @@ class MaskBuilder {
   } free_;
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
-  // By table and name: behind the quote, before it, before a blank and it.
+  // By table and name: after the quote, before it, before a blank and it.
   std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   std::unordered_map<Id, bool> never_dies_;                        // by text

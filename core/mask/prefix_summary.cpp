@@ -177,7 +177,7 @@ bool MaskBuilder::summary_part(Id part) const {
   }
 }
 
-// Does it begin with what stands behind a value of JSON, and nothing else? Heads end there: so they are few.
+// Does it begin with what stands after a value of JSON, and nothing else? Heads end there: so they are few.
 bool MaskBuilder::ends_value(Id part) const {
   ByteSet first = arena_.first(part);
   for (char c : {',', ']', '}'}) first.words[c >> 6] &= ~(u64{1} << (c & 63));

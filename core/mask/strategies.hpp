@@ -1,6 +1,6 @@
 // The ways to a mask by name: what makes one, in the order in which they are tried, and what lets states share one.
-// Behind them all stands the walk over the trie, which is always right. Each can be switched off, for tests and
-// benchmarks: then the next way in order, at last the walk, makes the same mask.
+// The walk over the trie, which is always right, comes last. Each can be switched off, for tests and
+// benchmarks: then the next one in order, and in the end the walk, makes the same mask.
 #pragma once
 
 #include <array>

@@ -71,7 +71,7 @@ class Program : public std::enable_shared_from_this<Program> {
     bool plain, forget;  // of printable ASCII only; states without the texts of keys
     bool haste;          // any completion, not a shortest one
   };
-  Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from behind so many bytes of it
+  Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from after so many bytes of it
   Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
   std::string forced_from(Id state, std::size_t limit);
   bool shortest_from(Id start, std::size_t limit, std::string& out);

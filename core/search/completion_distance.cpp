@@ -379,7 +379,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   return false;
 }
 
-// The fewest tokens of the completion of a state, when those behind it have been counted.
+// The fewest tokens of the completion of a state, when those after it have been counted.
 void CompletionDistance::count(Id state) {
   u32 least = kInf, node = 0;
   for (Id at = state; !arena_.nullable(at) || at == state;) {

@@ -1,5 +1,5 @@
 // Class masks from those of larger classes. Of a class that lacks few characters (no blanks, no slash) hardly a part of
-// the trie is another than that of all characters: only the nodes behind those that it lacks are looked at.
+// the trie is another than that of all characters: only the nodes after those that it lacks are looked at.
 #include <algorithm>
 #include <span>
 

@@ -234,7 +234,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   return out;
 }
 
-// Boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+// Boundary nodes after a whole character, and the nodes of the set on the way to any boundary.
 void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) const {
   const auto& nodes = trie_.nodes;
   const u32 root = out.root, end = nodes[root].end;

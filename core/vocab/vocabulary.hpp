@@ -119,7 +119,7 @@ struct ClassMask {
 };
 
 // What a head h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and of those
-// that go on behind it the parts that t must read.
+// that go on after it the parts that t must read.
 struct PrefixSummary {
   std::vector<int> tokens;             // that end within h or with it
   std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
@@ -169,7 +169,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
 
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
   std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: it is not made yet
-  // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
+  // Makes the class masks of a set now: for the start of a token and after one space, where words begin.
   void warm(const CharSet::Ptr& chars);
   // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
@@ -183,7 +183,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made when it is first asked for
-  // Does some token go on with a quote behind this byte?
+  // Does some token continue with a quote after this byte?
   bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
   int longest_token(std::string_view text) const;  // that the text begins with; -1: none

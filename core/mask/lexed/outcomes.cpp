@@ -130,7 +130,7 @@ MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Arena::Place& 
   return position(arena_.cut_place(lexer, place, kNearParts), 0);
 }
 
-// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
+// What is after the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
 // and for all places that can read it in the same ways.
 u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
   const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
@@ -277,7 +277,7 @@ Id MaskBuilder::begun(Id e) {
   }
 }
 
-// The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
+// The alternatives of a state that are lexed texts in progress, each with what comes after it. False: there are none.
 bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
   if (!arena_.has(e, kHasScan)) return false;
   auto members = [&](Id of) {

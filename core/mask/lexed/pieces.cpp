@@ -13,7 +13,7 @@
 
 namespace guiderail {
 // -- pieces --
-// Notes that a lexeme may end at a node. True: it does, and the token goes on behind it or ends.
+// Notes that a lexeme may end at a node. True: it does, and the token continues after it or ends.
 bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
   endings_.push_back({e, node, trie, without_});
   return arena_.lexeme_end(e).whole;
@@ -35,7 +35,7 @@ bool MaskBuilder::shareable(Id e, u32 node) const {
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
 
-// The rest of tokens behind several nodes, some of this trie and some of others, as one; its root stands for them all.
+// The rest of tokens below several nodes, some of this trie and some of others, as one; its root stands for them all.
 std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
   auto out = std::make_shared<ExitTrie>();
   struct Item {
@@ -95,7 +95,7 @@ void MaskBuilder::for_children(const Source& s, F f) const {
   }
 }
 
-// The tokens behind a strand, each once or more.
+// The tokens below some suffixes, each once or more.
 template <class F>
 void MaskBuilder::for_tokens_below(const Suffixes& suffixes, F f) const {
   if (suffixes.node == kInTrie) {
@@ -179,7 +179,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   return known = end_piece(all);
 }
 
-// All behind exits of a class, the same in many pieces.
+// All after exits of a class, the same in many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
@@ -220,7 +220,7 @@ void MaskBuilder::note_endings(Piece& piece) {
     piece.open_tokens = std::move(open.open_tokens);
   }
   if (endings_.empty() && class_endings_.empty()) return;
-  // Tokens that never leave their class need not be left out behind it.
+  // Tokens that never leave their class need not be left out after it.
   std::vector<std::vector<const Words*>> inside(withouts_.size());
   std::vector<char> all(withouts_.size());  // some ending is of no class
   for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
@@ -241,7 +241,7 @@ void MaskBuilder::note_endings(Piece& piece) {
   }
   struct Making {
     Group group;
-    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: behind the byte
+    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: after the byte
     std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
     std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
   };
@@ -369,7 +369,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
   return known = end_piece();
 }
 
-// The same behind a byte. `state`: behind it.
+// The same after a byte. `state`: after it.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
