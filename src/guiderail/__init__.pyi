@@ -85,6 +85,8 @@ from .frontends.xml_schema import (
 from .generation.generate import (
     Generation as Generation,
     IncompleteError as IncompleteError,
+    ShortenedError as ShortenedError,
+    ShortenedWarning as ShortenedWarning,
     Snapshot as Snapshot,
     Stream as Stream,
     ValueStream as ValueStream,

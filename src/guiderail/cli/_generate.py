@@ -46,6 +46,14 @@ def generate_command(
             "on, and fail where they run out.",
         ),
     ] = True,
+    on_shortened: Annotated[
+        str | None,
+        typer.Option(
+            metavar="error|warn",
+            help="What to do if the text is complete only because it was steered to its end: by default an error for "
+            "--schema, --type, --xsd and --tools, else a warning.",
+        ),
+    ] = None,
     temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
@@ -72,6 +80,8 @@ def generate_command(
     - `guiderail generate --grammar sql --prompt "The oldest three people in people(name, age), in SQL:"`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
+    if on_shortened not in (None, "error", "warn"):
+        raise ModelError(f"--on-shortened is error or warn, not {on_shortened!r}", code="bad-option")
     constraint = given.constraint("indented")
     if prompt is None:
         if sys.stdin.isatty():
@@ -99,6 +109,7 @@ def generate_command(
         system=system,
         chat=chat,
         on_incomplete="finish" if finish else "return",
+        on_shortened="return" if finish else None,
     ) as run:
         show.note("reading the prompt …")
         started = time.perf_counter()
@@ -120,12 +131,31 @@ def generate_command(
     verdict = _validate(constraint, result) if long and result.matched else ""
     show.end(f"{status()}  {result.finish_reason}{verdict}")
     runner.close()
-    if not result.matched:
-        way = "bound the schema (maxLength, maxItems)" if structured else "bound the constraint (--max-length)"
+    _check_end(result, bounds="the schema (maxLength, maxItems)" if structured else "the constraint (--max-length)",
+               finish=finish, on_shortened=on_shortened or ("error" if long else "warn"))  # fmt: skip
+
+
+def _check_end(result: Generation, *, bounds: str, finish: bool, on_shortened: str) -> None:
+    """Tells of a text that was cut, or steered to its end.
+
+    Raises:
+        ModelError: ``incomplete``, ``shortened``.
+    """
+    from guiderail.generation.result import shortened_message, was_shortened
+
+    shortened = was_shortened(result)
+    if not result.matched or (shortened and not finish):
         raise ModelError(
-            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or {way}",
+            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or bound {bounds}",
             code="incomplete",
         )
+    if not shortened:
+        return
+    way_out = f"raise --max-tokens, or bound {bounds}"
+    if on_shortened == "error":
+        message = shortened_message(result, "", f"{way_out}; --on-shortened warn takes it as it is")
+        raise ModelError(message, code="shortened")
+    print(f"warning: {shortened_message(result, '', way_out)}", file=sys.stderr)
 
 
 def _validate(constraint: Constraint, result: Generation) -> str:

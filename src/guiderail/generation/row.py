@@ -83,7 +83,8 @@ class Row:
         forced: how many of them needed no model.
         finishing: only what leaves enough tokens to finish may be written.
         promised: so it was promised: a search that meets a limit fails the text.
-        steered: a token was refused in the middle of something, so that the text is finished in time.
+        shortened_at: how many tokens were written when the tokens that are left first refused one that the model had
+            chosen, and with it a text; None: they never did.
         done: nothing follows; ``end`` says why, unless the text has failed.
         matched: whether the constraint allows the text as it stands.
         ready: what must come next is written.
@@ -118,7 +119,8 @@ class Row:
         self.prompt_tokens = len(self.pending)
         self.tokens: list[int] = []
         self.forced = 0
-        self.finishing = self.promised = self.steered = False
+        self.finishing = self.promised = False
+        self.shortened_at: int | None = None
         self.done = self.matched = False
         self.end: End | None = None
         self.ready = self.filled = False
@@ -145,6 +147,11 @@ class Row:
     def remaining(self) -> int:
         """Tokens that it may still write."""
         return self.limit - len(self.tokens)
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the text is complete, but another one than the model would have written with more tokens."""
+        return self.shortened_at is not None and self.matched
 
     @property
     def stop_text(self) -> str | None:
@@ -263,10 +270,22 @@ class Row:
             self._spent(started)
         if fits and np.array_equal(narrow, self.mask):
             return first
-        self.steered |= not (fits or self.matcher.is_accepting())
+        before = logits.copy()
         self.mask[:] = narrow
         mask_rows(logits[None], self.mask, [0], width)
-        return self.sampler(logits)
+        token = self.sampler.again(first, before, logits)
+        if token != first and self.shortened_at is None and not self._spell_the_same(first, token):
+            self.shortened_at = len(self.tokens)
+        return token
+
+    def _spell_the_same(self, one: int, other: int) -> bool:
+        """Whether the bytes of both tokens come next in any case: only the cut of the text into tokens differs."""
+        spelled = self._spell(one), self._spell(other)
+        try:
+            forced = self.matcher.forced_bytes(max(map(len, spelled)))
+        except LimitError:
+            return False
+        return all(text and forced.startswith(text) for text in spelled)
 
     def take(self, token: int, *, forced: bool = False) -> None:
         """Appends a token that the mask allows."""

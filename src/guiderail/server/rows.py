@@ -71,8 +71,8 @@ class Finished:
     """Text ``index`` has ended.
 
     Attributes:
-        reason: ``"length"``: it was cut where it might have gone on. ``"stop"``: it ended by itself, or was brought to
-            an end because the tokens ran out.
+        reason: ``"length"``: the tokens ran out; it was cut, or steered to its end (``matched``). ``"stop"``: it ended
+            by itself, or at a stop text.
         matched: whether the constraint allows it as it stands.
     """
 
@@ -179,12 +179,10 @@ class Row(TextRow):
             self.job.push(Delta(self.index, text, () if info is None else (info,)))
 
     def on_end(self) -> None:
-        brought = self.end == "length" and self.steered and self.matched  # to an end, in time
-        cut = self.end == "length" and not brought
         if self._watch is not None:  # before the end is told: who asks then finds it
-            said = "complete" if brought or self.end is None else self.end
+            said = "shortened" if self.shortened else self.end or "complete"
             self._watch.end(self.job.guide, self.job.prompt, said, self.matched)
-        reason: Finish = "length" if cut else "stop"
+        reason: Finish = "length" if self.shortened or self.end == "length" else "stop"
         self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_text))
 
     def fail(self, error: Exception) -> None:
