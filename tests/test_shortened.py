@@ -237,5 +237,10 @@ def test_the_command_says_so(tmp_path: Path):
     assert warned.returncode == 0 and warned.stdout == failed.stdout and warned.stderr.startswith("warning: the text")
     warned = command("--regex", "[a-z ]+ [a-z]{4}!", *prompt)
     assert warned.returncode == 0 and warned.stderr.startswith("warning: the text")
+    cut = command("--choice", "one two three", *prompt, "--stop", "two", "--presence-penalty", "1")
+    assert (cut.returncode, cut.stdout, cut.stderr) == (0, "one \n", "")
+    cut = command("--schema", '{"const": "one two"}', *prompt, "--stop", "two")
+    assert cut.returncode == 2 and "ended by the stop text 'two' before" in cut.stderr
+    assert "on_incomplete" not in cut.stderr
     refused = command("--regex", "a", *prompt, "--on-shortened", "maybe")
     assert refused.returncode == 2 and "--on-shortened is error or warn" in refused.stderr

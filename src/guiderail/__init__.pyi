@@ -94,6 +94,7 @@ from .generation.generate import (
     generations as generations,
     stream as stream,
 )
+from .generation.logprobs import TokenLogprob as TokenLogprob
 from .generation.models import load_model as load_model
 from .matching.bitmask import (
     allocate_token_bitmask as allocate_token_bitmask,

@@ -58,6 +58,18 @@ def generate_command(
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Makes sampling repeatable.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Ends the text, and is no part of it; may be repeated.")
+    ] = None,
+    presence_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Subtracted from the logits of tokens that the text has, -2 to 2.")
+    ] = 0.0,
+    frequency_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Subtracted for each time that the text has the token, -2 to 2.")
+    ] = 0.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Makes tokens of the prompt and the text less likely; 1 does not.")
+    ] = 1.0,
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
     ] = None,
@@ -106,6 +118,10 @@ def generate_command(
         top_p=top_p,
         top_k=top_k,
         seed=seed,
+        stop=stop,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        repetition_penalty=repetition_penalty,
         system=system,
         chat=chat,
         on_incomplete="finish" if finish else "return",
@@ -131,11 +147,12 @@ def generate_command(
     verdict = _validate(constraint, result) if long and result.matched else ""
     show.end(f"{status()}  {result.finish_reason}{verdict}")
     runner.close()
-    _check_end(result, bounds="the schema (maxLength, maxItems)" if structured else "the constraint (--max-length)",
-               finish=finish, on_shortened=on_shortened or ("error" if long else "warn"))  # fmt: skip
+    bounds = "the schema (maxLength, maxItems)" if structured else "the constraint (--max-length)"
+    how = on_shortened or ("error" if long else "warn")
+    _check_end(result, bounds=bounds, is_text=not long, finish=finish, on_shortened=how)
 
 
-def _check_end(result: Generation, *, bounds: str, finish: bool, on_shortened: str) -> None:
+def _check_end(result: Generation, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
     """Tells of a text that was cut, or steered to its end.
 
     Raises:
@@ -144,6 +161,12 @@ def _check_end(result: Generation, *, bounds: str, finish: bool, on_shortened: s
     from guiderail.generation.result import shortened_message, was_shortened
 
     shortened = was_shortened(result)
+    if result.stop_text is not None and not result.matched:
+        if is_text:
+            return
+        raise ModelError(
+            f"the value was ended by --stop {result.stop_text!r} before it was complete", code="incomplete"
+        )
     if not result.matched or (shortened and not finish):
         raise ModelError(
             f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or bound {bounds}",

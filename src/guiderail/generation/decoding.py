@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from guiderail.constraints.reading import Reading
 from guiderail.errors import ModelError
+from guiderail.generation.logprobs import Likelihoods, TokenLogprob
 from guiderail.generation.models import Model
 from guiderail.generation.models.base import feed_rows
 from guiderail.generation.options import Options
 from guiderail.generation.overlap import Masks
-from guiderail.generation.result import FinishReason, Generation, read_by
+from guiderail.generation.result import FinishReason, Generation, read_by, which
 from guiderail.generation.row import Row
 from guiderail.generation.sampling import Sampler
 from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
@@ -53,10 +54,12 @@ class _Row(Row):
     def __init__(self, observe: Callable[[Row, int], None] | None, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.text: list[str] = []
+        self.told: list[TokenLogprob] = []  # of each token, where that is wanted
         self.began = False  # the model has read the prompt
         self._observe = observe
 
     def on_forced(self, token: int) -> None:
+        self.told.append(TokenLogprob(token, 0.0))
         if self._observe is not None:
             self._observe(self, token)
 
@@ -65,8 +68,9 @@ class _Row(Row):
 
     @property
     def finish(self) -> FinishReason | None:
-        assert self.end != "stop-text"
-        return "shortened" if self.shortened else self.end
+        if self.shortened:
+            return "shortened"
+        return "stop" if self.end == "stop-text" else self.end
 
 
 class Batch:
@@ -91,7 +95,7 @@ class Batch:
         Raises:
             LimitError: to finish is promised, and ``max_tokens`` cannot hold any text.
         """
-        self.model, self.observer = model, observer
+        self.model, self.observer, self.logprobs = model, observer, options.logprobs
         self.readings = readings
         self.vocabulary = model.vocabulary
         room = model.context_length
@@ -117,13 +121,15 @@ class Batch:
                 prompt,
                 limit,
                 spell=self.vocabulary.token_bytes,
+                stops=options.stops,
+                penalties=options.penalties,
                 jump_forward=options.jump_forward,
             )
             row.mask = self.bitmask[i : i + 1]
             row.begin(
                 "finish" if options.on_incomplete == "finish" else "return",
                 way_out='pass on_incomplete="error" or "return" to try without a promise',
-                which=f" of prompt {first_row + i}" if len(prompts) > 1 or first_row else "",
+                which=which(first_row + i, options.n or 1) if len(prompts) > 1 or first_row else "",
             )
             self.rows.append(row)
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
@@ -172,11 +178,16 @@ class Batch:
         mark = time.perf_counter()
         width = min(self.vocabulary.size, logits.shape[1])
         seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
+        for i in asked:
+            rows[i].penalize(logits[i])
         mask_rows(logits, self.bitmask, asked, width)
         self.constraint_seconds += time.perf_counter() - mark
         pieces = []
         for i in asked:
+            thought = None if self.logprobs is None else Likelihoods(logits[i, :width], self.logprobs)
             token = rows[i].draw(logits[i], width)
+            if thought is not None:
+                rows[i].told.append(thought.of(token))
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
             said = len(rows[i].text)
@@ -212,4 +223,6 @@ class Batch:
             self.seconds,
             self.constraint_seconds,
             row.shortened_at if row.shortened else None,
+            row.stop_text,
+            None if self.logprobs is None else tuple(row.told),
         )

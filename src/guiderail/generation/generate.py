@@ -72,7 +72,7 @@ def stream(
 def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
 def stream(model: Any, prompt: str, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
-@takes_options()
+@takes_options(without=["n"])
 def stream(
     model: Any,
     prompt: str,
@@ -109,7 +109,7 @@ def stream(
         ``finish_reason`` and ``result``. What ``on_incomplete`` and ``on_shortened`` say about the end of the text
         happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
-    chosen = options_of("stream", options)
+    chosen = options_of("stream", options, without=["n"])
     if not isinstance(prompt, str):
         raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
     wanted = as_constraint(target)
@@ -134,16 +134,16 @@ def stream(
 
 @takes_options(on_incomplete="return")
 def generations(
-    model: Any, prompts: Sequence[str], target: Any, **options: Unpack[GenerateOptions]
+    model: Any, prompts: Sequence[str], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
 
     A text that was steered to its end says so in its ``finish_reason``; ``on_shortened`` makes that a warning or an
     error.
     """
-    chosen = options_of("generations", dict(options), on_incomplete="return")
+    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return")
     results = _run(model, prompts, target, chosen)
-    check_ends(results, chosen.on_incomplete, chosen.on_shortened or "return")
+    check_ends(results, chosen.on_incomplete, chosen.on_shortened or "return", chosen.n or 1)
     return results
 
 
@@ -163,9 +163,11 @@ def _run(model: Any, prompts: Sequence[str], target: Any, options: Options) -> l
         guides = [_guide(one, runner) for one in wanted]
         targets = target if several else [target] * len(prompts)
         encoded = [_encoded(runner, prompt, one, options) for prompt, one in zip(prompts, targets, strict=True)]
-        size = runner.max_batch or max(1, len(prompts))
+        n = options.n or 1
+        encoded, guides, wanted = _each(encoded, n), _each(guides, n), _each(wanted, n)
+        size = runner.max_batch or max(1, len(encoded))
         results: list[Generation] = []
-        for start in range(0, len(prompts), size):
+        for start in range(0, len(encoded), size):
             part = slice(start, start + size)
             readings = [one.reading() for one in wanted[part]]
             batch = Batch(runner, encoded[part], guides[part], readings, options=options, first_row=start)
@@ -178,6 +180,20 @@ def _run(model: Any, prompts: Sequence[str], target: Any, options: Options) -> l
     return results
 
 
+@overload
+def generate(model: Any, prompt: str, target: type[T], *, n: int, **options: Unpack[GenerateOptions]) -> list[T]: ...
+@overload
+def generate(
+    model: Any, prompt: str, target: PythonType[T], *, n: int, **options: Unpack[GenerateOptions]
+) -> list[T]: ...
+@overload
+def generate(
+    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[Any]: ...
+@overload
+def generate(
+    model: Any, prompt: str, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[str]: ...
 @overload
 def generate(model: Any, prompt: str, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
@@ -218,7 +234,12 @@ def generate(
 ) -> list[str]: ...
 @overload
 def generate(
-    model: Any, prompt: str | list[str] | tuple[str, ...], target: Any, **options: Unpack[GenerateOptions]
+    model: Any,
+    prompt: str | list[str] | tuple[str, ...],
+    target: Any,
+    *,
+    n: int | None = None,
+    **options: Unpack[GenerateOptions],
 ) -> Any: ...
 @takes_options()
 def generate(
@@ -254,6 +275,15 @@ def generate(
         top_p: sample among the most likely tokens whose probabilities reach this sum.
         top_k: sample among this many of the most likely tokens.
         seed: makes sampling repeatable; each row has a random stream of its own.
+        presence_penalty: subtracted from the logit of each token that the text has already, from -2 to 2.
+        frequency_penalty: subtracted for each time that it has the token, from -2 to 2.
+        repetition_penalty: divides the logits of tokens of the prompt and the text where they are positive, and
+            multiplies them where they are negative; 1 changes nothing.
+        stop: a text that ends what is written, or several; it is no part of it. A text is returned as it stands then; a
+            value must be complete.
+        logprobs: see ``Generation.logprobs``: 0 for those of the tokens written, or also of so many of the likeliest
+            tokens at each.
+        n: how many texts to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
         describe: add to the prompt what the schema or type wants, in words (see :func:`prompt_of`). The model does not
@@ -275,7 +305,8 @@ def generate(
             - ``"return"``: return it.
 
     Returns:
-        The text or the value, or a list of them for a list of prompts. :func:`generations` gives both.
+        The text or the value, or a list of them for a list of prompts; with ``n``, lists of ``n`` in their place.
+        :func:`generations` gives both, the ``n`` of a prompt one after the other.
 
     Raises:
         LimitError: ``budget-too-small`` or ``budget-unknown``: see ``on_incomplete``.
@@ -288,9 +319,15 @@ def generate(
     chosen = options_of("generate", options)
     single = isinstance(prompt, str)
     results = _run(model, [prompt] if isinstance(prompt, str) else prompt, target, chosen)
-    check_ends(results, chosen.on_incomplete, chosen.on_shortened)
-    values = [result.value for result in results]
+    check_ends(results, chosen.on_incomplete, chosen.on_shortened, chosen.n or 1)
+    values: list[Any] = [result.value for result in results]
+    if chosen.n is not None:
+        values = [values[i : i + chosen.n] for i in range(0, len(values), chosen.n)]
     return values[0] if single else values
+
+
+def _each(values: Sequence[T], n: int) -> list[T]:
+    return [one for one in values for _ in range(n)]
 
 
 def _encoded(model: Model, prompt: str, target: Any, options: Options) -> list[int]:

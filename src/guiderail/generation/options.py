@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from guiderail.errors import ArgumentError, ModelError
+from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
 from guiderail.support.texts import shown
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
         top_p: float
         top_k: int | None
         seed: int | None
+        presence_penalty: float
+        frequency_penalty: float
+        repetition_penalty: float
+        stop: str | Sequence[str] | None
+        logprobs: int | None
         system: str | None
         chat: bool
         describe: bool
@@ -53,6 +59,12 @@ class Options:
     top_p: float = 1.0
     top_k: int | None = None
     seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    stop: str | Sequence[str] | None = None
+    logprobs: int | None = None
+    n: int | None = None
     system: str | None = None
     chat: bool = True
     describe: bool = False
@@ -76,12 +88,38 @@ class Options:
             )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
-        _ = self.sampling
+        for name, least in (("logprobs", 0), ("n", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise ModelError(
+                    f"{name} must be a whole number from {least}, or None, not {shown(value)}", code="bad-option"
+                )
+        _ = self.sampling, self.stops, self.penalties
+        if (self.n or 1) > 1 and self.sampling.is_greedy:
+            raise ModelError(
+                f"n={self.n} texts would all be the same at temperature 0; give a temperature, such as 0.7",
+                code="bad-option",
+            )
 
     @property
     def sampling(self) -> Sampling:
         """How tokens are drawn."""
         return Sampling(self.temperature, self.top_p, self.top_k, self.seed)
+
+    @property
+    def penalties(self) -> Penalties:
+        """What tokens lose that the text has already."""
+        return Penalties(self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Texts that end a text."""
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or ()
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
+            raise ModelError(
+                f"stop is a text or a list of texts, none of them empty, not {shown(self.stop)}", code="bad-option"
+            )
+        return tuple(given)
 
 
 def _one_of(name: str, value: object, kind: Any) -> None:
@@ -91,19 +129,20 @@ def _one_of(name: str, value: object, kind: Any) -> None:
         raise ModelError(f"{name} is {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
 
 
-def options_of(function: str, given: dict[str, Any], **defaults: Any) -> Options:
+def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] = (), **defaults: Any) -> Options:
     """The options that a call gives.
 
     Args:
         function: for messages.
         given: by name.
+        without: options that it does not have.
         **defaults: that differ for this function.
 
     Raises:
         ArgumentError: there is no option of a name.
         ModelError: ``bad-option``.
     """
-    known = [one.name for one in fields(Options)]
+    known = [one.name for one in fields(Options) if one.name not in without]
     for name in given:
         if name not in known:
             close = difflib.get_close_matches(name, known, 1)
@@ -112,10 +151,11 @@ def options_of(function: str, given: dict[str, Any], **defaults: Any) -> Options
     return Options(**{**defaults, **given})
 
 
-def takes_options(**defaults: Any) -> Callable[[F], F]:
+def takes_options(*, without: Sequence[str] = (), **defaults: Any) -> Callable[[F], F]:
     """For a function with ``**options``: shows the options in its signature, for ``help`` and editors.
 
     Args:
+        without: options that it does not have.
         **defaults: that differ for this function.
     """
 
@@ -130,6 +170,7 @@ def takes_options(**defaults: Any) -> Callable[[F], F]:
                 annotation=one.type,
             )
             for one in fields(Options)
+            if one.name not in without and one.name not in own.parameters
         ]
         positional = [p for p in kept if p.kind is not inspect.Parameter.KEYWORD_ONLY]
         named = [p for p in kept if p.kind is inspect.Parameter.KEYWORD_ONLY]

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import ModelError
+from guiderail.generation.logprobs import TokenLogprob
 
 __all__ = [
     "FinishReason",
@@ -23,6 +24,7 @@ __all__ = [
     "read_by",
     "shortened_message",
     "was_shortened",
+    "which",
 ]
 
 FinishReason = Literal["complete", "stop", "shortened", "length"]
@@ -46,9 +48,11 @@ class Generation(_Readable):
         text: the text, without the stop token.
         tokens: its token ids; the stop token, if the model chose one, is the last.
         finish_reason: ``"complete"``, nothing could follow; ``"stop"``, the model chose a stop token where the text
-            may end; ``"shortened"``, the text is complete, but only because the model was kept from what it had chosen:
-            too few tokens were left for that; ``"length"``, ``max_tokens`` or the context ran out.
-        matched: whether the constraint allows the text as it stands. Only ``"length"`` can leave it False.
+            may end, or a stop text came; ``"shortened"``, the text is complete, but only because the model was kept
+            from what it had chosen: too few tokens were left for that; ``"length"``, ``max_tokens`` or the context ran
+            out.
+        matched: whether the constraint allows the text as it stands. Only ``"length"`` and a stop text can leave it
+            False.
         prompt_tokens: tokens of the prompt.
         forced_tokens: how many tokens were written without asking the model.
         seconds: wall time, from the first forced token or forward pass; of all rows of the batch.
@@ -56,6 +60,10 @@ class Generation(_Readable):
             batch. A mask that is filled while the model computes counts only for as long as it is waited for.
         shortened_at: of a ``"shortened"`` text, how many of its first tokens are as the model would have written them
             without ``max_tokens``; else None.
+        stop_text: the stop text that ended it, which is no part of ``text``; None if none did. ``matched`` may be False
+            then.
+        logprobs: of each token, with ``logprobs=``: its log-probability among the tokens that the constraint allowed,
+            after penalties, at temperature 1. 0 for a token that was forced. Else None.
     """
 
     text: str
@@ -67,6 +75,13 @@ class Generation(_Readable):
     seconds: float
     constraint_seconds: float
     shortened_at: int | None = None
+    stop_text: str | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+
+    @property
+    def logprob(self) -> float | None:
+        """The log-probability of the whole text under the constraint: the sum of those of its tokens."""
+        return None if self.logprobs is None else sum(one.logprob for one in self.logprobs)
 
     @property
     def value(self) -> Any:
@@ -154,10 +169,13 @@ def shortened_message(result: Generation, which: str, way_out: str) -> str:
     return f"the text{which} {happened}: {_tail(result.text)}; {way_out}"
 
 
-def check_ends(results: Sequence[Generation], on_incomplete: OnIncomplete, on_shortened: OnShortened | None) -> None:
+def check_ends(
+    results: Sequence[Generation], on_incomplete: OnIncomplete, on_shortened: OnShortened | None, n: int = 1
+) -> None:
     """Tells about texts for which the tokens did not suffice, as the options say.
 
     Args:
+        n: texts of each prompt.
         on_shortened: None: an error where the text is read as a value, else a warning.
 
     Raises:
@@ -167,11 +185,20 @@ def check_ends(results: Sequence[Generation], on_incomplete: OnIncomplete, on_sh
     if on_incomplete == "return":
         return
     for i, result in enumerate(results):
-        cut = on_incomplete == "error" and result.finish_reason == "length" and not _reading_of(result).is_text
-        if not result.matched or cut:
+        is_text = _reading_of(result).is_text
+        cut = on_incomplete == "error" and result.finish_reason == "length" and not is_text
+        if result.stop_text is not None:
+            if not (result.matched or is_text):
+                raise _error(
+                    IncompleteError,
+                    f"the text{_which(i, results, n)} was ended by the stop text {result.stop_text!r} before its value "
+                    f'was complete: {_tail(result.text)}; leave it out, or pass on_incomplete="return"',
+                    results,
+                )
+        elif not result.matched or cut:
             raise _error(
                 IncompleteError,
-                f"the text{_which(i, results)} was not complete after {len(result.tokens)} tokens: "
+                f"the text{_which(i, results, n)} was not complete after {len(result.tokens)} tokens: "
                 f"{_tail(result.text)}; raise max_tokens, bound the constraint (max_length), or pass "
                 'on_incomplete="return"',
                 results,
@@ -184,7 +211,7 @@ def check_ends(results: Sequence[Generation], on_incomplete: OnIncomplete, on_sh
         first = (grave or found)[0]
         way_out = "raise max_tokens, or bound the constraint (maxLength, maxItems)"
         way_out += ', or pass on_shortened="warn" to take it as it is' if grave else ""
-        message = shortened_message(results[first], _which(first, results), way_out)
+        message = shortened_message(results[first], _which(first, results, n), way_out)
         if len(found) > 1:
             message += f" ({len(found)} of {len(results)} texts were shortened)"
         if grave:
@@ -196,8 +223,13 @@ def _usual(result: Generation) -> OnShortened:
     return "warn" if _reading_of(result).is_text else "error"
 
 
-def _which(i: int, results: Sequence[Generation]) -> str:
-    return f" of prompt {i}" if len(results) > 1 else ""
+def _which(i: int, results: Sequence[Generation], n: int) -> str:
+    return which(i, n) if len(results) > 1 else ""
+
+
+def which(i: int, n: int) -> str:
+    """One of several texts, for a message; ``n`` are of each prompt."""
+    return f" of prompt {i}" if n == 1 else f" {i % n} of prompt {i // n}"
 
 
 def _tail(text: str) -> str:
