@@ -176,7 +176,8 @@ class Input:
                             shards.append(Shard(len(shards), str(file), start, end, total, rows))
                             total, start, rows = total + rows, end, 0
             except OSError as error:
-                raise ModelError(f"the rows cannot be read: {error}", code="missing-file") from None
+                reason = error.strerror or str(error)
+                raise ModelError(f"the rows of {file} cannot be read: {reason}", code="missing-file") from None
             if rows:
                 shards.append(Shard(len(shards), str(file), start, end, total, rows))
                 total += rows
