@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/work.hpp"
-#include "lexed/lexing.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
@@ -290,27 +290,6 @@ void Arena::absorb_members(Ids& sorted, Kind inner) const {
   if (!needless.empty()) sorted.erase_if([&](Id e) { return std::binary_search(needless.begin(), needless.end(), e); });
 }
 
-// Spellings of X | spellings of Y = spellings of (X | Y).
-bool Arena::join_escaped(Ids& parts) {
-  bool joined = false;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const Node& n = node(parts[i]);
-    if (n.kind != Kind::Escaped) continue;
-    Ids inner{n.a};
-    const u32 at = n.b, mode = n.min;
-    for (std::size_t k = parts.size(); --k > i;) {
-      const Node& o = node(parts[k]);
-      if (o.kind != Kind::Escaped || o.b != at || o.min != mode) continue;
-      inner.push_back(o.a);
-      parts.erase(k);
-    }
-    if (inner.size() == 1) continue;
-    parts[i] = escaped_at(unite(inner), at, static_cast<Escapes>(mode));
-    joined = true;
-  }
-  return joined;
-}
-
 Id Arena::unite(std::span<const Id> list) {
   make_room();
   work_ += list.size();
@@ -346,33 +325,31 @@ Id Arena::unite(std::span<const Id> list) {
     // single characters become one class, single bytes one set
     CharSet::Ptr chars;
     int classes = 0;
-    ByteSet byte_union, symbols;
-    int byte_sets = 0, symbol_sets = 0;
-    bool textless = true;
+    ByteSet byte_union;
+    int byte_sets = 0;
+    u32 kinds = 0;
     for (Id e : parts) {
       const Node& n = node(e);
+      kinds |= u32{1} << static_cast<u32>(n.kind);
       if (n.kind == Kind::Class) {
         chars = chars ? CharSet::unite(*chars, *charsets_[n.a]) : charsets_[n.a];
         ++classes;
       } else if (n.kind == Kind::Bytes) {
         byte_union |= byte_sets_[n.a];
         ++byte_sets;
-      } else if (n.kind == Kind::Terminal) {
-        symbols |= lex_->symbol_sets[n.a];
-        textless = textless && n.b;
-        ++symbol_sets;
       }
     }
-    bool changed = join_escaped(parts);
-    if (classes > 1 || byte_sets > 1 || symbol_sets > 1) {
+    bool changed = false;
+    if (kinds & joined_kinds_)
+      for (const auto& family : families_)
+        if (kinds & family->joined_kinds()) changed = family->join(parts) || changed;
+    if (classes > 1 || byte_sets > 1) {
       parts.erase_if([&](Id e) {
         Kind k = node(e).kind;
-        return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1) ||
-               (k == Kind::Terminal && symbol_sets > 1);
+        return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1);
       });
       if (classes > 1) parts.push_back(char_class(chars));
       if (byte_sets > 1) parts.push_back(bytes(byte_union));
-      if (symbol_sets > 1) parts.push_back(symbols_of(symbols, textless));
       changed = true;
     }
     // of the same text counted twice, what may have more tokens
@@ -659,6 +636,19 @@ Id Arena::counted_at(Id e, u32 most, bool begun) {
   d.flags |= kHasToken | kBigRepeat | (begun ? u32{kCounting} : 0u) | (nullable(e) ? u32{kNullable} : 0u);
   d.shortest = node(e).shortest;
   d.longest = node(e).longest;
+  return intern(d);
+}
+
+u32 Arena::endless_class(Id text) const {
+  const Node& n = node(text);
+  return n.kind == Kind::Repeat && n.max == kInf && !n.b && node(n.a).kind == Kind::Class ? node(n.a).a : kUnknown;
+}
+
+// A marker: whether anything follows here depends on a text that was forgotten.
+Id Arena::unknown() {
+  Draft d = draft(Kind::Token);
+  d.flags = kUnknownText;
+  d.has_list = true;
   return intern(d);
 }
 

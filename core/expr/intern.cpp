@@ -4,8 +4,8 @@
 #include "base/deep_stack.hpp"
 #include "base/faults.hpp"
 #include "base/work.hpp"
-#include "json/decimals.hpp"
-#include "lexed/lexing.hpp"
+#include "expr/identities.hpp"
+#include "expr/outside.hpp"
 
 namespace guiderail {
 namespace {
@@ -57,13 +57,10 @@ void Arena::count(Tally& to) const {
   to.add("character sets",
          bytes_of(charsets_) + bytes_of(charset_ids_) + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
-  to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) +
-                      derive_memo_.memory() + exact_memo_.memory() + elided_memo_.memory() + some_lengths_.memory() +
-                      endless_memo_.memory() + key_memo_.memory() + union_paths_.memory() + union_memo_.memory() +
-                      (fold_ ? fold_memory() : 0));
-  if (json_) to.add("objects", json_->memory());
-  if (lex_) to.add("lexemes", lex_->memory());
-  if (decimals_) to.add("numbers", decimals_->memory());
+  to.add("memos", bytes_of(narrow_memo_) + bytes_of(reach_memo_) + derive_memo_.memory() + exact_memo_.memory() +
+                      some_lengths_.memory() + union_paths_.memory() + union_memo_.memory() +
+                      (identities_ ? identities_->memory() : 0));
+  for (const auto& family : families_) family->count(to);
 }
 
 std::size_t Arena::memory() const {
@@ -78,7 +75,7 @@ void Arena::let_others_in() {
   mutex.make_room();
 }
 
-Arena::Draft Arena::draft(Kind kind) const {
+Draft Arena::draft(Kind kind) const {
   Draft d{};
   d.kind = kind;
   return d;
@@ -316,8 +313,6 @@ bool Arena::is_literal(Id e, std::string* out) const {
     e = pool_.at(n.a)[1];
   }
 }
-
-Id Arena::any_text() { return any_text_; }
 
 Id Arena::token(const std::vector<Symbol>& symbols) {
   std::vector<u32> list;

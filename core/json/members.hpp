@@ -1,13 +1,16 @@
-// What is left of a JSON object between its braces (see members.cpp).
+// What objects and lists of distinct values are made of (see members.cpp, votes.cpp, distinct.cpp).
 #pragma once
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
-#include "expr/expression.hpp"
+#include "base/bits.hpp"
+#include "base/flat_map.hpp"
+#include "base/memory.hpp"
+#include "expr/node.hpp"
+#include "text/escape.hpp"
 
 namespace guiderail {
 
@@ -23,10 +26,6 @@ struct OtherKeys {
   u32 discharges;
   std::vector<std::string> few;  // of a vote: all their texts, where they are few
 };
-
-using Bits = std::vector<u64>;
-inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
-inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
 
 // Alternatives that are read side by side (see votes.cpp): a formula over cells, each a conjunction of conditions.
 struct Vote {
@@ -74,7 +73,7 @@ struct MemberTable {
   u32 flags = 0;
 };
 
-// The text of a key or item of which masks need not know more than that it is some text (see Arena::canonical).
+// The text of a key or item of which masks need not know more than that it is some text (see Abstraction::canonical).
 constexpr u32 kSomeText = 0xFFFFFFFF;
 
 struct MemberState {
@@ -112,7 +111,6 @@ inline u64 bucket_hash(const KeyState& k) {
   return hash.add(u64{k.seen_lo} << 32 | k.seen_hi).add({k.others.data(), k.others.size()}).done();
 }
 
-struct MemberTable;
 struct KeyApart {  // a Key between two characters, its text forgotten
   const KeyState* key;
   const MemberState* state;
@@ -195,36 +193,6 @@ struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 
   Id elided = 0;               // what a token sees of it; 0: not made
   std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees behind it
   std::optional<MembersDue> due;
-};
-
-struct JsonParts {
-  std::deque<MemberFacts> facts;
-  std::size_t facts_bytes = 0;  // of what they own
-  std::deque<MemberTable> tables;
-  std::size_t table_bytes = 0;  // the same
-  Interned<MemberState> members;
-  Interned<KeyState> keys;
-  Interned<SeenState> seen;
-  Texts texts;
-  std::unordered_map<u32, Id> equal;   // text id -> Arena::equal_values
-  std::unordered_map<u32, Id> others;  // id of a SeenState -> everything but its values
-  struct Extent {                      // see Arena::fresh
-    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
-    std::size_t table_bytes = 0;
-  } extent;
-  // Called when the arena is finalized.
-  void note_extent();
-  std::unique_ptr<JsonParts> fresh() const;
-  std::size_t memory() const;
-};
-
-// The memos of portable hashes.
-struct Arena::Fold {
-  std::size_t memory() const { return bytes_of(rules) + bytes_of(nodes) + bytes_of(tables); }
-  std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
-  bool final = false;                                  // those of the rules are known: expressions keep their own
-  std::unordered_map<Id, std::optional<Hash>> nodes;   // else: above a rule
-  std::unordered_map<u32, std::optional<Hash>> tables;
 };
 
 }  // namespace guiderail

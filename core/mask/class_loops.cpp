@@ -159,7 +159,7 @@ bool MaskBuilder::counted(Id e, u32 node) {
   if (!found) return false;
   const Id open = arena_.intersect(members);
   if (!arena_.live(open)) return false;
-  const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
+  const Id free = arena_.concat(in_string ? Escaped::of(arena_).escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
   ByteSet both = arena_.first(outer);

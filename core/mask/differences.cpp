@@ -303,7 +303,7 @@ bool MaskBuilder::bounded_string(Id e) {
   const u32 min = arena_.node(length).min, max = arena_.node(length).max;
   if (min == 0 && max == kInf) return false;
   const Escapes mode = static_cast<Escapes>(arena_.node(head).min);
-  const Id any = arena_.concat(arena_.escaped(text, mode), tail);
+  const Id any = arena_.concat(Escaped::of(arena_).escaped(text, mode), tail);
   if (!may_draw_apart(any)) return false;
   const auto entry = entry_of(any);
   if (arena_.cap_hit()) return false;

@@ -2,7 +2,6 @@
 // masks (see lookahead.cpp).
 #include <algorithm>
 
-#include "json/members.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -57,7 +56,7 @@ MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, con
     return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
   const std::string_view rest = std::string_view(name).substr(depth);
   const std::string text = (quoted ? "" : "\"") + canonical_spelling(rest) + '"';
-  const KeyAlong along = arena_.others_along(key, rest);
+  const KeyAlong along = Json::of(arena_).others_along(key, rest);
   bool hit = on_path(0, text) || along == KeyAlong::Unclear;
   if (parts.blank) hit = hit || on_path(0, std::string(1, parts.blank) + text);
   if (keep) {
@@ -95,11 +94,11 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
   };
   for (u32 i = k.lo; i < k.hi; ++i) {
     const u32 field = table.order[i];
-    if (!take(table.names[field], &of[field], arena_.name_allowed(k.members, field))) return false;
+    if (!take(table.names[field], &of[field], Json::of(arena_).name_allowed(k.members, field))) return false;
   }
   for (u32 i = k.seen_lo; i < k.seen_hi; ++i) {
     const u32 text = key.state->seen[i];
-    if (!take(arena_.text_of(text), &text_hits_[text], false)) return false;
+    if (!take(Json::of(arena_).text_of(text), &text_hits_[text], false)) return false;
   }
   return true;
 }
@@ -107,14 +106,16 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
 // A state that has the same mask but for the tokens that stay open, and that other places come to as well.
 Id MaskBuilder::shared_form(Id state) {
   const u32 horizon = vocabulary_.longest();
-  if (!arena_.has_json() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
-    return arena_.canonical(state, horizon);
-  for (Id alone = arena_.list_alone(state); alone != kEmpty; alone = arena_.list_alone(state)) state = alone;
+  if (!Json::of(arena_).used() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
+    return Abstraction::of(arena_).canonical(state, horizon);
+  for (Id alone = Abstraction::of(arena_).list_alone(state); alone != kEmpty;
+       alone = Abstraction::of(arena_).list_alone(state))
+    state = alone;
   KeyParts parts;
   if (key_parts(state, parts)) {
     if (const Id form = key_form(state, parts); form != kEmpty) return form;
   }
-  const Id e = arena_.canonical(state, horizon);
+  const Id e = Abstraction::of(arena_).canonical(state, horizon);
   if (arena_.node(e).kind == Kind::Union) {
     if (const u32* known = shared_forms_.find(e)) return *known;
     Ids members(arena_.operands(e));
@@ -123,42 +124,45 @@ Id MaskBuilder::shared_form(Id state) {
     shared_forms_.set(e, out);
     return out;
   }
-  if (!key_parts(e, parts)) return arena_.elide_stack(e);
-  return arena_.concat(parts.before, arena_.concat(parts.key, arena_.elide_stack(parts.tail, Arena::kBehindObject)));
+  if (!key_parts(e, parts)) return Abstraction::of(arena_).elide_stack(e);
+  return arena_.concat(parts.before, arena_.concat(parts.key, Abstraction::of(arena_).elide_stack(
+                                                                  parts.tail, Abstraction::kBehindObject)));
 }
 
 // The same of a key that no token can turn into a name. kEmpty: it is none.
 Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   const bool object = arena_.node(parts.key).kind == Kind::Members;
-  const Id key = object ? arena_.key_start(arena_.node(parts.key).a) : parts.key;
+  const Id key = object ? Json::of(arena_).key_start(arena_.node(parts.key).a) : parts.key;
   KeyApart apart;
   Touched names;
-  if (!arena_.key_apart(key, apart) || apart.closed || !touched_names(apart, parts, names) || !names.hit.empty() ||
-      !names.alone.empty())
+  if (!Json::of(arena_).key_apart(key, apart) || apart.closed || !touched_names(apart, parts, names) ||
+      !names.hit.empty() || !names.alone.empty())
     return kEmpty;
-  Id form = arena_.key_as_string(apart, names.complete);
+  Id form = Abstraction::of(arena_).key_as_string(apart, names.complete);
   if (form == kEmpty) return kEmpty;
   const bool keep = !object && !names.complete && parts.before == kEpsilon;
   const u64 memo = u64{form} << 32 | parts.tail;
   if (const u32* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
-  const Id tail = arena_.canonical(parts.tail, vocabulary_.longest());
-  form = arena_.concat(parts.before, arena_.concat(form, arena_.elide_stack(tail, Arena::kBehindObject)));
+  const Id tail = Abstraction::of(arena_).canonical(parts.tail, vocabulary_.longest());
+  form = arena_.concat(parts.before,
+                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kBehindObject)));
   if (keep) stacked_forms_.set(memo, form);
   if (!names.complete) return form;
   // a name, whole but for its quote: a string of one character more, or what the quote leads to
   const Id named = arena_.step_slow(e, '"');
   if (named == kEmpty) return form;
   if (arena_.has(named, kUnknownText)) return kEmpty;
-  return arena_.unite(form, arena_.quoted(arena_.elide_stack(arena_.canonical(named, vocabulary_.longest()))));
+  return arena_.unite(form, Json::of(arena_).quoted(Abstraction::of(arena_).elide_stack(
+                                Abstraction::of(arena_).canonical(named, vocabulary_.longest()))));
 }
 
 // Of a key that a token can turn into a name: the same key without names. kEmpty: it is something else.
 Id MaskBuilder::unnamed(Id e) {
   KeyParts parts;
   KeyApart apart;
-  if (!key_parts(e, parts) || !arena_.key_apart(parts.key, apart) || apart.closed) return kEmpty;
-  const Id text = arena_.key_as_string(apart);
+  if (!key_parts(e, parts) || !Json::of(arena_).key_apart(parts.key, apart) || apart.closed) return kEmpty;
+  const Id text = Abstraction::of(arena_).key_as_string(apart);
   return text == kEmpty ? kEmpty : arena_.concat(parts.before, arena_.concat(text, parts.tail));
 }
 
@@ -181,7 +185,7 @@ void MaskBuilder::copy(const MaskEntry& entry) {
 bool MaskBuilder::one_key(Id e, u32 node) {
   KeyParts parts;
   KeyApart apart;
-  if (node != 0 || !key_parts(e, parts) || !arena_.key_apart(parts.key, apart)) return false;
+  if (node != 0 || !key_parts(e, parts) || !Json::of(arena_).key_apart(parts.key, apart)) return false;
   if (apart.closed) return closed_key(e, apart, parts);
   Touched names;
   if (!touched_names(apart, parts, names)) return false;
@@ -243,7 +247,7 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
   ClosedName here;
   for (u32 i = k.lo; i < k.hi; ++i) {
     const u32 field = table.order[i];
-    if (!arena_.name_allowed(k.members, field)) continue;
+    if (!Json::of(arena_).name_allowed(k.members, field)) continue;
     const bool keep = k.depth == 0;
     ClosedName& tokens = keep ? of[field][k.quoted ? 0 : parts.blank ? 2 : 1] : here;
     if (!keep || !tokens.made) {
@@ -349,7 +353,9 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
       free = arena_.unite(members);
       return true;
     }
-    case Kind::Key: free = e; return arena_.free_key(e) != kUnknown || arena_.key_without_names(e, free, rests);
+    case Kind::Key:
+      free = e;
+      return Json::of(arena_).free_key(e) != kUnknown || Json::of(arena_).key_without_names(e, free, rests);
     default: return false;
   }
 }

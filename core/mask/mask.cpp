@@ -196,7 +196,7 @@ bool MaskBuilder::in_string(Id e) const {
     }
     case Kind::Escaped: return n.b == kBetween && arena_.node(n.a).kind == Kind::Repeat;
     case Kind::Key: return true;
-    case Kind::Distinct: return arena_.free_item(e);
+    case Kind::Distinct: return Json::of(arena_).free_item(e);
     default: return false;
   }
 }
@@ -296,8 +296,8 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
         if (n.b != kBetween) return false;
         e = n.a;
         continue;
-      case Kind::Key: return arena_.free_key(e) != kUnknown;
-      case Kind::Distinct: return arena_.free_item(e);
+      case Kind::Key: return Json::of(arena_).free_key(e) != kUnknown;
+      case Kind::Distinct: return Json::of(arena_).free_item(e);
       default: return false;
     }
   }
@@ -341,7 +341,7 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
       }
     }
     auto join = [&](Id first, Id after) {
-      return in_string ? arena_.concat(arena_.escaped(arena_.concat(first, after), mode), outer)
+      return in_string ? arena_.concat(Escaped::of(arena_).escaped(arena_.concat(first, after), mode), outer)
                        : arena_.concat(first, arena_.concat(after, outer));
     };
     const Node& h = arena_.node(head);
@@ -419,8 +419,8 @@ CharSet::Ptr MaskBuilder::free_class(Id e) const {
       return chars;
     }
     case Kind::Escaped: return n.b == kBetween ? raw(arena_.endless_class(n.a)) : nullptr;
-    case Kind::Key: return raw(arena_.free_key(e));
-    default: return arena_.free_item(e) ? raw_characters() : nullptr;
+    case Kind::Key: return raw(Json::of(arena_).free_key(e));
+    default: return Json::of(arena_).free_item(e) ? raw_characters() : nullptr;
   }
 }
 
@@ -470,8 +470,8 @@ bool MaskBuilder::all_uniform(Id e) const {
     }
     case Kind::Escaped: return n.b == kBetween && uniform_text(n.a, 0);
     default: {
-      const u32 set = arena_.free_key(e);
-      return arena_.free_item(e) || (set != kUnknown && arena_.charset_ptr(set) == CharSet::any());
+      const u32 set = Json::of(arena_).free_key(e);
+      return Json::of(arena_).free_item(e) || (set != kUnknown && arena_.charset_ptr(set) == CharSet::any());
     }
   }
 }
@@ -559,7 +559,7 @@ Id MaskBuilder::after(const Loop& loop, u32 chars) {
   if (loop.unit == kEmpty) return chars == 0 ? loop.whole : loop.inside;
   const Id left =
       arena_.repeat(loop.unit, loop.min - std::min(loop.min, chars), loop.max == kInf ? kInf : loop.max - chars);
-  return arena_.concat(arena_.escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
+  return arena_.concat(Escaped::of(arena_).escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
 }
 
 // No count matters to any token behind a first character.

@@ -13,7 +13,7 @@
 #include <deque>
 
 #include "base/flat_map.hpp"
-#include "expr/expression.hpp"
+#include "mask/abstraction.hpp"
 #include "vocab/vocabulary.hpp"
 
 namespace guiderail {
@@ -40,7 +40,7 @@ class MaskBuilder {
   // A key with its names, which no other program is likely to come to.
   bool own_key(Id e) {
     KeyParts parts;
-    return arena_.has_json() && key_parts(e, parts);
+    return Json::of(arena_).used() && key_parts(e, parts);
   }
   void count(Tally& to) const;
 
@@ -53,7 +53,7 @@ class MaskBuilder {
   struct Continuation;
   struct Sum;
   struct Position {  // a place with a number
-    Arena::Place place;
+    Lexed::Place place;
     u32 number;
   };
   struct Source {          // the children of a node
@@ -210,7 +210,8 @@ class MaskBuilder {
     return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
   }
   Id forget(Id e) {
-    return !exact_ && arena_.has(e, kExactKey | kHasScan) ? arena_.canonical(e, vocabulary_.longest()) : e;
+    return !exact_ && arena_.has(e, kExactKey | kHasScan) ? Abstraction::of(arena_).canonical(e, vocabulary_.longest())
+                                                          : e;
   }
   // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
   bool postponed(Id e, u32 node) {
@@ -247,18 +248,18 @@ class MaskBuilder {
   void bundle(Piece& piece);
   u32 continuation(u32 bundle, u32 start, Id after, Id nested);
   u32 intern_outcome(std::span<const u32> of);
-  Position position(const Arena::Place& place, u32 how);
-  Position near_position(u32 lexer, const Arena::Place& place);
+  Position position(const Lexed::Place& place, u32 how);
+  Position near_position(u32 lexer, const Lexed::Place& place);
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
-    Arena::Behind how{};
+    Lexed::Behind how{};
     u32 start = 0;
     bool passed = false;  // `place` is behind it and not in front
-    Arena::Place place{};
+    Lexed::Place place{};
     Position next{};
   };
   u32 transition_at(u32 bundle, const Position& at);
   u32 near_outcome(u32 bundle, const Position& at);
-  void outcomes(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
+  void outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out);
   u32 exact_outcome(u32 bundle, const Position& at, Id after, u32 near);
   void begin_taking();
   void take(Piece& piece, Sum& to);

@@ -4,6 +4,7 @@
 #include <queue>
 
 #include "run/mask_making.hpp"
+#include "search/likely_text.hpp"
 
 namespace guiderail {
 
@@ -24,6 +25,7 @@ bool of_work(const Error& error) { return error.code == "work" || error.code == 
 
 // -- Program --
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
+  Abstraction::of(*arena_);  // and with it all kinds that it knows: from here on they are only looked up
   arena_->finalize(root_);
   if (!arena_->live(root_)) root_ = kEmpty;
   note_size();
@@ -125,7 +127,7 @@ Id Program::advance_from(Id state, std::string_view bytes, u32 token, bool whole
       until = i + kBytesOfStep;
       step.emplace(step_work(), "reading this text");
     }
-    if (const std::size_t read = arena_->read_key(state, bytes.substr(i)))
+    if (const std::size_t read = Json::of(*arena_).read_key(state, bytes.substr(i)))
       i += read;
     else
       state = arena_->step_slow(state, static_cast<u8>(bytes[i++]));
@@ -243,8 +245,8 @@ std::string Program::likely(Id state, std::size_t limit) {
   return deep(state, [&] {
     Lock lock(*this);
     constexpr std::size_t kWork = 64;  // expressions a byte
-    Arena::Likely likely{limit, limit * kWork};
-    arena_->likely_text(state, likely);
+    Likely likely{limit, limit * kWork};
+    likely_text(*arena_, state, likely);
     return likely.text;
   });
 }
@@ -259,7 +261,7 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   for (bool haste : {false, true}) {
     bool all = true;  // whether every search saw all there is
     for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-      if (!arena_->has_json() && (plain || forget)) continue;  // the states are few: the shortest of all
+      if (!Json::of(*arena_).used() && (plain || forget)) continue;  // the states are few: the shortest of all
       bool some = false;
       if (search(start, limit, {plain, forget, haste}, out, some)) return true;
       all = all && !some;
@@ -273,7 +275,7 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
 bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
   const std::size_t most = std::min(arena_->limits().fuel, kMostStates);
   const std::size_t weight = manner.haste ? kHaste : 1;
-  auto seen = [&](Id e) { return manner.forget ? arena_->without_texts(e) : e; };
+  auto seen = [&](Id e) { return manner.forget ? Abstraction::of(*arena_).without_texts(e) : e; };
   const Id start = seen(exact);
   struct Item {
     std::size_t total, depth;
@@ -386,7 +388,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
 void Guide::prepare(u32 masks) const {
   constexpr std::size_t kBytesOfMask = 32;  // of the text, at most
   const std::shared_ptr<Program> program = this->program();
-  if (!program->arena().has_json()) return;  // a text of few tokens, or one of which nothing is known
+  if (!Json::of(program->arena()).used()) return;  // a text of few tokens, or one of which nothing is known
   const std::string text = program->likely(root_, kBytesOfMask * masks);
   std::string_view rest = text;
   try {
@@ -493,7 +495,7 @@ const MaskEntry* Guide::new_mask(Program& program, Id state) const {
 
 const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const {
   const MaskEntry* entry = nullptr;
-  if (program.arena_->has_lexers()) {
+  if (Lexed::of(*program.arena_).used()) {
     bool fresh = false;
     if (auto made = builder.lexed(state, specials(program, state), fresh)) {
       entry = made.get();
@@ -570,7 +572,7 @@ std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& bui
     Arena& arena;
   } clear{arena};
   for (u32 most : {4u, 16u}) {
-    const Id capped = arena.cap_groups(state, most);
+    const Id capped = Abstraction::of(arena).cap_groups(state, most);
     if (capped == state) break;
     if (program.short_caps_.contains(capped)) continue;
     const auto key = arena.portable_hash(capped);

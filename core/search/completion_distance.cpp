@@ -4,6 +4,7 @@
 #include <queue>
 
 #include "base/work.hpp"
+#include "expr/outside.hpp"
 
 namespace guiderail {
 namespace {
@@ -274,7 +275,7 @@ bool CompletionDistance::complete(Id state) {
     for (Manner manner :
          {Manner{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}) {
       const bool last = !manner.plain && !manner.forgetful;
-      if (!arena_.has_json() && !last) continue;
+      if (!Json::of(arena_).used() && !last) continue;
       const u32 now = arena_.node_count();
       if (!search(manner, last ? work_kept : half(work_, work_kept),
                   last ? nodes_kept : half(most_nodes_ > now ? most_nodes_ - now : 0, nodes_kept)))
@@ -441,8 +442,7 @@ bool CompletionDistance::by_tokens(Id from, std::size_t most, u32 deepest) {
         }
         return end == kEmpty && steps_ > 0;
       };
-      each_token(
-          state, visit, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
+      each_token(state, visit, visit, [&](const Words&, Id next) { visit(0, next); }, [](u32) {});
       if (end != kEmpty) break;
     }
     level.swap(next_level);
@@ -636,7 +636,7 @@ void CompletionDistance::restrict(Id state, u32 left, u32* words) {
       continue;
     }
     each_of(branch, refuse);
-    if (branch.plain && arena_.has_json()) {
+    if (branch.plain && Json::of(arena_).used()) {
       std::vector<u32>& tokens = needed == kInf && known_.contains(branch.next) ? lost : far;
       each_of(branch, [&](u32 token) { tokens.push_back(token); });
     }
