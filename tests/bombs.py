@@ -186,6 +186,11 @@ BOMBS: dict[str, Make] = {
         + '\nt40{x}: x\nA: "a"'
     ),
     "lark: counts": lambda: lark('start: ((("a"~1..999 "b")~1..999 "c")~1..999 "d")~1..999'),
+    "lark: a long lexeme": lambda: lark('start: A "b"\nA: /(a[^a]{16,31}){200,205}/'),
+    "lark: a longer lexeme": lambda: lark('start: A "b"\nA: /(a[^a]{16,31}){2000,2005}/'),
+    "lark: lexemes side by side": lambda: lark(
+        "start: (A | B)+\nA: /(a[^a]{16,31}){200,205}/\nB: /[^a]{40}(a.{16,31}){100,105}x/\n%ignore /b+/"
+    ),
     "lark: groups": lambda: lark("start: " + nested_groups(5_000, "(", ")", '"a"')),
     "lark: priorities": lambda: lark(
         "start: ("

@@ -166,6 +166,31 @@ def test_others_make_nothing_dearer(name: str) -> None:
             assert matcher.accept_token(token)
 
 
+GAPS = {"a": {"not": {"pattern": "x.{2,9}y.{2,9}z"}, "type": "string"}}
+
+
+@pytest.mark.parametrize("limit", [300, 3_000])
+def test_a_token_within_a_budget_takes_a_bounded_amount(limit: int) -> None:
+    """Reading it, and two searches for an end, each of four times the work of a mask."""
+    rng = random.Random(limit)
+    schema = gr.json_schema({"type": "object", "properties": GAPS, "required": ["a"]})
+    for _ in range(6):
+        matcher = gr.compile(schema, vocabulary(), cache=False, max_step_work=limit).matcher()
+        for _ in range(15):
+            allowed = _or_refused(lambda matcher=matcher: mask_of(matcher))
+            if allowed is None or not allowed.any():
+                break
+            token, budget = int(rng.choice(np.flatnonzero(allowed))), rng.randrange(2, 12)
+            before, count = work.spent(), matcher.step_count
+            read = _or_refused(lambda m=matcher, t=token, b=budget: m.accept_within(t, b))
+            assert work.spent() - before <= 10 * limit
+            assert matcher.step_count == count + bool(read)
+            if not read and not _or_refused(lambda m=matcher, t=token: m.accept_token(t)):
+                break
+            if matcher.is_terminated():
+                break
+
+
 @pytest.mark.parametrize("limit", [0, -1, 2**63, 1.5, "many", None, True])
 def test_limits_are_numbers(limit: Any) -> None:
     with pytest.raises(gr.CompileError) as caught:

@@ -60,8 +60,8 @@ bool Json::item_is_dense(Id e) const {
   if (node(inside).kind != Kind::Concat) return false;
   const Node& body = node(node(inside).a);
   std::string open, close;
-  return body.kind == Kind::Escaped && body.a == any_text() && body.b == kBetween && is_literal(node(e).a, &open) &&
-         open == "\"" && is_literal(node(inside).b, &close) && close == "\"";
+  return is_escaped(body) && escaped_text(body) == any_text() && is_literal(node(e).a, &open) && open == "\"" &&
+         is_literal(node(inside).b, &close) && close == "\"";
 }
 
 Id Json::item(Id e, bool infinite) {
@@ -98,12 +98,13 @@ Id Json::distinct(Id body) {
 // Distinct(item(any text " ...) ...) while the item differs from all before it.
 bool Json::free_item(Id e) const {
   if (node(e).kind != Kind::Distinct) return false;
-  Id first = node(e).a;
+  Id first = distinct_body(node(e));
   if (node(first).kind == Kind::Concat) first = node(first).a;
   const Node& item = node(first);
-  if (item.kind != Kind::Item || item.b != kSomeText || node(item.a).kind != Kind::Concat) return false;
-  const Node& body = node(node(item.a).a);
-  return body.kind == Kind::Escaped && body.a == any_text() && body.b == kBetween;
+  if (item.kind != Kind::Item || item_text(item) != kSomeText || node(item_rest(item)).kind != Kind::Concat)
+    return false;
+  const Node& body = node(node(item_rest(item)).a);
+  return is_escaped(body) && escaped_text(body) == any_text();
 }
 
 Id Json::distinct_node(Id body, u32 seen) {
@@ -113,9 +114,9 @@ Id Json::distinct_node(Id body, u32 seen) {
     first = node(body).a;
     rest = node(body).b;
   }
-  if (node(first).kind == Kind::Item && node(first).a == kEpsilon && node(first).b != 0) {
+  if (const Node& n = node(first); n.kind == Kind::Item && item_rest(n) == kEpsilon && item_text(n) != 0) {
     if (seen_states_.values[seen].some) return unknown();
-    return distinct_node(rest, with_seen(seen, node(first).b));
+    return distinct_node(rest, with_seen(seen, item_text(n)));
   }
   const SeenState& state = seen_states_.values[seen];
   Draft d = draft(Kind::Distinct);
@@ -175,8 +176,8 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
   }
   switch (f.kind) {
     case Kind::Item: {
-      const u32 text = f.b, facts = f.min;
-      Id e = f.a;
+      const u32 text = item_text(f), facts = item_facts(f);
+      Id e = item_rest(f);
       const SeenState& state = seen_states_.values[seen];
       if (text == 0) {
         if (state.some && !(facts & kDense)) return unknown();
@@ -187,7 +188,7 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
         const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
         out = distinct_node(concat(item_at(d, longer, facts), rest), seen);
       }
-      if (text != 0 && nullable(f.a)) {
+      if (text != 0 && nullable(item_rest(f))) {
         if (seen_states_.values[seen].some) return unknown();
         out = unite(out, derive_distinct(rest, with_seen(seen, text), byte));
       }

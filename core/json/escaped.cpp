@@ -74,16 +74,17 @@ bool Escaped::join(Ids& parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Node& n = node(parts[i]);
     if (n.kind != Kind::Escaped) continue;
-    Ids inner{n.a};
-    const u32 at = n.b, mode = n.min;
+    Ids inner{escaped_text(n)};
+    const EscapeAt at = escaped_place(n);
+    const Escapes mode = escapes_of(n);
     for (std::size_t k = parts.size(); --k > i;) {
       const Node& o = node(parts[k]);
-      if (o.kind != Kind::Escaped || o.b != at || o.min != mode) continue;
-      inner.push_back(o.a);
+      if (o.kind != Kind::Escaped || escaped_place(o) != at || escapes_of(o) != mode) continue;
+      inner.push_back(escaped_text(o));
       parts.erase(k);
     }
     if (inner.size() == 1) continue;
-    parts[i] = escaped_at(unite(inner), at, static_cast<Escapes>(mode));
+    parts[i] = escaped_at(unite(inner), at, mode);
     joined = true;
   }
   return joined;
@@ -91,7 +92,7 @@ bool Escaped::join(Ids& parts) {
 
 void Escaped::describe(Id e, Description& to) const {
   const Node& n = node(e);
-  to.word(u64{n.b} << 32 | n.min);
+  to.word(u64{escaped_place(n)} << 32 | static_cast<u32>(escapes_of(n)));
   to.part(escaped_text(n));
 }
 

@@ -139,7 +139,7 @@ bool Json::feed_key(KeyState& key, u8 byte) {
 }
 
 Id Json::derive_key(Id e, u8 byte) {
-  KeyState key = key_states_.values[node(e).a];
+  KeyState key = key_states_.values[key_state(node(e))];
   const MemberTable& table = tables_[member_states_.values[key.members].table];
   if (!key.quoted) {
     if (byte != '"') return kEmpty;
@@ -168,7 +168,7 @@ std::size_t Json::read_key(Id& e, std::string_view bytes) {
   const bool stacked = node(e).kind == Kind::Concat;
   const Id head = stacked ? node(e).a : e;
   if (node(head).kind != Kind::Key) return 0;
-  const KeyState& from = key_states_.values[node(head).a];
+  const KeyState& from = key_states_.values[key_state(node(head))];
   if (!from.quoted || from.at != kBetween || from.text == kSomeText) return 0;
   const auto end = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_raw(static_cast<u8>(c)); });
   const auto count = static_cast<std::size_t>(end - bytes.begin());
@@ -188,12 +188,12 @@ std::size_t Json::read_key(Id& e, std::string_view bytes) {
 ByteSet Json::first_member(Id e) {
   ByteSet out;
   if (node(e).kind == Kind::Members) {
-    const MemberState& state = member_states_.values[node(e).a];
+    const MemberState& state = member_states_.values[members_state(node(e))];
     if (state.count > 0) return first(tables_[state.table].comma);
     out.add('"');
     return out;
   }
-  const KeyState& key = key_states_.values[node(e).a];
+  const KeyState& key = key_states_.values[key_state(node(e))];
   if (!key.quoted) {
     out.add('"');
     return out;
@@ -258,7 +258,7 @@ Id Json::close_key(const KeyState& key) {
 u32 Json::free_key(Id e) const {
   const Node& n = node(e);
   if (n.kind != Kind::Key) return kUnknown;
-  const KeyState& key = key_states_.values[n.a];
+  const KeyState& key = key_states_.values[key_state(n)];
   const bool named = key.lo < key.hi || key.seen_lo < key.seen_hi;
   if (named || !key.quoted || key.at != kBetween || key.remembers()) return kUnknown;
   u32 set = kUnknown;
@@ -272,11 +272,11 @@ u32 Json::free_key(Id e) const {
 }
 
 Escapes Json::key_escapes(Id key) const {
-  return tables_[member_states_.values[key_states_.values[node(key).a].members].table].escapes;
+  return tables_[member_states_.values[key_states_.values[key_state(node(key))].members].table].escapes;
 }
 
 bool Json::key_in_progress(Id e, Ids& others) const {
-  const KeyState& key = key_states_.values[node(e).a];
+  const KeyState& key = key_states_.values[key_state(node(e))];
   if (!key.quoted || key.at != kBetween || key.remembers()) return false;
   others = Ids(key.others);
   return true;
@@ -284,7 +284,7 @@ bool Json::key_in_progress(Id e, Ids& others) const {
 
 bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   if (node(e).kind != Kind::Key) return false;
-  const KeyState key = key_states_.values[node(e).a];
+  const KeyState key = key_states_.values[key_state(node(e))];
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];
   if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
@@ -313,7 +313,7 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
 
 // Masks of keys that no name begins with are one mask.
 Id Json::key_without_text(Id e) {
-  KeyState key = key_states_.values[node(e).a];
+  KeyState key = key_states_.values[key_state(node(e))];
   key.text = kSomeText;
   return key_node(std::move(key));
 }
@@ -327,7 +327,7 @@ MemberState Json::without_keys(MemberState state) {
 }
 
 Id Json::key_without_values(Id e) {
-  const KeyState& whole = key_states_.values[node(e).a];
+  const KeyState& whole = key_states_.values[key_state(node(e))];
   const MemberState& state = member_states_.values[whole.members];
   if (state.seen.empty() && whole.text == kSomeText) return e;
   KeyState key = whole;
@@ -360,7 +360,7 @@ Id Json::key_start(u32 id) {
 
 bool Json::key_apart(Id key, KeyApart& out) {
   if (node(key).kind != Kind::Key) return false;
-  const KeyState& k = key_states_.values[node(key).a];
+  const KeyState& k = key_states_.values[key_state(node(key))];
   const MemberState& state = member_states_.values[k.members];
   const MemberTable& table = tables_[state.table];
   if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;

@@ -335,10 +335,10 @@ Id Json::members_node(MemberState state) {
 
 // The state after a comma (none before the first member), or the comma itself being read.
 Id Json::derive_members(Id e, u8 byte) {
-  const MemberState& state = member_states_.values[node(e).a];
+  const MemberState& state = member_states_.values[members_state(node(e))];
   const MemberTable& table = tables_[state.table];
   if (state.count > 0 && !first(table.comma).has(byte)) return kEmpty;
-  const u32 id = node(e).a;
+  const u32 id = members_state(node(e));
   const bool at_start = state.count == 0;
   if (state.some && !table.dense && others_allowed_at(id)) return unknown();
   const Id start = key_start(id);

@@ -356,7 +356,7 @@ class Completion {
 
 std::optional<u32> Json::plain_members(Id e) const {
   if (node(e).kind != Kind::Members) return std::nullopt;
-  const MemberState& state = member_states_.values[node(e).a];
+  const MemberState& state = member_states_.values[members_state(node(e))];
   if (state.count > 0 || state.pending > 0) return std::nullopt;
   return state.table;
 }

@@ -208,6 +208,7 @@ class Lexed final : public Family {
   template <class Read>
   LexStep lex_step_by(u32 state, Read read);
   LexStep lex_step(u32 state, u8 byte);
+  LexStep lex_step_symbol(u32 state, u32 symbol);
   Id read_text(Id text, u8 byte);
   bool all_ignored(const LexState& state) const;
   u32 first_kept(Id parse);
@@ -239,10 +240,11 @@ class Lexed final : public Family {
   bool falls(u32 lexer, Id munch_guard);
   bool lexeme_ends_at(u32 state);
   bool lexeme_ends(u32 state);
+  u32 lexeme_missing(u32 state, u32 terminal) const;
   ByteSet lexeme_first(u32 state, u32 terminal);
   Id munch_guard_lives(Id e);
   bool context_holds(u32 start);
-  void sample(u32 start, std::size_t most, u32 wanted);
+  void sample(u32 start, u32 most, u32 wanted);
   const std::vector<std::string>& samples(u32 id, u32 terminal);
 
   std::deque<Lexer> lexers_;

@@ -4,15 +4,26 @@
 // of some separator or of whatever may follow. That is found for each context by trying a few texts of each terminal.
 // (A context that fails is searched. One that is live only through contexts that fail is taken for live.)
 #include <algorithm>
+#include <queue>
+#include <tuple>
 
+#include "base/work.hpp"
 #include "expr/outside.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
 namespace {
 
-constexpr u32 kMostProbed = 5'000;  // states of the lexer that a search for the end of one lexeme visits
-constexpr u32 kMostSampled = 80;    // and one for samples of all
+constexpr u32 kMostProbed = 5'000;  // states of the lexer that a search for the end of one lexeme finds,
+constexpr u32 kStraight = 2;        // or visits, for each character that this end is away at least,
+constexpr u32 kFarthest = 50'000;   // up to so many;
+constexpr u32 kMostSampled = 80;    // that a search for samples of all finds
+
+// What a search is still to visit: the nearest to an end first, else the first come.
+struct Open {
+  u32 missing, number;  // characters, at least; as found
+  bool operator<(const Open& o) const { return std::tie(o.missing, o.number) < std::tie(missing, number); }
+};
 
 }  // namespace
 
@@ -50,6 +61,14 @@ ByteSet Lexed::lexeme_first(u32 state, u32 terminal) {
   return set;
 }
 
+// Characters that it needs at least until it may end, as one terminal or as any (kNone).
+u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
+  u32 least = kInf;
+  for (const auto& entry : states_.values[state].entries)
+    if (terminal == kNone || entry.key >> 2 == terminal) least = std::min(least, node(entry.text).shortest);
+  return least;
+}
+
 // Can the lexeme come to an end?
 bool Lexed::lexeme_ends(u32 state) {
   if (facts_[state].ends) return facts_[state].ends == kEnds;
@@ -60,20 +79,34 @@ bool Lexed::lexeme_ends(u32 state) {
     facts_[state].ends = kEnds;
     return true;
   }
-  std::vector<u32> work{state};
-  std::unordered_map<u32, u32> from{{state, state}};
+  // By what is missing at least: a long lexeme would be a hopeless search in breadth.
+  std::priority_queue<Open> work;
+  std::vector<u32> found_states;
+  std::unordered_map<u32, u32> from;
+  auto add = [&](u32 next, u32 before) {
+    if (!from.try_emplace(next, before).second) return;
+    work.push({lexeme_missing(next, kNone), static_cast<u32>(found_states.size())});
+    found_states.push_back(next);
+  };
+  add(state, state);
   bool never = true;
-  for (std::size_t i = 0; i < work.size() && work.size() < kMostProbed; ++i) {
-    const u32 at = work[i];
+  u32 visits = std::min(kFarthest, mul_sat(kStraight, work.top().missing));
+  for (; !work.empty() && (found_states.size() < kMostProbed || visits > 0); visits -= visits > 0) {
+    const u32 at = found_states[work.top().number];
+    work.pop();
     bool found = lexeme_ends_at(at);
     never = never && states_.values[at].emitted == kNone;
     const ByteSet goes_on = lexeme_first(at, kNone);
     for (u32 c = 0; c < byte_class_count() && !found; ++c) {
       if (!goes_on.has(representative(c))) continue;
+      Work::spend();
       const LexStep step = lex_step(at, representative(c));
       found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
       never = never && step.ended == kNone;
-      if (step.next != kNone && from.try_emplace(step.next, at).second) work.push_back(step.next);
+      if (step.next == kNone) continue;
+      const u8 ends = facts_[step.next].ends;
+      found = found || ends == kEnds;
+      if (ends != kNeverEnds) add(step.next, at);
     }
     if (!found) continue;
     for (u32 s = at;; s = from[s]) {
@@ -81,7 +114,13 @@ bool Lexed::lexeme_ends(u32 state) {
       if (s == state) return true;
     }
   }
-  facts_[state].ends = never && work.size() < kMostProbed && !facts_[state].tokens ? kNeverEnds : kEndsNot;
+  never = never && work.empty() && !facts_[state].tokens;
+  if (never) {
+    for (u32 one : found_states)
+      if (!facts_[one].ends) facts_[one].ends = kNeverEnds;
+  } else {
+    facts_[state].ends = kEndsNot;
+  }
   return false;
 }
 
@@ -89,8 +128,8 @@ bool Lexed::lexeme_ends(u32 state) {
 // what follows could tell.
 Id Lexed::munch_guard_lives(Id e) {
   constexpr std::size_t kMostPairs = 256;
-  const u32 lexer = states_.values[node(node(e).b).a].lexer;
-  std::vector<std::pair<Id, u32>> work{{node(e).a, node(node(e).b).a}};
+  const u32 start = scan_state(node(guarded(node(e)))), lexer = states_.values[start].lexer;
+  std::vector<std::pair<Id, u32>> work{{guard_texts(node(e)), start}};
   bool doubt = false;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work.size() > kMostPairs) return unknown();
@@ -195,31 +234,46 @@ class Lexed::Sampling : public Arena::Aside {
 };
 
 // From the start of a lexeme: texts that are read as the terminals, or as one of them; at most one each.
-void Lexed::sample(u32 start, std::size_t most, u32 wanted) {
+void Lexed::sample(u32 start, u32 most, u32 wanted) {
   Lexer& lexer = lexers_[states_.values[start].lexer];
   struct At {
-    u32 state;
-    std::string text;
+    u32 state, before;  // of the list
+    char read;
   };
-  std::vector<At> work{{start, ""}};
+  std::vector<At> list{{start, 0, 0}};
+  auto text_to = [&](u32 at) {
+    std::string text;
+    for (; at != 0; at = list[at].before) text.push_back(list[at].read);
+    std::reverse(text.begin(), text.end());
+    return text;
+  };
+  std::priority_queue<Open> work;
+  auto add = [&](u32 number) { work.push({wanted == kNone ? 0 : lexeme_missing(list[number].state, wanted), number}); };
+  add(0);
   std::unordered_map<u32, char> known{{start, 1}};
   std::vector<char> found(lexer.terminals.size(), 0);
   std::size_t missing = wanted == kNone ? found.size() : 1;
   std::vector<std::pair<u32, std::string>> texts;
-  for (std::size_t i = 0; i < work.size() && missing && work.size() < most; ++i) {
-    const ByteSet goes_on = lexeme_first(work[i].state, wanted);
+  u32 visits = std::min(kFarthest, mul_sat(kStraight, work.top().missing));
+  for (; !work.empty() && missing && (list.size() < most || visits > 0); visits -= visits > 0) {
+    const u32 number = work.top().number, at = list[number].state;
+    work.pop();
+    const ByteSet goes_on = lexeme_first(at, wanted);
     for (u32 c = 0; c < byte_class_count() && missing; ++c) {
       if (!goes_on.has(representative(c))) continue;
-      const LexStep step = lex_step(work[i].state, representative(c));
+      Work::spend();
+      const LexStep step = lex_step(at, representative(c));
       const u32 t = step.next == kNone ? step.ended : states_.values[step.next].emitted;
       if (t == kNone && step.next == kNone) continue;
-      std::string text = work[i].text + static_cast<char>(representative(c));
+      const char read = static_cast<char>(representative(c));
       if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
         found[t] = 1;
         --missing;
-        texts.emplace_back(t, text);
+        texts.emplace_back(t, text_to(number) + read);
       }
-      if (step.next != kNone && known.try_emplace(step.next, 1).second) work.push_back({step.next, std::move(text)});
+      if (step.next == kNone || !known.try_emplace(step.next, 1).second) continue;
+      list.push_back({step.next, number, read});
+      add(static_cast<u32>(list.size() - 1));
     }
   }
   if (wanted != kNone && std::exchange(lexer.sampled[wanted], 1))

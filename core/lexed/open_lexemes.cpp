@@ -25,7 +25,7 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
     Id cur = parse;
     for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
       const Id head = node(cur).a;
-      const bool textless = node(head).kind == Kind::Terminal && node(head).b;
+      const bool textless = node(head).kind == Kind::Terminal && is_textless(node(head));
       heads.push_back(head);
       if (head == newline || (textless && lines))
         read = kept;
@@ -48,15 +48,16 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
 Id Lexed::cut_scan(Id e) {
   constexpr u32 kKept = 2;
   const Node& n = node(e);
-  const LexState& state = states_.values[n.a];
-  u32 layout = n.min;
+  const LexState& state = states_.values[scan_state(n)];
+  u32 layout = scan_layout(n);
   if (lexers_[state.lexer].indentation) {
     Layout at = layouts_.values[layout];
-    if (facts_[n.a].lines && at.brackets == 0) return e;
+    if (facts_[scan_state(n)].lines && at.brackets == 0) return e;
     at.columns = {kAnyColumn};
     layout = layout_id(std::move(at));
   }
-  return scan(n.a, cut_grammar(state.lexer, n.b, state.start ? kKept : kKept + 1), layout, n.max);
+  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kKept : kKept + 1), layout,
+              scan_column(n));
 }
 
 // -- open lexemes --
@@ -74,7 +75,7 @@ Id Lexed::hole() {
 
 bool Lexed::is_open(Id e) const {
   const Node& n = node(e);
-  return n.kind == Kind::Scan && n.b == hole_;
+  return n.kind == Kind::Scan && scan_grammar(n) == hole_;
 }
 
 Id Lexed::open_scan(u32 state, u32 column) {
@@ -91,15 +92,15 @@ Id Lexed::open_scan(u32 state, u32 column) {
 bool Lexed::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
   lexeme.munch_guard = kEmpty;
   if (node(e).kind == Kind::MunchGuard) {
-    lexeme.munch_guard = node(e).a;
-    e = node(e).b;
+    lexeme.munch_guard = guard_texts(node(e));
+    e = guarded(node(e));
   }
   const Node& n = node(e);
   if (n.kind != Kind::Scan) return false;
-  lexeme.lexer = states_.values[n.a].lexer;
-  lexeme.state = n.a;
-  lexeme.column = n.max;
-  place = {n.b, n.min};
+  lexeme.lexer = states_.values[scan_state(n)].lexer;
+  lexeme.state = scan_state(n);
+  lexeme.column = scan_column(n);
+  place = {scan_grammar(n), scan_layout(n)};
   return true;
 }
 
@@ -143,11 +144,11 @@ Id Lexed::open_lexeme(const Lexeme& lexeme) {
 Lexed::LexemeEnd Lexed::lexeme_end(Id open) {
   Id before = kEmpty;
   if (node(open).kind == Kind::MunchGuard) {
-    before = node(open).a;
-    open = node(open).b;
+    before = guard_texts(node(open));
+    open = guarded(node(open));
   }
-  const LexState& state = states_.values[node(open).a];
-  LexemeEnd end{state.lexer, state.emitted, node(open).max, state.munch_guard, state.entries.empty()};
+  const LexState& state = states_.values[scan_state(node(open))];
+  LexemeEnd end{state.lexer, state.emitted, scan_column(node(open)), state.munch_guard, state.entries.empty()};
   if (before != kEmpty) end.munch_guard = end.munch_guard == kEmpty ? before : unite(before, end.munch_guard);
   return end;
 }

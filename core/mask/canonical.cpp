@@ -48,8 +48,8 @@ Id Abstraction::without_texts(Id e) {
       for (Id& m : members) m = without_texts(m);
       return unite(members);
     }
-    case Kind::Distinct: return json_.distinct_node(without_texts(n.a), n.b);
-    case Kind::Item: return json_.item_at(without_texts(n.a), kSomeText, n.min);
+    case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
+    case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
     case Kind::And: {
       Ids members(operands(e));
       for (Id& m : members) m = without_texts(m);
@@ -101,10 +101,12 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
       if (changed) out = n.kind == Kind::Union ? unite(members) : intersect(members, true);
       break;
     }
-    case Kind::Distinct: out = json_.distinct_node(without_values(n.a, known), json_.without_seen(n.b)); break;
-    case Kind::Item: out = n.b == 0 ? e : json_.item_at(n.a, kSomeText, n.min); break;
+    case Kind::Distinct:
+      out = json_.distinct_node(without_values(distinct_body(n), known), json_.without_seen(distinct_seen(n)));
+      break;
+    case Kind::Item: out = item_text(n) == 0 ? e : json_.item_at(item_rest(n), kSomeText, item_facts(n)); break;
     case Kind::Members: {
-      const MemberState& state = json_.state(n.a);
+      const MemberState& state = json_.state(members_state(n));
       if (!state.seen.empty()) out = json_.members_node(json_.without_keys(state));
       break;
     }
@@ -159,12 +161,14 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       break;
     }
     case Kind::Scan: out = lexed_.cut_scan(e); break;
-    case Kind::MunchGuard: out = lexed_.munch_guard(n.a, canonical(n.b, horizon)); break;
+    case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), canonical(guarded(n), horizon)); break;
     case Kind::Counted:  // one token more cannot feel how many may follow
       if (n.b || n.min > 0) out = canonical(n.a, horizon);
       break;
-    case Kind::Escaped: out = escaped_.escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
-    case Kind::Distinct: out = json_.distinct_node(canonical(n.a, horizon), n.b); break;
+    case Kind::Escaped:
+      out = escaped_.escaped_at(canonical(escaped_text(n), horizon), escaped_place(n), escapes_of(n));
+      break;
+    case Kind::Distinct: out = json_.distinct_node(canonical(distinct_body(n), horizon), distinct_seen(n)); break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
       if (n.b != 2) break;
@@ -220,7 +224,9 @@ Id Abstraction::cap_groups(Id e, u32 most) {
       out = unite(members);
       break;
     }
-    case Kind::Escaped: out = escaped_.escaped_at(cap_groups(n.a, most), n.b, static_cast<Escapes>(n.min)); break;
+    case Kind::Escaped:
+      out = escaped_.escaped_at(cap_groups(escaped_text(n), most), escaped_place(n), escapes_of(n));
+      break;
     default: break;
   }
   cap_memo_.emplace(key, out);

@@ -94,7 +94,7 @@ Id Abstraction::elide_key(const MemberState& state, bool others) {
 // What is left of an object, as far as a token sees it; e itself where that is not simple.
 Id Abstraction::elide_members(Id e) {
   if (node(e).kind != Kind::Members) return e;
-  const u32 id = node(e).a;
+  const u32 id = members_state(node(e));
   if (json_.facts_of(id).elided != kEmpty) return json_.facts_of(id).elided;
   const MemberState& state = json_.state(id);
   const MemberTable& table = json_.table(state.table);
@@ -176,7 +176,7 @@ bool Abstraction::begins_endless_string(Id e) {
   return std::any_of(ways.begin(), ways.end(), [&](Id way) {
     if (node(way).kind != Kind::Concat || has(way, kSearch)) return false;
     const Node& text = node(node(way).a);
-    return text.kind == Kind::Escaped && text.b == kBetween && json_.surely_endless(text.a);
+    return is_escaped(text) && json_.surely_endless(escaped_text(text));
   });
 }
 
@@ -192,8 +192,8 @@ Id Abstraction::elide_items(Id e) {
     const bool stacked = node(e).kind == Kind::Concat;
     const Id head = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
     const Node& h = node(head);
-    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(h.a)) {
-      ByteSet others = first(h.a);
+    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(item_rest(h))) {
+      ByteSet others = first(item_rest(h));
       others.words['"' >> 6] &= ~(u64{1} << ('"' & 63));
       out = json_.quoted(elided(kAnything));
       if (others.any()) out = unite(out, elided_before(others));
@@ -223,9 +223,9 @@ Id Abstraction::item_alone(Id body, u32 seen) {
   switch (h.kind) {
     case Kind::Item: {
       if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // whether enough values are left
-      const Id text = h.a;
-      if (h.b == 0 && nullable(text)) return kEmpty;
-      return concat(h.b == 0 ? json_.other_than(text, seen) : text, elide_items(tail));
+      const Id text = item_rest(h);
+      if (item_text(h) == 0 && nullable(text)) return kEmpty;
+      return concat(item_text(h) == 0 ? json_.other_than(text, seen) : text, elide_items(tail));
     }
     case Kind::Union: {
       Ids members(operands(head));
@@ -252,9 +252,9 @@ Id Abstraction::list_alone(Id e) {
   const bool stacked = node(e).kind == Kind::Concat;
   const Id list = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
   if (node(list).kind != Kind::Distinct) return kEmpty;
-  const u32 seen = node(list).b;
+  const u32 seen = distinct_seen(node(list));
   if (json_.seen_state(seen).some) return kEmpty;
-  const Id alone = item_alone(node(list).a, seen);
+  const Id alone = item_alone(distinct_body(node(list)), seen);
   return alone == kEmpty ? kEmpty : concat(alone, tail);
 }
 

@@ -671,12 +671,16 @@ void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restr
 
 bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left) const {
   vocabulary_->bytes_below();
-  Program::Lock lock(program);
-  CompletionDistance& costs = this->costs(program);
-  for (;;) {
-    Program::Maker maker(program, Program::Making::Cost, after);
-    if (maker.begin(lock)) return costs.suffices(before, token, after, left);
-  }
+  return program.deep(after, [&] {
+    Program::Lock lock(program);
+    CompletionDistance& costs = this->costs(program);
+    for (;;) {
+      Program::Maker maker(program, Program::Making::Cost, after);
+      if (!maker.begin(lock)) continue;
+      const Work::Step step(program.search_work(), kEnd, program.step_work());
+      return costs.suffices(before, token, after, left);
+    }
+  });
 }
 
 bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
@@ -790,7 +794,8 @@ bool Matcher::accept_within(std::int64_t token, std::int64_t budget) {
     if (terminated_ || program_->accepting(state_)) return true;
     if (const u32 needed = this->needed(false); needed != kInf && needed < budget) return true;
     const auto left = static_cast<u32>(std::min<std::int64_t>(budget - 1, kInf - 1));
-    if (guide_->suffices(*program_, before, static_cast<u32>(token), state_, left)) return true;
+    const auto read = static_cast<u32>(token);
+    if (placed([&] { return guide_->suffices(*program_, before, read, state_, left); })) return true;
   } catch (...) {  // a limit was met
     rollback(1);
     throw;

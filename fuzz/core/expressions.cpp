@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <unordered_set>
 
 #include "json/json.hpp"
 #include "lexed/lexing.hpp"
@@ -16,7 +17,7 @@ bool explaining = false;
 namespace {
 
 // Python's spellings, for the one input that is explained.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   if (!explaining) return {};
   std::string out = "b'";
   for (char c : text) {
@@ -30,10 +31,10 @@ std::string quoted(std::string_view text) {
   return out + "'";
 }
 
-std::string quoted(const std::vector<std::string>& texts) {
+std::string in_quotes(const std::vector<std::string>& texts) {
   if (!explaining) return {};
   std::string out = "[";
-  for (const std::string& text : texts) out += quoted(text) + ", ";
+  for (const std::string& text : texts) out += in_quotes(text) + ", ";
   return out + "]";
 }
 
@@ -88,7 +89,8 @@ const std::vector<CharSet::Ptr>& sets() {
 }  // namespace
 
 Made Expressions::literal(const std::string& text) {
-  return {arena_.literal(text), oracle_.add({.kind = Term::Literal, .texts = {text}}), call("literal", quoted(text))};
+  return {arena_.literal(text), oracle_.add({.kind = Term::Literal, .texts = {text}}),
+          call("literal", in_quotes(text))};
 }
 
 Made Expressions::chars(u32 index) {
@@ -184,7 +186,7 @@ void Expressions::members() {
     meaning->required.push_back(must);
     possible += !values.empty();
     required += must;
-    name_code += quoted(kNames[i]) + ", ";
+    name_code += in_quotes(kNames[i]) + ", ";
     value_code += "[" + list + "], ";
     required_code += std::string(truth(must)) + ", ";
   }
@@ -251,7 +253,8 @@ Made Expressions::value(u32& values) {
       const std::size_t first = in_.below(6);
       const std::vector<std::string> texts(some.begin() + first, some.begin() + first + values - 1);
       --values;
-      return {arena_.choice(texts), oracle_.add({.kind = Term::Choice, .texts = texts}), call("choice", quoted(texts))};
+      return {arena_.choice(texts), oracle_.add({.kind = Term::Choice, .texts = texts}),
+              call("choice", in_quotes(texts))};
     }
     case 1: {
       const Made digits = chars(4);
@@ -298,10 +301,18 @@ void Expressions::distinct() {
 
 // Objects and lists of distinct values are no lexemes: front ends make them nested terminals.
 bool Expressions::holds_values(int index) {
-  if (index == kNoMeaning) return true;
-  const Term& t = oracle_.term(index);
-  return t.kind == Term::Members || t.kind == Term::Distinct ||
-         std::any_of(t.parts.begin(), t.parts.end(), [&](int part) { return holds_values(part); });
+  std::vector<int> open{index};
+  std::unordered_set<int> seen;  // rules may hold themselves
+  while (!open.empty()) {
+    index = open.back();
+    open.pop_back();
+    if (index == kNoMeaning) return true;
+    if (!seen.insert(index).second) continue;
+    const Term& t = oracle_.term(index);
+    if (t.kind == Term::Members || t.kind == Term::Distinct) return true;
+    open.insert(open.end(), t.parts.begin(), t.parts.end());
+  }
+  return false;
 }
 
 void Expressions::lexed() {
@@ -465,7 +476,7 @@ void Expressions::one() {
       for (unsigned b = 0; b < 256; ++b)
         if (set.has(static_cast<u8>(b))) values += static_cast<char>(b);
       return stack_.push_back(
-          {arena_.bytes(set), oracle_.add({.kind = Term::Bytes, .bytes = set}), call("byte_class", quoted(values))});
+          {arena_.bytes(set), oracle_.add({.kind = Term::Bytes, .bytes = set}), call("byte_class", in_quotes(values))});
     }
     case 7:
     case 8:
@@ -493,14 +504,14 @@ void Expressions::one() {
       std::vector<std::string> texts(2 + in_.below(4));
       for (std::string& text : texts)
         for (u32 n = in_.below(4); n > 0; --n) text += kPieces[in_.below(8)];
-      return push(arena_.choice(texts), {}, {.kind = Term::Choice, .texts = texts}, call("choice", quoted(texts)));
+      return push(arena_.choice(texts), {}, {.kind = Term::Choice, .texts = texts}, call("choice", in_quotes(texts)));
     }
     case 21: {
       std::vector<std::string> texts(1 + in_.below(2));
       for (std::string& text : texts)
         for (u32 n = 1 + in_.below(6); n > 0; --n) text += kPieces[in_.below(8)];
       return push(arena_.substring_of(texts), {}, {.kind = Term::Substring, .texts = texts},
-                  call("substring_of", quoted(texts)));
+                  call("substring_of", in_quotes(texts)));
     }
     case 22: {
       if (raw_) return;
@@ -544,6 +555,7 @@ void Expressions::one() {
           {arena_.counted(e.id, most), kNoMeaning, call("counted", e.code + ", " + std::to_string(most))});
     }
     case 28: {
+      if (raw_) return;  // the inside of a string is text
       const Made e = in_.chance(4) ? object() : text();
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
       Made text{guiderail::Escaped::of(arena_).escaped(e.id, mode), kNoMeaning,

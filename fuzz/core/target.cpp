@@ -23,7 +23,8 @@ std::string shown(std::string_view text) {
 }
 
 bool is_limit(const Error& error) {
-  return error.code == "fuel" || error.code == "nodes" || error.code == "depth" || error.code == "memory";
+  return error.code == "fuel" || error.code == "nodes" || error.code == "depth" || error.code == "memory" ||
+         error.code == "work" || error.code == "step-work";
 }
 
 }  // namespace guiderail::fuzz
