@@ -37,7 +37,7 @@ import guiderail as gr  # noqa: E402
 from guiderail.generation.decoding import Batch  # noqa: E402
 from guiderail.generation.models import EmbeddedModel, Model, TransformersModel  # noqa: E402
 from guiderail.generation.sampling import Sampler, Sampling  # noqa: E402
-from guiderail.generation.targets import resolve  # noqa: E402
+from guiderail.generation.targets import as_constraint  # noqa: E402
 
 SCHEMAS = Path(__file__).parents[1] / "tests" / "data" / "schemas"
 PROMPT = "Note {}, about the weather:"
@@ -137,7 +137,7 @@ def measure(model: Model, constraint: Any, batch: int, options: argparse.Namespa
     waiting: list[list[int]] = [[] for _ in prompts]  # of each row, what the plain loop is to be fed
     began = clock()
     own = Batch(
-        watching, prompts, [guide] * batch, [resolve(constraint).reading] * batch,  # type: ignore[arg-type]
+        watching, prompts, [guide] * batch, [as_constraint(constraint).reading()] * batch,  # type: ignore[arg-type]
         max_tokens=options.tokens, sampling=sampling, first_row=0, jump_forward=True,
         finish=options.on_incomplete == "finish",
     )  # fmt: skip

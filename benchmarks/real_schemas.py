@@ -220,7 +220,10 @@ def allowed_by(program: Any, chance: random.Random, steps: int) -> Any:
             break
         byte = bytes([chance.choice(plain)])
         state, text = program.derivative(state, byte), text + byte
-    rest = program.shortest(state, 4000)
+    try:
+        rest = program.shortest(state, 4000)
+    except gr.LimitError:  # such as of an end that is very far
+        return None
     try:
         value = json.loads(text + (rest or b""))
         text_of(value)

@@ -117,9 +117,9 @@ def pattern(rng: random.Random, depth: int) -> str:
 
 def regex(rng: random.Random, description: Any) -> Case:
     if description is None:
-        description = [pattern(rng, rng.choice([2, 3, 4])), rng.choice(["", "", "s", "i", "m", "a"])]
+        description = [pattern(rng, rng.choice([2, 3, 4])), rng.choice(["", "", "s", "i", "m", "a", "u", "iu"])]
     source, flags = description
-    compiled = re.compile(f"(?{flags}:{source})" if flags in ("s", "i", "m", "a") else source)
+    compiled = re.compile(f"(?{flags}:{source})" if flags else source, 0 if "u" in flags else re.ASCII)
 
     def meaning(text: str) -> bool:
         return compiled.fullmatch(text) is not None
@@ -128,7 +128,7 @@ def regex(rng: random.Random, description: Any) -> Case:
         description,
         lambda: gr.regex(source, flags=flags),
         meaning,
-        pieces("a", "b", "ab", "é", "€", "1", " ", "\n", "-", "A", "_"),
+        pieces("a", "b", "ab", "é", "€", "1", "٣", " ", "\n", "-", "A", "_"),
     )
 
 

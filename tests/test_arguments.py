@@ -160,8 +160,8 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
         "rollback takes (arg: int), and was given (int); integers have 64 bits",
     ),
     "python": (
-        lambda: gr.compile(CONSTRAINT, 5),  # type: ignore[arg-type]
-        "Guide takes vocabulary: Vocabulary, not 5",
+        lambda: gr.compile(CONSTRAINT, 5),
+        "a vocabulary or a tokenizer is expected, not int",
     ),
     "python, a part": (
         lambda: gr.bitmask_to_bool(rows(), np.zeros(2)),  # type: ignore[arg-type]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,7 @@ def obj(**properties):
     return {"type": "object", "properties": properties, "required": list(properties), **CLOSED}
 
 
+WORDS = gr.Vocabulary([bytes([i]) for i in range(256)] + [b"</s>"], stop_token_ids=256)
 SHORT = {"type": "string", "maxLength": 9}
 SMALL = {"type": "integer", "minimum": 0, "maximum": 9}
 
@@ -184,8 +187,68 @@ def test_an_unsupported_schema_still_has_its_keywords_listed():
 
 def test_unknown_keywords_are_noted():
     assert check_schema({"type": "null", "minLenght": 3}).notes == (
-        ("#/minLenght", "annotation", "not a keyword of 2020-12"),
+        ("#/minLenght", "annotation", 'not a keyword of 2020-12; did you mean "minLength"?'),
     )
+    assert check_schema({"type": "null", "x-unit": "m", "enumNames": []}, strict=True).status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "suggestion"),
+    [
+        ({"type": "object", "propertys": {"a": {}}}, "#/propertys", "properties"),
+        ({"type": "object", "properties": {"a/b": {"minLenght": 3}}}, "#/properties/a~1b/minLenght", "minLength"),
+        ({"type": "string", "format": "emial"}, "#/format", "email"),
+        ({"type": "string", "maxlength": 3}, "#/maxlength", "maxLength"),
+        ({"anyOf": [{"type": "null"}, {"ref": "#"}]}, "#/anyOf/1/ref", "$ref"),
+        ({"required": ["a"], "aditionalProperties": False}, "#/aditionalProperties", "additionalProperties"),
+    ],
+)
+def test_typos_are_named_and_with_strict_refused(schema, place, suggestion):
+    check = check_schema(schema)
+    (typo,) = [finding for finding in check.findings if finding.kind == "typo"]
+    assert check.status == "ok" and typo.place == place and f'"{suggestion}"' in typo.remedy
+    strict = check_schema(schema, strict=True)
+    assert (strict.status, strict.code) == ("invalid", "invalid-schema") and suggestion in strict.problem
+    assert [(f.kind, f.place) for f in strict.findings] == [("fault", place)]
+    with pytest.warns(UserWarning, match=re.escape(suggestion)):
+        gr.compile(schema, WORDS)
+
+
+@pytest.mark.parametrize("word", ["x-propertys", "unit", "enumNames", "contentType", "propertyOrder", "nullable"])
+def test_other_words_are_left_alone(word):
+    check = check_schema({"type": "null", word: {}})
+    assert not [finding for finding in check.findings if finding.kind == "typo"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gr.compile({"type": "null", word: {}}, WORDS)
+
+
+def test_all_faults_are_listed_at_once():
+    pytest.importorskip("jsonschema")
+    check = check_schema(
+        {
+            "type": "object",
+            "properties": {"n": {"type": "strnig", "minLength": -1}, "m": {"format": "emial"}, "o": {"required": "a"}},
+        }
+    )
+    assert check.status == "invalid"
+    assert {(f.kind, f.place) for f in check.findings} == {
+        ("fault", "#/properties/n/type"),
+        ("fault", "#/properties/n/minLength"),
+        ("fault", "#/properties/o/required"),
+        ("typo", "#/properties/m/format"),
+    }
+    assert any('"string"' in f.remedy for f in check.findings)
+
+
+def test_faults_that_nothing_reads_are_found_by_strict():
+    pytest.importorskip("jsonschema")
+    assert check_schema({"type": "null", "title": 3}).status == "ok"
+    assert [f.place for f in check_schema({"type": "null", "title": 3}, strict=True).findings] == ["#/title"]
+    unused = {"type": "null", "$defs": {"a": {"minimum": "1"}}, "title": 3}
+    for strict in (False, True):
+        check = check_schema(unused, strict=strict)
+        assert check.status == "invalid" and {f.place for f in check.findings} == {"#/$defs/a/minimum", "#/title"}
 
 
 def test_wrong_options_are_the_callers():
@@ -194,8 +257,7 @@ def test_wrong_options_are_the_callers():
 
 
 def test_masks_are_measured():
-    words = gr.Vocabulary([bytes([i]) for i in range(256)] + [b"</s>"], stop_token_ids=256)
-    check = check_schema(obj(a=SHORT), vocabulary=words)
+    check = check_schema(obj(a=SHORT), vocabulary=WORDS)
     assert check.masks is not None and check.masks.bytes_per_mask == 4 * 9 and check.masks.allowed_at_start == 1
     assert check.masks.steps == 200 and 0 < check.masks.mean_microseconds <= check.masks.max_microseconds
     assert check.expressions > 5 and check.compile_seconds > 0
@@ -208,6 +270,7 @@ def files(tmp_path):
         "good.json": obj(a=SHORT, b=SMALL),
         "loose.json": {"type": "object", "properties": {"a": {"type": "string", "enum": ["x", 1]}}},
         "never.json": {"type": "string", "enum": [1]},
+        "typo.json": {"type": "string", "maxLenght": 3},
         "unsupported.json": {"type": "string", "pattern": r"(a)\1"},
     }.items():
         (tmp_path / name).write_text(json.dumps(schema), encoding="utf-8")
@@ -231,6 +294,9 @@ def test_check_prints_what_it_finds(files):
         (["good.json"], 0),
         (["good.json", "loose.json"], 0),
         (["good.json", "never.json"], 1),
+        (["--strict", "good.json"], 0),
+        (["typo.json"], 0),
+        (["--strict", "typo.json"], 1),
         (["unsupported.json"], 1),
         (["broken.json"], 1),
         (["nowhere.json"], 1),
@@ -239,7 +305,7 @@ def test_check_prints_what_it_finds(files):
 def test_check_status(files, names, status):
     done = run("check", "--quiet", "--no-masks", *names, cwd=files)
     assert done.returncode == status and done.stderr == ""
-    lines = done.stdout.splitlines()
+    lines, names = done.stdout.splitlines(), [name for name in names if name != "--strict"]
     assert len(lines) == len(names) + (len(names) > 1) and lines[0].startswith(names[0])
 
 

@@ -6,13 +6,12 @@ import json
 import threading
 import time
 
-import numpy as np
 import pytest
 
 import guiderail as gr
 from guiderail.integrations import _requests
-from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore, compile_seconds, constraint_of, grammar_of, within
+from guiderail.integrations._text import EngineText
 
 LETTERS = gr.Vocabulary([*(bytes([i]) for i in range(256)), b"</s>"], stop_token_ids=256)
 PERSON = '{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}'
@@ -188,14 +187,24 @@ def test_limits_come_from_the_environment(monkeypatch):
             _requests.limits()
 
 
-def test_a_limit_ends_its_text_and_nothing_else():
-    refused = Refused()
-    row = np.full(3, -1, np.int32)
-    refused.meet(gr.LimitError("too much", code="step-work"), 7, [3, 31, 40], row)
-    assert [t for t in range(96) if row[t // 32] >> (t % 32) & 1] == [3, 31, 40]
-    refused.back(7)
-    assert refused.error is not None
-    refused.meet(gr.LimitError("more", code="step-work"), 9, [3], row)
-    assert "too much" in str(refused.error)
-    refused.back(6)  # a draft was taken back
-    assert refused.error is None
+def test_a_limit_ends_its_text_and_nothing_else(monkeypatch):
+    torch = pytest.importorskip("torch")
+    vocabulary = gr.Vocabulary([b"a"] * 41, stop_token_ids=[3, 31, 40])
+    text, other = (EngineText(gr.compile(gr.regex("a*"), vocabulary).matcher()) for _ in range(2))
+    bitmask = torch.full((2, 2), -1, dtype=torch.int32)
+    assert all(text.read(0) for _ in range(7)) and text.fill(bitmask, 0)
+
+    def limited(*_):
+        raise gr.LimitError("too much", code="step-work")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gr.Matcher, "fill_next_token_bitmask", limited)
+        assert not text.fill(bitmask, 0)
+    assert [t for t in range(64) if int(bitmask[0, t // 32]) >> (t % 32) & 1] == [3, 31, 40]
+    assert other.fill(bitmask, 1) and other.read(0)
+    text.rollback(0)
+    with pytest.raises(gr.LimitError, match="too much"):
+        text.read(0)
+    assert text.matcher.step_count == 7
+    text.rollback(1)  # a draft was taken back
+    assert text.error is None and text.read(0) and text.fill(bitmask, 0)

@@ -56,6 +56,7 @@ CORE_CODES = {
     "not-regular": gr.CompileError,
     "not-utf8": gr.CompileError,
     "obligations": gr.CompileError,
+    "item-label": gr.CompileError,
     "program-bound": gr.CompileError,
     "states": gr.LimitError,
     "step-work": gr.LimitError,

@@ -77,6 +77,25 @@ def test_words(constraint: gr.Constraint, words: tuple[str, ...]) -> None:
         assert word in str(found)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "text", "hinted"),
+    [
+        (gr.regex(r"\d+"), "1٣", True),
+        (gr.regex(r"\d+", flags="u"), "1x", False),
+        (gr.regex(r"[0-9]+"), "1٣", False),
+        ("due " + gr.regex(r"\w+").separated_by(", ") | "never", "due été", True),
+        (gr.regex(r"é", flags="i"), "É", True),
+        (gr.regex(r"(?a)\d"), "٣", False),
+        (gr.regex(r"\d", dialect="ecma"), "٣", False),
+        (gr.regex(r"\d") & gr.regex("[0-9]"), "٣", False),
+    ],
+)
+def test_hints_where_only_unicode_is_missing(constraint: gr.Constraint, text: str, hinted: bool) -> None:
+    found = constraint.explain(text)
+    assert not found.valid and bool(found.hint) == hinted == ("Hint: " in str(found))
+    assert not constraint.explain("due " if constraint.explain("due ").valid else "").hint
+
+
 def test_nothing_matches() -> None:
     for constraint in (gr.nothing(), gr.regex("a") & gr.regex("b")):
         found = constraint.explain("a")

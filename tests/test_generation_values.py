@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.errors import CompileError, ModelError
-from guiderail.frontends.python_types import ReadError, python_type
+from guiderail.errors import CompileError, ModelError, ReadError
+from guiderail.frontends.python_types import python_type
 from guiderail.generation.generate import IncompleteError, Snapshot, Stream, ValueStream
 
 WORDS = ['"name', '": ', "true", "Ada", " Love", "lace", '", "', "},", '"}', "18", "15", "[1, 2", "é", "1815-12"]
@@ -97,7 +97,8 @@ def test_a_dict_is_a_schema_and_gives_the_parsed_value():
 def test_properties_come_in_the_order_of_the_schema():
     value = gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", PERSON)
     assert next(iter(value)) == "name"
-    anyhow = gr.json_schema(PERSON)
+    assert next(iter(gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", gr.json_schema(PERSON)))) == "name"
+    anyhow = gr.json_schema(PERSON, property_order="any")
     assert gr.generate(Scribe('{"born": 1815, "name": "Ada"}'), "0", anyhow) == {"born": 1815, "name": "Ada"}
 
 
@@ -384,3 +385,47 @@ def test_streams_of_tool_calls():
 def test_the_embedded_model_fills_a_schema():
     value = gr.generate(None, "Describe Ada Lovelace.", PERSON, temperature=1.0, seed=4, max_tokens=120)
     assert gr.json_schema(PERSON).accepts(value)
+
+
+def test_a_constraint_knows_how_its_text_is_read():
+    person = python_type(Person)
+    calls = gr.tool_calls([{"name": "f", "parameters": {"type": "object"}}], format="hermes")
+    written = '{"name": "Ada", "born": "1815-12-10"}'
+    for made, text, value in [
+        (gr.regex("[a-z]+"), "ab", "ab"),
+        (gr.json_schema({"type": "integer"}) | "none", "12", "12"),
+        (gr.json_schema({"type": "integer"}), "12", 12),
+        (gr.json_schema({"type": "array"}, notation="python"), "[True]", [True]),
+        (person, written, person.read(written)),
+        (calls, "Hello", calls.parse("Hello")),
+    ]:
+        for source in (made, gr.compile(made, VOCABULARY), pickle.loads(pickle.dumps(made))):
+            assert source.reading().read(text) == value
+            assert source.reading().is_text == isinstance(value, str)
+
+
+class Reader(Scribe):
+    """A scribe that keeps what it was asked."""
+
+    def encode(self, prompt, *, chat, system=None):
+        self.prompts = [*getattr(self, "prompts", []), prompt]
+        return [0]
+
+
+def test_a_prompt_may_describe_what_is_wanted():
+    model = Reader(ADA)
+    assert gr.generate(model, "Who?", PERSON, describe=True) == json.loads(ADA)
+    assert gr.generate(model, "Who?", PERSON) == json.loads(ADA)
+    with gr.stream(model, "Who?", PERSON, describe=True) as stream:
+        assert list(stream)[-1].value == json.loads(ADA)
+    gr.generations(model, ["a", "b"], [PERSON, ["yes"]], describe=True)
+    assert model.prompts == [
+        "Who?\n\n" + gr.prompt_of(PERSON),
+        "Who?",
+        "Who?\n\n" + gr.prompt_of(PERSON),
+        "a\n\n" + gr.prompt_of(PERSON),
+        "b\n\n" + gr.prompt_of(["yes"]),
+    ]
+    with pytest.raises(gr.CompileError) as caught:
+        gr.generate(model, "Who?", gr.regex("a"), describe=True)
+    assert caught.value.code == "not-a-schema"

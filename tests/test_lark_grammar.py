@@ -58,7 +58,7 @@ def mutated(random_: random.Random, text: str) -> str:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_of_lark_agree_with_lark(name: str) -> None:
     text, options, samples = EXAMPLES[name]
-    parser = lark.Lark(text, parser="lalr", **options)
+    parser = lark.Lark(text, parser="lalr", g_regex_flags=re.ASCII, **options)
     start, indenter = options.get("start", "start"), options.get("postlex")
     tree = read_lark(text, start=start, indenter=indenter)
     constraint = ours(text, start=start, indenter=indenter)
@@ -300,7 +300,7 @@ def test_what_the_first_match_is() -> None:
         except Unknown:
             continue
         kinds.add((found.longest, found.shortest))
-        compiled = re.compile(pattern)
+        compiled = re.compile(pattern, re.ASCII)
         whole = None if found.needs or len(found.depends) else FirstMatches(pattern)
         for text in texts:
             ends = [
@@ -338,7 +338,7 @@ _NL: /(\r?\n[\t ]*)+/
 
 
 def test_indentation() -> None:
-    parser = lark.Lark(TREE, parser="lalr", postlex=Blocks())
+    parser = lark.Lark(TREE, parser="lalr", g_regex_flags=re.ASCII, postlex=Blocks())
     constraint = ours(TREE, indenter=Blocks)
     tree = read_lark(TREE, indenter=Blocks())
     assert tree.lexer is not None

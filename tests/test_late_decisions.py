@@ -109,6 +109,26 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
         {"type": "object", "oneOf": [{"properties": {"a": {"type": t}}} for t in ("integer", "number", "string")]},
         [{"a": 1}, {"a": 1.5}, {"a": "x"}, {"a": None}, {}],
     ),
+    "unevaluated members of many combinations": (
+        {
+            "type": "object",
+            "allOf": [
+                {"anyOf": [*({"properties": {a: {"const": i}}, "required": [a]} for a in (f"a{i}", f"b{i}")), {}]}
+                for i in range(9)
+            ],
+            "patternProperties": {"^x": {"type": "string"}},
+            "unevaluatedProperties": {"type": "null"},
+        },
+        [
+            {f"{'ab'[i % 2]}{i}": i for i in range(9)},
+            {f"a{i}": i for i in range(8)},
+            {"a1": 1, "b1": 1, "x": ""},
+            {"a1": 1, "b1": 2},
+            {"a1": None, "y": None},
+            {"y": 1},
+            {},
+        ],
+    ),
     "patterns": (
         {
             "type": "object",
@@ -214,12 +234,16 @@ def cells(leaf: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return some.flatmap(lambda keys: st.fixed_dictionaries({"properties": properties, **{k: parts[k] for k in keys}}))
 
 
+UNEVALUATED = {"unevaluatedProperties": st.sampled_from([False, False, {"const": "a"}])}
+
+
 def combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     many = st.lists(inner, min_size=2, max_size=3)
     return st.one_of(
-        *(st.fixed_dictionaries({keyword: many}) for keyword in ("oneOf", "anyOf", "allOf")),
+        *(st.fixed_dictionaries({keyword: many}, optional=UNEVALUATED) for keyword in ("oneOf", "anyOf", "allOf")),
         st.fixed_dictionaries({"not": inner}),
-        st.fixed_dictionaries({"if": inner, "then": inner, "else": inner}),
+        st.fixed_dictionaries({"if": inner, "then": inner, "else": inner}, optional=UNEVALUATED),
+        st.fixed_dictionaries({"dependentSchemas": st.dictionaries(st.sampled_from(NAMES), inner), **UNEVALUATED}),
     )
 
 

@@ -1,11 +1,19 @@
-"""The core's folders are layers: an ``#include`` points down only."""
+"""The core's folders are layers: an ``#include`` points down only. Python's modules import each other in no circle.
 
+What Python's floors are is held by ``import-linter`` (``make lint``), with the contracts in ``pyproject.toml``.
+"""
+
+from __future__ import annotations
+
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 CORE = Path(__file__).parents[1] / "core"
+PACKAGE = Path(__file__).parents[1] / "src" / "guiderail"
 BELOW = {
     "base": "",
     "text": "base",
@@ -45,3 +53,91 @@ def test_the_algebra_names_its_own_kinds_only() -> None:
         if name.startswith("expr/"):
             named = set(re.findall(r"Kind::(\w+)", (CORE / name).read_text(encoding="utf-8")))
             assert not named & plugged_in, f"{name} names {named & plugged_in}, kinds of other layers"
+
+
+# -- Python ------------------------------------------------------------------------------------------------------------
+# Circles through imports inside functions: methods of a module need what is built on it. Entries may go, none may come.
+LATE_CIRCLES = [
+    ("constraints", {"constraint", "explain", "program"}),  # a constraint compiles and explains itself
+    ("vocabulary", {"gguf", "huggingface", "sentencepiece", "tekken", "tiktoken", "vocabulary"}),  # Vocabulary.from_…
+    ("integrations", {"_vllm_patches", "vllm"}),  # register() patches vLLM to know the backend
+    ("frontends.grammar", {"constraint", "lower", "prepare"}),  # a grammar may hold other grammars
+    ("frontends.grammar.lark", {"by_lark", "reader"}),
+    (
+        "frontends.json_schema",
+        {"algebra", "array_votes", "satisfiable", "simplify", "votes"},
+    ),  # one least fixed point over terms
+    ("frontends.json_schema", {"number_digits", "number_lazy", "number_residues", "number_spelling", "numbers"}),
+]
+
+
+def module_name(path: Path) -> str:
+    parts = ("guiderail", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(node: ast.AST, late: bool) -> Iterator[str]:
+    """Modules of the package that are imported; those for type checkers aside.
+
+    Args:
+        late: those that are imported inside functions, too.
+    """
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not late:
+        return
+    if isinstance(node, ast.Import):
+        yield from (one.name for one in node.names if one.name in MODULES)
+    if isinstance(node, ast.ImportFrom):
+        assert not node.level, "imports are absolute"
+        for name in (f"{node.module}.{one.name}" for one in node.names):
+            yield from [one for one in (name, node.module) if one in MODULES][:1]
+    for child in ast.iter_child_nodes(node):
+        yield from imports(child, late)
+
+
+def circles(late: bool) -> list[set[str]]:
+    """The modules that reach each other, where there are several."""
+    below = {name: set(imports(tree, late)) - {name} for name, tree in MODULES.items()}
+    reached = {name: set(some) for name, some in below.items()}
+    for middle in MODULES:
+        for some in reached.values():
+            if middle in some:
+                some |= reached[middle]
+    found = {frozenset(other for other in some if name in reached[other]) for name, some in reached.items()}
+    return [set(circle) for circle in found if len(circle) > 1]
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    assert circles(late=False) == []
+
+
+def test_imports_inside_functions_make_only_known_circles() -> None:
+    known = [{f"guiderail.{folder}.{name}" for name in names} for folder, names in LATE_CIRCLES]
+    assert sorted(map(sorted, circles(late=True))) == sorted(map(sorted, known))
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+MOST_LINES, MOST_PARAMETERS = 80, 7
+TOO_MANY_PARAMETERS = {("guiderail.matching.kernels.triton_bitmask", "_apply_kernel")}  # a kernel takes numbers only
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    """Docstrings aside, and parameters that only a keyword can give: a call names them, so that many read well.
+
+    Commands are functions whose parameters and docstring are their help.
+    """
+    found = set()
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or module.startswith("guiderail.cli"):
+                continue
+            first = node.body[0]
+            said = (first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+            given = [one for one in node.args.posonlyargs + node.args.args if one.arg not in ("self", "cls")]
+            if (node.end_lineno or 0) - node.lineno + 1 - said > MOST_LINES or len(given) > MOST_PARAMETERS:
+                found.add((module, node.name))
+    assert found == TOO_MANY_PARAMETERS

@@ -149,39 +149,39 @@ def test_the_heap_is_given_back(vocabulary: gr.Vocabulary) -> None:
 def test_the_process_says_what_it_keeps(vocabulary: gr.Vocabulary) -> None:
     gr.clear_cache()
     gc.collect()
-    empty = gr.memory()
-    assert empty.cached_guides == empty.readings == 0
+    empty = gr.memory_use()
+    assert empty.cached_guides == empty.parsed == 0
     schema = {"type": "object", "properties": {"a": {"pattern": "[\\u0800-\\uabcd&&]{3}x"}, "b": {"multipleOf": 0.37}}}
     guide = gr.compile(gr.json_schema(schema), vocabulary)
-    used = gr.memory()
-    assert used.cached_guides == guide.memory_size_bytes() and used.readings > 0
+    used = gr.memory_use()
+    assert used.cached_guides == guide.memory_size_bytes() and used.parsed > 0
     assert used.character_sets > empty.character_sets
     if used.native:
         assert used.native > used.cached_guides + vocabulary.core.memory_size_bytes()
     del guide
     gr.clear_cache()
     gc.collect()
-    cleared = gr.memory()
-    assert cleared.cached_guides == cleared.readings == 0
+    cleared = gr.memory_use()
+    assert cleared.cached_guides == cleared.parsed == 0
     assert cleared.character_sets < used.character_sets
 
 
 def test_sets_of_characters_are_counted_as_long_as_they_live() -> None:
-    before = gr.memory().character_sets
+    before = gr.memory_use().character_sets
     sets = [_core.CharSet([(0x1000 + 7 * i, 0x1003 + 9 * i) for i in range(n)]) for n in range(1, 200)]
-    held = gr.memory().character_sets - before
+    held = gr.memory_use().character_sets - before
     assert held > 199 * 400
     for chars in sets:
         _core.Builder().char_class(chars)
     del sets, chars
     gc.collect()
-    assert gr.memory().character_sets <= before
+    assert gr.memory_use().character_sets <= before
 
 
 def test_numbers_that_were_read_are_kept_within_a_bound() -> None:
     gr.clear_cache()
     for i in range(100):
         gr.json_schema({"type": "number", "multipleOf": i + 3, "minimum": i}).matches("1")
-    assert 0 < gr.memory().readings <= 108 << 20
+    assert 0 < gr.memory_use().parsed <= 108 << 20
     gr.clear_cache()
-    assert gr.memory().readings == 0
+    assert gr.memory_use().parsed == 0

@@ -16,8 +16,8 @@ from annotated_types import Gt, MinLen
 from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
-from guiderail.frontends.python_types.decode import Called, Number, plain
-from guiderail.frontends.python_types.notations import parse
+from guiderail.support.notations import parse
+from guiderail.support.trees import Called, Number, plain
 from random_texts import random_text
 
 yaml = pytest.importorskip("yaml")

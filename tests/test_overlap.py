@@ -11,13 +11,13 @@ import pytest
 import guiderail as gr
 from core_support import mask_of
 from guiderail import _core
+from guiderail.constraints.reading import TEXT
 from guiderail.errors import LimitError, ModelError
 from guiderail.frontends.regex import regex
 from guiderail.generation import overlap as module
 from guiderail.generation.decoding import Batch
 from guiderail.generation.generate import generations, stream
 from guiderail.generation.sampling import Sampling
-from guiderail.generation.targets import TEXT
 from test_generation import STOP, TOKENS, VOCABULARY, Toy, ToySession
 
 PATTERNS = ["(a|b){3,9}", "a*b", "(hello ?)+", "€{2}a?", "[ab€]*hello", "(aba|hel)(lo|b)( €|a{2,7})"]

@@ -133,8 +133,8 @@ TABLE = {
     "identifier": (p.identifier(), ["a", "_a1"], ["", "1a", "a-b", "é"]),
     "integer": (p.integer(), ["0", "-0", "-12", "100"], ["", "01", "+1", "1.0", "-"]),
     "number": (p.number(), ["0", "-0.5", "1e10", "1.25E-3"], [".5", "1.", "01", "1e", "+1", "0x1", "NaN"]),
-    "hex_colour": (
-        p.hex_colour(),
+    "hex_color": (
+        p.hex_color(),
         ["#fff", "#FFFA", "#00ff7f", "#00ff7f80"],
         ["fff", "#ff", "#fffff", "#1234567", "#ggg"],
     ),
@@ -282,4 +282,4 @@ def test_options_are_checked():
 def test_patterns_combine():
     line = gr.sequence("at ", p.datetime(), " from ", p.ipv4() | p.ipv6())
     assert line.matches("at 2024-05-06T07:08:09Z from ::1")
-    assert str(std_uuid.UUID(int=0)) and p.hex_color is p.hex_colour
+    assert str(std_uuid.UUID(int=0))

@@ -56,8 +56,8 @@ from annotated_types import (
 from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
-from guiderail.frontends.python_types.decode import Number, dump, parse_json, plain
 from guiderail.frontends.python_types.ordered import between
+from guiderail.support.trees import Number, dump, parse_json, plain
 from random_texts import random_text
 
 D = decimal.Decimal

@@ -290,10 +290,10 @@ def test_parameters_with_fields() -> None:
 @pytest.mark.parametrize(
     "pattern, good, bad",
     [
-        (r"^\w+$", ["abc_1", "né"], ["a b", "²"]),
+        (r"^\w+$", ["abc_1"], ["a b", "²"]),
         (r"^[\w.]+$", ["a.b"], ["a b"]),
         (r"^[^\w]+$", ["!?"], ["a", "é"]),
-        (r"^\d{2,}$", ["12", "٣٤"], ["1", "²²"]),
+        (r"^\d{2,}$", ["12"], ["1", "²²"]),
         (r"^\D\S\W$", ["a-!"], ["1-!"]),
         (r"\Aa.z\z", ["abz"], ["a\nz", "abz\n"]),
         (r"^a$", ["a"], ["a\n"]),
@@ -307,6 +307,7 @@ def test_parameters_with_fields() -> None:
         (r"^a{2}\{b}$", ["aa{b}"], ["aa"]),
         (r"^\bab\b$", ["ab"], ["abc"]),
         (r"(?i)ab$", ["AB", "ab"], ["ac"]),
+        (r"(?i)^s[^k]$", ["SA"], ["a", "sK"]),
     ],
 )
 def test_patterns_mean_what_pydantic_means(pattern: str, good: list[str], bad: list[str]) -> None:

@@ -1,4 +1,5 @@
-"""The Python dialect means what ``re`` means: on generated patterns, on errors, on every code point."""
+"""The Python dialect means what ``re`` means, with ``re.ASCII`` unless Unicode is asked for: on generated patterns, on
+errors, on every code point."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def patterns(atomic: bool):
             st.tuples(inner, st.sampled_from(more)).map(lambda p: f"(?:{p[0]}){p[1]}"),
             st.tuples(st.sampled_from(["(?=", "(?!"]), inner).map(lambda p: f"{p[0]}{p[1]})"),
             st.tuples(st.sampled_from(["(?<=", "(?<!"]), st.sampled_from(BEHIND)).map(lambda p: f"{p[0]}{p[1]})"),
-            st.tuples(st.sampled_from(["(", "(?i:", "(?s-i:", "(?a:"]), inner).map(lambda p: f"{p[0]}{p[1]})"),
+            st.tuples(st.sampled_from(["(", "(?i:", "(?s-i:", "(?a:", "(?u:"]), inner).map(lambda p: f"{p[0]}{p[1]})"),
         ]
         return st.one_of(options + ([inner.map("(?>{})".format)] if atomic else []))
 
@@ -65,12 +66,12 @@ def patterns(atomic: bool):
 
 
 TEXTS = st.lists(st.text("aabc1 _\néÉA.", max_size=5), min_size=6, max_size=6)
-FLAGS = st.sampled_from([0, 0, re.M, re.S, re.I, re.A, re.I | re.A, re.M | re.I])
+FLAGS = st.sampled_from([0, re.U, re.M, re.S | re.U, re.I | re.U, re.A, re.I, re.I | re.A, re.M | re.I | re.U])
 
 
 def check_against_re(pattern, flags, mode, texts):
     try:
-        compiled = re.compile(pattern, flags)
+        compiled = re.compile(pattern, flags if flags & re.U else flags | re.A)
     except re.error:
         return None  # a group whose flags clash, or such
     constraint = gr.regex(pattern, flags=flags, mode=mode)
@@ -113,7 +114,9 @@ def test_the_core_agrees_with_the_oracle_on_generated_matches(data):
         return
     if "scope" in kinds(constraint):
         return  # the look-arounds of the core have tests of their own
-    text = data.draw(st.from_regex(re.compile(pattern), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t)))
+    text = data.draw(
+        st.from_regex(re.compile(pattern, re.A), fullmatch=True).filter(lambda t: len(t) < 8 and is_text(t))
+    )
     for candidate in (text, text[1:], text[:-1], text + "a"):
         assert constraint.matches(candidate) == program.matches(candidate.encode()), (pattern, candidate)
 
@@ -248,7 +251,7 @@ def test_a_regex_is_a_value():
     assert pickle.loads(pickle.dumps(one)) == one and pickle.loads(pickle.dumps(one)).matches("bAb")
     assert eval(repr(one), {"regex": gr.regex}) == one
     assert repr(gr.regex("a", dialect="ecma")) == "regex('a', dialect='ecma')"
-    assert gr.regex(re.compile("a b # c", re.X | re.I)) == gr.regex("a b # c", flags="ix")
+    assert gr.regex(re.compile("a b # c", re.X | re.M)) == gr.regex("a b # c", flags="mx")
     assert one != gr.regex("a+")
 
 
@@ -285,13 +288,49 @@ SETS = [
     r"[\s\d]",
     "(?a:\\w)",
     r"(?a)\S",
+    r"(?u)\S",
+    r"(?u:\D)",
+    r"(?u:[\d\s])",
     "(?s:.)",
 ]
 
 
 @pytest.mark.parametrize("pattern", SETS)
 def test_sets_are_those_of_re(pattern):
-    assert chars_of(pattern) == {ord(c) for c in re.findall(pattern, ALL_TEXT)}
+    compiled = re.compile(pattern, 0 if pattern.startswith("(?u)") else re.A)  # findall reads (?u:[\s]) wrongly
+    assert chars_of(pattern) == {c for c in EVERY if compiled.fullmatch(chr(c))}
+    if not pattern.startswith("(?a)"):
+        compiled = re.compile(pattern)
+        assert chars_of(pattern, flags="u") == {c for c in EVERY if compiled.fullmatch(chr(c))}
+
+
+@pytest.mark.parametrize("pattern", [r"\d+", r"[\w-]+", r"\s", r"\bé\b", r"(?i)s+", r"(?i)K"])
+def test_nothing_beyond_ascii_is_written_unless_it_is_asked_for(pattern):
+    odd = ["٣", "1٣", "naïve", "\xa0", "é", "ſ", "\u212a"]
+    for text in odd:
+        assert gr.regex(pattern).matches(text) == (re.fullmatch(pattern, text, re.A) is not None)
+        assert gr.regex(pattern, flags="u").matches(text) == (re.fullmatch(pattern, text) is not None)
+        assert gr.regex("(?u:" + pattern.removeprefix("(?i)") + ")", flags="i" * pattern.startswith("(?i)")).matches(
+            text
+        ) == (re.fullmatch(pattern, text) is not None)
+
+
+@settings(RELAXED, max_examples=200)
+@given(patterns(atomic=False), st.sampled_from([0, re.I, re.A]), TEXTS)
+def test_compiled_patterns_write_what_both_readings_match(pattern, flags, texts):
+    try:
+        compiled, ascii = re.compile(pattern, flags), re.compile(pattern, flags | re.A)
+    except re.error:
+        return
+    constraint = gr.regex(compiled)
+    assert eval(repr(constraint), {"regex": gr.regex, "re": re}) == pickle.loads(pickle.dumps(constraint)) == constraint
+    try:
+        program = oracle_of(constraint)
+    except PatternError:
+        return
+    for text in [*texts, "٣", "ſ", "é"]:
+        expected = compiled.fullmatch(text) is not None and ascii.fullmatch(text) is not None
+        assert program.matches(text.encode()) == expected, (pattern, flags, text)
 
 
 FOLDED = [
@@ -336,7 +375,7 @@ FOLDED += [
 @pytest.mark.parametrize("ascii_only", [False, True])
 @pytest.mark.parametrize("pattern", FOLDED)
 def test_ignoring_case_is_that_of_re(pattern, ascii_only):
-    flags = re.I | (re.A if ascii_only else 0)
+    flags = re.I | (re.A if ascii_only else re.U)
     assert chars_of(pattern, flags=flags) == {ord(c) for c in re.findall(pattern, ALL_TEXT, flags)}
 
 
@@ -345,12 +384,12 @@ def test_ignoring_case_of_every_cased_letter_is_that_of_re():
     text = "".join(map(chr, cased))
     for c in cased[:: 1 if len(cased) < 1000 else 7]:
         expected = set(re.findall(re.escape(chr(c)), text, re.I))
-        assert {chr(x) for x in chars_of(re.escape(chr(c)), flags=re.I)} == expected | {chr(c)}, hex(c)
+        assert {chr(x) for x in chars_of(re.escape(chr(c)), flags=re.I | re.U)} == expected | {chr(c)}, hex(c)
 
 
 def test_case_beyond_the_basic_plane_is_ignored_in_classes_too():
     # re forgets the upper-case letter itself here
-    assert chars_of("[\U00010400a]", flags=re.I) == {0x10400, 0x10428, 0x41, 0x61}
+    assert chars_of("[\U00010400a]", flags=re.I | re.U) == {0x10400, 0x10428, 0x41, 0x61}
 
 
 PROPERTIES = [

@@ -7,7 +7,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.generation.sampling import Sampler, Sampling
-from guiderail.server.rows import Job, Row, prepare
+from guiderail.server.rows import Job, Row
 
 TOKENS = [b"a", b"b", b"c", b"d", b"e", b"</s>"]
 VOCABULARY = gr.Vocabulary(TOKENS, stop_token_ids=[5])
@@ -91,12 +91,12 @@ def test_first_tokens(pattern, budget, sampling):
     counts = np.zeros((2, 6), int)
     guide = gr.compile(gr.regex(pattern), VOCABULARY)
     row = Row(Job([0], guide, lambda _: None, budget, Sampling(0.0)), 0)
-    row.begin()
+    row.start()
     row.job.sampling = sampling
     row.sampler = Sampler(Sampling(sampling.temperature, sampling.top_p, sampling.top_k, 7))
     for _ in range(DRAWS):
         row.ready = row.filled = False
-        prepare(row)
+        row.write_forced()
         counts[0, row.sample(LOGITS.copy())[0]] += 1
     agrees(counts[0], chances)
     written = gr.generations(

@@ -11,7 +11,7 @@ import pytest
 
 import guiderail as gr
 from guiderail.generation.sampling import Sampling
-from guiderail.server.rows import Delta, Failed, Finished, Job, Row, prepare
+from guiderail.server.rows import Delta, Failed, Finished, Job, Row
 from server_support import VOCABULARY, ToyModel, client_of
 
 PROMISE = {"guiderail": {"on_incomplete": "finish"}}
@@ -163,11 +163,11 @@ def test_stop_texts_still_cut(endless):
 def written(row: Row, likes: np.ndarray) -> Row:
     """Writes a text whose model has these likes at each step."""
     while not row.done:
-        prepare(row)
+        row.write_forced()
         if row.done:
             break
         token, info = row.sample(likes.copy())
-        row.take(token, info)
+        row.write(token, info)
     return row
 
 
@@ -185,19 +185,19 @@ def test_forced_tokens_are_written_while_they_fit():
     for limit, tokens_used in ((9, 9), (20, 9), (8, 6), (6, 6), (5, 3), (3, 3)):
         events: list[object] = []
         row = Row(Job([0], guide, events.append, limit, Sampling(0.0)), 0)
-        row.begin()
+        row.start()
         assert row.finishing
         written(row, likes)
         text = b"".join(vocabulary.token_bytes(token) for token in row.tokens)
         assert row.matched and text == b"aaaaaaaab" and len(row.tokens) == tokens_used, limit
         assert isinstance(events[-1], Finished) and events[-1].reason == "stop"
     row = Row(Job([0], guide, events.append, 2, Sampling(0.0)), 0)
-    row.begin()
+    row.start()
     assert not row.finishing and not row.done
     written(row, likes)
     assert len(row.tokens) == 2 and not row.matched
     row = Row(Job([0], guide, events.append, 2, Sampling(0.0), on_incomplete="finish"), 0)
-    row.begin()
+    row.start()
     assert row.done and isinstance(events[-1], Failed) and events[-1].error.code == "budget-too-small"
 
 
@@ -209,8 +209,8 @@ def test_draws_follow_the_mask_with_the_budget():
     counts = np.zeros(5, int)
     for seed in range(2000):
         row = Row(Job([0], guide, lambda _: None, 2, Sampling(1.0, seed=seed)), 0)
-        row.begin()
-        prepare(row)
+        row.start()
+        row.write_forced()
         counts[row.sample(likes.copy())[0]] += 1
     assert counts[2:].sum() == 0 and abs(counts[1] / 2000 - 0.75) < 0.05
 
@@ -243,9 +243,9 @@ def test_a_search_that_meets_a_limit_costs_the_promise_only(fails_at, leaves_tok
     likes = np.array([1, 2, 3, 0], np.float32)
     for on_incomplete in (None, "finish"):
         row = Row(Job([0], guide, lambda _: None, 3, Sampling(0.0), on_incomplete=on_incomplete), 0)
-        row.begin()
+        row.start()
         assert row.finishing
-        prepare(row)
+        row.write_forced()
         row.matcher = Limited(row.matcher, fails_at, leaves_token)
         if on_incomplete == "finish":
             with pytest.raises(gr.LimitError):
@@ -279,7 +279,7 @@ def test_what_is_told_of_a_text_is_all_of_it(endless):
     told: list[object] = []
     guide = gr.compile(gr.json_schema(LIST), VOCABULARY)
     row = Row(Job([257], guide, told.append, 30, Sampling(1.0, seed=1)), 0)
-    row.begin()
+    row.start()
     written(row, np.zeros(VOCABULARY.size, np.float32))
     text = "".join(event.text for event in told if isinstance(event, Delta))
     assert gr.json_schema(LIST).accepts(json.loads(text))

@@ -11,13 +11,15 @@ from hypothesis import given, strategies as st
 
 import guiderail as gr
 from guiderail.errors import LimitError
+from guiderail.generation import row as rows
+from guiderail.generation.row import StopText
 from guiderail.generation.sampling import Sampling
-from guiderail.server import ServerOptions, rows
+from guiderail.server import ServerOptions
 from guiderail.server.compiling import Compiler, interruptible
 from guiderail.server.engine import Engine, Overloaded
 from guiderail.server.metrics import Metrics
 from guiderail.server.parts import CallInput, CallStart, Content
-from guiderail.server.rows import Delta, Failed, Finished, Job, StopText
+from guiderail.server.rows import Delta, Failed, Finished, Job
 from guiderail.server.tagged import TaggedReader
 from server_support import VOCABULARY, ToyModel, client_of, wait_for
 
@@ -94,6 +96,22 @@ def test_what_waits_together_runs_together():
         runner.wait(*range(6))
         assert max(sum(n > 0 for n in feed) for feed in model.feeds) > 1
         assert all(runner.text(i) == "x" * 20 for i in range(6))
+
+
+@pytest.mark.parametrize("max_cached_tokens", [32_768, 3_000, 200])
+def test_texts_that_come_one_by_one_share_few_sessions(max_cached_tokens):
+    """With a session for each, every text would wait for the steps of all others."""
+    model, sessions = ToyModel("x" * 2000, delay=0.002, can_clear=True), 0
+    with Runner(model, max_cached_tokens=max_cached_tokens) as runner:
+        most = 8 if max_cached_tokens > 200 else 2
+        for i in range(most):
+            runner.submit(i, ANY, 60 + 10 * i)
+            wait_for(lambda i=i: len(runner.events[i]) > 3 or runner.ended(i))
+            sessions = max(sessions, model.open)
+        runner.wait(*range(most))
+        assert all(runner.text(i) == "x" * (60 + 10 * i) for i in range(most))
+        assert model.most_reserved <= max_cached_tokens
+        assert sessions <= 2 or max_cached_tokens < 32_768
 
 
 def test_who_comes_later_waits_for_a_step_and_not_for_the_end():

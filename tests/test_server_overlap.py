@@ -8,9 +8,9 @@ import time
 import pytest
 
 import guiderail as gr
-from guiderail.server import rows
+from guiderail.generation import row as rows
 from guiderail.server.crew import Crew
-from guiderail.server.rows import Failed, Finished
+from guiderail.server.rows import Failed, Finished, Row
 from server_support import VOCABULARY, ToyModel, ToySession, wait_for
 from test_overlap import TOO_MUCH
 from test_server_engine import ANY, Runner
@@ -81,7 +81,7 @@ def test_a_mask_that_cannot_be_made_fails_its_text_alone(limit, code):
     with Runner(model) as runner:
         with runner.engine._wake:  # they arrive together
             runner.engine._queue.extend(
-                rows.Row(runner.job(name, guide, 40), 0) for name, guide in (("a", ANY), ("hard", hard), ("b", ANY))
+                Row(runner.job(name, guide, 40), 0) for name, guide in (("a", ANY), ("hard", hard), ("b", ANY))
             )
             runner.engine._wake.notify_all()
         runner.wait("a", "hard", "b")

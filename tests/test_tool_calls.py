@@ -399,8 +399,8 @@ def test_a_bad_tool_does_not_take_the_others_down(bad: Any, code: str | None) ->
     with pytest.warns(gr.ToolWarning, match="left out"):
         calls = gr.tool_calls([TIME, bad, WEATHER], format="hermes", on_bad_tool="drop")
     assert [tool.name for tool in calls.tools] == ["get_time", "get_weather"]
-    assert len(calls.refused) == 1
-    ((name, error),) = calls.refused.items()
+    assert len(calls.dropped) == 1
+    ((name, error),) = calls.dropped.items()
     assert name in ("bad", "bad name", "get_time", "int", "tool 1")
     assert code is None or error.code == code
     assert calls.matches(one_call("hermes"))

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedD
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from guiderail.frontends.python_types import ReadError, python_type
-from guiderail.generation.typed_partial import partial_of
+from guiderail.errors import ReadError
+from guiderail.frontends.python_types import python_type
+from guiderail.frontends.python_types.partial import partial_of
 from guiderail.support.partial_json import PartialJson
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ sys.exit(fault_injection.main())
 
 
 def main() -> int:
-    package = build("faults", ["-DGUIDERAIL_FAULTS=ON", "-DCMAKE_CXX_FLAGS=-O1 -g1 -Wno-error"])
+    package = build("faults", ["-DGUIDERAIL_FAULTS=ON", "-DCMAKE_CXX_FLAGS=-Wno-error"])
     return subprocess.run([sys.executable, "-c", START + PLAY, str(package), *sys.argv[1:]], cwd=ROOT).returncode
 
 

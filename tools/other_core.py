@@ -22,7 +22,13 @@ assert core.__file__.startswith(sys.path[0]), core.__file__
 def build(name: str, flags: list[str]) -> Path:
     """The package with a core that was built so; its folder."""
     folder = ROOT / "build" / name
-    flags = ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", f"-DPython_EXECUTABLE={sys.executable}", *flags]
+    # Those of a build type come last, and would have the last word on optimisation.
+    flags = [
+        "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+        "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -DNDEBUG",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        *flags,
+    ]
     if shutil.which("ninja"):
         flags += ["-G", "Ninja"]
     subprocess.run(["cmake", "-S", ROOT, "-B", folder, *flags, "--log-level=WARNING"], check=True)

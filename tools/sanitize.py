@@ -80,7 +80,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=900, help="for all tests together (default: 900)")
     options, rest = parser.parse_known_args()
     # What the optimiser sees of instrumented code is not what it warns of.
-    optimise = "-DCMAKE_CXX_FLAGS=-O1 -fno-sanitize-recover=all -Wno-error"
+    optimise = "-DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -Wno-error"
     package = build(f"sanitize-{options.kind.replace(',', '-')}", [f"-DGUIDERAIL_SANITIZE={options.kind}", optimise])
     files = [Path(one) for one in rest if one.endswith(".py")] or [ROOT / "tests" / one for one in FILES[options.kind]]
     chosen = [one for one in rest if not one.endswith(".py")] or [

@@ -76,7 +76,8 @@ class Guiderail(Engine):
         self.compile("")
 
     def compile(self, pattern: str) -> Any:
-        return self.gr.compile(self.gr.regex(pattern), self.vocabulary, cache=False)
+        constraint = self.gr.regex(pattern, flags="u")  # samples hold words of many scripts
+        return self.gr.compile(constraint, self.vocabulary, cache=False)
 
     def start(self, guide: Any) -> tuple[Fill, Accept]:
         matcher = guide.matcher()

@@ -32,7 +32,7 @@ class DeepStack {
 
  private:
   static void call(const std::function<void()>& job);
-  static inline constinit thread_local bool here_ = false;
+  GUIDERAIL_NEAR static inline constinit thread_local bool here_ = false;
 };
 
 }  // namespace guiderail

@@ -59,6 +59,8 @@ void on_allocation() {
 
 bool on_limit() { return fails(What::Limit); }
 
+bool limit_failed() { return armed.load() == What::Limit && fatal != 0 && seen.load() >= fatal; }
+
 Held held() { return {blocks.load(), bytes.load()}; }
 
 }  // namespace guiderail::faults

@@ -21,9 +21,11 @@ struct Held {
 Held held();           // of the heap, by this module
 void on_allocation();  // may throw std::bad_alloc
 bool on_limit();       // true: behave as if it were met
+bool limit_failed();   // did it say so, since arm()?
 #else
 inline void on_allocation() {}
 inline bool on_limit() { return false; }
+constexpr bool limit_failed() { return false; }
 #endif
 
 }  // namespace guiderail::faults

@@ -34,11 +34,14 @@ class IdTable {
     return kNone;
   }
   void add(u64 hash, u32 id) {
-    make_room(hash);
     const u32 tag = static_cast<u32>(hash) & bits_;
-    Part& part = parts_.of(tag >> (32 - kPartBits));
-    place(part.slots, {id, tag});
-    ++part.count;
+    Part* part = &parts_.of(tag >> (32 - kPartBits));
+    if (part->full()) [[unlikely]] {
+      make_room(hash);
+      part = &parts_.of(tag >> (32 - kPartBits));
+    }
+    place(part->slots, {id, tag});
+    ++part->count;
   }
   // So that the next one with this hash can be added, and nothing fails.
   void make_room(u64 hash) {
@@ -74,6 +77,7 @@ class IdTable {
   struct Part {
     PagedVector<Slot> slots;  // a power of two; half of it stays free
     std::size_t count = 0;
+    bool full() const { return 2 * (count + 1) > slots.size(); }
     void make_room(std::size_t entries) {
       if (2 * entries <= slots.size()) return;
       PagedVector<Slot> larger(std::max<std::size_t>(64, std::bit_ceil(2 * entries)));

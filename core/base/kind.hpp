@@ -30,6 +30,8 @@ enum class Kind : u8 {
   Members,   // what is left of a JSON object between its braces
   Key,       // the same, with a key being read
   Distinct,  // items of a list no two of which are equal JSON values
+  Twice,     // the same where some two are equal
+  Tally,     // what is left of a list whose items are counted, or told apart by alternatives
   Item,      // one of them
   Decimal,   // what is left of a number
   // lexed/

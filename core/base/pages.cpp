@@ -36,8 +36,8 @@ char* map(std::size_t size, bool large) {
 }
 void unmap(char* at, std::size_t size) { munmap(at, size); }
 #else
-char* map(std::size_t size, bool) { return static_cast<char*>(::operator new (size, std::align_val_t{kSmall})); }
-void unmap(char* at, std::size_t) { ::operator delete (at, std::align_val_t{kSmall}); }
+char* map(std::size_t size, bool) { return static_cast<char*>(::operator new(size, std::align_val_t{kSmall})); }
+void unmap(char* at, std::size_t) { ::operator delete(at, std::align_val_t{kSmall}); }
 #endif
 
 // Blocks have sizes of a few kinds, four to each power of two: 4, 8, 12, 16, 20, 24, 28, 32, 40, 48 … KB. Who gives one

@@ -11,6 +11,14 @@
 #include <utility>
 #include <vector>
 
+// For what hot loops read of their thread: at a fixed place of its, without a call. Small things only, for the C
+// library has not much room for such of modules that are loaded late; others than glibc have none.
+#if defined(__GLIBC__) && (defined(__GNUC__) || defined(__clang__))
+#define GUIDERAIL_NEAR [[gnu::tls_model("initial-exec")]]
+#else
+#define GUIDERAIL_NEAR
+#endif
+
 namespace guiderail {
 
 using u8 = std::uint8_t;

@@ -18,38 +18,35 @@ class Work {
     const char* what = nullptr;  // is being made, for one step of a text; null: a compilation
   };
   class Step;
-  static void spend(u64 steps = 1) {
-    if ((spent_ += steps) > allowed_.until || faults::on_limit()) stop();
-  }
-  static u64 spent() { return spent_; }
-  static void recount(u64 spent) {
-    spent_ = spent;
-    spend(0);
-  }
-  // From now on this thread may spend so many steps, and no more than it might before. Returns what it might.
-  static Allowed limit(u64 steps, const char* what = nullptr) {
-    const Allowed before = allowed_;
-    const u64 left = before.until > spent_ ? before.until - spent_ : 0;
-    if (steps < left) allowed_ = {spent_ + steps, steps, what};
-    return before;
-  }
-  static void restore(Allowed before) { allowed_ = before; }
   struct Account {  // of a thread
     u64 spent;
     Allowed allowed;
   };
-  static Account account() { return {spent_, allowed_}; }
-  static void take_over(const Account& of) {
-    spent_ = of.spent;
-    allowed_ = of.allowed;
+  static void spend(u64 steps = 1) {
+    if ((mine_.spent += steps) > mine_.allowed.until || faults::on_limit()) [[unlikely]]
+      stop();
   }
+  static u64 spent() { return mine_.spent; }
+  static void recount(u64 spent) {
+    mine_.spent = spent;
+    spend(0);
+  }
+  // From now on this thread may spend so many steps, and no more than it might before. Returns what it might.
+  static Allowed limit(u64 steps, const char* what = nullptr) {
+    const Allowed before = mine_.allowed;
+    const u64 left = before.until > mine_.spent ? before.until - mine_.spent : 0;
+    if (steps < left) mine_.allowed = {mine_.spent + steps, steps, what};
+    return before;
+  }
+  static void restore(const Allowed& before) { mine_.allowed = before; }
+  static Account account() { return mine_; }
+  static void take_over(const Account& of) { mine_ = of; }
 
   [[noreturn]] static void refuse(const char* what, u64 steps);  // one step of a text that takes more
 
  private:
   [[noreturn]] static void stop();
-  static inline constinit thread_local u64 spent_ = 0;
-  static inline constinit thread_local Allowed allowed_{~u64{0}, 0, nullptr};
+  GUIDERAIL_NEAR static inline constinit thread_local Account mine_{0, {~u64{0}, 0, nullptr}};
 };
 
 // While it lives, this thread makes one thing for a text.
@@ -57,14 +54,14 @@ class Work::Step {
  public:
   // `named`: the limit as the message tells it.
   Step(u64 steps, const char* what, u64 named) : before_(limit(steps, what)) {
-    if (decides()) allowed_.steps = named;
+    if (decides()) mine_.allowed.steps = named;
   }
   Step(u64 steps, const char* what) : Step(steps, what, steps) {}
   ~Step() { restore(before_); }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
   // Is it this limit that is met first, and not one around it?
-  bool decides() const { return allowed_.until != before_.until; }
+  bool decides() const { return mine_.allowed.until != before_.until; }
 
  private:
   const Allowed before_;

@@ -41,7 +41,7 @@ class Patience {
 
  private:
   virtual void release() = 0;
-  static inline constinit thread_local Patience* mine = nullptr;
+  GUIDERAIL_NEAR static inline constinit thread_local Patience* mine = nullptr;
   Patience* const outer_;
   bool gone_ = false;
 };

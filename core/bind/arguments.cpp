@@ -9,7 +9,7 @@ namespace {
 
 struct Checked {
   PyObject_HEAD PyObject* of;  // nanobind's function
-  vectorcallfunc called;
+  vectorcallfunc called, inner;
 };
 PyObject* bound_method = nullptr;  // types.MethodType
 PyTypeObject* checked_type = nullptr;
@@ -57,7 +57,8 @@ std::string explained(std::string_view said) {
 }
 
 PyObject* call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
-  PyObject* result = PyObject_Vectorcall(reinterpret_cast<Checked*>(self)->of, args, count, names);
+  const Checked* checked = reinterpret_cast<Checked*>(self);
+  PyObject* result = checked->inner(checked->of, args, count, names);
   if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
   try {
     nb::python_error raised;
@@ -97,6 +98,11 @@ nb::object checked(nb::handle function) {
   auto* fields = reinterpret_cast<Checked*>(made.ptr());
   fields->of = function.inc_ref().ptr();
   fields->called = &call;
+#if defined(Py_LIMITED_API) || defined(PYPY_VERSION)
+  fields->inner = &PyObject_Vectorcall;
+#else
+  fields->inner = PyVectorcall_Function(function.ptr());  // every function of nanobind has one
+#endif
   return made;
 }
 

@@ -1,17 +1,9 @@
 // What the binding files share.
 #pragma once
 
-#include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unordered_map.h>
-#include <nanobind/stl/variant.h>
-#include <nanobind/stl/vector.h>
 
+#include "bind/converters.hpp"
 #include "run/matcher.hpp"
 
 namespace guiderail {
@@ -21,6 +13,7 @@ namespace nb = nanobind;
 void bind_errors(nb::module_& m);
 void bind_expressions(nb::module_& m);
 void bind_vocabulary(nb::module_& m);
+void bind_strategies(nb::module_& m);
 void bind_matching(nb::module_& m);
 void bind_apply(nb::module_& m);
 void check_arguments(nb::module_& m);  // after all others

@@ -2,6 +2,7 @@
 #include "bind/bindings.hpp"
 #include "json/decimals.hpp"
 #include "json/json.hpp"
+#include "json/tallies.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
@@ -127,6 +128,18 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
 using Numbers = std::vector<u32>;
 
 // Objects whose alternatives are read side by side, see votes.cpp.
+// Of a vote whose cells are there.
+void add_parts(Vote& vote, const std::vector<std::pair<u32, Numbers>>& parts) {
+  for (const auto& [op, of] : parts) {
+    for (u32 p : of)
+      if (op > static_cast<u32>(Vote::Op::Not) || p >= (op == 0 ? vote.cells.size() : vote.parts.size()))
+        throw Error("bad-shape", "vote: a part may refer to earlier parts only");
+    if (op == 0 && of.size() != 1) throw Error("bad-shape", "vote: a part is one cell");
+    vote.parts.push_back({static_cast<Vote::Op>(op), of});
+  }
+  if (vote.parts.empty()) throw Error("bad-shape", "vote: there is no formula");
+}
+
 Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
              const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma, Id colon, bool ordered, u32 escapes,
              const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells,
@@ -147,13 +160,7 @@ Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& valu
     vote->cells.push_back({bits(needed, names.size() / 64 + 1), min, max < 0 ? kInf : static_cast<u32>(max)});
     vote->counted = std::max({vote->counted, min, max < 0 ? 0 : static_cast<u32>(max) + 1});
   }
-  for (const auto& [op, of] : parts) {
-    for (u32 p : of)
-      if (op > static_cast<u32>(Vote::Op::Not) || p >= (op == 0 ? cells.size() : vote->parts.size()))
-        throw Error("bad-shape", "vote: a part may refer to earlier parts only");
-    if (op == 0 && of.size() != 1) throw Error("bad-shape", "vote: a part is one cell");
-    vote->parts.push_back({static_cast<Vote::Op>(op), of});
-  }
+  add_parts(*vote, parts);
   for (const Numbers& effect : effects) vote->effects.push_back(bits(effect, words));
   auto known = [&](u32 effect) {
     if (effect >= effects.size()) throw Error("bad-shape", "vote: no such effect");
@@ -166,10 +173,40 @@ Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& valu
     if (const auto plain = Json::of(arena).plain_members(b.check(start)))
       vote->settled.push_back({bits(set, words), start, *plain});
   }
-  if (vote->parts.empty()) throw Error("bad-shape", "vote: there is no formula");
   table.vote = std::move(vote);
   const Builder::Use use(b);
   return Json::of(arena).members(std::move(table));
+}
+
+Id make_tally(Builder& b, const std::vector<std::vector<std::tuple<Id, Numbers, Numbers>>>& places, Id comma,
+              const std::vector<std::pair<u32, std::int64_t>>& cells, const std::vector<std::pair<u32, Numbers>>& parts,
+              const std::vector<std::tuple<u32, u32, std::int64_t>>& counters) {
+  auto bound = [](std::int64_t max) { return max < 0 ? kInf : static_cast<u32>(max); };
+  TallyTable table;
+  table.comma = b.check(comma);
+  for (const auto& [min, max] : cells) table.vote.cells.push_back({{}, min, bound(max)});
+  add_parts(table.vote, parts);
+  for (const auto& [cell, min, max] : counters) {
+    if (cell >= cells.size()) throw Error("bad-shape", "tally: a counter of no cell");
+    table.counters.push_back({cell, min, bound(max)});
+  }
+  if (places.empty()) throw Error("bad-shape", "tally: there are no items");
+  for (const auto& place : places) {
+    auto& to = table.places.emplace_back();
+    for (const auto& [value, fails, counts] : place) {
+      TallyTable::Items items{b.check(value), Bits((cells.size() + 63) / 64), counts};
+      for (u32 cell : fails) {
+        if (cell >= cells.size()) throw Error("bad-shape", "tally: no such cell");
+        set_bit(items.fails, cell);
+      }
+      for (u32 counter : counts)
+        if (counter >= counters.size()) throw Error("bad-shape", "tally: no such counter");
+      to.push_back(std::move(items));
+    }
+  }
+  Arena& arena = b.arena();
+  const Builder::Use use(b);
+  return Tallies::of(arena).tally(std::move(table));
 }
 
 u128 decimal_digits(const std::string& digits) {
@@ -242,6 +279,18 @@ u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, u32, std::vector<u32
 Id check_state(Program& p, Id e) {
   if (e >= p.arena().node_count()) throw Error("bad-handle", "no such state in this program: " + std::to_string(e));
   return e;
+}
+
+nb::object to_python(const Symbol& symbol) {
+  const auto* set = std::get_if<TokenSet>(&symbol);
+  if (!set) {
+    const auto* text = std::get_if<std::string>(&symbol);
+    return text ? nb::cast(*text) : nb::cast(std::get<u32>(symbol));
+  }
+  nb::object made = nb::inst_alloc(nb::type<TokenSet>());  // nanobind copies where nothing may be thrown
+  new (nb::inst_ptr<TokenSet>(made)) TokenSet(*set);
+  nb::inst_mark_ready(made);
+  return made;
 }
 
 template <class F>
@@ -388,9 +437,15 @@ void bind_expressions(nb::module_& m) {
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered"), nb::arg("escapes"), nb::arg("cells"),
            nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
       .def(
-          "item", [](Builder& b, Id e, bool infinite) { return Json::of(b.arena()).item(b.check(e), infinite); },
-          nb::arg(), nb::arg("infinite") = false)
+          "item",
+          [](Builder& b, Id e, bool infinite, u32 label) {
+            return Json::of(b.arena()).item(b.check(e), infinite, label);
+          },
+          nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
       .def("distinct", [](Builder& b, Id body) { return Json::of(b.arena()).distinct(b.check(body)); })
+      .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),
+           nb::arg("counters"))
+      .def("twice", [](Builder& b, Id body) { return Json::of(b.arena()).twice(b.check(body)); })
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
@@ -457,8 +512,9 @@ void bind_expressions(nb::module_& m) {
       .def("first_symbols",
            [](Program& p, Id s) {
              check_state(p, s);
-             std::vector<Symbol> out;
-             for (u32 i : while_let_go([&] { return p.next_symbols(s); })) out.push_back(p.arena().symbols()[i]);
+             nb::list out;
+             for (u32 i : while_let_go([&] { return p.next_symbols(s); }))
+               out.append(to_python(p.arena().symbols()[i]));
              return out;
            })
       .def("forced_bytes",
@@ -480,7 +536,12 @@ void bind_expressions(nb::module_& m) {
              return to_bytes(while_let_go([&] { return p.likely(s, limit); }));
            })
       .def_prop_ro("serial", &Program::serial)
-      .def("symbols", [](Program& p) { return p.arena().symbols(); })
+      .def("symbols",
+           [](Program& p) {
+             nb::list out;
+             for (const Symbol& symbol : p.arena().symbols()) out.append(to_python(symbol));
+             return out;
+           })
       .def("dump",
            [](Program& p, Id s) {
              check_state(p, s);

@@ -20,8 +20,7 @@ class Rows {
       std::string_view format = buffer_.format ? buffer_.format : "B";
       if (buffer_.itemsize != 4 || (format != "i" && format != "l" && format != "=i" && format != "<i"))
         fail("bitmask-dtype", "the bitmask must hold int32");
-      shape(
-          buffer_.ndim, buffer_.shape, [&](int i) { return buffer_.strides[i]; }, buffer_.buf);
+      shape(buffer_.ndim, buffer_.shape, [&](int i) { return buffer_.strides[i]; }, buffer_.buf);
     } else {
       nb::ndarray<> other;
       if (!nb::try_cast(array, other))
@@ -303,7 +302,6 @@ void bind_matching(nb::module_& m) {
       .def_prop_ro("program", [](const Matcher& m) { return m.check_unchanging().program(); })
       .def("accept_token",
            [](Matcher& m, std::int64_t token) {
-             if (m.accept_known(token)) return true;
              const Matcher::Changing changing(m);
              LetGo let_go;
              return m.accept_token(token);

@@ -35,6 +35,30 @@ void bind_errors(nb::module_& m) {
   });
 }
 
+void bind_strategies(nb::module_& m) {
+  m.def("mask_strategies", [] {
+    const auto counts = StrategyCounts::all();
+    nb::list out;
+    for (std::size_t i = 0; i < kStrategies; ++i) {
+      const StrategyInfo& of = info(static_cast<Strategy>(i));
+      nb::dict row;
+      row["name"] = of.name;
+      row["where"] = of.where;
+      row["does"] = of.does;
+      row["on"] = StrategySwitches::on(static_cast<Strategy>(i));
+      row["tried"] = counts[i].tried;
+      row["made"] = counts[i].made;
+      row["steps"] = counts[i].steps;
+      row["bytes"] = counts[i].bytes;
+      out.append(row);
+    }
+    return out;
+  });
+  m.def("switch_mask_strategy", [](const std::string& name, bool on) {
+    if (!StrategySwitches::set(name, on)) throw Error("bad-range", "no mask strategy is called '" + name + "'");
+  });
+}
+
 void bind_vocabulary(nb::module_& m) {
   using U32 = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
   using U8 = nb::ndarray<const u8, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

@@ -14,6 +14,7 @@ namespace guiderail {
 namespace {
 
 constexpr u32 kFewGroups = 3;
+constexpr u32 kUnionRoot = 0, kAndRoot = ~u32{0};
 constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until they are begun anew
 
 }  // namespace
@@ -244,13 +245,8 @@ bool Arena::factor(Ids& parts) {
   return changed;
 }
 
-// What stands after a common head is united again, and what stands after that: ambiguous texts share these tails, so
-// without a memo the work would double with every place where two readings meet. A list is found as a path in a trie.
-Id Arena::unite_memoised(Ids& parts) {
-  parts.sort_unique();
-  int stacks = 0;
-  for (Id e : parts) stacks += node(e).kind == Kind::Concat || node(e).kind == Kind::Union;
-  if (stacks < 2) return unite(parts);
+// The number of a list, as a path in a trie.
+u32 Arena::path_of(u32 root, const Ids& parts) {
   if (union_path_ >= kMostPaths) {
     union_paths_.clear();
     union_memo_.clear();
@@ -258,7 +254,7 @@ Id Arena::unite_memoised(Ids& parts) {
     ++union_era_;
   }
   Work::spend(1 + parts.size() / 8);
-  u32 path = 0;
+  u32 path = root;
   for (Id e : parts) {
     const u64 step = u64{path} << 32 | e;
     if (const u32* known = union_paths_.find(step)) {
@@ -268,6 +264,17 @@ Id Arena::unite_memoised(Ids& parts) {
       union_paths_.set(step, path, memo_limit());
     }
   }
+  return path;
+}
+
+// What stands after a common head is united again, and what stands after that: ambiguous texts share these tails, so
+// without a memo the work would double with every place where two readings meet.
+Id Arena::unite_memoised(Ids& parts) {
+  parts.sort_unique();
+  int stacks = 0;
+  for (Id e : parts) stacks += node(e).kind == Kind::Concat || node(e).kind == Kind::Union;
+  if (stacks < 2) return unite(parts);
+  const u32 path = path_of(kUnionRoot, parts);
   if (const u32* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = unite(parts);
@@ -323,7 +330,7 @@ Id Arena::unite(std::span<const Id> list) {
       if (text_only && !has_raw_bytes()) return any_text_;
     }
     // single characters become one class, single bytes one set
-    CharSet::Ptr chars;
+    u32 chars = 0;
     int classes = 0;
     ByteSet byte_union;
     int byte_sets = 0;
@@ -332,7 +339,7 @@ Id Arena::unite(std::span<const Id> list) {
       const Node& n = node(e);
       kinds |= u32{1} << static_cast<u32>(n.kind);
       if (n.kind == Kind::Class) {
-        chars = chars ? CharSet::unite(*chars, *charsets_[n.a]) : charsets_[n.a];
+        chars = classes > 0 ? compose(SetOperation::Either, chars, n.a) : n.a;
         ++classes;
       } else if (n.kind == Kind::Bytes) {
         byte_union |= byte_sets_[n.a];
@@ -348,7 +355,7 @@ Id Arena::unite(std::span<const Id> list) {
         Kind k = node(e).kind;
         return (k == Kind::Class && classes > 1) || (k == Kind::Bytes && byte_sets > 1);
       });
-      if (classes > 1) parts.push_back(char_class(chars));
+      if (classes > 1) parts.push_back(class_of(chars));
       if (byte_sets > 1) parts.push_back(bytes(byte_union));
       changed = true;
     }
@@ -439,8 +446,7 @@ bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
 Id Arena::narrow(Id e, u32 set) {
   const Node& n = node(e);
   if (n.kind == Kind::Class) {
-    if (n.a == set || charsets_[set]->covers(*charsets_[n.a])) return e;
-    return char_class(CharSet::intersect(*charsets_[n.a], *charsets_[set]));
+    return class_of(compose(SetOperation::Both, n.a, set));
   }
   if ((n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) || has(e, kSearch | kHasLook))
     return e;
@@ -488,7 +494,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
                   "tokens; move the recursive part out of the & or ~");
   parts.sort_unique();
   // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
-  CharSet::Ptr chars;
+  u32 chars = kUnknown;
   u32 lo = 0, hi = kInf;
   Ids rest = std::move(parts);
   for (bool narrowed = true; narrowed;) {
@@ -500,23 +506,22 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
         others.push_back(e);
         continue;
       }
-      chars = chars ? CharSet::intersect(*chars, *charsets_[set]) : charsets_[set];
+      chars = chars == kUnknown ? set : compose(SetOperation::Both, chars, set);
       lo = std::max(lo, min);
       hi = std::min(hi, max);
     }
     rest = std::move(others);
-    if (!chars || chars == CharSet::any()) break;
-    const u32 set = charset_index(chars);
+    if (chars == kUnknown || charsets_[chars] == CharSet::any()) break;
     for (Id& e : rest) {
-      const Id small = narrow(e, set);
+      const Id small = narrow(e, chars);
       narrowed = narrowed || small != e;
       e = small;
       if (e == kEmpty) return kEmpty;
     }
   }
-  if (chars) {
+  if (chars != kUnknown) {
     if (lo > hi) return kEmpty;
-    Id joined = repeat(char_class(chars), lo, hi);
+    Id joined = repeat(class_of(chars), lo, hi);
     if (joined == kEmpty) return kEmpty;
     bool positive = false;
     for (Id e : rest) positive = positive || node(e).kind != Kind::Not;
@@ -541,6 +546,17 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   if (rest.size() == 1) return rest[0];
   Id e = make_list(Kind::And, rest);
   return has(e, kDead) ? kEmpty : e;
+}
+
+// Of conditions that were grouped: see conditions().
+Id Arena::intersect_memoised(Ids& parts) {
+  parts.sort_unique();
+  const u32 path = path_of(kAndRoot, parts);
+  if (const u32* known = union_memo_.find(path)) return *known;
+  const u32 era = union_era_;
+  const Id out = intersect(parts);
+  if (era == union_era_) union_memo_.set(path, out, memo_limit());
+  return out;
 }
 
 // e without the empty text.

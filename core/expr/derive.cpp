@@ -20,6 +20,7 @@
 namespace guiderail {
 namespace {
 constexpr u16 kDeep = 4;  // nesting from which parts may be shared
+constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembering together
 }  // namespace
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
 // exponential in their depth.
@@ -28,6 +29,7 @@ Id Arena::derive(Id e, u8 byte) {
   if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
   const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
   const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
+                     (n.kind == Kind::Union && n.b >= kMany) ||
                      (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
   if (!formula && !stack) return derive_fresh(e, byte);
   const u64 key = u64{e} << 9 | byte;
@@ -94,10 +96,11 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
     case Kind::And: {
-      Ids members(operands(e));
+      bool grouped = false;
+      Ids members = conditions(e, grouped);
       for (Id& m : members)
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
-      return intersect(members, has(e, kHasRef | kHasToken));
+      return grouped ? intersect_memoised(members) : intersect(members, has(e, kHasRef | kHasToken));
     }
     case Kind::Not: return negate(derive(n.a, byte));
     case Kind::Ref: return derive(rules_[n.a].body, byte);
@@ -113,6 +116,33 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::Behind: return kEmpty;
     default: return family_of(n.kind)->derivative(e, byte);
   }
+}
+
+// Of many conditions, those that count nothing, as an And of their own; kEmpty: they are few, or all. Places that
+// differ in their counts alone have these in common.
+Id Arena::plain_parts(Id e) {
+  const u64 key = e;
+  if (const u32* known = plain_parts_.find(key)) return *known;
+  Ids plain;
+  for (Id m : operands(e))
+    if (node(m).longest == kInf && !has(m, kBigRepeat | kCapHit | kHasLook | kHasRef | kHasToken | kHasItem))
+      plain.push_back(m);
+  const Id out = plain.size() >= kMany && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
+  plain_parts_.set(key, out);
+  return out;
+}
+
+Ids Arena::conditions(Id e, bool& grouped) {
+  Ids members(operands(e));
+  grouped = false;
+  if (members.size() <= kMany || has(e, kHasRef | kHasToken | kHasLook)) return members;
+  const Id plain = plain_parts(e);
+  if (plain == kEmpty) return members;
+  const auto in_plain = operands(plain);  // sorted, as the members are
+  members.erase_if([&](Id m) { return std::binary_search(in_plain.begin(), in_plain.end(), m); });
+  members.push_back(plain);
+  grouped = true;
+  return members;
 }
 
 Id Arena::shift(Id e, u8 byte) {
@@ -270,7 +300,7 @@ Id Arena::counts_spent(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Counted: return counted_at(n.a, 0, false);
-    case Kind::Concat: {  // what stands behind has counted nothing yet
+    case Kind::Concat: {  // what follows has counted nothing yet
       const Id tail = n.b;
       return concat(counts_spent(n.a), tail);
     }

@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/flat_map.hpp"
 #include "base/interned.hpp"
@@ -25,6 +26,7 @@
 
 namespace guiderail {
 
+class Characters;
 class Family;
 class Identities;
 
@@ -81,7 +83,7 @@ class Arena {
   // requires: mutex held
   Id derive(Id e, u8 byte);            // not memoised, may be dead though not Empty
   Id derive_symbol(Id e, u32 symbol);  // by a token that is a symbol (index into symbols())
-  Id token_end(Id e);                  // behind the last byte of a token
+  Id token_end(Id e);                  // after the last byte of a token
   Id counts_spent(Id e);               // where no more tokens are counted: what completes the result completes e
   Id step_slow(Id e, u8 byte);         // memoised; kEmpty if nothing can follow
   Id step_text(Id text, u8 byte);      // the same for states that many others hold
@@ -103,8 +105,7 @@ class Arena {
   u32 endless_class(Id text) const;               // C (an index of charset()), if the text is C{m,}; else kUnknown
   u32* ensure_row(Id e);                          // null: see kExactStep
   bool is_literal(Id e, std::string* out) const;  // a chain of single bytes
-  // The characters beyond ASCII in sets within which every expression treats all alike. Empty: too many to be of use.
-  const std::vector<CharSet::Ptr>& atoms();
+  Characters& characters();                       // reading by whole characters (see characters.hpp)
   std::string dump(Id e) const;
   std::string rules_ahead(Id e) const;  // the names of the next few rules, for messages; empty: there are none
   const CharSet& charset(u32 index) const { return *charsets_[index]; }
@@ -167,6 +168,7 @@ class Arena {
   void count(Tally& to) const;
 
  private:
+  friend class Characters;
   friend class Family;
   class Away;
   struct Rule {
@@ -188,11 +190,16 @@ class Arena {
   void let_others_in();
   void give_all_pages();
   // -- interning --
-  static u64 bucket_of(const Draft& draft);
+  static u64 bucket_of(const Draft& d) {
+    BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
+    return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
+  }
   Id intern(Draft& draft);
   Draft draft(Kind kind) const;
   void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
-  u32 charset_index(const CharSet::Ptr& set);
+  u32 charset_index(const CharSet::Ptr& set, bool composed = false);
+  enum class SetOperation { Both, Either };
+  u32 compose(SetOperation operation, u32 a, u32 b);
   u32 first_id(const ByteSet& set);
   void note_literal(std::string_view text);
   // -- construction --
@@ -200,13 +207,18 @@ class Arena {
   Id make_switch(std::vector<std::pair<u32, Id>> edges, bool accept);
   Id raw_concat(Id head, Id tail);
   Id capped_repeat(Id e, u32 min, u32 max);
+  Id class_of(u32 set);
   Id class_tail(u32 set, u16 state);
   Id unknown();  // whether anything follows here depends on a text that was forgotten
   bool merge_repeat(Id head, Id tail, Id& out);
   bool merge_any(Id head, Id tail, Id& out);
   bool is_text(Id e, int depth = 0) const;
   bool factor(Ids& parts);
+  u32 path_of(u32 root, const Ids& parts);
   Id unite_memoised(Ids& parts);
+  Id intersect_memoised(Ids& parts);
+  Id plain_parts(Id e);
+  Ids conditions(Id e, bool& grouped);
   void absorb_members(Ids& sorted, Kind inner) const;
   Id narrow(Id e, u32 set);
   bool char_repeat(Id e, u32& set, u32& min, u32& max) const;
@@ -238,6 +250,8 @@ class Arena {
   ListPool pool_;  // operand lists; read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
+  std::unordered_set<u32> odd_sets_;  // made while reading, of characters that the byte classes do not tell apart
+  FlatMap composed_sets_;             // set, set, operation -> set; once finalized
   std::vector<ByteSet> byte_sets_, firsts_;
   IdTable byte_set_ids_, first_ids_;
   std::vector<Symbol> symbols_;
@@ -260,9 +274,11 @@ class Arena {
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
   FlatMap exact_memo_;                  // transitions of states with kExactStep; bounded
   FlatMap some_lengths_;                // of matches, by what they are of
+  FlatMap plain_parts_;                 // And -> its parts that do not count, as one
   std::unordered_map<Id, Reach> reach_memo_;
   std::unordered_map<u64, Id> narrow_memo_;
   std::unique_ptr<Identities> identities_;
+  std::unique_ptr<Characters> characters_;
   bool cap_hit_ = false, raw_bytes_ = false;
   // of the holder of the mutex
   Aside* asides_ = nullptr;
@@ -275,7 +291,6 @@ class Arena {
   } extent_;  // when finalized
   Id any_text_ = kUnknown;
   std::vector<u32> literal_chars_;  // beyond ASCII, of all literals
-  std::optional<std::vector<CharSet::Ptr>> atoms_;
 };
 
 }  // namespace guiderail

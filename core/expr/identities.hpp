@@ -23,7 +23,6 @@ class Identities {
     std::unordered_map<u64, std::optional<Hash>> shared;  // of families
   };
   static u64 key_of(Kind kind, u32 which) { return u64{static_cast<u8>(kind)} << 32 | which; }
-  class Unknown;
   class Told;
   template <class To>
   void describe(Id e, To& to) const;

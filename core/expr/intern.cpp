@@ -4,6 +4,7 @@
 #include "base/deep_stack.hpp"
 #include "base/faults.hpp"
 #include "base/work.hpp"
+#include "expr/characters.hpp"
 #include "expr/identities.hpp"
 #include "expr/outside.hpp"
 
@@ -54,12 +55,12 @@ void Arena::count(Tally& to) const {
   to.add("operands", pool_.memory());
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
-  to.add("character sets",
-         bytes_of(charsets_) + bytes_of(charset_ids_) + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
+  to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +
+                               composed_sets_.memory() + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
-  to.add("memos", bytes_of(narrow_memo_) + bytes_of(reach_memo_) + derive_memo_.memory() + exact_memo_.memory() +
-                      some_lengths_.memory() + union_paths_.memory() + union_memo_.memory() +
-                      (identities_ ? identities_->memory() : 0));
+  to.add("memos", bytes_of(narrow_memo_) + bytes_of(reach_memo_) + plain_parts_.memory() + derive_memo_.memory() +
+                      exact_memo_.memory() + some_lengths_.memory() + union_paths_.memory() + union_memo_.memory() +
+                      (identities_ ? identities_->memory() : 0) + (characters_ ? characters_->memory() : 0));
   for (const auto& family : families_) family->count(to);
 }
 
@@ -87,11 +88,6 @@ void Arena::absorb(Draft& d, Id operand, bool nests) const {
              (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasScan |
               kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
   d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
-}
-
-u64 Arena::bucket_of(const Draft& d) {
-  BucketHash hash(u64{d.min} << 32 | (d.max ^ static_cast<u32>(d.kind) << 24));
-  return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
 }
 
 Id Arena::intern(Draft& d) {
@@ -137,20 +133,37 @@ Id Arena::intern(Draft& d) {
 }
 
 // -- leaves --
-u32 Arena::charset_index(const CharSet::Ptr& set) {
+u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
   if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
   charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
   const u32 index = static_cast<u32>(charsets_.size());
   charset_ids_.emplace(set.get(), index);
   charsets_.push_back(set);
+  if (finalized_ && !composed) odd_sets_.insert(index);
   return index;
 }
 
-Id Arena::char_class(CharSet::Ptr set) {
-  if (set->ranges().empty()) return kEmpty;
+// The characters of both sets, or of either one. Bytes that neither set tells apart are the same to what is composed of
+// them, so the byte classes know it too.
+u32 Arena::compose(SetOperation operation, u32 a, u32 b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const u64 key = u64{a} << 32 | u64{b} << 1 | static_cast<u64>(operation);
+  if (const u32* known = composed_sets_.find(key)) return *known;
+  const CharSet &one = *charsets_[a], &other = *charsets_[b];
+  const auto made = operation == SetOperation::Both ? CharSet::intersect(one, other) : CharSet::unite(one, other);
+  const u32 index = charset_index(made, !odd_sets_.contains(a) && !odd_sets_.contains(b));
+  if (finalized_) composed_sets_.set(key, index);
+  return index;
+}
+
+Id Arena::char_class(CharSet::Ptr set) { return class_of(charset_index(set)); }
+
+Id Arena::class_of(u32 set) {
+  if (charsets_[set]->ranges().empty()) return kEmpty;
   Draft d = draft(Kind::Class);
-  d.a = charset_index(set);
-  if (finalized_ && d.a >= finalized_sets_) d.flags |= kExactStep;
+  d.a = set;
+  if (odd_sets_.contains(set)) d.flags |= kExactStep;
   d.shortest = d.longest = 1;
   return intern(d);
 }
@@ -161,7 +174,7 @@ Id Arena::class_tail(u32 set, u16 state) {
   Draft d = draft(Kind::ClassTail);
   d.a = set;
   d.b = state;
-  if (finalized_ && set >= finalized_sets_) d.flags |= kExactStep;
+  if (odd_sets_.contains(set)) d.flags |= kExactStep;
   return intern(d);
 }
 
@@ -207,51 +220,6 @@ void Arena::note_literal(std::string_view text) {
     for (int k = 0; k < more; ++k) c = c << 6 | (static_cast<u8>(text[++i]) & 0x3Fu);
     literal_chars_.push_back(c);
   }
-}
-
-const std::vector<CharSet::Ptr>& Arena::atoms() {
-  if (atoms_) return *atoms_;
-  constexpr std::size_t kMostRanges = 20'000, kMostAtoms = 64;
-  std::vector<CharSet::Ptr> found;
-  auto keep = [&]() -> const std::vector<CharSet::Ptr>& { return atoms_.emplace(std::move(found)); };
-  struct Edge {
-    u32 at;
-    Hash flip;  // the sum of the flips before a character tells its atom
-  };
-  std::vector<Edge> edges{{0x80, {}}};
-  // Sums of random numbers: who chooses the sets does not know which of them cancel each other.
-  auto flip = [](u64 what) { return Identity(Of::Atom).add(what).done(); };
-  for (u32 i = 0; i < finalized_sets_ && edges.size() < kMostRanges; ++i)
-    for (const Hash own = flip(i); auto [lo, hi] : charsets_[i]->ranges()) {
-      if (hi < 0x80) continue;
-      edges.push_back({std::max(lo, 0x80u), own});
-      edges.push_back({hi + 1, own});
-    }
-  std::vector<u32> single = literal_chars_;
-  std::sort(single.begin(), single.end());
-  single.erase(std::unique(single.begin(), single.end()), single.end());
-  for (u32 c : single) {
-    edges.push_back({c, flip(~u64{c})});
-    edges.push_back({c + 1, flip(~u64{c})});
-  }
-  if (edges.size() >= kMostRanges || single.size() >= kMostAtoms) return keep();
-  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
-  std::unordered_map<Hash, std::size_t, HashHasher> by_sum;
-  std::vector<std::vector<CharSet::Range>> atoms;  // in the order of their first characters
-  Hash sum;
-  for (std::size_t i = 0; i < edges.size(); ++i) {
-    sum.lo ^= edges[i].flip.lo;
-    sum.hi ^= edges[i].flip.hi;
-    const u32 end = i + 1 < edges.size() ? edges[i + 1].at : 0x110000;
-    if (edges[i].at >= end) continue;
-    const std::size_t atom = by_sum.try_emplace(sum, atoms.size()).first->second;
-    if (atom == atoms.size()) atoms.emplace_back();
-    atoms[atom].push_back({edges[i].at, end - 1});
-  }
-  if (atoms.size() > kMostAtoms) return keep();
-  for (auto& ranges : atoms)
-    if (CharSet::Ptr set = CharSet::make(std::move(ranges)); !set->ranges().empty()) found.push_back(set);
-  return keep();
 }
 
 // Edges: (low byte | high byte << 8, target), disjoint, sorted by low byte.

@@ -44,6 +44,10 @@ class Family {
   virtual Id derivative(Id e, u8 byte) = 0;
   virtual ByteSet first_bytes(Id e) = 0;  // a superset of the bytes that e can begin with
   virtual Id derivative_by_symbol(Id, u32) { return kEmpty; }
+  // The text that e spells, where each character beyond ASCII is spelled by itself (kUnknown: e is nothing of the
+  // kind); and another text, spelled in the same way.
+  virtual Id spelled(Id) const { return kUnknown; }
+  virtual Id respell(Id e, Id /*text*/) { return e; }
   // The symbols that e can begin with; those of the expressions in `open` are found as well.
   virtual void symbols_at(Id, std::vector<u32>& /*out*/, std::vector<Id>& /*open*/) {}
   // -- is there a match? (of what has kSearch) --

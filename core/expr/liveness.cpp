@@ -15,6 +15,23 @@ constexpr u64 kWorkPerState = 20;
 constexpr u32 kWait = 16;
 constexpr std::size_t kHaste = 1024;
 constexpr u32 kDoubt = 64;  // states after which a search that met what was forgotten leaves the question open
+// How many conditions what is read next must meet at once: what a search pays for each state.
+u32 conditions_ahead(const Arena& arena, Id e) {
+  for (;;) {
+    const Node& n = arena.node(e);
+    switch (n.kind) {
+      case Kind::And: return n.b;
+      case Kind::Concat:
+      case Kind::Repeat: e = n.a; continue;
+      default:
+        if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
+          e = family->spelled(e);
+          continue;
+        }
+        return 1;
+    }
+  }
+}
 }  // namespace
 
 bool Arena::live(Id e) {
@@ -23,6 +40,7 @@ bool Arena::live(Id e) {
     if (!has(e, kSearch) || has(e, kUnknownText)) return true;
     const Node& n = node(e);
     if (has(e, kLiveKnown)) return !has(e, kDead);
+    if (nullable(e)) return true;
     if (proofs_ && surely_live(e)) {
       node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
       return true;
@@ -34,6 +52,13 @@ bool Arena::live(Id e) {
         continue;
       case Kind::Union: {
         Ids members(operands(e));
+        for (Id m : members)  // without a search, if that can be
+          if (nullable(m) || (has(m, kLiveKnown) && !has(m, kDead)) || !has(m, kSearch)) return true;
+        std::sort(members.begin(), members.end(), [&](Id a, Id b) {
+          const std::pair one{node(a).shortest, conditions_ahead(*this, a)},
+              other{node(b).shortest, conditions_ahead(*this, b)};
+          return one < other;
+        });
         for (Id m : members)
           if (live(m)) return true;
         return false;
@@ -98,7 +123,7 @@ u32 Arena::some_length(Id start) {
   u32 order = 0;
   queue.push({node(start).shortest, order++, start, 0});
   Id end = nullable(start) ? start : kEmpty;
-  u32 left = 0;  // of the match, behind its end
+  u32 left = 0;  // of the match, after its end
   while (!queue.empty() && end == kEmpty && ways.size() < kHaste && order < kHaste) {
     make_room();
     const Item item = queue.top();

@@ -31,8 +31,8 @@ enum Flag : u32 {
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
-  kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies behind it is unknown
-  kHasItem = 4096,         // holds an Item outside any inner Distinct
+  kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies after it is unknown
+  kHasItem = 4096,         // holds an Item outside any inner Distinct or Twice
   kFiniteItem = 16384,     // holds an Item outside any inner Distinct that may have only finitely many values
   kExactStep = 65536,      // bytes of one class may lead to different states: transitions are not kept by class
   kUnknownText = 32768,    // what follows depends on a text that was forgotten (canonical)

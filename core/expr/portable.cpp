@@ -65,82 +65,71 @@ void Identities::describe(Id e, To& to) const {
   }
 }
 
-// Which parts must be known first.
-class Identities::Unknown final : public Description {
- public:
-  Unknown(const Identities& identities, const Fold& with, std::vector<Id>& found)
-      : identities_(identities), with_(with), found_(found) {}
-  void word(u64) override {}
-  void hash(const Hash&) override {}
-  void text(std::string_view) override {}
-  void part(Id e) override {
-    std::optional<Hash> known;
-    if (!identities_.known(e, with_, known)) found_.push_back(e);
-  }
-  void unordered(std::span<const Id> parts) override {
-    for (Id e : parts) part(e);
-  }
-  void shared(const Family& family, Kind kind, u32 which) override {
-    if (!with_.shared.contains(key_of(kind, which))) family.describe_shared(which, *this);
-  }
-
- private:
-  const Identities& identities_;
-  const Fold& with_;
-  std::vector<Id>& found_;
-};
-
-// The identity itself; none where a part has none.
+// The identity itself, where all parts are known; those that are not go to `unknown`, and nothing more is hashed.
 class Identities::Told final : public Description {
  public:
-  Told(const Identities& identities, Fold& with, Of what) : identities_(identities), with_(with), identity_(what) {}
-  void word(u64 w) override { identity_.add(w); }
-  void hash(const Hash& h) override { identity_.add(h); }
-  void text(std::string_view t) override { identity_.add(t); }
-  void part(Id e) override { identity_.add(of(e)); }
+  Told(const Identities& identities, Fold& with, Ids& unknown, Of what)
+      : identities_(identities), with_(with), unknown_(unknown), identity_(what) {}
+  void word(u64 w) override {
+    if (!open_) identity_.add(w);
+  }
+  void hash(const Hash& h) override {
+    if (!open_) identity_.add(h);
+  }
+  void text(std::string_view t) override {
+    if (!open_) identity_.add(t);
+  }
+  void part(Id e) override { hash(of(e)); }
   void unordered(std::span<const Id> parts) override {
     ShortVector<Hash, 12> hashes;
     for (Id e : parts) hashes.push_back(of(e));
-    identity_.add_unordered({hashes.begin(), hashes.end()});
+    if (!open_) identity_.add_unordered({hashes.begin(), hashes.end()});
   }
   void shared(const Family& family, Kind kind, u32 which) override {
-    auto [it, fresh] = with_.shared.try_emplace(key_of(kind, which));
-    if (fresh) {
-      Told inside(identities_, with_, Of::Shared);
+    auto it = with_.shared.find(key_of(kind, which));
+    if (it == with_.shared.end()) {
+      Told inside(identities_, with_, unknown_, Of::Shared);
       family.describe_shared(which, inside);
-      it->second = inside.done();
+      open_ = open_ || inside.open_;
+      if (inside.open_) return;
+      it = with_.shared.emplace(key_of(kind, which), inside.done()).first;
     }
-    if (it->second)
-      identity_.add(*it->second);
-    else
-      all_ = false;
+    all_ = all_ && it->second;
+    hash(it->second.value_or(Hash{}));
   }
+  bool open() const { return open_; }  // something is unknown
   std::optional<Hash> done() const { return all_ ? std::optional(identity_.done()) : std::nullopt; }
   Hash alone() const { return identity_.done(); }
 
  private:
   Hash of(Id e) {
     std::optional<Hash> known;
-    identities_.known(e, with_, known);
+    if (!identities_.known(e, with_, known)) {
+      unknown_.push_back(e);
+      open_ = true;
+    }
     all_ = all_ && known;
     return known.value_or(Hash{});
   }
   const Identities& identities_;
   Fold& with_;
+  Ids& unknown_;
   Identity identity_;
-  bool all_ = true;
+  bool open_ = false, all_ = true;  // all: every part has an identity
 };
 
 // False: not known yet. `out`: none where there is no identity that other arenas know.
 bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
   const Node& n = arena_.node(e);
-  out.reset();
-  if (arena_.has(e, kHasToken | kExactKey)) return true;
-  if (!arena_.has(e, kHasRef)) {
-    if (n.hash == Hash{}) return false;
+  if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
+      [[likely]] {
     out = n.hash;
+    return n.hash != Hash{};
+  } else if (own & (kHasToken | kExactKey)) {
+    out.reset();
     return true;
   }
+  out.reset();
   switch (n.kind) {
     case Kind::Ref:
       if (auto it = with.rules.find(n.a); it != with.rules.end()) out = it->second;
@@ -167,27 +156,21 @@ bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
 std::optional<Hash> Identities::find(Id e, Fold& with) {
   std::optional<Hash> found;
   if (known(e, with, found)) return found;
-  std::vector<Id> work{e};
-  while (!work.empty()) {
+  Ids work{e};
+  do {
     const Id at = work.back();
-    if (known(at, with, found)) {
-      work.pop_back();
-      continue;
-    }
-    const std::size_t before = work.size();
-    Unknown unknown(*this, with, work);
-    describe(at, unknown);
-    if (work.size() > before) continue;
-    Told told(*this, with, Of::Expression);
+    Told told(*this, with, work, Of::Expression);
     describe(at, told);
-    if (arena_.has(at, kHasRef) && with.final)
-      arena_.node(at).hash = told.done().value_or(kNoIdentity);
-    else if (arena_.has(at, kHasRef))
-      with.nodes.emplace(at, told.done());
-    else
+    if (told.open()) continue;
+    if (!arena_.has(at, kHasRef))
       arena_.node(at).hash = told.alone();
-    work.pop_back();
-  }
+    else if (with.final)
+      arena_.node(at).hash = told.done().value_or(kNoIdentity);
+    else
+      with.nodes.emplace(at, told.done());
+    do work.pop_back();
+    while (!work.empty() && known(work.back(), with, found));
+  } while (!work.empty());
   known(e, with, found);
   return found;
 }

@@ -26,6 +26,8 @@ class Escaped final : public Family {
 
   Id derivative(Id e, u8 byte) override;
   ByteSet first_bytes(Id e) override;
+  Id spelled(Id e) const override { return is_escaped(node(e)) ? escaped_text(node(e)) : kUnknown; }
+  Id respell(Id e, Id text) override { return escaped_at(text, kBetween, escapes_of(node(e))); }
   Id live_as(Id e) override;
   u32 joined_kinds() const override { return u32{1} << static_cast<u32>(Kind::Escaped); }
   bool join(Ids& parts) override;

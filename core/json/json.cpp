@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "json/formula.hpp"
+
 namespace guiderail {
 
 Id Json::derivative(Id e, u8 byte) {
@@ -10,13 +12,15 @@ Id Json::derivative(Id e, u8 byte) {
     case Kind::Members: return derive_members(e, byte);
     case Kind::Key: return derive_key(e, byte);
     case Kind::Distinct: return derive_distinct(distinct_body(node(e)), distinct_seen(node(e)), byte);
+    case Kind::Twice: return derive_twice(distinct_body(node(e)), distinct_seen(node(e)), twice_labels(node(e)), byte);
     default: throw Error("item-outside", "an item must stand inside a distinct");
   }
 }
 
 ByteSet Json::first_bytes(Id e) {
   switch (node(e).kind) {
-    case Kind::Distinct: return first(distinct_body(node(e)));
+    case Kind::Distinct:
+    case Kind::Twice: return first(distinct_body(node(e)));
     case Kind::Item: return first(item_rest(node(e)));
     default: return first_member(e);
   }
@@ -28,6 +32,7 @@ Id Json::live_as(Id e) {
       const Id body = distinct_body(node(e));
       return has(body, kFiniteItem) ? e : body;  // there is always another value
     }
+    case Kind::Twice: return distinct_body(node(e));  // some item can come twice, or it would not exist
     case Kind::Item: return item_rest(node(e));
     default: return e;
   }
@@ -49,10 +54,11 @@ void Json::describe(Id e, Description& to) const {
       for (Id o : key.others) to.part(o);
       break;
     }
-    case Kind::Distinct: {
+    case Kind::Distinct:
+    case Kind::Twice: {
       const SeenState& seen = seen_states_.values[distinct_seen(n)];
       to.part(distinct_body(n));
-      to.word(seen.some);
+      to.word(u64{twice_labels(n)} << 1 | seen.some);
       std::vector<std::string> texts;  // in an order that is no arena's own
       for (u32 text : seen.texts) texts.push_back(texts_.whole(text));
       std::sort(texts.begin(), texts.end());
@@ -100,10 +106,10 @@ void Json::describe_shared(u32 id, Description& to) const {
     to.part(o.value);
     to.word(u64{o.discharges} << 1 | o.dense);
   }
-  if (table.vote) describe_vote(*table.vote, to);
+  if (table.vote) guiderail::describe(*table.vote, to);
 }
 
-void Json::describe_vote(const Vote& vote, Description& to) {
+void describe(const Vote& vote, Description& to) {
   auto bits = [&](const Bits& of) {
     for (u64 w : of) to.word(w);
   };
@@ -141,6 +147,7 @@ std::vector<DumpItem> Json::dump(Id e) const {
   const Node& n = node(e);
   if (n.kind == Kind::Item) return {{"item("}, {"", item_rest(n)}, {")"}};
   if (n.kind == Kind::Distinct) return {{"distinct("}, {"", distinct_body(n)}, {")"}};
+  if (n.kind == Kind::Twice) return {{"twice("}, {"", distinct_body(n)}, {")"}};
   const bool in_key = n.kind == Kind::Key;
   const MemberState& state =
       member_states_.values[in_key ? key_states_.values[key_state(n)].members : members_state(n)];
@@ -197,25 +204,29 @@ void Json::fresh(Arena& arena) const {
   to.extent_ = extent_;
 }
 
+std::size_t bytes_of(const Vote& of) {
+  std::size_t bytes = 0;
+  for (const Vote::Cell& cell : of.cells) bytes += sizeof cell + bytes_of(cell.required);
+  for (const Vote::Part& part : of.parts) bytes += sizeof part + bytes_of(part.of);
+  for (const Bits& effect : of.effects) bytes += sizeof effect + bytes_of(effect);
+  for (const Vote::Settled& settled : of.settled) bytes += sizeof settled + bytes_of(settled.cells);
+  return bytes;
+}
+
 std::size_t bytes_of(const MemberTable& of) {
   std::size_t bytes = bytes_of(of.names) + bytes_of(of.values) + bytes_of(of.required) + bytes_of(of.others) +
                       bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
   for (const std::string& name : of.names) bytes += bytes_of(name);
   for (const auto& list : of.values) bytes += bytes_of(list);
-  if (of.vote) {
-    for (const Vote::Cell& cell : of.vote->cells) bytes += sizeof cell + bytes_of(cell.required);
-    for (const Vote::Part& part : of.vote->parts) bytes += sizeof part + bytes_of(part.of);
-    for (const Bits& effect : of.vote->effects) bytes += sizeof effect + bytes_of(effect);
-    for (const Vote::Settled& settled : of.vote->settled) bytes += sizeof settled + bytes_of(settled.cells);
-  }
-  return bytes;
+  return of.vote ? bytes + bytes_of(*of.vote) : bytes;
 }
 
 void Json::count(Tally& to) const {
   if (used_)
     to.add("objects", sizeof(*this) + texts_.memory() + member_states_.memory() + key_states_.memory() +
                           seen_states_.memory() + bytes_of(facts_) + facts_bytes_ + bytes_of(tables_) + table_bytes_ +
-                          bytes_of(equal_) + bytes_of(others_) + endless_memo_.memory());
+                          bytes_of(equal_) + bytes_of(others_) + bytes_of(same_) + bytes_of(bare_) + bytes_of(twice_) +
+                          endless_memo_.memory());
 }
 
 }  // namespace guiderail

@@ -12,24 +12,28 @@ namespace guiderail {
 // What the numbers of the nodes mean.
 inline u32 members_state(const Node& n) { return n.a; }  // of Members
 inline u32 key_state(const Node& n) { return n.a; }      // of a Key
-inline Id distinct_body(const Node& n) { return n.a; }   // of a Distinct
+inline Id distinct_body(const Node& n) { return n.a; }   // of a Distinct or Twice
 inline u32 distinct_seen(const Node& n) { return n.b; }
-inline Id item_rest(const Node& n) { return n.a; }   // of an Item: what is left of it
-inline u32 item_text(const Node& n) { return n.b; }  // what was read of it; 0: nothing
+inline u32 twice_labels(const Node& n) { return n.min; }  // as bits
+inline Id item_rest(const Node& n) { return n.a; }        // of an Item: what is left of it
+inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
 
 // Functions that make expressions require: mutex held, or no other thread knows the arena yet; the others: mutex held.
 class Json final : public Family {
  public:
-  static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Item};
+  static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Twice, Kind::Item};
+  static constexpr u32 kItemLabels = 32;
   explicit Json(Arena& arena) : Family(arena), escaped_(Escaped::of(arena)) {}
   static Json& of(Arena& arena) { return arena.family<Json>(); }
-  bool used() const { return used_; }  // there are objects or lists of distinct values; needs no mutex
+  bool used() const { return used_; }  // there are objects or lists with a memory; needs no mutex
+  void use() { used_ = true; }
 
   // -- construction --
   Id members(MemberTable table);
-  Id item(Id e, bool infinite);
+  Id item(Id e, bool infinite, u32 label = 0);
   Id distinct(Id body);
+  Id twice(Id body);
   std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
 
   // -- states --
@@ -74,6 +78,7 @@ class Json final : public Family {
   Id distinct_node(Id body, u32 seen);
   Id other_than(Id e, u32 seen);  // e without the spellings of the values seen
   u32 without_seen(u32 seen);
+  Id twice_node(Id body, u32 seen, u32 labels);
 
   // -- as the algebra asks --
   Id derivative(Id e, u8 byte) override;
@@ -120,12 +125,15 @@ class Json final : public Family {
   bool item_is_dense(Id e) const;
   Id derive_distinct(Id body, u32 seen, u8 byte);
   u32 with_seen(u32 seen, u32 text);
+  Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
+  bool comes_twice(Id body, u32 labels);
+  Id same_as(u32 seen);
+  Id without_items(Id e);
   Id equal_values(u32 text);
   Id equal_value(const std::string& text, std::size_t& at, int depth);
   Id equal_number(std::string_view text);
   // identities
   void describe_members(const MemberState& state, Description& to) const;
-  static void describe_vote(const Vote& vote, Description& to);
 
   Escaped& escaped_;
   bool used_ = false, made_ = false;  // there are objects
@@ -137,9 +145,12 @@ class Json final : public Family {
   Interned<MemberState> member_states_;
   Interned<KeyState> key_states_;
   Interned<SeenState> seen_states_;
-  mutable Texts texts_;                 // keeps what it puts together
-  std::unordered_map<u32, Id> equal_;   // text id -> equal_values
-  std::unordered_map<u32, Id> others_;  // id of a SeenState -> everything but its values
+  mutable Texts texts_;                  // keeps what it puts together
+  std::unordered_map<u32, Id> equal_;    // text id -> equal_values
+  std::unordered_map<u32, Id> others_;   // id of a SeenState -> everything but its values
+  std::unordered_map<u32, Id> same_;     // the same -> just its values
+  std::unordered_map<Id, Id> bare_;      // see without_items
+  std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
   FlatMap endless_memo_;
   struct Extent {  // when the arena was finalized
     u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;

@@ -130,6 +130,7 @@ struct SeenState {         // items of a Distinct
 inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
 
 // What the values own.
+std::size_t bytes_of(const Vote& of);
 std::size_t bytes_of(const MemberTable& of);
 inline std::size_t bytes_of(const MemberState& of) {
   return bytes_of(of.gone) + bytes_of(of.seen) + bytes_of(of.failed);
@@ -191,7 +192,7 @@ struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 
   std::vector<u8> each_other;  // of a vote: by kind of other keys
   Id start = 0;                // the Key before its opening quote; 0: not made
   Id elided = 0;               // what a token sees of it; 0: not made
-  std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees behind it
+  std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees after it
   std::optional<MembersDue> due;
 };
 

@@ -124,7 +124,7 @@ bool Lexed::lexeme_ends(u32 state) {
   return false;
 }
 
-// A lexeme behind a guard: can it come to an end without one of the guard's texts? Else kEmpty; unknown() where only
+// A lexeme after a guard: can it end without one of the guard's texts? Else kEmpty; unknown() where only
 // what follows could tell.
 Id Lexed::munch_guard_lives(Id e) {
   constexpr std::size_t kMostPairs = 256;

@@ -159,7 +159,7 @@ bool Lexed::munch_guard_allows(Id munch_guard, u8 byte) {
   return more == kEmpty || !nullable(more);
 }
 
-// Adds what may come behind a terminal, without the rest of the grammar there: an alternative that only leads to
+// Adds what may come after a terminal, without the rest of the grammar there: an alternative that only leads to
 // what never comes counts for `first` alone. False: only the rest could tell.
 bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
   if (!first(parse).has(symbol)) return true;

@@ -33,7 +33,7 @@ u32 Abstraction::slack(Id e) {
   return s;
 }
 
-// The texts of keys and items being read are at the head, or behind the white space before a key that begins.
+// The texts of keys and items being read are at the head, or after the white space before a key that begins.
 Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);
@@ -49,6 +49,7 @@ Id Abstraction::without_texts(Id e) {
       return unite(members);
     }
     case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
+    case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
     case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
     case Kind::And: {
       Ids members(operands(e));
@@ -169,6 +170,9 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       out = escaped_.escaped_at(canonical(escaped_text(n), horizon), escaped_place(n), escapes_of(n));
       break;
     case Kind::Distinct: out = json_.distinct_node(canonical(distinct_body(n), horizon), distinct_seen(n)); break;
+    case Kind::Twice:
+      out = json_.twice_node(canonical(distinct_body(n), horizon), distinct_seen(n), twice_labels(n));
+      break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
       if (n.b != 2) break;

@@ -2,13 +2,10 @@
 // they lead along a single chain.
 #include <algorithm>
 
+#include "expr/characters.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr unsigned kSmallLoop = 16;  // ASCII characters that make a semantic loop worthwhile
-}  // namespace
-
 Id MaskBuilder::after_char(Id e, u32 c) {
   const u32 more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   constexpr u32 kLead[] = {0, 0xC0, 0xE0, 0xF0};
@@ -76,8 +73,8 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   if (ranges.size() < kSmallLoop) return {};
   if (arena_.has_raw_bytes()) return {CharSet::make(std::move(ranges)), inside};
   const bool exact = arena_.has(e, kExactStep) || arena_.has(inside, kExactStep);
-  if (!exact && !arena_.atoms().empty()) {
-    for (const CharSet::Ptr& atom : arena_.atoms()) {
+  if (!exact && !arena_.characters().atoms().empty()) {
+    for (const CharSet::Ptr& atom : arena_.characters().atoms()) {
       const u32 sample = atom->ranges()[0].first;
       if (after_char(e, sample) == inside && (e == inside || after_char(inside, sample) == inside))
         ranges.insert(ranges.end(), atom->ranges().begin(), atom->ranges().end());
@@ -137,7 +134,7 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
 // An intersection with a counted class, R & C{m,n}, under which no state returns to itself. Where R & C* does (by
 // characters of D), the states after 1, 2, 3 … characters of D are a single chain, for what counts differs by their
 // number alone. Not so where a character of D may also begin what follows.
-bool MaskBuilder::counted(Id e, u32 node) {
+bool MaskBuilder::counted_intersections(Id e, u32 node) {
   Id head = e, outer = kEpsilon;
   if (arena_.node(e).kind == Kind::Concat) {
     head = arena_.node(e).a;
@@ -193,11 +190,11 @@ bool MaskBuilder::counted(Id e, u32 node) {
   return true;
 }
 
-bool MaskBuilder::semantic(Id e, u32 node) {
+bool MaskBuilder::self_loops(Id e, u32 node) {
   const SelfLoop loop = self_loop(e);
   if (!loop.chars) return false;
-  if (node == 0 && loop.inside != e && differential(e, loop.inside, loop.inside)) return true;
-  if (node == 0 && scratch_ && semantic_spelled(loop, e)) return true;
+  if (node == 0 && scratch_ && attempt(Strategy::CharacterIndex, [&] { return semantic_spelled(loop, e); }))
+    return true;
   auto mask = class_mask(loop.chars, node);
   if (arena_.has(loop.inside, kLexemeMayEnd)) class_endings_.push_back({loop.inside, mask, without_});
   const ByteSet inside = mask->chars->first();

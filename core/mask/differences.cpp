@@ -6,14 +6,6 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u32 kMostPairs = 3000;  // nodes of the trie that are visited below one first byte
-constexpr u32 kMostPairsInAll = 12'000;
-constexpr int kMostNesting = 8;
-constexpr std::size_t kMostApart = 16;  // masks that are drawn for others, one within the other
-constexpr std::size_t kMostAnew = 4;    // first bytes below which the two have little in common
-}  // namespace
-
 // The mask of another state, drawn apart.
 std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   const bool plain = arena_.symbols().empty();
@@ -28,7 +20,8 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
     made = draw(e);
     if (key && !arena_.cap_hit()) vocabulary_.cache_mask(*key, made);
   }
-  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared) forms_bytes_ += made->memory();
+  if (!arena_.cap_hit() && kept_.emplace(e, made).second && !made->shared)
+    owned(Strategy::StateDifferences) += made->memory();
   return made;
 }
 
@@ -92,9 +85,14 @@ bool MaskBuilder::differential(Id e, Id b, Id form) {
   return true;
 }
 
+bool MaskBuilder::state_differences(Id e, u32) {
+  const SelfLoop loop = self_loop(e);
+  return loop.chars && loop.inside != e && differential(e, loop.inside, loop.inside);
+}
+
 // An intersection with all but some texts, such as the items of a list that were written before: without these it is
 // the same as soon as a text cannot become one of them.
-bool MaskBuilder::excepting(Id e) {
+bool MaskBuilder::excluded_texts(Id e, u32) {
   const bool stacked = arena_.node(e).kind == Kind::Concat;
   const Id head = stacked ? arena_.node(e).a : e, tail = stacked ? arena_.node(e).b : kEpsilon;
   if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
@@ -132,7 +130,7 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
   return true;
 }
 
-// differences() by the texts alone, whose states many strings share: what follows them counts behind a quote only.
+// differences() by the texts alone, whose states many strings share: what follows them counts after a quote only.
 bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                                    std::vector<TextDifference>& out) {
   return trie_.each_child(node, [&](u32 c, u8 byte) {
@@ -168,8 +166,26 @@ bool MaskBuilder::text_differences(const Id* mine, const Id* other, std::size_t 
   });
 }
 
+// Texts that tell no character from another: any{m,n} and what is made of it.
+bool MaskBuilder::uniform_text(Id text, int depth) const {
+  const Node& n = arena_.node(text);
+  if (depth > kMostTextNesting) return false;
+  switch (n.kind) {
+    case Kind::Epsilon: return true;
+    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
+    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
+    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
+    case Kind::Union: {
+      for (Id m : arena_.operands(text))
+        if (!uniform_text(m, depth + 1)) return false;
+      return true;
+    }
+    default: return false;
+  }
+}
+
 // A string whose text most characters lead into one that they lead back to.
-bool MaskBuilder::differential_string(Id e) {
+bool MaskBuilder::string_differences(Id e, u32) {
   Strings strings;
   if (!scratch_ || scratch_->touched() || arena_.has(e, kUnknownText | kHasScan) || !strings_of(e, strings))
     return false;
@@ -214,7 +230,7 @@ bool MaskBuilder::differential_string(Id e) {
       found.assign(1, {0, false});
     if (arena_.cap_hit()) return false;
     known = text_differences_.emplace(key, std::move(found)).first;
-    forms_bytes_ += bytes_of(known->second) + bytes_of(known->first);
+    owned(Strategy::StringDifferences) += bytes_of(known->second) + bytes_of(known->first);
   }
   const std::vector<TextDifference>& found = known->second;
   if (!found.empty() && found[0].node == 0) return false;  // too many
@@ -256,7 +272,7 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
   for (u32 node : entry.open_nodes)
     for (u32 n = node; n < trie_.nodes[node].end; ++n)
       if (trie_.nodes[n].token >= 0) open(trie_.nodes[n].token);
-  forms_bytes_ += bytes_of(out);
+  owned(Strategy::BoundedStrings) += bytes_of(out);
   return &leaving_.emplace(e, std::move(out)).first->second;
 }
 
@@ -267,7 +283,7 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
     case Kind::Repeat: return arena_.endless_class(text) != kUnknown;
     case Kind::Concat: return ends_endless(n.b, depth);
     case Kind::Union: {
-      if (depth > kMostNesting) return false;
+      if (depth > kMostTextNesting) return false;
       const auto members = arena_.operands(text);
       return std::all_of(members.begin(), members.end(), [&](Id m) { return ends_endless(m, depth + 1); });
     }
@@ -278,7 +294,7 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
 // A string of m to n characters more that may be any: the tokens inside a string of any text that read at most n, and
 // those of its ways out that read as many as it needs. Of m characters or more where the text has matches of any
 // length: the same without the ways out that come too soon.
-bool MaskBuilder::bounded_string(Id e) {
+bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!scratch_ || scratch_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
     return false;
   const Id head = arena_.node(e).a, tail = arena_.node(e).b;

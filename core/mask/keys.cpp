@@ -6,7 +6,6 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostOpen = 64;             // tokens that are read one by one for each state
 constexpr u32 kUnquoted = 60, kBehindBlank = 61;  // see KeyHits
 }  // namespace
 
@@ -75,7 +74,7 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
   std::vector<KeyHits>& of = key_hits_[key.table_id];
   if (of.empty()) {
     of.resize(table.names.size());
-    forms_bytes_ += bytes_of(of);
+    owned(Strategy::OpenKeys) += bytes_of(of);
   }
   auto take = [&](const std::string& name, KeyHits* known, bool allowed) {
     if (k.quoted && k.depth == name.size()) return out.complete = true;
@@ -105,17 +104,25 @@ bool MaskBuilder::touched_names(const KeyApart& key, const KeyParts& parts, Touc
 
 // A state that has the same mask but for the tokens that stay open, and that other places come to as well.
 Id MaskBuilder::shared_form(Id state) {
-  const u32 horizon = vocabulary_.longest();
+  auto cut = [&](Id e) {
+    attempt(Strategy::Counters, [&] { return std::exchange(e, canonical(e)) != e; });
+    return e;
+  };
   if (!Json::of(arena_).used() || !arena_.symbols().empty() || arena_.has(state, kHasScan | kHasLook | kHasToken))
-    return Abstraction::of(arena_).canonical(state, horizon);
-  for (Id alone = Abstraction::of(arena_).list_alone(state); alone != kEmpty;
-       alone = Abstraction::of(arena_).list_alone(state))
-    state = alone;
+    return cut(state);
+  Abstraction& abstraction = Abstraction::of(arena_);
+  attempt(Strategy::DistinctLists, [&] {
+    const Id whole = state;
+    for (Id alone = abstraction.list_alone(state); alone != kEmpty; alone = abstraction.list_alone(state))
+      state = alone;
+    return state != whole;
+  });
   KeyParts parts;
   if (key_parts(state, parts)) {
-    if (const Id form = key_form(state, parts); form != kEmpty) return form;
+    Id form = kEmpty;
+    if (attempt(Strategy::KeysAsStrings, [&] { return (form = key_form(state, parts)) != kEmpty; })) return form;
   }
-  const Id e = Abstraction::of(arena_).canonical(state, horizon);
+  const Id e = cut(state);
   if (arena_.node(e).kind == Kind::Union) {
     if (const u32* known = shared_forms_.find(e)) return *known;
     Ids members(arena_.operands(e));
@@ -124,9 +131,23 @@ Id MaskBuilder::shared_form(Id state) {
     shared_forms_.set(e, out);
     return out;
   }
-  if (!key_parts(e, parts)) return Abstraction::of(arena_).elide_stack(e);
-  return arena_.concat(parts.before, arena_.concat(parts.key, Abstraction::of(arena_).elide_stack(
-                                                                  parts.tail, Abstraction::kBehindObject)));
+  Id out = e;
+  attempt(Strategy::Elision, [&] {
+    if (!key_parts(e, parts)) {
+      out = abstraction.elide_stack(e);
+    } else {
+      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kBehindObject);
+      out = arena_.concat(parts.before, arena_.concat(parts.key, tail));
+    }
+    return out != e;
+  });
+  return out;
+}
+
+Id MaskBuilder::capped(Id state, u32 most) {
+  Id out = state;
+  attempt(Strategy::CappedGroups, [&] { return (out = Abstraction::of(arena_).cap_groups(state, most)) != state; });
+  return out;
 }
 
 // The same of a key that no token can turn into a name. kEmpty: it is none.
@@ -181,12 +202,11 @@ void MaskBuilder::copy(const MaskEntry& entry) {
   postponed_tokens_.insert(postponed_tokens_.end(), entry.open_tokens.begin(), entry.open_tokens.end());
 }
 
-// names() for one key: false where it is not that simple.
-bool MaskBuilder::one_key(Id e, u32 node) {
+// A key that may be one of some names or any other one.
+bool MaskBuilder::open_keys(Id e, u32 node) {
   KeyParts parts;
   KeyApart apart;
-  if (node != 0 || !key_parts(e, parts) || !Json::of(arena_).key_apart(parts.key, apart)) return false;
-  if (apart.closed) return closed_key(e, apart, parts);
+  if (shared_ || !key_parts(e, parts) || !Json::of(arena_).key_apart(parts.key, apart) || apart.closed) return false;
   Touched names;
   if (!touched_names(apart, parts, names)) return false;
   if (names.complete) names.hit.push_back("\"");
@@ -229,7 +249,10 @@ bool MaskBuilder::beginnings(std::string_view text, std::vector<int>& out) const
 
 // Keys that are names and nothing else: what begins one may come, whatever it leads to. Of names not begun yet these
 // tokens are kept.
-bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
+bool MaskBuilder::closed_keys(Id e, u32) {
+  KeyParts parts;
+  KeyApart key;
+  if (shared_ || !key_parts(e, parts) || !Json::of(arena_).key_apart(parts.key, key) || !key.closed) return false;
   const KeyState& k = *key.key;
   const MemberTable& table = *key.table;
   if (arena_.has(e, kUnknownText)) return false;
@@ -237,7 +260,7 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
   auto& of = closed_names_[key.table_id];
   if (of.empty()) {
     of.resize(table.names.size());
-    forms_bytes_ += bytes_of(of);
+    owned(Strategy::ClosedKeys) += bytes_of(of);
   }
   for (u32 i = k.lo; i < k.hi; ++i) {
     const std::string& name = table.names[table.order[i]];
@@ -260,8 +283,8 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
       }
       tokens.made = true;
       if (keep) {
-        forms_bytes_ += bytes_of(tokens.begin) + bytes_of(tokens.whole);
-        for (const std::string& text : tokens.whole) forms_bytes_ += bytes_of(text);
+        owned(Strategy::ClosedKeys) += bytes_of(tokens.begin) + bytes_of(tokens.whole);
+        for (const std::string& text : tokens.whole) owned(Strategy::ClosedKeys) += bytes_of(text);
       }
     }
     for (int t : tokens.begin) set(t);
@@ -282,9 +305,15 @@ bool MaskBuilder::closed_key(Id e, const KeyApart& key, const KeyParts& parts) {
 // -- open tokens --
 // The mask of a state from that of its shared form, where only single tokens are open.
 const MaskEntry* MaskBuilder::settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made) {
+  const MaskEntry* out = nullptr;
+  attempt(Strategy::SettledTokens, [&] { return (out = settled(shared, state, made)) != nullptr; });
+  return out;
+}
+
+const MaskEntry* MaskBuilder::settled(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made) {
   made = nullptr;
   const std::vector<int>& open = shared.open_tokens;
-  if (!shared.open_nodes.empty() || open.size() > kMostOpen || !vocabulary_.twins().empty()) return nullptr;
+  if (!shared.open_nodes.empty() || open.size() > kMostOpenTokens || !vocabulary_.twins().empty()) return nullptr;
   u64 alive = 0;
   std::vector<Id>& states = exit_states_;  // along the last token
   if (states.size() < vocabulary_.longest() + 2) states.resize(vocabulary_.longest() + 2);
@@ -377,9 +406,8 @@ void MaskBuilder::visit_free(Id free, u32 node) {
 }
 
 // Keys that may be anything or one of some names: what follows differs only where a token completes a name.
-bool MaskBuilder::names(Id e, u32 node) {
+bool MaskBuilder::several_keys(Id e, u32 node) {
   if (shared_) return false;  // another alternative may have allowed tokens here
-  if (one_key(e, node)) return true;
   std::vector<std::string> rests;
   Id free = kEmpty;
   if (!without_names(e, free, rests) || rests.empty()) return false;

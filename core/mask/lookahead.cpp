@@ -1,18 +1,18 @@
 // What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
 //
-// Of an object that is entered, or gone on with, behind what is being read, a token sees the comma or the brace and the
+// Of an object that is entered, or continued, after what is being read, a token sees the comma or the brace and the
 // quote of the next key, hardly ever more. So Members becomes (comma " elision)?, where a elision stands for whatever
-// may follow: reading on behind it is unknown(), and the few tokens that do so stay open until they are read from the
+// may follow: reading on after it is unknown(), and the few tokens that do so stay open until they are read from the
 // state itself. What lies deeper in the stack than tokens close brackets is a elision, too. A key that may be any text
 // and that no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open
 // object, and those of most objects, have one mask.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
 
 namespace guiderail {
 namespace {
-constexpr u16 kDeepEnough = 1;  // nesting below which there are no objects
 
 enum : u32 { kAnything, kWord, kQuote, kSome };  // what a elision begins with; kSome: one of some bytes
 
@@ -113,7 +113,7 @@ Id Abstraction::elide_members(Id e) {
 Id Abstraction::elide_part(Id e) {
   const Node& n = node(e);
   if (n.kind == Kind::Members) return elide_members(e);
-  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kDeepEnough ||
+  if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kLeastObjectDepth ||
       has(e, kHasItem | kHasLook | kExactKey))
     return e;
   const u64 key = u64{e} << 3;
@@ -259,7 +259,7 @@ Id Abstraction::list_alone(Id e) {
 }
 
 // -- keys as strings --
-// The key as a string that is none of the names: its text, and behind the quote each kind of value with what is left of
+// The key as a string that is none of the names: its text, and after the quote each kind of value with what is left of
 // the object. `longer`: by a character at least. kEmpty: it cannot be said.
 Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;

@@ -3,22 +3,9 @@
 #include <algorithm>
 
 #include "base/work.hpp"
+#include "expr/characters.hpp"
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kManyExits = 3000;  // from here on another way may be cheaper
-constexpr std::size_t kManyLong = 4000;   // tokens traced one by one at most
-constexpr std::size_t kFewLonger = 1000;  // tokens past a count that are cleared one by one
-constexpr std::size_t kMostLoops = 12;    // alternatives taken apart at most
-constexpr u32 kBetweenBreaks = 256;       // trie nodes of a walk, until others may be let in
-constexpr u32 kShortLoop = 12;
-constexpr int kMostNesting = 8;
-constexpr std::size_t kFewOpen = 64;
-constexpr u32 kWorthSharing = 16;  // trie nodes
-constexpr u32 kWorthClass = 64;    // trie nodes
-constexpr u32 kNodesPerStep = 16;  // of a trie, where they are only looked at
-}  // namespace
-
 // What postponed() kept.
 void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_.begin(), postponed_.end());
@@ -27,7 +14,7 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
   std::size_t below = postponed_tokens_.size();
   for (u32 node : entry.open_nodes) below += trie_.nodes[node].end - node;
-  if (below <= kFewOpen) {  // these are read one by one: see settle_tokens()
+  if (below <= kMostOpenTokens) {  // these are read one by one: see settle_tokens()
     for (u32 node : entry.open_nodes)
       for (u32 n = node; n < trie_.nodes[node].end; ++n)
         if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
@@ -152,18 +139,6 @@ void MaskBuilder::add(ClassMask& mask, u32 most) {
   touched_ = true;
 }
 
-// All tokens below `node` that e can begin with; e is the state after the path to it.
-void MaskBuilder::visit(Id e, u32 node) {
-  if (trie_.nodes[node].whole) {
-    if (node == 0 && excepting(e)) return;
-    if (names(e, node) || lexeme_names(e, node) ||
-        (node == 0 && (bounded_string(e) || headed(e) || differential_string(e))))
-      return;
-    if (counted(e, node) || structural(e, node) || semantic(e, node)) return;
-  }
-  walk(e, node);
-}
-
 void MaskBuilder::enter(Id e, u32 node) {
   if (arena_.cap_hit()) return;  // nothing that is found counts
   arena_.make_room();
@@ -176,9 +151,9 @@ void MaskBuilder::enter(Id e, u32 node) {
     touched_ = true;
   }
   if (n.end == node + 1 || e == kEpsilon) return;
-  if (n.end - node >= Vocabulary::kHeavy)
+  if (n.end - node >= kHeavy)
     visit(e, node);
-  else if (n.end - node >= kWorthClass && n.whole && in_string(e) && (names(e, node) || structural(e, node)))
+  else if (n.end - node >= kWorthClass && n.whole && in_string(e) && by_strategy(e, node, Reach::Strings))
     return;
   else
     scan(e, node);
@@ -203,7 +178,9 @@ bool MaskBuilder::in_string(Id e) const {
 
 void MaskBuilder::walk(Id e, u32 node) {
   const u32* row = arena_.ensure_row(e);
+  const bool by_characters = trie_.nodes[node].whole && arena_.has(e, kSearch) && arena_.characters().read(e);
   auto go = [&](u32 child, u8 byte) {
+    if (by_characters && begins_character(byte)) return follow_character(e, child);
     Id next = row ? row[arena_.byte_class(byte)] : kUnknown;
     if (next == kUnknown) next = arena_.step_slow(e, byte);
     if (next != kEmpty) enter(forget(next), child);
@@ -234,9 +211,17 @@ void MaskBuilder::scan(Id e, u32 node) {
     if (nodes[n].token >= 0) set(nodes[n].token);
     return nodes[n].end != n + 1 && next != kEpsilon;
   };
+  auto whole = [&](Id state, u32 n) {
+    return nodes[n].whole && arena_.has(state, kSearch) && arena_.characters().read(state);
+  };
   if (nodes[node].fan != kNoFan) {
     const u32* row = arena_.ensure_row(e);
+    const bool by_characters = whole(e, node);
     trie_.each_child(node, [&](u32 n, u8 byte) {
+      if (by_characters && begins_character(byte)) {
+        follow_character(e, n);
+        return true;
+      }
       if (const Id next = step_from(e, row, byte); reach(next, n)) scan(forget(next), n);
       return true;
     });
@@ -245,10 +230,16 @@ void MaskBuilder::scan(Id e, u32 node) {
   const u32 end = nodes[node].end;
   states_[depths[node]] = e;
   rows_[depths[node]] = arena_.ensure_row(e);
+  by_characters_[depths[node]] = whole(e, node);
   u32 walked = 0;
   for (u32 n = node + 1; n < end; ++walked) {
     const TrieNode& t = nodes[n];
     const u32 depth = depths[n];
+    if (begins_character(t.byte) && by_characters_[depth - 1u]) {
+      follow_character(states_[depth - 1u], n);
+      n = t.end;
+      continue;
+    }
     Id next = step_from(states_[depth - 1], rows_[depth - 1], t.byte);
     if (!reach(next, n)) {
       n = t.end;
@@ -261,6 +252,7 @@ void MaskBuilder::scan(Id e, u32 node) {
       continue;
     }
     states_[depth] = next;
+    by_characters_[depth] = whole(next, n);
     const u32* row = arena_.node(next).row.load(std::memory_order_relaxed);
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;
@@ -268,7 +260,7 @@ void MaskBuilder::scan(Id e, u32 node) {
   Work::spend(walked / kNodesPerStep);
 }
 
-// -- structural: C{m,M} t --
+// -- loops over a class: C{m,M} t --
 bool MaskBuilder::starts_with_loop(Id e, int depth) const {
   if (depth > 12) return false;
   for (;;) {
@@ -441,83 +433,23 @@ bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
   return true;
 }
 
-// Texts that tell no character from another: any{m,n} and what is made of it.
-bool MaskBuilder::uniform_text(Id text, int depth) const {
-  const Node& n = arena_.node(text);
-  if (depth > kMostNesting) return false;
-  switch (n.kind) {
-    case Kind::Epsilon: return true;
-    case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
-    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
-    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
-    case Kind::Union: {
-      for (Id m : arena_.operands(text))
-        if (!uniform_text(m, depth + 1)) return false;
-      return true;
-    }
-    default: return false;
-  }
-}
-
-bool MaskBuilder::all_uniform(Id e) const {
-  const Node& n = arena_.node(e);
-  switch (n.kind) {
-    case Kind::Concat: return all_uniform(n.a) && leaves_by_quote(n.a, n.b);
-    case Kind::Union: {
-      for (Id m : arena_.operands(e))
-        if (!all_uniform(m)) return false;
-      return true;
-    }
-    case Kind::Escaped: return n.b == kBetween && uniform_text(n.a, 0);
-    default: {
-      const u32 set = Json::of(arena_).free_key(e);
-      return Json::of(arena_).free_item(e) || (set != kUnknown && arena_.charset_ptr(set) == CharSet::any());
-    }
-  }
-}
-
-// Several strings or keys at once that count their characters at most: the states after 1, 2, 3 … characters are a
-// single chain.
-bool MaskBuilder::uniform(Id e, u32 node) {
-  const Id head = arena_.node(e).kind == Kind::Concat ? arena_.node(e).a : e;
-  if (arena_.node(head).kind != Kind::Union || !all_uniform(e)) return false;
-  const Shared shared(*this);
-  auto mask = class_mask(raw_characters(), node);
-  std::vector<Id> chain{e};
-  while (chain.size() <= vocabulary_.longest() + 1) {
-    const Id next = step(chain.back(), 'a');
-    if (next == kEmpty || next == chain.back()) break;
-    chain.push_back(next);
-  }
-  const bool endless = step(chain.back(), 'a') == chain.back();
-  const u32 last = static_cast<u32>(chain.size()) - 1;
-  add(*mask, endless ? kInf : last);
-  const u32 base = trie_.nodes[node].chars;
-  for (u8 byte : {static_cast<u8>('"'), static_cast<u8>('\\')}) {
-    for (u32 i = mask->exit_at[byte]; i < mask->exit_at[byte + 1u]; ++i) {
-      const u32 at = mask->exits[i];
-      const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
-      if (read > last && !endless) continue;
-      if (const Id next = step(chain[std::min(read, last)], byte); next != kEmpty) enter(next, at);
-    }
-    const u32 at = vocabulary_.child(node, byte);
-    if (at == kNoFan) continue;
-    if (const Id next = step(e, byte); next != kEmpty) enter(next, at);
-  }
-  return true;
-}
-
-bool MaskBuilder::structural(Id e, u32 node) {
+bool MaskBuilder::free_loops(Id e, u32 node) {
   std::vector<Loop> loops;
   Ids rest;
-  if (!free_loop(e, loops)) {
-    if (uniform(e, node) || absorbing(e, node)) return true;
-    if (!starts_with_loop(e, 0) || !split(e, loops, rest)) return false;
-  }
+  return free_loop(e, loops) && run_loops(e, node, loops, rest);
+}
+
+bool MaskBuilder::class_loops(Id e, u32 node) {
+  std::vector<Loop> loops;
+  Ids rest;
+  return starts_with_loop(e, 0) && split(e, loops, rest) && run_loops(e, node, loops, rest);
+}
+
+bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest) {
   std::size_t cost = 0;
   if (node == 0 && scratch_ && loops.size() == 1) {
     const Shared shared(*this);
-    if (run_spelled(loops[0])) {
+    if (attempt(Strategy::CharacterIndex, [&] { return run_spelled(loops[0]); })) {
       if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
       return run_rest(rest, node);
     }
@@ -549,7 +481,8 @@ bool MaskBuilder::structural(Id e, u32 node) {
 bool MaskBuilder::run_rest(std::span<const Id> rest, u32 node) {
   const Id other = arena_.unite(rest);
   if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
-    if (!semantic(other, node)) walk(other, node);
+    if (!by_strategy(other, node, node == 0 ? Reach::Root : Reach::Large, Strategy::StateDifferences))
+      walk(other, node);
   }
   return true;
 }
@@ -562,7 +495,7 @@ Id MaskBuilder::after(const Loop& loop, u32 chars) {
   return arena_.concat(Escaped::of(arena_).escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
 }
 
-// No count matters to any token behind a first character.
+// No count matters to any token after a first character.
 bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
   return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
 }
@@ -587,9 +520,9 @@ void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only
   if (top) allow(trie.nodes[0]);
   for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
     const ExitTrie::Node& t = trie.nodes[n];
-    if (count % kBetweenBreaks == 0) {
+    if (count % kNodesBetweenBreaks == 0) {
       arena_.make_room();
-      Work::spend(kBetweenBreaks / kNodesPerStep);
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
     const Id next = step(exit_states_[t.depth - 1], t.byte);
     if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {

@@ -1,22 +1,27 @@
 // Which tokens may come next: from an expression and a vocabulary to a bitset.
 //
-// A token is allowed if and only if the expression, derived by its bytes, can still match. Four ways to find them, the
-// cheapest sound one first (see mask.cpp):
-//   structural   the state is C{m,M} t: all tokens made of at most M characters of C, plus walks of t from the places
-//                where tokens leave C
-//   semantic     reading a character of C leads back to the same state: all tokens made of C, plus walks from the exits
-//   names        the state is a key that may become one of some names: the mask of any key, but below those names
-//   walk         depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
+// A token is allowed if and only if the expression, derived by its bytes, can still match. Four ideas find them:
+//   abstraction     a state is replaced by one that a token cannot tell apart from it (shared_form)
+//   prefix summary  of h t, what stays within h, and where tokens leave it, found once; then t from there
+//   composition     the mask of another state, and where the two differ
+//   walk            depth-first over the trie with memoised derivatives, never below a byte that nothing can follow
+// The first three are strategies in an ordered table (strategies.cpp); the walk is what is left.
 #pragma once
 
 #include <array>
 #include <deque>
 
 #include "base/flat_map.hpp"
+#include "base/thresholds.hpp"
+#include "base/work.hpp"
 #include "mask/abstraction.hpp"
+#include "mask/strategies.hpp"
 #include "vocab/vocabulary.hpp"
 
 namespace guiderail {
+
+// Of a character beyond ASCII.
+constexpr bool begins_character(u8 byte) { return byte >= 0xC2 && byte < 0xF5; }
 
 class MaskBuilder {
  public:
@@ -35,8 +40,8 @@ class MaskBuilder {
   const MaskEntry* settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
   // A state whose mask is the same but for open tokens, and that many places come to.
   Id shared_form(Id e);
-  // Of a key that may be a name or any other one: the state without names, whose mask is of use. Else kEmpty.
-  Id unnamed(Id e);
+  // The state with the counts of its groups cut to `most`.
+  Id capped(Id state, u32 most);
   // A key with its names, which no other program is likely to come to.
   bool own_key(Id e) {
     KeyParts parts;
@@ -76,11 +81,43 @@ class MaskBuilder {
     Id inside = kEmpty;
   };
 
+  // A way to a mask: makes that of all tokens below a node, or returns false and has done nothing.
+  enum class Reach : u8 { Root, Large, Strings };  // the whole vocabulary; large subtrees; also small ones in strings
+  struct Row {
+    Strategy strategy;
+    Reach reach;
+    bool (MaskBuilder::*make)(Id e, u32 node);
+  };
+  static const std::array<Row, 14> kOrder;
+  bool by_strategy(Id e, u32 node, Reach least, Strategy first = {});
+  template <class Make>
+  bool attempt(Strategy strategy, Make make) {
+    if (!StrategySwitches::on(strategy)) return false;
+    const u64 before = Work::spent();
+    const bool made = make();
+    counts_.note(strategy, made, Work::spent() - before);
+    return made;
+  }
+  bool excluded_texts(Id e, u32 node);
+  bool closed_keys(Id e, u32 node);
+  bool open_keys(Id e, u32 node);
+  bool several_keys(Id e, u32 node);
+  bool keywords(Id e, u32 node);
+  bool bounded_strings(Id e, u32 node);
+  bool prefix_summaries(Id e, u32 node);
+  bool string_differences(Id e, u32 node);
+  bool counted_intersections(Id e, u32 node);
+  bool free_loops(Id e, u32 node);
+  bool absorbing_strings(Id e, u32 node);
+  bool class_loops(Id e, u32 node);
+  bool state_differences(Id e, u32 node);
+  bool self_loops(Id e, u32 node);
   void visit(Id e, u32 node);
   void walk(Id e, u32 node);
   void enter(Id e, u32 node);
   void scan(Id e, u32 node);
-  bool headed(Id e);
+  void follow_character(Id e, u32 node);
+  void inside_character(Id e, u32 node, u32 all, u32 due, u32 value);
   template <class Make>
   std::shared_ptr<const PrefixSummary> summary_mask(const std::optional<Hash>& key, const Ids& parts, Id loop,
                                                     Make make);
@@ -90,24 +127,19 @@ class MaskBuilder {
   bool any_string(Id e, std::optional<Escapes>& mode) const;
   bool endless_string(Id e, Escapes& mode);
   u32 opens_string(Id e, Escapes& mode, Id& loop);
-  bool structural(Id e, u32 node);
-  bool semantic(Id e, u32 node);
   bool in_string(Id e) const;
   bool leaves_by_quote(Id head, Id tail) const;
   CharSet::Ptr free_class(Id e) const;
   bool uniform_text(Id text, int depth) const;
-  bool all_uniform(Id e) const;
-  bool uniform(Id e, u32 node);
   bool takes_any(Id text, int depth);
   bool never_dies(Id text);
   bool reads_any(Id e, bool& all);
-  bool absorbing(Id e, u32 node);
   bool free_loop(Id e, std::vector<Loop>& loops);
   bool split(Id e, std::vector<Loop>& loops, Ids& rest);
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
-  bool names(Id e, u32 node);
+  Id unnamed(Id e);
   struct KeyParts {
     Id before, key, tail;
     char blank;  // that may stand before the key; 0: none
@@ -139,8 +171,6 @@ class MaskBuilder {
   };
   bool differences(Id e, Id b, u32 node, u32& budget, std::vector<Difference>& out);
   bool differential(Id e, Id b, Id form);
-  bool excepting(Id e);
-  static constexpr std::size_t kMostStrings = 6;
   struct Strings {
     Ids texts, tails;
   };
@@ -151,7 +181,6 @@ class MaskBuilder {
   bool strings_of(Id e, Strings& out) const;
   bool text_differences(const Id* mine, const Id* other, std::size_t count, u32 node, u32& budget,
                         std::vector<TextDifference>& out);
-  bool differential_string(Id e);
   struct Leaving {  // a token that leaves a string
     u32 chars;      // of the string
     int token;
@@ -159,8 +188,6 @@ class MaskBuilder {
   };
   const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
   bool ends_endless(Id text, int depth = 0) const;
-  bool bounded_string(Id e);
-  bool one_key(Id e, u32 node);
   bool beginnings(std::string_view text, std::vector<int>& out) const;
   struct ClosedName {
     bool made = false;
@@ -168,9 +195,7 @@ class MaskBuilder {
     std::vector<std::string> whole;  // its spellings that tokens begin with
   };
   Id key_form(Id e, const KeyParts& parts);
-  bool closed_key(Id e, const KeyApart& key, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
-  bool lexeme_names(Id e, u32 node);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
   void clear(u32 node);
   void visit_free(Id free, u32 node);
@@ -190,12 +215,12 @@ class MaskBuilder {
   bool leave_all(const SpelledClass& of, const Ways& ways);
   bool semantic_spelled(const SelfLoop& loop, Id e);
   bool run_spelled(const Loop& loop);
+  bool run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest);
   bool run_rest(std::span<const Id> rest, u32 node);
   bool goes_on(const Loop& loop, const ClassMask& mask);
   bool unbounded(const Loop& loop, const ClassMask& mask) const;
   void run_loop(const Loop& loop, ClassMask& mask, u32 node);
   std::size_t exit_cost(const ClassMask& mask, Id tail);
-  bool counted(Id e, u32 node);
   void enter_outside(const ClassMask& mask, Id e, u32 node);
   template <class State>
   void enter_splits(const ClassMask& mask, u32 node, State state);
@@ -209,9 +234,9 @@ class MaskBuilder {
     Id next = arena_.known_step(e, c);
     return forget(next != kUnknown ? next : arena_.step_slow(e, byte));
   }
-  Id forget(Id e) {
-    return !exact_ && arena_.has(e, kExactKey | kHasScan) ? Abstraction::of(arena_).canonical(e, vocabulary_.longest())
-                                                          : e;
+  Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan) ? canonical(e) : e; }
+  Id canonical(Id e) {
+    return StrategySwitches::on(Strategy::Counters) ? Abstraction::of(arena_).canonical(e, vocabulary_.longest()) : e;
   }
   // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
   bool postponed(Id e, u32 node) {
@@ -253,7 +278,7 @@ class MaskBuilder {
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
     Lexed::Behind how{};
     u32 start = 0;
-    bool passed = false;  // `place` is behind it and not in front
+    bool passed = false;  // `place` is after it and not in front
     Lexed::Place place{};
     Position next{};
   };
@@ -292,6 +317,7 @@ class MaskBuilder {
     MaskBuilder& builder;
   };
 
+  StrategyCounts counts_;
   Arena& arena_;
   Vocabulary& vocabulary_;
   const Trie& trie_;
@@ -336,6 +362,7 @@ class MaskBuilder {
   std::vector<Id> states_;  // by depth in the trie
   std::vector<Id> exit_states_;
   std::vector<const u32*> rows_;
+  std::vector<u8> by_characters_;  // by depth: whether the state reads whole characters
   std::unordered_map<Id, SelfLoop> self_loops_;
   // of the piece being made
   struct Ending {
@@ -379,7 +406,7 @@ class MaskBuilder {
   FlatMap continuation_ids_;                                            // bundle, start -> continuation
   std::unordered_map<std::vector<u32>, u32, KeyHash> continuation_of_;  // bundle, pieces -> continuation
   std::map<std::array<u32, 3>, u32> ends_;                              // (start, after, nested) -> number
-  // Answers one behind the other; the first is nothing.
+  // Outcomes, one after the other; the first is nothing.
   std::vector<u32> outcome_words_, outcome_ends_{0};
   IdTable outcome_ids_;
   std::span<const u32> outcome(u32 id) const {
@@ -410,14 +437,15 @@ class MaskBuilder {
   } free_;
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
-  // By table and name: behind the quote, before it, before a blank and it.
+  // By table and name: after the quote, before it, before a blank and it.
   std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
   std::unordered_map<std::vector<u32>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
-  std::size_t forms_bytes_ = 0, own_summary_bytes_ = 0;  // of what the elements of the maps above own
-  std::size_t forms_memory() const;
+  std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of the maps above own
+  std::size_t& owned(Strategy s) { return owned_[static_cast<std::size_t>(s)]; }
+  std::size_t memory(Strategy s) const;
   std::size_t lexed_memory() const;
   FlatMap shared_forms_;   // of unions
   FlatMap stacked_forms_;  // of keys that are strings: by the string and what follows the key
@@ -432,6 +460,7 @@ class MaskBuilder {
     }
   };
   std::unordered_map<Outcome, std::shared_ptr<const MaskEntry>, OutcomeHash> outcomes_;
+  const MaskEntry* settled(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
 };
 
 }  // namespace guiderail

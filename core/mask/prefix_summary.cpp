@@ -7,13 +7,6 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kMostParts = 8;                // of a head
-constexpr u32 kOften = 32;                   // asked for so often, any head is worth a walk over the whole trie
-constexpr int kFewFirst = 40;                // bytes that it begins with; with more of them the walk is not small
-constexpr u32 kSmallWalk = 4096;             // trie nodes; up to here one that was asked for twice is
-constexpr std::size_t kMostRest = 1u << 15;  // trie nodes behind the ends of a head
-constexpr std::size_t kDense = 64;           // tokens: from here on a bitset
-constexpr std::size_t kMostOwn = 4096;       // heads of one arena
 
 // See opens_string().
 Hash string_summary(u32 way, Escapes mode) {
@@ -99,12 +92,12 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
         ends.push_back(n);
       }
       if (next != kEpsilon) stack.push_back({n, next});
-      return behind <= kMostRest;
+      return behind <= kMostSummaryRest;
     });
     if (!done) return false;
   }
   out.rest = merge_exits(trie_, std::move(ends), 0);
-  if (out.tokens.size() >= kDense) {
+  if (out.tokens.size() >= kDenseSummary) {
     auto dense = std::make_shared<Words>(vocabulary_.words(), 0);
     for (int t : out.tokens) (*dense)[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
     out.dense = dense;
@@ -141,27 +134,27 @@ std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::option
   if (key) {
     if (auto known = vocabulary_.cached_summary(*key, asked)) return known;
   } else {
-    if (own_summaries_.size() >= kMostOwn) {
+    if (own_summaries_.size() >= kMostOwnSummaries) {
       own_summaries_.clear();
-      own_summary_bytes_ = 0;
+      owned(Strategy::PrefixSummaries) = 0;
     }
     own_key.assign(parts.begin(), parts.end());
     OwnSummary& own = own_summaries_[own_key];
-    if (own.asked == 0) own_summary_bytes_ += bytes_of(own_key);
+    if (own.asked == 0) owned(Strategy::PrefixSummaries) += bytes_of(own_key);
     if (own.mask) return own.mask;
     asked = ++own.asked;
   }
-  const bool often = asked % kOften == 0;
+  const bool often = asked % kAskedOften == 0;
   if (asked != 2 && !often) return nullptr;
   const Id head = make();
-  if (!often && arena_.first(head).count() > kFewFirst) return nullptr;
+  if (!often && arena_.first(head).count() > kFewFirstBytes) return nullptr;
   auto made = std::make_shared<PrefixSummary>();
   if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
   if (key) {
     vocabulary_.cache_summary(*key, made);
   } else {
     own_summaries_[own_key].mask = made;
-    own_summary_bytes_ += made->memory();
+    owned(Strategy::PrefixSummaries) += made->memory();
   }
   return made;
 }
@@ -172,6 +165,8 @@ bool MaskBuilder::summary_part(Id part) const {
     case Kind::Members:
     case Kind::Key:
     case Kind::Distinct:
+    case Kind::Twice:
+    case Kind::Tally:
     case Kind::Item:
     case Kind::Terminal:
     case Kind::Lexed:
@@ -182,7 +177,7 @@ bool MaskBuilder::summary_part(Id part) const {
   }
 }
 
-// Does it begin with what stands behind a value of JSON, and nothing else? Heads end there: so they are few.
+// Does it begin with what stands after a value of JSON, and nothing else? Heads end there: so they are few.
 bool MaskBuilder::ends_value(Id part) const {
   ByteSet first = arena_.first(part);
   for (char c : {',', ']', '}'}) first.words[c >> 6] &= ~(u64{1} << (c & 63));
@@ -190,7 +185,7 @@ bool MaskBuilder::ends_value(Id part) const {
 }
 
 // The mask of the whole vocabulary from that of the state's head.
-bool MaskBuilder::headed(Id e) {
+bool MaskBuilder::prefix_summaries(Id e, u32) {
   if (arena_.has(e, kUnknownText)) return false;
   std::shared_ptr<const PrefixSummary> head;
   Id tail = kEmpty;
@@ -204,7 +199,7 @@ bool MaskBuilder::headed(Id e) {
     Ids parts;
     bool portable = true, ended = false;
     Identity key(Of::Head);
-    for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostParts;) {
+    for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostSummaryParts;) {
       const Id part = arena_.node(tail).a;
       if (!summary_part(part) || (!parts.empty() && ends_value(part))) break;
       parts.push_back(part);

@@ -6,15 +6,10 @@
 #include "mask/mask.hpp"
 
 namespace guiderail {
-namespace {
-constexpr int kMostNesting = 8;
-constexpr std::size_t kMostTexts = 24;  // that a text leads to, and places inside of characters
-}  // namespace
-
 // A text that whatever is read can still become one of: any* x, or all but finitely many.
 bool MaskBuilder::takes_any(Id text, int depth) {
   const Node& n = arena_.node(text);
-  if (depth > kMostNesting) return false;
+  if (depth > kMostTextNesting) return false;
   switch (n.kind) {
     case Kind::Repeat: {
       const u32 set = arena_.endless_class(text);
@@ -29,7 +24,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
       bool any = false;
       for (Id m : arena_.operands(text)) {
         const Node& one = arena_.node(m);
-        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostNesting)) return false;
+        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostTextNesting)) return false;
         any = any || one.kind != Kind::Not;
       }
       return any;
@@ -94,7 +89,7 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
 
 // Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,
 // each followed from its beginning.
-bool MaskBuilder::absorbing(Id e, u32 node) {
+bool MaskBuilder::absorbing_strings(Id e, u32 node) {
   bool all = false;
   if (arena_.has(e, kUnknownText) || !reads_any(e, all) || !all) return false;
   const Shared shared(*this);
@@ -142,7 +137,7 @@ bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
   return true;
 }
 
-// run_loop for a class of which there is no class mask yet. False: that cannot be done.
+// run_loop() for a class of which there is no class mask yet. False: that cannot be done.
 bool MaskBuilder::run_spelled(const Loop& loop) {
   if (loop.min > 1 || loop.max != kInf) return false;
   auto of = vocabulary_.spelled_class(loop.chars);
@@ -168,7 +163,7 @@ bool MaskBuilder::run_spelled(const Loop& loop) {
   return true;
 }
 
-// semantic() for a class of which there is no class mask yet. False: that cannot be done.
+// self_loops() for a class of which there is no class mask yet. False: that cannot be done.
 bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
   auto of = vocabulary_.spelled_class(loop.chars);
   if (!of) return false;

@@ -8,9 +8,6 @@
 
 namespace guiderail {
 
-inline constexpr std::chrono::milliseconds kLong{20};  // at one mask, until others make theirs with own builders
-inline constexpr std::size_t kMostSpares = 6;          // of these builders
-
 // While it lives, this thread makes something, a mask of a state, say, and others that want the same wait for it. The
 // arena's mutex is held when it is made and when it ends, not always between.
 class Program::Maker {
@@ -60,7 +57,9 @@ class Program::Builder {
   Builder(Program& program, Lock& lock) : program_(program) {
     while (program.builder_taken_) {
       const u64 seen = program.builds_;
-      const bool free = lock.wait_for(program.builder_free_, kLong, [&] { return !program.builder_taken_; });
+      ++program.builder_awaited_;
+      const bool free = lock.wait_for(program.builder_free_, kLongMask, [&] { return !program.builder_taken_; });
+      --program.builder_awaited_;
       if (free || seen != program.builds_ || program.spares_.size() >= kMostSpares) continue;
       own_ = std::make_unique<MaskBuilder>(program.arena(), *program.vocabulary_);
       program.spares_.push_back(own_.get());
@@ -74,13 +73,14 @@ class Program::Builder {
       std::erase(program_.spares_, own_.get());
     } else {
       // What an error leaves half made goes with the builder, which only remembers.
-      if (std::uncaught_exceptions() > before_) program_.builder_.reset();
+      if (!done_) program_.builder_.reset();
       program_.builder_taken_ = false;
-      program_.builder_free_.notify_one();
+      if (program_.builder_awaited_ != 0) program_.builder_free_.notify_one();
     }
   }
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
+  void done() { done_ = true; }
   MaskBuilder& operator*() {
     if (own_) return *own_;
     if (!program_.builder_) program_.builder_ = std::make_unique<MaskBuilder>(program_.arena(), *program_.vocabulary_);
@@ -90,7 +90,7 @@ class Program::Builder {
  private:
   Program& program_;
   std::unique_ptr<MaskBuilder> own_;
-  const int before_ = std::uncaught_exceptions();
+  bool done_ = false;
 };
 
 }  // namespace guiderail

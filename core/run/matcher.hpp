@@ -14,6 +14,7 @@
 #include <unordered_set>
 
 #include "base/deep_stack.hpp"
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/expression.hpp"
 #include "mask/mask.hpp"
@@ -38,8 +39,8 @@ class Program : public std::enable_shared_from_this<Program> {
   Id root() const { return root_; }
   u64 serial() const { return serial_; }                               // no other program of the process has it
   Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
-  // The same as far as it is known, without the lock; else kUnknown.
-  Id advance_known(Id state, std::string_view bytes) const;
+  // The same as far as it is known, without the lock: how many bytes that were.
+  std::size_t advance_known(Id& state, std::string_view bytes) const;
   Id unite(Id a, Id b);
   Id token_end(Id state);                                         // see Arena
   Id advance_symbols(Id state, const std::vector<u32>& symbols);  // by a token that goes by several names
@@ -70,6 +71,7 @@ class Program : public std::enable_shared_from_this<Program> {
     bool plain, forget;  // of printable ASCII only; states without the texts of keys
     bool haste;          // any completion, not a shortest one
   };
+  Id advance(Id state, std::string_view bytes, u32 token, std::size_t read);  // from after so many bytes of it
   Id advance_from(Id state, std::string_view bytes, u32 token, bool whole);
   std::string forced_from(Id state, std::size_t limit);
   bool shortest_from(Id start, std::size_t limit, std::string& out);
@@ -129,7 +131,6 @@ class Program : public std::enable_shared_from_this<Program> {
   void note_size();
   void note_growth();
   static u64 next_serial();
-  static constexpr u64 kSearchWork = 4;  // a search for an end may take so many times the work of a mask
   // Whatever took too much work is not begun again: the answer stays the same, whatever the first try left behind.
   void check_refused(u64 key, const char* what) const {
     if (!refused_.empty() && refused_.contains(key)) Work::refuse(what, step_work());
@@ -144,6 +145,7 @@ class Program : public std::enable_shared_from_this<Program> {
   // What makes masks; while it has been at one mask for long, others make theirs with builders of their own.
   std::unique_ptr<MaskBuilder> builder_;
   bool builder_taken_ = false;
+  u32 builder_awaited_ = 0;           // by so many threads
   u64 builds_ = 0;                    // how often it was taken
   std::vector<MaskBuilder*> spares_;  // in use
   std::vector<InProgress> in_progress_;
@@ -196,11 +198,11 @@ class Guide : public std::enable_shared_from_this<Guide> {
   bool suffices(Program& program, Id before, u32 token, Id after, u32 left) const;
   // kEmpty: refused; stop tokens are the matcher's business.
   Id advance(Program& program, Id state, u32 token) const;
-  Id advance_known(const Program& program, Id state, u32 token) const;  // at once, or kUnknown
   TokenTable token_table(std::size_t max_states) const;
   std::size_t memory() const;  // of all programs that live
 
  private:
+  Id advance_either(Program& program, Id state, u32 token) const;
   std::vector<int> specials(Program& program, Id state) const;
   const MaskEntry* new_mask(Program& program, Id state) const;
   u32 new_need(Program& program, Id state, bool thorough) const;
@@ -266,7 +268,6 @@ class Matcher {
   }
 
   bool accept_token(std::int64_t token);
-  bool accept_known(std::int64_t token);  // false, and nothing was done: it is not that simple
   // The same, but false also where more than `budget - 1` tokens would be needed afterwards (see
   // completion_distance.hpp).
   bool accept_within(std::int64_t token, std::int64_t budget);
@@ -301,6 +302,7 @@ class Matcher {
   void check_running(const char* what) const;
   template <class F>
   auto placed(F f) const;  // f(), with errors that say where the text is
+  [[noreturn]] void place(const Error& error) const;
   [[noreturn]] void refuse_user() const;
   struct Users {
     std::atomic<int> count{0};  // that read it; -1: one changes it

@@ -4,10 +4,6 @@
 #include "run/matcher.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u32 kBetweenBreaks = 256;  // trie nodes of a walk, until others may be let in
-}  // namespace
-
 TokenTable Guide::token_table(std::size_t max_states) const {
   const std::shared_ptr<Program> program = this->program();
   Arena& arena = *program->arena_;
@@ -73,7 +69,7 @@ TokenTable Guide::token_table(std::size_t max_states) const {
     stack[0] = state;
     u32 count = 0;
     for (u32 n = 1; n < trie.nodes[0].end;) {
-      if (count++ % kBetweenBreaks == 0) arena.make_room();
+      if (count++ % kNodesBetweenBreaks == 0) arena.make_room();
       const TrieNode& node = trie.nodes[n];
       const u32 depth = trie.depths[n];
       Id next = arena.step_slow(stack[depth - 1], node.byte);

@@ -7,28 +7,6 @@
 #include "expr/outside.hpp"
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kFewParts = 32;           // of a union, each of which is looked at
-constexpr std::size_t kMostStates = 20'000;     // that one search for a short completion visits
-constexpr std::size_t kFewStates = 2'000;       // the same, tried first where it sufficed of late
-constexpr std::size_t kMostWork = 100'000;      // that all searches for one state visit
-constexpr std::size_t kMaskWork = 12'000;       // that all searches for one mask visit
-constexpr std::size_t kShare = 2'000;           // that one of these visits
-constexpr std::size_t kMostByTokens = 400;      // states whose tokens are looked at, breadth first
-constexpr std::size_t kFewByTokens = 40;        // the same, where there may be many searches
-constexpr std::size_t kMostSteps = 4'000'000;   // tokens read for that, and for one refinement
-constexpr std::size_t kFewSteps = 1'000;        // the same, for one mask
-constexpr std::size_t kFewLost = 1'000;         // tokens that are read again with texts, for one mask
-constexpr u32 kNodesShare = 16;                 // of the arena's limit, what searches may add to it in all
-constexpr u32 kFewNodes = 1'000;                // that any call may add
-constexpr u32 kHaste = 8;                       // how much more than what was read counts what is missing, in haste
-constexpr std::size_t kMostProfiles = 1 << 22;  // tokens remembered with what is needed after them
-constexpr int kMostRounds = 4;
-constexpr u32 kBetweenBreaks = 256;  // trie nodes of a walk, until others may be let in
-constexpr int kMostDepth = 16;       // of searches for parts of parts
-constexpr u32 kNodesPerStep = 16;    // of the trie: see work.hpp
-}  // namespace
-
 CompletionDistance::CompletionDistance(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
                                        const std::vector<std::shared_ptr<const Words>>& sets)
     : arena_(arena),
@@ -117,9 +95,9 @@ void CompletionDistance::each_token(Id state, F f, Whole whole, Many many, Open 
   states[0] = state;
   u32 count = 0;
   for (u32 n = 1; n < trie_.nodes[0].end;) {
-    if (++count % kBetweenBreaks == 0) {
+    if (++count % kNodesBetweenBreaks == 0) {
       arena_.make_room();
-      Work::spend(kBetweenBreaks / kNodesPerStep);
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
     }
     const TrieNode& node = trie_.nodes[n];
     const u32 depth = trie_.depths[n];
@@ -232,7 +210,7 @@ u32 CompletionDistance::of(Id state) {
   const Turn turn(*this);
   // A way of so many bytes takes as many states, and a few expressions for each.
   const u32 shortest = arena_.node(state).shortest, far = shortest == kInf ? 0 : mul_sat(4, shortest);
-  begin(2 * kMostStates + far);
+  begin(2 * kMostSearchStates + far);
   most_nodes_ += std::min(far, arena_.limits().max_nodes / 4);
   const u32 needed = find(state);
   if (needed == kInf && state != kEmpty) known_.try_emplace(state);  // all that may be done for it was
@@ -267,8 +245,8 @@ bool CompletionDistance::complete(Id state) {
     nodes_kept_ = 0;
     return found;
   };
-  if (hasty_ && search(*hasty_, work_ > kFewStates ? work_ - kFewStates : 1, 0)) return true;
-  for (u32 haste : {1u, kHaste}) {
+  if (hasty_ && search(*hasty_, work_ > kFewSearchStates ? work_ - kFewSearchStates : 1, 0)) return true;
+  for (u32 haste : {1u, kDistanceHaste}) {
     const u32 nodes = arena_.node_count(), free = most_nodes_ > nodes ? most_nodes_ - nodes : 0;
     const std::size_t work_kept = haste == 1 ? half(work_, std::size_t{1}) : 1;
     const u32 nodes_kept = haste == 1 ? free / 2 : 0;
@@ -311,7 +289,7 @@ u32 CompletionDistance::refined(Id e, Manner manner) {
     if (arena_.node(part).kind == Kind::Concat)
       least = std::max(least, add_sat(arena_.node(arena_.node(part).a).shortest, promise(arena_.node(part).b)));
     bounds_[part] = least;
-    if (i > 0 && depth_ < kMostDepth && !arena_.nullable(part)) {
+    if (i > 0 && depth_ < kMostSearchDepth && !arena_.nullable(part)) {
       ++depth_;
       complete(part, manner);
       --depth_;
@@ -375,7 +353,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
       unspelled_ = unspelled_ || known_[start].tokens == kInf;
       return known_[start].tokens != kInf;
     }
-    if (exhausted() || ways.size() > manner.haste * kMostStates) return false;
+    if (exhausted() || ways.size() > manner.haste * kMostSearchStates) return false;
     --work_;
     auto visit = [&, depth = depth, state = state](u32 edge, Id next) {
       if (next == kEmpty || arena_.has(next, kUnknownText)) return;
@@ -402,7 +380,7 @@ bool CompletionDistance::complete(Id from, Manner manner) {
   return false;
 }
 
-// The fewest tokens of the completion of a state, when those behind it have been counted.
+// The fewest tokens of the completion of a state, when those after it have been counted.
 void CompletionDistance::count(Id state) {
   u32 least = kInf, node = 0;
   for (Id at = state; !arena_.nullable(at) || at == state;) {
@@ -455,15 +433,15 @@ bool CompletionDistance::by_tokens(Id from, std::size_t most, u32 deepest) {
 
 u32 CompletionDistance::refine(Id state) {
   const Turn turn(*this);
-  begin(kMostWork);
+  begin(kMostSearchWork);
   if (find(state) == kInf) {
-    begin(kMostWork);
+    begin(kMostSearchWork);
     most_nodes_ += arena_.limits().max_nodes / kNodesShare;
     if (auto it = known_.find(state); it != known_.end()) known_.erase(it);
     if (find(state) == kInf) return kInf;
   }
   if (by_tokens(state, kMostByTokens, kInf)) return known(state);
-  begin(kMostWork);
+  begin(kMostSearchWork);
   for (int round = 0; round < kMostRounds && steps_ > 0 && !exhausted(); ++round) {  // a step ahead, all along the way
     const u32 earlier = known(state);
     std::vector<Id> path{state};
@@ -569,7 +547,7 @@ u32 CompletionDistance::need(Id next, u32 left) {
   if (needed <= left || exhausted()) return needed;
   if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // surely more
   if (needed == kInf) {  // no search takes what those for other tokens need
-    const std::size_t kept = work_ > kShare ? work_ - kShare : 0;
+    const std::size_t kept = work_ > kSearchShare ? work_ - kSearchShare : 0;
     work_ -= kept;
     needed = find(next);
     work_ += kept;
@@ -584,7 +562,7 @@ u32 CompletionDistance::need(Id next, u32 left) {
 
 bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
   const Turn turn(*this);
-  begin(kMaskWork);
+  begin(kMaskSearchWork);
   steps_ = kFewSteps;
   u32 least = need(after, left);
   auto part = [&](Id next) {
@@ -614,7 +592,7 @@ std::optional<u32> CompletionDistance::worst(Id state) const {
 
 void CompletionDistance::restrict(Id state, u32 left, u32* words) {
   const Turn turn(*this);
-  begin(kMaskWork);
+  begin(kMaskSearchWork);
   Words refused(vocabulary_.words(), 0);
   u32 worst = 0, least = kInf;
   auto refuse = [&](u32 token) { refused[token >> 5] |= 1u << (token & 31); };

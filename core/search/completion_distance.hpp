@@ -17,6 +17,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/thresholds.hpp"
 #include "mask/abstraction.hpp"
 #include "vocab/vocabulary.hpp"
 

@@ -1,11 +1,11 @@
 // A text as one would begin it, read off an expression: what is declared, in order, as little of each as possible.
 #include "search/likely_text.hpp"
 
+#include "base/thresholds.hpp"
 #include "json/json.hpp"
 
 namespace guiderail {
 namespace {
-constexpr int kMostDepth = 64;  // of rules within rules
 
 // The character that one would write, of ASCII; 0: none.
 u8 plain_of(const ByteSet& set) {
@@ -26,7 +26,7 @@ bool of_number(const ByteSet& first) {
 // Appends to `to.text`. It is a guess, made in one pass over the structure, which no search backs: who reads it stops
 // where it cannot go on. False: what comes next is not known, or there is enough.
 bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
-  if (to.text.size() >= to.limit || to.work == 0 || depth > kMostDepth) return false;
+  if (to.text.size() >= to.limit || to.work == 0 || depth > kMostRuleDepth) return false;
   --to.work;
   const Node& n = arena.node(e);
   switch (n.kind) {

@@ -80,7 +80,7 @@ class Utf8 {
     u32 from = std::max(lo, shortest[more]);
     Ranges inside;
     for (auto it = std::lower_bound(ranges_.begin(), ranges_.end(), from,
-                                    [](const CharSet::Range&r, u32 v) { return r.second < v; });
+                                    [](const CharSet::Range& r, u32 v) { return r.second < v; });
          it != ranges_.end() && it->first <= hi; ++it)
       inside.push_back({std::max(it->first, from) - lo, std::min(it->second, hi) - lo});
     next_[CharSet::kStart][byte] = state(more, inside);

@@ -3,10 +3,6 @@
 #include "vocab/vocabulary.hpp"
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kWorthDense = 1500;  // tokens
-}  // namespace
-
 void CharacterIndex::build(const Trie& trie, u32 words, u32 longest) {
   const auto& automaton = CharSet::any()->automaton();
   const std::size_t count = trie.nodes.size();
@@ -42,7 +38,7 @@ void CharacterIndex::build(const Trie& trie, u32 words, u32 longest) {
     if (path.broken) broken.push_back(token);
   }
   auto keep = [&](std::vector<u32>& tokens, Users& out) {
-    if (tokens.size() < kWorthDense) {
+    if (tokens.size() < kWorthDenseClass) {
       out.few = std::move(tokens);
       out.few.shrink_to_fit();
       return;
@@ -96,7 +92,7 @@ std::shared_ptr<const SpelledClass> CharacterIndex::spelled_class(const CharSet:
   take(broken_, tokens);
   for (u32 w : tokens) made->tokens += static_cast<std::size_t>(std::popcount(w));
   std::shared_ptr<const SpelledClass> out;
-  if (made->tokens >= kFewTokens) {
+  if (made->tokens >= kFewTokensOfSet) {
     made->dense = std::make_shared<const Words>(std::move(tokens));
     out = made;
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/pages.hpp"
+#include "base/thresholds.hpp"
 #include "text/charset.hpp"
 #include "vocab/mask_scratch.hpp"
 
@@ -46,8 +47,8 @@ class CharacterIndex {
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
   // False: not a class of the kind.
   static bool letters_of(const CharSet& chars, Letters& out);
-  bool many_exits(u8 byte) const { return exits_[byte].size() > kManyExits; }
-  // Nodes behind a whole character, by the byte that leads to them, in order.
+  bool many_exits(u8 byte) const { return exits_[byte].size() > kManyIndexExits; }
+  // Nodes after a whole character, by the byte that leads to them, in order.
   const std::vector<u32>& nodes_at(u8 byte) const { return exits_[byte]; }
   // Adds the tokens in which a character of ASCII occurs.
   void add_users(u8 c, Words& to) const;
@@ -58,7 +59,6 @@ class CharacterIndex {
   std::size_t memory() const;
 
  private:
-  static constexpr std::size_t kFewTokens = 384, kManyExits = 12'000, kMostClasses = 256;
   struct Users {  // tokens in which a character occurs
     Words dense;
     std::vector<u32> few;
@@ -69,7 +69,7 @@ class CharacterIndex {
   std::array<Users, 128> users_;
   Users beyond_, broken_;
   PagedVector<Letters> paths_;               // by node
-  std::array<std::vector<u32>, 256> exits_;  // nodes behind a whole character, by their byte
+  std::array<std::vector<u32>, 256> exits_;  // nodes after a whole character, by their byte
   mutable std::mutex mutex_;                 // of what follows
   std::map<const CharSet*, std::shared_ptr<const SpelledClass>> classes_;
   std::map<std::pair<const CharSet*, u8>, std::shared_ptr<const Words>> with_;

@@ -1,5 +1,5 @@
 // Class masks from those of larger classes. Of a class that lacks few characters (no blanks, no slash) hardly a part of
-// the trie is another than that of all characters: only the nodes behind those that it lacks are looked at.
+// the trie is another than that of all characters: only the nodes after those that it lacks are looked at.
 #include <algorithm>
 #include <span>
 
@@ -8,8 +8,6 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kWorthCutting = 1500;   // trie nodes
-constexpr std::size_t kFewShare = 8;  // of the trie's nodes, a part of which may begin what is cut
 
 void clear_range(PagedVector<u64>& bits, u32 from, u32 to) {
   const u64 first = ~u64{0} << (from & 63), last = (u64{1} << (to & 63)) - 1;
@@ -51,7 +49,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     suspects.emplace_back(from, to);
     count += suspects.back().size();
   }
-  if (count > (end - root) / kFewShare) return nullptr;
+  if (count > (end - root) / kMostCutShare) return nullptr;
   auto out = std::make_shared<ClassMask>();
   out->chars = chars;
   out->root = root;

@@ -7,16 +7,6 @@
 namespace guiderail {
 
 namespace {
-constexpr std::size_t kFewTokens = 384;  // below this, setting bits one by one beats a bitset of the whole vocabulary
-constexpr std::size_t kWorthWarming = 20'000;  // trie nodes
-constexpr std::size_t kManyMasks = 1u << 17;
-constexpr std::size_t kTokenBytes = 64;        // what a token takes of smaller arrays, about
-constexpr std::size_t kFirstPages = 4u << 20;  // bytes, of what the first masks and arenas take
-constexpr u32 kWideNode = 12;                  // children from which on a node has a table of them
-constexpr u32 kNodesPerStep = 16;              // of the trie, where they are only looked at: see work.hpp
-}  // namespace
-
-namespace {
 std::size_t words_bytes(const std::shared_ptr<const Words>& of) {
   return of ? shared_bytes<Words>() + bytes_of(*of) : 0;
 }
@@ -78,12 +68,12 @@ Vocabulary::Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u
   for (u32 n = 1; n < trie_.nodes.size(); ++n)
     if (trie_.nodes[n].byte == '"') before_quote_.add(trie_.nodes[trie_.parents[n]].byte);
   if (trie_.nodes.size() <= kWorthWarming) return;
-  cache_ = LruCache<Cached>(kManyMasks);  // or else some mask waits while the table grows
+  cache_ = LruCache<Cached>(kMostCachedSummaries);  // or else some mask waits while the table grows
   warm_common();
   character_index_.build(trie_, words(), longest_);
   for (char c : {'"', '\\'}) character_index_.exits(static_cast<u8>(c), trie_);
   string_counts(Escapes::Canonical);
-  reserve_pages(kFirstPages);
+  reserve_pages(kVocabularyPages);
 }
 
 // The classes that most constraints loop over, a millisecond each: paid once, when a large vocabulary is made.
@@ -235,7 +225,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   out->tokens.resize(found.size());  // sorted by counting
   for (auto [count, token] : found) out->tokens[out->upto[count]++] = token;
   out->upto.pop_back();
-  if (found.size() >= kFewTokens) {
+  if (found.size() >= kFewTokensOfSet) {
     auto dense = std::make_shared<Words>(words(), 0);
     for (int t : out->tokens) (*dense)[t >> 5] |= 1u << (t & 31);
     out->dense = dense;
@@ -244,7 +234,7 @@ std::shared_ptr<ClassMask> Vocabulary::scan_class(const CharSet::Ptr& chars, u32
   return out;
 }
 
-// Boundary nodes behind a whole character, and the nodes of the set on the way to any boundary.
+// Boundary nodes after a whole character, and the nodes of the set on the way to any boundary.
 void Vocabulary::find_exits(ClassMask& out, const PagedVector<u32>& boundary) const {
   const auto& nodes = trie_.nodes;
   const u32 root = out.root, end = nodes[root].end;
@@ -294,7 +284,7 @@ void Vocabulary::warm(const CharSet::Ptr& chars) {
 std::shared_ptr<const Words> Vocabulary::bounded(ClassMask& mask, u32 chars) {
   if (chars >= mask.most) return mask.dense;
   const u32 count = mask.upto[chars];
-  if (!mask.dense || count < kFewTokens) return nullptr;
+  if (!mask.dense || count < kFewTokensOfSet) return nullptr;
   std::lock_guard lock(mutex_);
   auto& slot = mask.bounded[chars];
   if (!slot) {
@@ -458,14 +448,13 @@ void Vocabulary::give_back(std::unique_ptr<MaskScratch> scratch) {
 }
 
 BytesBelow::BytesBelow(const Trie& trie) : places_(trie.nodes.size(), kNoFan) {
-  constexpr u32 kWorthKnowing = 16;
   std::vector<ByteSet> all(trie.nodes.size());
   for (u32 n = static_cast<u32>(all.size()); n-- > 1;) {
     all[trie.parents[n]] |= all[n];
     all[trie.parents[n]].add(trie.nodes[n].byte);
   }
   for (u32 n = 0; n < all.size(); ++n)
-    if (trie.nodes[n].end - n > kWorthKnowing) {
+    if (trie.nodes[n].end - n > kWorthBytesBelow) {
       places_[n] = static_cast<u32>(sets_.size());
       sets_.push_back(all[n]);
     }

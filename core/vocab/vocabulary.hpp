@@ -15,6 +15,7 @@
 
 #include "base/lru_cache.hpp"
 #include "base/pages.hpp"
+#include "base/thresholds.hpp"
 #include "text/charset.hpp"
 #include "vocab/character_index.hpp"
 #include "vocab/mask_scratch.hpp"
@@ -118,7 +119,7 @@ struct ClassMask {
 };
 
 // What a head h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and of those
-// that go on behind it the parts that t must read.
+// that go on after it the parts that t must read.
 struct PrefixSummary {
   std::vector<int> tokens;             // that end within h or with it
   std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
@@ -147,9 +148,6 @@ struct MaskEntry {
 
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  public:
-  static constexpr u32 kLongestToken = 4096;  // longer ones are never allowed as text
-  static constexpr u32 kHeavy = 1500;         // subtrees of so many nodes get class masks of their own
-
   Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
 
   u32 size() const { return size_; }
@@ -171,7 +169,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
 
   std::shared_ptr<ClassMask> class_mask(const CharSet::Ptr& chars, u32 root);
   std::shared_ptr<ClassMask> known_class_mask(const CharSet::Ptr& chars, u32 root);  // null: it is not made yet
-  // Makes the class masks of a set now: for the start of a token and behind one space, where words begin.
+  // Makes the class masks of a set now: for the start of a token and after one space, where words begin.
   void warm(const CharSet::Ptr& chars);
   // The bitset of the tokens of `mask` with at most `chars` characters, where it is worth having; else null.
   std::shared_ptr<const Words> bounded(ClassMask& mask, u32 chars);
@@ -185,7 +183,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made when it is first asked for
-  // Does some token go on with a quote behind this byte?
+  // Does some token continue with a quote after this byte?
   bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
   int longest_token(std::string_view text) const;  // that the text begins with; -1: none
@@ -226,10 +224,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::mutex making_bytes_below_;  // held while it is made
   std::unique_ptr<const BytesBelow> bytes_below_;
 
-  static constexpr std::size_t kCacheLimit = 80u << 20;    // bytes of class masks and masks together
-  static constexpr std::size_t kSummaryLimit = 16u << 20;  // of heads: asked for seldom, and worth many masks
   mutable std::mutex mutex_;
-  static constexpr std::size_t kMostScratches = 16;
   std::vector<std::unique_ptr<MaskScratch>> scratches_;  // that nobody uses
   struct Cached {                                        // one of the two
     std::shared_ptr<ClassMask> classes;
@@ -246,7 +241,6 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
     u64 head = 0;
     u32 times = 0;
   };
-  static constexpr std::size_t kAsked = 1u << 15;
   PagedVector<Asked> asked_;
   std::array<std::unique_ptr<StringCounts>, 2> string_counts_;  // by kind of escapes
 };

@@ -27,6 +27,7 @@ from .errors import (
     MatcherError as MatcherError,
     ModelError as ModelError,
     PatternError as PatternError,
+    ReadError as ReadError,
     VocabularyError as VocabularyError,
 )
 from .frontends import grammars as grammars, patterns as patterns
@@ -51,9 +52,9 @@ from .frontends.json_schema import (
     SchemaOptions as SchemaOptions,
     json_schema as json_schema,
 )
+from .frontends.prompts import prompt_of as prompt_of
 from .frontends.python_types import (
     PythonType as PythonType,
-    ReadError as ReadError,
     call as call,
     python_type as python_type,
     read as read,
@@ -105,7 +106,7 @@ from .matching.guide import (
     MemoryUse as MemoryUse,
     clear_cache as clear_cache,
     compile as compile,
-    memory as memory,
+    memory_use as memory_use,
 )
 from .matching.matcher import (
     Matcher as Matcher,

@@ -18,6 +18,13 @@ def set_lock_slice(microseconds: int, /) -> None: ...  # how long others wait fo
 # For tests. Tables made from here on find by these bits of their hashes only; returns those of before.
 def set_bucket_bits(bits: int, /) -> int: ...
 
+# The ways to a mask, in order: name, where it applies, what it does, whether it is on; how often it was tried and made
+# one, the steps of work that took (of what it calls, too), the bytes it keeps. Of all guides of the process.
+def mask_strategies() -> list[dict[str, Any]]: ...
+
+# For tests and benchmarks, of the process: masks made from here on are made without it, or with it again.
+def switch_mask_strategy(name: str, on: bool, /) -> None: ...
+
 # What a state is known by between programs, under this process's key; None where it is known in its own alone.
 def identity(program: Program, state: int, /) -> tuple[int, int] | None: ...
 
@@ -97,8 +104,21 @@ class Builder:
         effects: Sequence[Sequence[int]],  # cells that fail
         settled: Sequence[tuple[Sequence[int], int]],  # where just these cells must hold, these members say the same
     ) -> int: ...
-    def item(self, e: int, /, infinite: bool = False) -> int: ...  # infinite: surely infinitely many values
+    def item(  # infinite: surely infinitely many values; label: below 32, of items with the same values
+        self, e: int, /, infinite: bool = False, label: int = 0
+    ) -> int: ...
     def distinct(self, body: int, /) -> int: ...  # its items are pairwise different JSON values
+    def tally(  # a list, read item by item: a formula over cells; see core/json/tallies.cpp
+        self,
+        # by position, the last from there on: (values, cells that fail, counters that go up)
+        places: Sequence[Sequence[tuple[int, Sequence[int], Sequence[int]]]],
+        comma: int,
+        *,
+        cells: Sequence[tuple[int, int]],  # (least, most items or -1)
+        parts: Sequence[tuple[int, Sequence[int]]],  # as of `vote`
+        counters: Sequence[tuple[int, int, int]],  # (of which cell, least, most or -1)
+    ) -> int: ...
+    def twice(self, body: int, /) -> int: ...  # some two of its items are equal JSON values; labels tell sets apart
     def decimals(  # plain decimals of one sign, from 0 on; see core/json/decimals.hpp
         self,
         cuts: Sequence[

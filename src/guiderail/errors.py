@@ -13,6 +13,7 @@ __all__ = [
     "MatcherError",
     "ModelError",
     "PatternError",
+    "ReadError",
     "VocabularyError",
 ]
 
@@ -93,6 +94,48 @@ class LimitError(GuiderailError):
     """A limit on states, fuel, nesting or memory was reached; the message names the option that raises it."""
 
     code = "limit"
+
+
+class ReadError(GuiderailError, ValueError):
+    """A text cannot be read as a value of a Python type.
+
+    What a guide has produced for the type is always read, with one exception: code of the user's own
+    (validators of a pydantic model, ``__post_init__``, a predicate) may refuse what the type itself allows;
+    its exception is then ``cause``.
+
+    Attributes:
+        pointer: where in the value, as a JSON pointer (``"/items/0/price"``; ``""`` is the whole).
+        cause: the exception of pydantic or of the user's class, or None.
+    """
+
+    code = "read-mismatch"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str = "",
+        cause: Exception | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, code=code, source=source, span=span)
+        self.pointer, self.cause = pointer, cause
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_read, (self.message, self.code, self.pointer, self.cause, self.source, self.span)
+
+
+def _rebuild_read(
+    message: str,
+    code: str,
+    pointer: str,
+    cause: Exception | None,
+    source: str | None,
+    span: tuple[int, int] | None,
+) -> ReadError:
+    return ReadError(message, code=code, pointer=pointer, cause=cause, source=source, span=span)
 
 
 class VocabularyError(GuiderailError, ValueError):

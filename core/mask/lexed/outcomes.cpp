@@ -15,10 +15,7 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostLexed = 64u << 20;  // bytes of pieces and outcomes; then all are forgotten
 constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
-constexpr u32 kNear = 2;               // parts of the grammar that are asked first
-constexpr std::size_t kFewWords = 32;  // of a piece: up to here they are kept with what leads to it
 }  // namespace
 
 void MaskBuilder::bundle(Piece& piece) {
@@ -90,7 +87,7 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
     std::sort(made.bundles.begin(), made.bundles.end());
     made.bundles.erase(std::unique(made.bundles.begin(), made.bundles.end()), made.bundles.end());
     std::erase_if(made.pieces, [&](const auto& piece) {
-      if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewWords) return false;
+      if (piece->dense || piece->open || !piece->parts.empty() || piece->words.size() > kFewPieceWords) return false;
       made.words.insert(made.words.end(), piece->words.begin(), piece->words.end());
       return true;
     });
@@ -130,10 +127,10 @@ MaskBuilder::Position MaskBuilder::position(const Lexed::Place& place, u32 how) 
 }
 
 MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place) {
-  return position(Lexed::of(arena_).cut_place(lexer, place, kNear), 0);
+  return position(Lexed::of(arena_).cut_place(lexer, place, kNearParts), 0);
 }
 
-// What is behind the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
+// What is after the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
 // and for all places that can read it in the same ways.
 u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
   const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
@@ -280,7 +277,7 @@ Id MaskBuilder::begun(Id e) {
   }
 }
 
-// The alternatives of a state that are lexed texts in progress, each with what comes behind it. False: there are none.
+// The alternatives of a state that are lexed texts in progress, each with what comes after it. False: there are none.
 bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::vector<Id>& rest) {
   if (!arena_.has(e, kHasScan)) return false;
   auto members = [&](Id of) {
@@ -353,8 +350,10 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   fresh = false;
   std::vector<std::pair<Id, Id>> lexed;
   std::vector<Id> others;
-  if (!Lexed::of(arena_).used() || !lexed_parts(begun(state), lexed, others)) return nullptr;
-  if (lexed_memory() > kMostLexed) forget_pieces();
+  if (!StrategySwitches::on(Strategy::LexedPieces) || !Lexed::of(arena_).used()) return nullptr;
+  if (!lexed_parts(begun(state), lexed, others)) return nullptr;
+  counts_.note(Strategy::LexedPieces, true, 0);
+  if (lexed_memory() > kMostPieceBytes) forget_pieces();
   pending_.clear();
   struct Part {
     Id open, after;

@@ -12,13 +12,8 @@
 #include <algorithm>
 
 namespace guiderail {
-namespace {
-constexpr std::size_t kDense = 2000;      // words set: from here on all of them are kept
-constexpr std::size_t kFewTokens = 2000;  // that a piece can hold: up to here it is read token by token
-}  // namespace
-
 // -- pieces --
-// Notes that a lexeme may end at a node. True: it does, and the token goes on behind it or ends.
+// Notes that a lexeme may end at a node. True: it does, and the token continues after it or ends.
 bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
   endings_.push_back({e, node, trie, without_});
   return Lexed::of(arena_).lexeme_end(e).whole;
@@ -28,33 +23,19 @@ MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
     : arena_(arena), vocabulary_(vocabulary), trie_(vocabulary.trie()) {
   states_.resize(vocabulary.longest() + 2);
   rows_.resize(vocabulary.longest() + 2);
+  by_characters_.resize(vocabulary.longest() + 2);
 }
 
 MaskBuilder::~MaskBuilder() = default;
 
-std::size_t MaskBuilder::forms_memory() const {
-  return forms_bytes_ + own_summary_bytes_ + bytes_of(own_summaries_) + bytes_of(key_hits_) + bytes_of(text_hits_) +
-         bytes_of(closed_names_) + bytes_of(kept_) + bytes_of(never_dies_) + bytes_of(leaving_) +
-         bytes_of(text_differences_) + shared_forms_.memory() + stacked_forms_.memory() + bytes_of(outcomes_) +
-         bytes_of(free_.diff);
-}
-
-void MaskBuilder::count(Tally& to) const {
-  to.add("building masks", sizeof(*this) + bytes_of(words_) + bytes_of(with_twins_) + bytes_of(diff_) +
-                               bytes_of(states_) + bytes_of(exit_states_) + bytes_of(rows_) + bytes_of(self_loops_) +
-                               bytes_of(endings_) + bytes_of(postponed_));
-  to.add("forms of masks", forms_memory());
-  to.add("pieces of masks", lexed_memory());
-}
-
-// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (lexeme_names).
+// May all below a node be a piece of its own? Not where names of the lexeme will be corrected (keywords).
 bool MaskBuilder::shareable(Id e, u32 node) const {
   if (arena_.node(e).kind == Kind::MunchGuard) e = arena_.node(e).b;
   if (!Lexed::of(arena_).is_open(e)) return false;
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
 
-// The rest of tokens behind several nodes, some of this trie and some of others, as one; its root stands for them all.
+// The rest of tokens below several nodes, some of this trie and some of others, as one; its root stands for them all.
 std::shared_ptr<const ExitTrie> MaskBuilder::joined(std::vector<Source> sources) const {
   auto out = std::make_shared<ExitTrie>();
   struct Item {
@@ -114,7 +95,7 @@ void MaskBuilder::for_children(const Source& s, F f) const {
   }
 }
 
-// The tokens behind a strand, each once or more.
+// The tokens below some suffixes, each once or more.
 template <class F>
 void MaskBuilder::for_tokens_below(const Suffixes& suffixes, F f) const {
   if (suffixes.node == kInTrie) {
@@ -167,7 +148,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
   for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
-  const std::size_t most = std::min<std::size_t>(kDense, words_.size() / 4);
+  const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
   if (count > most) {
     Sum all{Words(words_.size(), 0), {}, {}, {}};
     begin_taking();
@@ -193,12 +174,12 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
   if (known) return known;
   begin_piece(false);
   enter(state, node);
-  if (trie_.nodes[node].end - node > kFewTokens) return known = end_piece();
+  if (trie_.nodes[node].end - node > kFewPieceTokens) return known = end_piece();
   Begin all{0, {Suffixes{node, nullptr, nullptr}}, 0, {}};
   return known = end_piece(all);
 }
 
-// All behind exits of a class, the same in many pieces.
+// All after exits of a class, the same in many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
@@ -208,7 +189,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const st
     for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
     walk_exits(*exits, state);
   }
-  if (exits->tokens.size() > kFewTokens) return known = end_piece();
+  if (exits->tokens.size() > kFewPieceTokens) return known = end_piece();
   return known = end_piece(Begin{0, {Suffixes{kInTrie, exits, nullptr}}, 0, {}});
 }
 
@@ -239,7 +220,7 @@ void MaskBuilder::note_endings(Piece& piece) {
     piece.open_tokens = std::move(open.open_tokens);
   }
   if (endings_.empty() && class_endings_.empty()) return;
-  // Tokens that never leave their class need not be left out behind it.
+  // Tokens that never leave their class need not be left out after it.
   std::vector<std::vector<const Words*>> inside(withouts_.size());
   std::vector<char> all(withouts_.size());  // some ending is of no class
   for (const ClassEnding& ending : class_endings_) inside[ending.without].push_back(ending.mask->dense.get());
@@ -260,7 +241,7 @@ void MaskBuilder::note_endings(Piece& piece) {
   }
   struct Making {
     Group group;
-    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: behind the byte
+    std::map<std::pair<u8, u32>, std::vector<Source>> begins;  // by byte and `without`: after the byte
     std::map<std::pair<u8, u32>, std::vector<std::shared_ptr<const ExitTrie>>> exits;
     std::array<char, 256> allowed{};  // 0: not known, 1: no, 2: yes
   };
@@ -294,12 +275,12 @@ void MaskBuilder::note_endings(Piece& piece) {
         if (!without || !std::binary_search(withouts_[without]->begin(), withouts_[without]->end(), t))
           m->group.whole.push_back(t);
       });
-    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= Vocabulary::kHeavy) {
+    if (!ending.trie && !without && trie_.nodes[ending.node].end - ending.node >= kHeavy) {
       std::size_t below = 0;
       for_children(at, [&, m = m](u8 byte, Source child) {
         if (allowed(*m, byte)) below += trie_.nodes[child.node].end - child.node;
       });
-      if (below >= Vocabulary::kHeavy) {
+      if (below >= kHeavy) {
         m->group.heavy.push_back(ending.node);
         continue;
       }
@@ -388,7 +369,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
   return known = end_piece();
 }
 
-// The same behind a byte. `state`: behind it.
+// The same after a byte. `state`: after it.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
@@ -426,12 +407,12 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id s
     walk_exits(*suffixes.rest, state);
   }
   leave_out();
-  return known = begin.tokens < kFewTokens ? end_piece(begin) : end_piece();
+  return known = begin.tokens < kFewPieceTokens ? end_piece(begin) : end_piece();
 }
 
 // -- keywords --
 // A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
-bool MaskBuilder::lexeme_names(Id e, u32 node) {
+bool MaskBuilder::keywords(Id e, u32 node) {
   if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
   Id texts = kEmpty;
   const Id free = Lexed::of(arena_).scan_without_names(e, texts);

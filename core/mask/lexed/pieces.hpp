@@ -7,7 +7,7 @@ namespace guiderail {
 
 constexpr u32 kInTrie = 0xFFFFFFFF;
 
-// What tokens go on with behind a byte.
+// What tokens continue with after a byte.
 struct MaskBuilder::Suffixes {
   u32 node = kInTrie;                               // of the vocabulary's trie; else
   std::shared_ptr<const ExitTrie> rest;             // its root
@@ -18,7 +18,7 @@ struct MaskBuilder::Begin {
   u8 byte;
   std::vector<Suffixes> suffixes;
   std::size_t tokens = 0;
-  std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state behind the byte
+  std::unordered_map<Id, std::shared_ptr<Piece>> next;  // by the state after the byte
 };
 
 struct MaskBuilder::Group {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from guiderail.batch.job import Job, Task
 from guiderail.constraints.constraint import Choice, Constraint
+from guiderail.constraints.reading import TEXT
 from guiderail.errors import CompileError, GuiderailError, ModelError
 
 if TYPE_CHECKING:
@@ -105,7 +106,6 @@ class LocalEngine:
     def _batch(self, part: Sequence[tuple[int, int, list[int]]]) -> list[Answer]:
         from guiderail.generation.decoding import Batch
         from guiderail.generation.sampling import Sampler
-        from guiderail.generation.targets import TEXT
 
         batch = Batch(
             self.model,

@@ -159,10 +159,10 @@ def run_batch(
 
 
 def _constraint(target: Any) -> tuple[Constraint, bool]:
-    from guiderail.generation.targets import resolve
+    from guiderail.generation.targets import as_constraint
     from guiderail.matching.guide import Guide
 
-    made = resolve(target).source
+    made = as_constraint(target)
     constraint = made.constraint if isinstance(made, Guide) else made
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType

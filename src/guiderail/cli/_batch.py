@@ -10,22 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guiderail.cli._options import (
-    ChoiceOption,
-    DialectOption,
-    FlagsOption,
-    GrammarOption,
-    LayoutOption,
-    MaxLengthOption,
-    ModelOption,
-    OrderOption,
-    PatternOption,
-    RegexOption,
-    SchemaOption,
-    SearchOption,
-    TypeOption,
-    build_constraint,
-)
+from guiderail.cli._options import Given, ModelOption, takes_constraint
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -34,7 +19,9 @@ if TYPE_CHECKING:
 _SPREAD = "How the work is spread"
 
 
+@takes_constraint(without=("xsd", "root", "tools", "tool_format", "tool_choice"))
 def batch_command(
+    *,
     input: Annotated[
         Path,
         typer.Option(
@@ -45,18 +32,7 @@ def batch_command(
     prompt: Annotated[
         str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with members of the row in braces.")
     ] = "{prompt}",
-    regex: RegexOption = None,
-    choice: ChoiceOption = None,
-    pattern: PatternOption = None,
-    schema: SchemaOption = None,
-    type_: TypeOption = None,
-    grammar: GrammarOption = None,
-    dialect: DialectOption = "python",
-    flags: FlagsOption = "",
-    search: SearchOption = False,
-    max_length: MaxLengthOption = None,
-    layout: LayoutOption = None,
-    property_order: OrderOption = None,
+    given: Given,
     model: ModelOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message.")] = None,
     chat: Annotated[
@@ -114,20 +90,7 @@ def batch_command(
     - `guiderail batch --choice yes --choice no -i reviews.jsonl -o out/ -P "Is this kind? {review}"`
     - `guiderail batch --schema s.json -i rows.jsonl -o out/ --engine vllm --model MODEL --gpus 1 --replicas 8`
     """
-    constraint = build_constraint(
-        regex,
-        choice,
-        pattern,
-        schema,
-        type_,
-        grammar=grammar,
-        dialect=dialect,
-        flags=flags,
-        search=search,
-        max_length=max_length,
-        layout=layout,
-        property_order=property_order,
-    )
+    constraint = given.constraint()
     from guiderail.batch import BatchOptions, run_batch
 
     options = BatchOptions(

@@ -9,48 +9,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from guiderail.cli._options import (
-    ChoiceOption,
-    DialectOption,
-    FlagsOption,
-    GrammarOption,
-    LayoutOption,
-    MaxLengthOption,
-    OrderOption,
-    PatternOption,
-    RegexOption,
-    RootOption,
-    SchemaOption,
-    SearchOption,
-    ToolChoiceOption,
-    ToolFormatOption,
-    ToolsOption,
-    TypeOption,
-    VocabularyOption,
-    XsdOption,
-    build_constraint,
-    load_vocabulary,
-)
+from guiderail.cli._options import Given, VocabularyOption, load_vocabulary, takes_constraint
 
 
+@takes_constraint()
 def bench_command(
-    regex: RegexOption = None,
-    choice: ChoiceOption = None,
-    pattern: PatternOption = None,
-    schema: SchemaOption = None,
-    type_: TypeOption = None,
-    grammar: GrammarOption = None,
-    xsd: XsdOption = None,
-    root: RootOption = None,
-    tools: ToolsOption = None,
-    tool_format: ToolFormatOption = None,
-    tool_choice: ToolChoiceOption = None,
-    dialect: DialectOption = "python",
-    flags: FlagsOption = "",
-    search: SearchOption = False,
-    max_length: MaxLengthOption = None,
-    layout: LayoutOption = None,
-    property_order: OrderOption = None,
+    *,
+    given: Given,
     tokens: Annotated[int, typer.Option(metavar="N", min=1, help="Number of tokens to write.")] = 1000,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random tokens.")] = 0,
     vocabulary: VocabularyOption = None,
@@ -71,25 +36,7 @@ def bench_command(
     from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
     from guiderail.matching.guide import compile
 
-    constraint = build_constraint(
-        regex,
-        choice,
-        pattern,
-        schema,
-        type_,
-        grammar=grammar,
-        xsd=xsd,
-        root=root,
-        tools=tools,
-        tool_format=tool_format,
-        tool_choice=tool_choice,
-        dialect=dialect,
-        flags=flags,
-        search=search,
-        max_length=max_length,
-        layout=layout,
-        property_order=property_order,
-    )
+    constraint = given.constraint()
     started = time.perf_counter()
     words = load_vocabulary(vocabulary)
     assert words.core.size == words.size  # building the trie belongs to loading, not to the first compilation

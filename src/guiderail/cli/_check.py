@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _STYLES = {"ok": "green", "unsatisfiable": "bold red", "unsupported": "bold red", "invalid": "bold red"}
 _MOST_PLACES = 6  # of one finding that are printed
 _HEADINGS = {
+    "fault": "Faults",
+    "typo": "Perhaps misspelt",
     "unreachable": "Parts that no document uses",
     "unbounded": "Values without a bound",
     "advice": "Advice",
@@ -33,6 +35,9 @@ def check_command(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with JSON Schemas; `-` is stdin.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list with one object per file.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print one line per file.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="What looks like a typo, or the metaschema refuses, is a fault.")
+    ] = False,
     masks: Annotated[bool, typer.Option("--masks/--no-masks", help="Measure masks over a vocabulary.")] = True,
     vocabulary: VocabularyOption = None,
     draft: Annotated[
@@ -50,11 +55,15 @@ def check_command(
     without end, each with the keyword that bounds it; advice on the order of members; the size of the compiled
     constraint, the time that it took, and what masks cost.
 
+    Keywords and formats that look like typos are named. With --strict, they and all that the metaschema refuses make
+    a schema invalid (where `jsonschema` is installed, every fault is listed).
+
     Exit status 0 if all of them can be used, 1 if one is unsatisfiable, unsupported or invalid.
 
     **Examples**
 
     - `guiderail check person.json`
+    - `guiderail check --strict person.json`
     - `guiderail check --json --no-masks schemas/*.json`
     """
     from guiderail.inspect.schema_check import check_schema
@@ -65,7 +74,7 @@ def check_command(
     console = _console()
     for file in _progress(files):
         source: Any = sys.stdin.read() if file == "-" else Path(file)
-        check = check_schema(source, name=file, vocabulary=words, **options)
+        check = check_schema(source, name=file, vocabulary=words, strict=strict, **options)
         checks.append(check)
         if not as_json:
             _show(console, check, quiet=quiet, unmeasured=unmeasured)

@@ -9,29 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from guiderail.cli._options import (
-    ChoiceOption,
-    DialectOption,
-    FlagsOption,
-    GrammarOption,
-    LayoutOption,
-    MaxLengthOption,
-    ModelOption,
-    OrderOption,
-    PatternOption,
-    RegexOption,
-    RootOption,
-    SchemaOption,
-    SearchOption,
-    ToolChoiceOption,
-    ToolFormatOption,
-    ToolsOption,
-    TypeOption,
-    VocabularyOption,
-    XsdOption,
-    build_constraint,
-    load_vocabulary,
-)
+from guiderail.cli._options import Given, ModelOption, VocabularyOption, load_vocabulary, takes_constraint
 from guiderail.errors import CompileError
 
 if TYPE_CHECKING:
@@ -41,24 +19,10 @@ if TYPE_CHECKING:
 _LOOK = "A whole text, token by token"
 
 
+@takes_constraint()
 def explain_command(
-    regex: RegexOption = None,
-    choice: ChoiceOption = None,
-    pattern: PatternOption = None,
-    schema: SchemaOption = None,
-    type_: TypeOption = None,
-    grammar: GrammarOption = None,
-    xsd: XsdOption = None,
-    root: RootOption = None,
-    tools: ToolsOption = None,
-    tool_format: ToolFormatOption = None,
-    tool_choice: ToolChoiceOption = None,
-    dialect: DialectOption = "python",
-    flags: FlagsOption = "",
-    search: SearchOption = False,
-    max_length: MaxLengthOption = None,
-    layout: LayoutOption = None,
-    property_order: OrderOption = None,
+    *,
+    given: Given,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Text written so far.")] = "",
     prompt: Annotated[str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt.")] = "",
     chat: Annotated[
@@ -117,25 +81,7 @@ def explain_command(
     - `guiderail explain --schema person.json --prompt "Describe Ada Lovelace." --html why.html`
     - `guiderail explain --schema person.json --text '{"name": 1}' --no-model --html why.html`
     """
-    constraint = build_constraint(
-        regex,
-        choice,
-        pattern,
-        schema,
-        type_,
-        grammar=grammar,
-        xsd=xsd,
-        root=root,
-        tools=tools,
-        tool_format=tool_format,
-        tool_choice=tool_choice,
-        dialect=dialect,
-        flags=flags,
-        search=search,
-        max_length=max_length,
-        layout=layout,
-        property_order=property_order,
-    )
+    constraint = given.constraint()
     if html is not None or json is not None:
         if prefix:
             raise CompileError("--prefix is for the next tokens; a whole text is given by --text", code="bad-option")
@@ -223,7 +169,7 @@ def _table(constraint: object, prefix: str, prompt: str, chat: bool, model: str 
 
     runner = load_model(model)
     vocabulary = runner.vocabulary
-    matcher = compile(constraint, vocabulary).matcher()  # type: ignore[arg-type]
+    matcher = compile(constraint, vocabulary).matcher()
     written = vocabulary.encode(prefix) if prefix else []
     for token in written:
         if not matcher.accept_token(token):

@@ -9,27 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import (
-    ChoiceOption,
-    DialectOption,
-    FlagsOption,
-    GrammarOption,
-    LayoutOption,
-    MaxLengthOption,
-    ModelOption,
-    OrderOption,
-    PatternOption,
-    RegexOption,
-    RootOption,
-    SchemaOption,
-    SearchOption,
-    ToolChoiceOption,
-    ToolFormatOption,
-    ToolsOption,
-    TypeOption,
-    XsdOption,
-    build_constraint,
-)
+from guiderail.cli._options import Given, ModelOption, takes_constraint
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -40,27 +20,13 @@ if TYPE_CHECKING:
     from guiderail.generation.generate import Generation
 
 
+@takes_constraint()
 def generate_command(
+    *,
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-P", metavar="TEXT", help="What to ask; by default stdin is read.")
     ] = None,
-    regex: RegexOption = None,
-    choice: ChoiceOption = None,
-    pattern: PatternOption = None,
-    schema: SchemaOption = None,
-    type_: TypeOption = None,
-    grammar: GrammarOption = None,
-    xsd: XsdOption = None,
-    root: RootOption = None,
-    tools: ToolsOption = None,
-    tool_format: ToolFormatOption = None,
-    tool_choice: ToolChoiceOption = None,
-    dialect: DialectOption = "python",
-    flags: FlagsOption = "",
-    search: SearchOption = False,
-    max_length: MaxLengthOption = None,
-    layout: LayoutOption = None,
-    property_order: OrderOption = None,
+    given: Given,
     model: ModelOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     chat: Annotated[
@@ -106,33 +72,14 @@ def generate_command(
     - `guiderail generate --grammar sql --prompt "The oldest three people in people(name, age), in SQL:"`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
-    constraint = build_constraint(
-        regex,
-        choice,
-        pattern,
-        schema,
-        type_,
-        grammar=grammar,
-        xsd=xsd,
-        root=root,
-        tools=tools,
-        tool_format=tool_format,
-        tool_choice=tool_choice,
-        dialect=dialect,
-        flags=flags,
-        search=search,
-        max_length=max_length,
-        layout=layout,
-        property_order=property_order,
-        defaults=("indented", "declared"),
-    )
+    constraint = given.constraint("indented")
     if prompt is None:
         if sys.stdin.isatty():
             raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
         prompt = sys.stdin.read().strip()
     constraint.program()
-    structured = schema is not None or type_ is not None
-    long = structured or xsd is not None or tools is not None
+    structured = given.is_value
+    long = structured or given.xsd is not None or given.tools is not None
 
     from guiderail.generation.generate import ValueStream, stream
     from guiderail.generation.models import load_model

@@ -7,51 +7,18 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli._options import (
-    ChoiceOption,
-    DialectOption,
-    FlagsOption,
-    GrammarOption,
-    LayoutOption,
-    MaxLengthOption,
-    OrderOption,
-    PatternOption,
-    RegexOption,
-    RootOption,
-    SchemaOption,
-    SearchOption,
-    ToolChoiceOption,
-    ToolFormatOption,
-    ToolsOption,
-    TypeOption,
-    XsdOption,
-    build_constraint,
-)
+from guiderail.cli._options import Given, takes_constraint
 
 _WINDOW = 60  # characters of a long text shown around the fault
 
 
+@takes_constraint()
 def match_command(
+    *,
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to match; by default the lines of stdin.")
     ] = None,
-    regex: RegexOption = None,
-    choice: ChoiceOption = None,
-    pattern: PatternOption = None,
-    schema: SchemaOption = None,
-    type_: TypeOption = None,
-    grammar: GrammarOption = None,
-    xsd: XsdOption = None,
-    root: RootOption = None,
-    tools: ToolsOption = None,
-    tool_format: ToolFormatOption = None,
-    tool_choice: ToolChoiceOption = None,
-    dialect: DialectOption = "python",
-    flags: FlagsOption = "",
-    search: SearchOption = False,
-    max_length: MaxLengthOption = None,
-    layout: LayoutOption = None,
-    property_order: OrderOption = None,
+    given: Given,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing; the exit status tells.")] = False,
 ) -> None:
     r"""Say whether texts fit a constraint, and where they stop fitting.
@@ -64,29 +31,10 @@ def match_command(
     - `guiderail match --pattern email < addresses.txt`
     - `guiderail match --grammar sql "SELECT name FROM people"`
     """
-    constraint = build_constraint(
-        regex,
-        choice,
-        pattern,
-        schema,
-        type_,
-        grammar=grammar,
-        xsd=xsd,
-        root=root,
-        tools=tools,
-        tool_format=tool_format,
-        tool_choice=tool_choice,
-        dialect=dialect,
-        flags=flags,
-        search=search,
-        max_length=max_length,
-        layout=layout,
-        property_order=property_order,
-        defaults=("free", "any"),
-    )
-    given = texts if texts else [line.rstrip("\r\n") for line in sys.stdin]
+    constraint = given.constraint("free", "any")
+    lines = texts if texts else [line.rstrip("\r\n") for line in sys.stdin]
     good = True
-    for text in given:
+    for text in lines:
         fits = constraint.matches(_bytes(text))
         good = good and fits
         if not quiet:

@@ -6,8 +6,12 @@ import importlib
 import importlib.util
 import json
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -17,30 +21,7 @@ from guiderail.errors import CompileError
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = [
-    "ChoiceOption",
-    "DialectOption",
-    "FlagsOption",
-    "GrammarOption",
-    "LayoutOption",
-    "MaxLengthOption",
-    "ModelOption",
-    "OrderOption",
-    "PatternOption",
-    "RegexOption",
-    "RootOption",
-    "SchemaOption",
-    "SearchOption",
-    "ToolChoiceOption",
-    "ToolFormatOption",
-    "ToolsOption",
-    "TypeOption",
-    "VocabularyOption",
-    "XsdOption",
-    "build_constraint",
-    "load_vocabulary",
-    "schema_source",
-]
+__all__ = ["Given", "ModelOption", "VocabularyOption", "load_vocabulary", "schema_source", "takes_constraint"]
 
 _WHAT = "The constraint (exactly one kind)"
 
@@ -135,88 +116,149 @@ VocabularyOption = Annotated[
 ]  # fmt: skip
 
 
-def build_constraint(
-    regex: str | None,
-    choices: list[str] | None,
-    pattern: str | None,
-    schema: str | None = None,
-    type_: str | None = None,
-    *,
-    grammar: str | None = None,
-    xsd: str | None = None,
-    root: str | None = None,
-    tools: str | None = None,
-    tool_format: str | None = None,
-    tool_choice: str | None = None,
-    dialect: str = "python",
-    flags: str = "",
-    search: bool = False,
-    max_length: int | None = None,
-    layout: str | None = None,
-    property_order: str | None = None,
-    defaults: tuple[str, str] = ("flexible", "declared"),
-) -> Constraint:
-    """The constraint of the options.
+@dataclass(frozen=True)
+class Given:
+    """What the options of a constraint say; commands take it as one parameter, see :func:`takes_constraint`."""
 
-    Args:
-        defaults: layout and order of members where the options say nothing.
+    regex: RegexOption = None
+    choice: ChoiceOption = None
+    pattern: PatternOption = None
+    schema: SchemaOption = None
+    type_: TypeOption = None
+    grammar: GrammarOption = None
+    xsd: XsdOption = None
+    root: RootOption = None
+    tools: ToolsOption = None
+    tool_format: ToolFormatOption = None
+    tool_choice: ToolChoiceOption = None
+    dialect: DialectOption = "python"
+    flags: FlagsOption = ""
+    search: SearchOption = False
+    max_length: MaxLengthOption = None
+    layout: LayoutOption = None
+    property_order: OrderOption = None
 
-    Raises:
-        CompileError: ``bad-option``: no kind or several are given, or an option does not go with the kind.
-        PatternError: the regular expression is malformed.
-    """
-    kinds = {
-        "--regex": regex, "--choice": choices, "--pattern": pattern, "--schema": schema, "--type": type_,
-        "--grammar": grammar, "--xsd": xsd, "--tools": tools,
-    }  # fmt: skip
-    given = [name for name, value in kinds.items() if value not in (None, [])]
-    if len(given) != 1:
-        said = " and ".join(given) + " were given" if given else "none was given"
-        *some, last = kinds
-        raise CompileError(f"give one of {', '.join(some)} and {last}: {said}", code="bad-option")
-    for name, value, owner in (
-        ("--root", root, "--xsd"), ("--tool-format", tool_format, "--tools"), ("--tool-choice", tool_choice, "--tools")
-    ):  # fmt: skip
-        if value is not None and owner != given[0]:
-            raise CompileError(f"{name} belongs to {owner}, not to {given[0]}", code="bad-option")
-    if max_length is not None and given[0] in ("--xsd", "--tools"):
-        raise CompileError(f"--max-length does not go with {given[0]}, whose texts it would cut", code="bad-option")
-    if tools is not None:
-        return _tool_calls(tools, tool_format, tool_choice or "auto", layout, property_order)
-    if xsd is not None:
-        if property_order is not None:
+    @property
+    def is_value(self) -> bool:
+        """Whether the text is a value in JSON."""
+        return self.schema is not None or self.type_ is not None
+
+    @property
+    def kind(self) -> str:
+        """The option that gives the constraint.
+
+        Raises:
+            CompileError: ``bad-option``: none, or several.
+        """
+        kinds = {
+            "--regex": self.regex, "--choice": self.choice, "--pattern": self.pattern, "--schema": self.schema,
+            "--type": self.type_, "--grammar": self.grammar, "--xsd": self.xsd, "--tools": self.tools,
+        }  # fmt: skip
+        given = [name for name, value in kinds.items() if value not in (None, [])]
+        if len(given) != 1:
+            said = " and ".join(given) + " were given" if given else "none was given"
+            *some, last = kinds
+            raise CompileError(f"give one of {', '.join(some)} and {last}: {said}", code="bad-option")
+        return given[0]
+
+    def check(self) -> None:
+        """Raises a CompileError (``bad-option``) if an option does not go with the kind."""
+        kind = self.kind
+        for name, value, owner in (
+            ("--root", self.root, "--xsd"),
+            ("--tool-format", self.tool_format, "--tools"),
+            ("--tool-choice", self.tool_choice, "--tools"),
+        ):
+            if value is not None and owner != kind:
+                raise CompileError(f"{name} belongs to {owner}, not to {kind}", code="bad-option")
+        if self.max_length is not None and kind in ("--xsd", "--tools"):
+            raise CompileError(f"--max-length does not go with {kind}, whose texts it would cut", code="bad-option")
+        if kind == "--xsd" and self.property_order is not None:
             raise CompileError("--property-order belongs to --schema, --type and --tools", code="bad-option")
-        return _xml_schema(xsd, root, layout)
-    if regex is None and (dialect != "python" or flags or search):
-        raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {given[0]}", code="bad-option")
-    if schema is not None or type_ is not None:
-        if max_length is not None:
+        if kind != "--regex" and (self.dialect != "python" or self.flags or self.search):
+            raise CompileError(f"--dialect, --flags and --search belong to --regex, not to {kind}", code="bad-option")
+        if self.is_value:
+            if self.max_length is not None:
+                raise CompileError(
+                    f"--max-length does not go with {kind}, whose texts it would cut; put maxLength and maxItems into "
+                    "the schema or the type",
+                    code="bad-option",
+                )
+        elif kind not in ("--xsd", "--tools") and (self.layout is not None or self.property_order is not None):
             raise CompileError(
-                f"--max-length does not go with {given[0]}, whose texts it would cut; put maxLength and maxItems into "
-                "the schema or the type",
+                f"--layout and --property-order belong to --schema, --type and --tools, not to {kind}",
                 code="bad-option",
             )
-        options = {"layout": layout or defaults[0], "property_order": property_order or defaults[1]}
-        if schema is None:
-            return _type_constraint(type_ or "", **options)
-        from guiderail.frontends.json_schema import json_schema
-
-        return json_schema(schema_source(schema), **options)
-    if layout is not None or property_order is not None:
-        raise CompileError(
-            f"--layout and --property-order belong to --schema, --type and --tools, not to {given[0]}",
-            code="bad-option",
-        )
-    if grammar is not None:
-        if max_length is not None:
+        if kind == "--grammar" and self.max_length is not None:
             raise CompileError("--max-length does not go with --grammar, whose texts it would cut", code="bad-option")
-        return _grammar_constraint(grammar)
-    if regex is not None:
-        from guiderail.frontends.regex import regex as make
 
-        return make(regex, dialect=dialect, flags=flags, mode="search" if search else "match", max_length=max_length)
-    constraint = choice(choices) if choices else _named(pattern or "")
-    return constraint if max_length is None else constraint.limited_to(max_length)
+    def constraint(self, layout: str = "flexible", property_order: str = "declared") -> Constraint:
+        """The constraint of the options.
+
+        Args:
+            layout: of values where the options say nothing.
+            property_order: likewise.
+
+        Raises:
+            CompileError: ``bad-option``: no kind or several are given, or an option does not go with the kind.
+            PatternError: the regular expression is malformed.
+        """
+        self.check()
+        if self.tools is not None:
+            return _tool_calls(
+                self.tools, self.tool_format, self.tool_choice or "auto", self.layout, self.property_order
+            )
+        if self.xsd is not None:
+            return _xml_schema(self.xsd, self.root, self.layout)
+        if self.is_value:
+            options = {"layout": self.layout or layout, "property_order": self.property_order or property_order}
+            if self.schema is None:
+                return _type_constraint(self.type_ or "", **options)
+            from guiderail.frontends.json_schema import json_schema
+
+            return json_schema(schema_source(self.schema), **options)
+        if self.grammar is not None:
+            return _grammar_constraint(self.grammar)
+        if self.regex is not None:
+            from guiderail.frontends.regex import regex as make
+
+            mode = "search" if self.search else "match"
+            return make(self.regex, dialect=self.dialect, flags=self.flags, mode=mode, max_length=self.max_length)
+        constraint = choice(self.choice) if self.choice else _named(self.pattern or "")
+        return constraint if self.max_length is None else constraint.limited_to(self.max_length)
+
+
+def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """For a command with a parameter ``given: Given``: has the options of a constraint in its place.
+
+    Args:
+        without: fields of :class:`Given` that the command does not offer.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        offered = [one for one in fields(Given) if one.name not in without]
+        kinds = get_type_hints(Given, include_extras=True)
+        hints = get_type_hints(command, include_extras=True)
+
+        @wraps(command)
+        def call(**said: Any) -> None:
+            given = Given(**{one.name: said.pop(one.name) for one in offered})
+            command(given=given, **said)
+
+        parameters: list[Parameter] = []
+        for parameter in signature(command).parameters.values():
+            if parameter.name == "given":
+                parameters += [
+                    Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=kinds[one.name])
+                    for one in offered
+                ]
+            else:
+                parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
+        call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        return call
+
+    return decorate
 
 
 def schema_source(given: str) -> Any:

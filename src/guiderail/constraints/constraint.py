@@ -14,12 +14,13 @@ constraint is expected.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from guiderail import _core
+from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import CompileError, LimitError
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.texts import shown, utf8
@@ -81,6 +82,17 @@ class Constraint:
         """Builds the expression of this constraint. The handle is valid only with ``b``."""
         raise NotImplementedError
 
+    def _in_unicode(self) -> Constraint:
+        """The same with ``\\d \\w \\s \\b`` and case of Unicode where a pattern means those of ASCII, or itself."""
+        return self
+
+    def as_written(self) -> Constraint:
+        """What a model writes under: the same, with what its options leave open decided.
+
+        JSON Schemas without ``property_order`` have their members in the order of the schema.
+        """
+        return self
+
     # -- composition -------------------------------------------------------------------------------------------
     def __add__(self, other: Constraint | str) -> Constraint:
         return sequence(self, other)
@@ -134,8 +146,16 @@ class Constraint:
         return Program.of(self)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is."""
+        """Whether the whole of ``text`` is allowed. Text that is not valid UTF-8 never is.
+
+        ``\\d \\w \\s \\b`` and the case of letters in patterns are those of ASCII unless they ask for Unicode;
+        :meth:`explain` says where a text fails for that reason alone.
+        """
         return self.program().matches(text)
+
+    def reading(self) -> Reading:
+        """How a text of this constraint is read: as it stands, unless the constraint describes values."""
+        return TEXT
 
     def explain(self, prefix: str | bytes = "") -> Explanation:
         """Says in words and examples what may come after ``prefix``."""
@@ -204,8 +224,34 @@ class Choice(Constraint):
         return f"choice([{', '.join(map(repr, self.options))}])"
 
 
+class _Composed(Constraint):
+    """Constraints put together: what is asked of the whole is asked of the parts."""
+
+    __slots__ = ()
+
+    def _in_unicode(self) -> Constraint:
+        return self._with_parts(lambda part: part._in_unicode())
+
+    def as_written(self) -> Constraint:
+        return self._with_parts(lambda part: part.as_written())
+
+    def _with_parts(self, change: Callable[[Constraint], Constraint]) -> Constraint:
+        changes: dict[str, Any] = {}
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if isinstance(value, Constraint):
+                changed: Any = change(value)
+            elif isinstance(value, tuple):
+                changed = tuple(map(change, value))
+            else:
+                continue
+            if changed is not value and changed != value:
+                changes[one.name] = changed
+        return replace(self, **changes) if changes else self  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, slots=True)
-class Sequence(Constraint):
+class Sequence(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
@@ -216,7 +262,7 @@ class Sequence(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf(Constraint):
+class AnyOf(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
@@ -227,7 +273,7 @@ class AnyOf(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf(Constraint):
+class AllOf(_Composed):
     parts: tuple[Constraint, ...]
 
     def _lower(self, b: _core.Builder) -> int:
@@ -249,7 +295,7 @@ class Complement(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition(Constraint):
+class Repetition(_Composed):
     item: Constraint
     min: int
     max: int | None
@@ -262,7 +308,7 @@ class Repetition(Constraint):
 
 
 @dataclass(frozen=True, slots=True)
-class SeparatedBy(Constraint):
+class SeparatedBy(_Composed):
     item: Constraint
     separator: Constraint
     min: int

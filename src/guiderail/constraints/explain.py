@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import Program
+from guiderail.errors import GuiderailError
+from guiderail.support.nesting import nested
 
 __all__ = ["Explanation", "explain", "symbol_words", "words_of"]
 
@@ -27,6 +29,7 @@ class Explanation:
         expected: what may come next, in words.
         forced: the text that must come next, if there is no choice.
         examples: some short ways to finish.
+        hint: what would let the failing character through, if that is known.
     """
 
     prefix: str
@@ -37,6 +40,7 @@ class Explanation:
     expected: tuple[str, ...]
     forced: str
     examples: tuple[str, ...]
+    hint: str = ""
 
     def __str__(self) -> str:
         lines = []
@@ -52,6 +56,8 @@ class Explanation:
         lines += [f"  - {words}" for words in self.expected]
         if self.failed_at is not None and self.accepting:
             lines.append("  - the end of the text")
+        if self.hint:
+            lines.append(f"Hint: {self.hint}")
         if self.forced:
             lines.append(f"Forced: {self.forced!r}")
         if self.examples:
@@ -104,7 +110,28 @@ def explain(constraint: Constraint, prefix: str | bytes = "") -> Explanation:
         expected=expected,
         forced=core.forced_bytes(state, 4096).decode(errors="ignore") if valid and state else "",
         examples=tuple(examples),
+        hint="" if valid else _hint(constraint, data, good),
     )
+
+
+_ASCII_ONLY = (
+    r"\d, \w, \s, \b and the case of letters are those of ASCII; with Unicode's (flags='u', or (?u) in front of the "
+    "pattern) this character is allowed"
+)
+
+
+def _hint(constraint: Constraint, data: bytes, good: int) -> str:
+    """Whether the character after ``good`` bytes fails only because patterns are read in ASCII."""
+    if good == len(data) or data[good] < 0xC0:
+        return ""
+    try:
+        with nested("the constraint"):
+            other = constraint._in_unicode()
+        if other is constraint or Program.of(other).longest_prefix(data) == good:
+            return ""
+    except GuiderailError:  # too large to be read a second time
+        return ""
+    return _ASCII_ONLY
 
 
 def _spread(values: bytes, count: int) -> list[int]:

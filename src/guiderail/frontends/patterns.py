@@ -25,7 +25,6 @@ __all__ = [
     "duration",
     "email",
     "hex_color",
-    "hex_colour",
     "hostname",
     "identifier",
     "integer",
@@ -246,12 +245,9 @@ def number() -> Constraint:
     return _made(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-def hex_colour() -> Constraint:
+def hex_color() -> Constraint:
     """A colour of CSS in hexadecimal: ``#`` and 3, 4, 6 or 8 digits of either case."""
     return _made("#(?:[0-9A-Fa-f]{3,4}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
-
-
-hex_color = hex_colour
 
 
 def base64(*, url_safe: bool = False) -> Constraint:

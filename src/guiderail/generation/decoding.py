@@ -8,25 +8,25 @@ is not asked to say so.
 
 from __future__ import annotations
 
-import codecs
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.errors import LimitError, ModelError
+from guiderail.constraints.reading import TEXT, Reading
+from guiderail.errors import ModelError
 from guiderail.generation.models import Model
 from guiderail.generation.models.base import feed_rows
-from guiderail.generation.overlap import Masks, may_be_forced
+from guiderail.generation.overlap import Masks
+from guiderail.generation.row import Row
 from guiderail.generation.sampling import Sampler, Sampling
-from guiderail.generation.targets import TEXT, Reading
 from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.matching.guide import Guide
-from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
-from guiderail.vocabulary import Vocabulary
+from guiderail.matching.matcher import Matcher
 
 __all__ = ["Batch", "FinishReason", "Generation", "IncompleteError", "Observer"]
 
@@ -127,97 +127,26 @@ class IncompleteError(ModelError):
     generations: tuple[Generation, ...] = ()
 
 
-@dataclass(slots=True)
-class _Row:
-    matcher: Matcher
-    sampler: Sampler
-    pending: list[int]  # tokens the model has not seen: at first the prompt
-    limit: int  # tokens it may write
-    prompt_tokens: int
-    tokens: list[int] = field(default_factory=list)
-    forced: int = 0
-    text: list[str] = field(default_factory=list)
-    decoder: Any = field(default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
-    finish: FinishReason | None = None
-    matched: bool = False
-    began: bool = False  # the model has read the prompt
-    finishing: bool = False  # only what leaves enough tokens to finish may be written
-    has_symbols: bool = field(init=False)  # the constraint names special tokens
+class _Row(Row):
+    """A row of a batch."""
 
-    def __post_init__(self) -> None:
-        self.has_symbols = bool(self.matcher.program.symbols())
+    def __init__(self, observe: Callable[[Row, int], None] | None, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.text: list[str] = []
+        self.began = False  # the model has read the prompt
+        self._observe = observe
+
+    def on_forced(self, token: int) -> None:
+        if self._observe is not None:
+            self._observe(self, token)
+
+    def on_text(self, text: str, token: int | None) -> None:
+        self.text.append(text)
 
     @property
-    def left(self) -> int:
-        """Tokens that it may still write."""
-        return self.limit - len(self.tokens)
-
-    def check_budget(self, which: str) -> None:
-        """Raises a LimitError if the text cannot be finished within the limit."""
-        needed = self.matcher.least_tokens(thorough=False)
-        if needed is None or needed > self.limit:
-            needed = self.matcher.least_tokens()
-        way = 'bound the constraint, or pass on_incomplete="error" or "return" to try without a promise'
-        if needed is None:
-            raise LimitError(
-                f"no way to complete the text{which} was found, so guiderail cannot promise that it will be complete "
-                f"within {self.limit} tokens; {way}",
-                code="budget-unknown",
-            )
-        if needed > self.limit:
-            raise LimitError(
-                f"the text{which} needs {needed} tokens, but it may have no more than {self.limit}; raise max_tokens "
-                f"(and shorten the prompt, if the model's context is full), {way}",
-                code="budget-too-small",
-            )
-
-    def fits(self, token: int) -> bool:
-        """Whether the text can be finished in time after a token that the mask allows."""
-        if not self.finishing:
-            return True
-        if not self.matcher.accept_within(token, self.left):
-            return False
-        self.matcher.rollback(1)
-        return True
-
-    def draw(self, logits: NDArray[np.float32], vocab_size: int) -> int:
-        """The next token, drawn from what leaves enough tokens to finish.
-
-        To draw from what the mask allows and, where that leaves too little, again from what leaves enough, is to draw
-        from what leaves enough: the mask of that is needed only where it bites. Where tokens are cut off by top-k or
-        top-p this does not hold, and that mask is made first.
-
-        Args:
-            logits: masked, shape ``(logits_size,)``; changed.
-        """
-        if not (self.finishing and self.sampler.sampling.cuts):
-            token = self.sampler(logits)
-            if self.fits(token):
-                return token
-        bitmask = allocate_token_bitmask(1, self.matcher.guide.vocabulary.size)
-        self.matcher.fill_next_token_bitmask(bitmask, 0, self.left)
-        mask_rows(logits[None], bitmask, [0], vocab_size)
-        return self.sampler(logits)
-
-    def take(self, token: int, vocabulary: Vocabulary) -> str:
-        """Appends a token that the mask allows; returns the text that it completes."""
-        if not self.matcher.accept_token(token):
-            raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
-        self.tokens.append(token)
-        if self.matcher.is_terminated():
-            self.finish, self.matched = "stop", True
-            return ""
-        self.pending.append(token)
-        piece = str(self.decoder.decode(vocabulary.token_bytes(token)))
-        self.text.append(piece)
-        self.check_end()
-        return piece
-
-    def check_end(self) -> None:
-        if self.matcher.is_complete():
-            self.finish, self.matched = "complete", True
-        elif len(self.tokens) >= self.limit:
-            self.finish, self.matched = "length", self.matcher.is_accepting()
+    def finish(self) -> FinishReason | None:
+        assert self.end != "stop-text"
+        return self.end
 
 
 class Batch:
@@ -246,6 +175,7 @@ class Batch:
         self.readings = readings
         self.vocabulary = model.vocabulary
         room = model.context_length
+        self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(prompts), self.vocabulary.size)
         self.rows: list[_Row] = []
         for i, (prompt, guide) in enumerate(zip(prompts, guides, strict=True)):
             if len(prompt) >= room:
@@ -260,46 +190,57 @@ class Batch:
                 raise ModelError(
                     "the prompt is empty and the model adds nothing to it; write something", code="bad-prompt"
                 )
-            row = _Row(guide.matcher(), Sampler(sampling, first_row + i), list(prompt), limit, len(prompt))
-            row.check_end()  # a constraint may allow nothing but the empty text
-            row.finishing = finish
-            if finish:
-                row.check_budget(f" of prompt {first_row + i}" if len(prompts) > 1 or first_row else "")
+            row = _Row(
+                None if observer is None else partial(self._observe_forced, i),
+                guide,
+                Sampler(sampling, first_row + i),
+                prompt,
+                limit,
+                spell=self.vocabulary.token_bytes,
+                jump_forward=jump_forward,
+            )
+            row.mask = self.bitmask[i : i + 1]
+            row.begin(
+                "finish" if finish else "return",
+                way_out='pass on_incomplete="error" or "return" to try without a promise',
+                which=f" of prompt {first_row + i}" if len(prompts) > 1 or first_row else "",
+            )
             self.rows.append(row)
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
         self.session = model.new_session(len(self.rows), length)
-        self.bitmask: NDArray[np.int32] = allocate_token_bitmask(len(self.rows), self.vocabulary.size)
         self.masks = Masks(self.bitmask)
         self.pass_tokens: int | None = getattr(model, "pass_tokens", None)
         self.behind: set[int] = set()  # rows of which the model has not read all that was written
-        self.unfilled: set[int] = set()  # rows that wait for the model and have no mask yet
         self.seconds = self.constraint_seconds = 0.0
 
     def steps(self) -> Iterator[tuple[int, str]]:
         """Runs to the end of all rows; yields (row, piece of text) as they come."""
         try:
-            while active := [i for i, row in enumerate(self.rows) if row.finish is None]:
+            while active := [i for i, row in enumerate(self.rows) if not row.done]:
                 yield from self._step(active)
         finally:
             self.session.close()
 
     def _step(self, active: list[int]) -> Iterator[tuple[int, str]]:
         started = time.perf_counter()
-        pieces, unfilled = self._forced([i for i in active if i not in self.behind])
-        self.unfilled.update(unfilled)
+        pieces = []
+        for i in active:
+            if i not in self.behind:
+                said = len(self.rows[i].text)
+                self.rows[i].write_forced(fill=False)
+                pieces += [(i, piece) for piece in self.rows[i].text[said:]]
         spent = time.perf_counter() - started
         self.seconds += spent
         self.constraint_seconds += spent
         yield from pieces
         rows = self.rows
-        portions = self._portions([i for i in active if rows[i].finish is None])
+        portions = self._portions([i for i in active if not rows[i].done])
         if not portions:
             return
         started = time.perf_counter()
         self.behind = {i for i, portion in portions.items() if len(portion) < len(rows[i].pending)}
         asked = [i for i in portions if i not in self.behind]
-        unfilled = [i for i in asked if i in self.unfilled]
-        self.unfilled.difference_update(unfilled)
+        unfilled = [i for i in asked if not rows[i].filled]
         self.masks.begin([rows[i].matcher for i in unfilled], unfilled)
         try:
             logits = feed_rows(self.session, [portions.get(i, []) for i in range(len(rows))], asked)
@@ -318,7 +259,9 @@ class Batch:
             token = rows[i].draw(logits[i], width)
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
-            pieces.append((i, rows[i].take(token, self.vocabulary)))
+            said = len(rows[i].text)
+            rows[i].take(token)
+            pieces += [(i, piece) for piece in rows[i].text[said:]]
         self.seconds += time.perf_counter() - started
         yield from pieces
 
@@ -332,49 +275,9 @@ class Batch:
         most = None if self.pass_tokens is None else max(1, self.pass_tokens // max(1, len(waiting)))
         return {i: self.rows[i].pending[: most if self.rows[i].began else None] for i in waiting}
 
-    def _forced(self, active: list[int]) -> tuple[list[tuple[int, str]], list[int]]:
-        """Writes what must come next.
-
-        Returns:
-            The pieces of text, and the rows that wait for the model and have no mask yet.
-        """
-        pieces = []
-        if self.jump_forward:
-            for i in active:
-                for token in self.rows[i].matcher.forced_tokens():
-                    if not self.rows[i].fits(token):
-                        break  # there are shorter spellings
-                    pieces.append((i, self._force(i, token)))
-                    if self.rows[i].finish is not None:
-                        break
-        unfilled: list[int] = []
-        waiting = [i for i in active if self.rows[i].finish is None]
-        while waiting:
-            narrow: list[int] = []
-            for i in waiting:
-                (narrow if may_be_forced(self.rows[i].matcher, self.rows[i].has_symbols) else unfilled).append(i)
-            if not narrow:
-                break
-            fill_next_token_bitmasks([self.rows[i].matcher for i in narrow], self.bitmask, narrow, threads=1)
-            single = []
-            for i in narrow:
-                words = self.bitmask[i]
-                (filled,) = np.nonzero(words)
-                if len(filled) != 1:
-                    continue
-                word = int(words[filled[0]]) & 0xFFFFFFFF
-                if word & (word - 1) == 0:
-                    token = 32 * int(filled[0]) + word.bit_length() - 1
-                    pieces.append((i, self._force(i, token)))
-                    single.append(i)
-            waiting = [i for i in single if self.rows[i].finish is None]
-        return pieces, unfilled
-
-    def _force(self, i: int, token: int) -> str:
-        self.rows[i].forced += 1
-        if self.observer is not None:
-            self.observer.on_step(i, self.rows[i].matcher, token, None)
-        return self.rows[i].take(token, self.vocabulary)
+    def _observe_forced(self, i: int, row: Row, token: int) -> None:
+        assert self.observer is not None
+        self.observer.on_step(i, row.matcher, token, None)
 
     def generation(self, i: int) -> Generation:
         row = self.rows[i]

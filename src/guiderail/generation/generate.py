@@ -2,7 +2,7 @@
 
 :func:`generate` returns a text or a value, :func:`stream` shows it while it grows, and :func:`generations` also returns
 tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.decoding`;
-:mod:`guiderail.generation.targets` turns what a user passes into a constraint and a way to read its text.
+:mod:`guiderail.generation.targets` turns what a user passes into a constraint.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
+from guiderail.frontends.given import are_texts
+from guiderail.frontends.prompts import prompt_of
 from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.sampling import Sampling
 from guiderail.generation.streams import OnIncomplete as OnIncomplete, Snapshot, Stream, ValueStream, check_complete
-from guiderail.generation.targets import Target, resolve
+from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide, compile
 from guiderail.support.texts import shown
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         seed: int | None
         system: str | None
         chat: bool
+        describe: bool
         jump_forward: bool
         on_incomplete: OnIncomplete
 
@@ -88,6 +91,7 @@ def stream(
     seed: int | None = None,
     system: str | None = None,
     chat: bool = True,
+    describe: bool = False,
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "finish",
     growing_strings: bool = True,
@@ -123,8 +127,9 @@ def stream(
     if not isinstance(prompt, str):
         raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
     _check(on_incomplete, max_tokens, chat, system)
-    wanted = resolve(target)
-    if wanted.reading.is_text and growing_strings is not True:
+    wanted = as_constraint(target)
+    reading = wanted.reading()
+    if reading.is_text and growing_strings is not True:
         raise ModelError(
             "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
@@ -134,9 +139,9 @@ def stream(
     try:
         batch = Batch(
             runner,
-            [runner.encode(prompt, chat=chat, system=system)],
+            [runner.encode(_prompt(prompt, target, describe), chat=chat, system=system)],
             [_guide(wanted, runner)],
-            [wanted.reading],
+            [reading],
             max_tokens=max_tokens,
             sampling=sampling,
             first_row=0,
@@ -147,7 +152,7 @@ def stream(
         if owned:
             runner.close()
         raise
-    if wanted.reading.is_text:
+    if reading.is_text:
         return Stream(batch, on_incomplete, owned)
     return ValueStream(batch, on_incomplete, owned, growing_strings)
 
@@ -164,6 +169,7 @@ def generations(
     seed: int | None = None,
     system: str | None = None,
     chat: bool = True,
+    describe: bool = False,
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "return",
 ) -> list[Generation]:
@@ -172,18 +178,20 @@ def generations(
         raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
     _check(on_incomplete, max_tokens, chat, system)
     sampling = Sampling(temperature, top_p, top_k, seed)
-    several = isinstance(target, list | tuple)
+    several = isinstance(target, list | tuple) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
             f"there are {len(prompts)} prompts and {len(target)} constraints; "
             "give one constraint, or one for each prompt",
             code="bad-batch",
         )
-    wanted = [resolve(one) for one in target] if several else [resolve(target)] * len(prompts)
+    wanted = [as_constraint(one) for one in target] if several else [as_constraint(target)] * len(prompts)
     runner, owned = _model(model)
     try:
         guides = [_guide(one, runner) for one in wanted]
-        encoded = [runner.encode(prompt, chat=chat, system=system) for prompt in prompts]
+        targets = target if several else [target] * len(prompts)
+        asked = [_prompt(prompt, one, describe) for prompt, one in zip(prompts, targets, strict=True)]
+        encoded = [runner.encode(prompt, chat=chat, system=system) for prompt in asked]
         size = runner.max_batch or max(1, len(prompts))
         results: list[Generation] = []
         for start in range(0, len(prompts), size):
@@ -191,7 +199,7 @@ def generations(
                 runner,
                 encoded[start : start + size],
                 guides[start : start + size],
-                [one.reading for one in wanted[start : start + size]],
+                [one.reading() for one in wanted[start : start + size]],
                 max_tokens=max_tokens,
                 sampling=sampling,
                 first_row=start,
@@ -257,6 +265,7 @@ def generate(
     seed: int | None = None,
     system: str | None = None,
     chat: bool = True,
+    describe: bool = False,
     jump_forward: bool = True,
     on_incomplete: OnIncomplete = "finish",
 ) -> Any:
@@ -276,8 +285,9 @@ def generate(
               ``gr.xml_schema(...)`` return the value, and ``gr.tool_calls(...)`` returns what its ``parse`` finds:
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
-              The model writes properties in the order in which the schema declares them. For other options, pass
-              ``gr.json_schema(schema, ...)``.
+              For options, pass ``gr.json_schema(schema, ...)``. In both, the model writes properties in the order in
+              which the schema declares them, unless ``property_order="any"`` is said.
+            - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the one that was chosen.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
         max_tokens: maximum number of tokens to write, forced ones included. The text is complete by then; see
@@ -288,6 +298,8 @@ def generate(
         seed: makes sampling repeatable; each row has a random stream of its own.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
+        describe: add to the prompt what the schema or type wants, in words (see :func:`prompt_of`). The model does not
+            see it otherwise.
         jump_forward: write forced text as the tokenizer spells it, without asking the model token by token. The text
             is the same either way; the model then reads the usual spelling.
         on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
@@ -319,6 +331,7 @@ def generate(
         seed=seed,
         system=system,
         chat=chat,
+        describe=describe,
         jump_forward=jump_forward,
         on_incomplete=on_incomplete,
     )
@@ -337,6 +350,13 @@ def _check(on_incomplete: str, max_tokens: int, chat: bool, system: str | None) 
         raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
 
 
+def _prompt(prompt: str, target: Any, describe: bool) -> str:
+    """The prompt, and what is wanted in words."""
+    if not describe:
+        return prompt
+    return f"{prompt}\n\n{prompt_of(target.constraint if isinstance(target, Guide) else target)}"
+
+
 def _model(source: Any) -> tuple[Model, bool]:
     """The model, and whether it was loaded for this call only."""
     if source is None:
@@ -345,8 +365,7 @@ def _model(source: Any) -> tuple[Model, bool]:
     return model, model is not source
 
 
-def _guide(target: Target, model: Model) -> Guide:
-    guide = target.source
+def _guide(guide: Constraint | Guide, model: Model) -> Guide:
     if isinstance(guide, Constraint):
         return compile(guide, model.vocabulary)
     if guide.vocabulary is not model.vocabulary and guide.vocabulary != model.vocabulary:

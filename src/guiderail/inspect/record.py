@@ -20,7 +20,7 @@ from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
 from guiderail.generation.generate import DEFAULT_MAX_TOKENS, OnIncomplete
 from guiderail.generation.sampling import Sampling, probabilities
-from guiderail.generation.targets import resolve
+from guiderail.generation.targets import as_constraint
 from guiderail.inspect.sentences import why
 from guiderail.inspect.where import Place, Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
@@ -412,7 +412,7 @@ def record(
     if not isinstance(prompt, str):
         raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
     generation._check(on_incomplete, max_tokens, chat, system)
-    wanted = resolve(target)
+    wanted = as_constraint(target)
     sampling = Sampling(temperature, top_p, top_k, seed)
     runner, owned = generation._model(model)
     try:
@@ -422,7 +422,7 @@ def record(
             runner,
             [runner.encode(prompt, chat=chat, system=system)],
             [guide],
-            [wanted.reading],
+            [wanted.reading()],
             max_tokens=max_tokens,
             sampling=sampling,
             first_row=0,
@@ -489,7 +489,7 @@ def replay(
     """
     from guiderail.generation import generate as generation
 
-    source = resolve(target).source
+    source = as_constraint(target)
     if model is None and (prompt or system is not None):
         raise ModelError("a prompt or a system message needs a model; pass model=…", code="bad-option")
     runner, owned = generation._model(model) if model is not None else (None, False)

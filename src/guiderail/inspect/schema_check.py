@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 from guiderail import _core
 from guiderail.errors import GuiderailError, LimitError
 from guiderail.frontends.json_schema import JsonSchema, json_schema
+from guiderail.frontends.json_schema.constraint import read_schema
+from guiderail.frontends.json_schema.faults import Fault, form_faults, misspelt, schemas_of
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.references import Document, Node, escape
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of, escape
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -49,8 +51,10 @@ class Finding:
     """Something to know about a schema.
 
     Attributes:
-        kind: ``"unreachable"``: a part of the schema that no document uses; ``"unbounded"``: a value that may grow
-            without end; ``"advice"``: what may make the model's work easier; ``"undecided"``: the search was given up.
+        kind: ``"fault"``: a keyword or a value that is wrong in itself, and why the schema is invalid; ``"typo"``: a
+            keyword or format that is none, but nearly; ``"unreachable"``: a part of the schema that no document uses;
+            ``"unbounded"``: a value that may grow without end; ``"advice"``: what may make the model's work easier;
+            ``"undecided"``: the search was given up.
         place: where: a JSON pointer into the schema (``#/properties/a``) or a path to the value (``$.a[*]``).
         message: what.
         remedy: what to do about it; may be empty.
@@ -125,7 +129,12 @@ class SchemaCheck:
 
 
 def check_schema(
-    schema: Any, *, name: str = "schema", vocabulary: Vocabulary | None = None, **options: Any
+    schema: Any,
+    *,
+    name: str = "schema",
+    vocabulary: Vocabulary | None = None,
+    strict: bool = False,
+    **options: Any,
 ) -> SchemaCheck:
     """Examines a schema: what is enforced, what no document can use, what is unbounded, what it costs.
 
@@ -135,6 +144,8 @@ def check_schema(
         schema: what :func:`json_schema` takes.
         name: for the report.
         vocabulary: measure masks over its tokens.
+        strict: what looks like a typo, and whatever the metaschema of the dialect refuses (where ``jsonschema`` is
+            installed), makes the schema invalid.
         **options: of :func:`json_schema`; ``property_order`` is ``"declared"`` by default, as for generating.
 
     Raises:
@@ -151,19 +162,26 @@ def check_schema(
         seconds = time.perf_counter() - started
     except GuiderailError as error:
         return _refused(schema, name, options, error)
-    report = constraint.report()
+    contents, dialect = constraint.schema, constraint.document().dialect
+    typos = list(misspelt(contents, dialect))
+    if strict and (wrong := [*typos, *form_faults(contents, dialect)]):
+        return _invalid(name, dialect, wrong)
     document = constraint.document()
     builder = _core.Builder()
-    with document.evaluating():
-        constraint.lowering(builder, document).term(document.term())  # so that all is evaluated from the root
-        findings = [*_Unreachable(document), *_Unbounded(document)]
+    try:
+        report = constraint.report()
+        with document.evaluating():
+            constraint.lowering(builder, document).term(document.term())  # so that all is evaluated from the root
+            findings = [*_Unreachable(document), *_Unbounded(document)]
+    except GuiderailError as error:  # in a part that nothing refers to
+        return _refused(schema, name, options, error)
     return SchemaCheck(
         name=name,
         status="ok",
         dialect=document.dialect,
         keywords=report.to_dict()["counts"],
         notes=_notes(report),
-        findings=tuple(findings),
+        findings=(*(_finding("typo", typo) for typo in typos), *findings),
         expressions=program.node_count(),
         compile_seconds=seconds,
         masks=None if vocabulary is None else _measure(constraint, vocabulary),
@@ -192,7 +210,7 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
         report = constraint.report()
     except GuiderailError:
         status = "unsupported" if isinstance(error, LimitError) else "invalid"
-        return SchemaCheck(name, status, error.message, error.code)
+        return SchemaCheck(name, status, error.message, error.code, findings=_all_faults(schema, options))
     return SchemaCheck(
         name,
         "unsupported",
@@ -202,6 +220,28 @@ def _refused(schema: Any, name: str, options: dict[str, Any], error: GuiderailEr
         keywords=report.to_dict()["counts"],
         notes=_notes(report),
     )
+
+
+def _all_faults(schema: Any, options: dict[str, Any]) -> tuple[Finding, ...]:
+    """Every fault in the form of a schema that is refused for one of them, and what looks like a typo."""
+    try:
+        contents = read_schema(schema)
+    except GuiderailError:
+        return ()
+    declared = contents.get("$schema") if isinstance(contents, dict) else None
+    dialect = dialect_of(options.get("dialect")) or dialect_of(declared) or "2020-12"
+    wrong = [_finding("fault", fault) for fault in form_faults(contents, dialect)]
+    return (*wrong, *(_finding("typo", typo) for typo in misspelt(contents, dialect)))
+
+
+def _invalid(name: str, dialect: str, faults: list[Fault]) -> SchemaCheck:
+    problem = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}: {faults[0]}" + (" …" if len(faults) > 1 else "")
+    findings = tuple(_finding("fault", fault) for fault in faults)
+    return SchemaCheck(name, "invalid", problem, "invalid-schema", dialect=dialect, findings=findings)
+
+
+def _finding(kind: str, fault: Fault) -> Finding:
+    return Finding(kind, fault.pointer, fault.message, f'did you mean "{fault.suggestion}"?' * bool(fault.suggestion))
 
 
 # -- what no document uses ---------------------------------------------------------------------------------------------
@@ -214,7 +254,7 @@ class _Unreachable:
         self.empty = document.algebra.emptiness.term
 
     def __iter__(self) -> Iterator[Finding]:
-        for schema, pointer in self._schemas():
+        for schema, pointer in schemas_of(self.document.contents):
             try:
                 term = self.document.root.child(schema, plain=schema is self.document.contents)
                 if self.empty(term):
@@ -224,25 +264,6 @@ class _Unreachable:
                     yield from self._parts(schema, pointer, term)
             except LimitError as error:
                 yield Finding("undecided", pointer, f"whether all of it can be used: {error.message}")
-
-    def _schemas(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """The schema objects in the places where documents of this dialect have them."""
-        stack: list[tuple[Any, str]] = [(self.document.contents, "#")]
-        while stack:
-            schema, pointer = stack.pop()
-            if not isinstance(schema, dict):
-                continue
-            yield schema, pointer
-            inner: list[tuple[Any, str]] = []
-            for keyword, value in schema.items():
-                place = f"{pointer}/{escape(keyword)}"
-                if keyword in _NAMED and isinstance(value, dict):
-                    inner += [(one, f"{place}/{escape(key)}") for key, one in value.items()]
-                elif keyword in _MANY and isinstance(value, list):
-                    inner += [(one, f"{place}/{i}") for i, one in enumerate(value)]
-                elif keyword in _ONE:
-                    inner.append((value, place))
-            stack += reversed(inner)
 
     def _parts(self, schema: dict[str, Any], pointer: str, term: Term) -> Iterator[Finding]:
         child, both = self.document.root.child, self.algebra.and_terms
@@ -277,12 +298,6 @@ class _Unreachable:
                     f"{pointer}/properties/{escape(name)}",
                     "this property can never be written: the rest of the schema excludes all its values",
                 )
-
-
-_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
-                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
-_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
-_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
 
 
 # -- what has no bound -------------------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, MatcherError, VocabularyError
+from guiderail.frontends.given import are_texts, written_by_model
 from guiderail.matching.guide import Guide, compile
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary.adapted import vocabulary_of
 
-__all__ = ["RowState", "as_guides", "as_vocabulary", "check_width", "fill_rows"]
+__all__ = ["RowState", "as_guides", "check_width", "fill_rows"]
 
 
 class RowState:
@@ -96,36 +97,37 @@ def fill_rows(
             bits[token >> 5] |= np.uint32(1 << (token & 31))
 
 
-def as_vocabulary(source: Any) -> Vocabulary:
-    """A vocabulary of what a user passes: itself, a tokenizer of transformers or the folder of one."""
-    return source if isinstance(source, Vocabulary) else Vocabulary.from_huggingface(source)
-
-
 def as_guides(constraint: Any, vocabulary: Any) -> list[Guide]:
     """Guides of what a user passes: guides or constraints, one or several, and the tokenizer to compile them
     for.
 
     Args:
-        constraint: a guide, a constraint, or a sequence of them.
+        constraint: a guide, or what :func:`generate` takes (a constraint, a JSON Schema, a type, a list of texts), or a
+            list of those.
         vocabulary: a Vocabulary or a tokenizer of transformers; needed unless only guides are given.
 
     Raises:
         CompileError: something is neither guide nor constraint, the vocabulary is missing, or guides differ
         in it.
     """
-    several = list(constraint) if isinstance(constraint, list | tuple) else [constraint]
+    one_choice = not isinstance(constraint, list | tuple) or are_texts(constraint)
+    several = [constraint] if one_choice else list(constraint)
     if not several:
         raise CompileError("at least one guide or constraint is needed", code="not-a-constraint")
     if vocabulary is not None:
-        vocabulary = as_vocabulary(vocabulary)
+        vocabulary = vocabulary_of(vocabulary)
     guides = []
     for one in several:
-        if isinstance(one, Constraint) and vocabulary is None:
+        if isinstance(one, Guide):
+            guides.append(one)
+            continue
+        made = written_by_model(one)
+        if vocabulary is None:
             raise CompileError(
                 "a constraint needs a vocabulary or tokenizer; pass vocabulary=...",
                 code="no-vocabulary",
             )
-        guides.append(one if isinstance(one, Guide) else compile(one, vocabulary))
+        guides.append(compile(made, vocabulary))
     first = guides[0].vocabulary if vocabulary is None else vocabulary
     if any(guide.vocabulary is not first and guide.vocabulary != first for guide in guides):
         raise CompileError("the guides were compiled for different vocabularies", code="other-vocabulary")

@@ -26,11 +26,11 @@ from sglang.srt.constrained.base_grammar_backend import (
 )
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
-from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore
+from guiderail.integrations._text import EngineText
 from guiderail.matching.bitmask import apply_token_bitmask_inplace
 from guiderail.matching.guide import Guide
-from guiderail.matching.matcher import fill_next_token_bitmasks
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -129,9 +129,13 @@ class GuiderailGrammar(BaseGrammarObject):
     def __init__(self, guide: Guide, asked: Asked, stop_token_ids: Sequence[int] | None, stats: Any = None) -> None:
         super().__init__()
         self.guide, self.asked, self.stop_token_ids = guide, asked, stop_token_ids
-        self.matcher = guide.matcher(stop_token_ids)
-        self._refused = Refused()
+        self._text = EngineText(guide.matcher(stop_token_ids))
         self.grammar_stats = stats
+
+    @property
+    def matcher(self) -> Matcher:
+        """Where the text stands."""
+        return self._text.matcher
 
     def accept_token(self, token: int) -> None:
         """Reads a token; those after the end of the text do not count.
@@ -142,10 +146,8 @@ class GuiderailGrammar(BaseGrammarObject):
         if self.matcher.is_terminated():
             return
         self.current_token = token
-        if self._refused.error is not None:
-            raise ValueError(str(self._refused.error)) from self._refused.error
         try:
-            taken = 0 <= token < self.guide.vocabulary.size and self.matcher.accept_token(token)
+            taken = self._text.read(token)
         except LimitError as error:
             raise ValueError(str(error)) from error
         if not taken:
@@ -154,8 +156,7 @@ class GuiderailGrammar(BaseGrammarObject):
     def rollback(self, k: int) -> None:
         """Undoes the last ``k`` tokens read."""
         if k > 0:
-            self.matcher.rollback(k)
-            self._refused.back(self.matcher.step_count)
+            self._text.rollback(k)
 
     def is_terminated(self) -> bool:
         """Whether a token that ends the text was read."""
@@ -167,11 +168,7 @@ class GuiderailGrammar(BaseGrammarObject):
 
     def fill_vocab_mask(self, vocab_mask: Any, idx: int) -> None:
         """Writes into row ``idx`` which tokens may come."""
-        try:
-            self.matcher.fill_next_token_bitmask(vocab_mask, idx)
-        except LimitError as error:  # the scheduler ends with all its requests where this is not held
-            stops = self.matcher.stop_token_ids()
-            self._refused.meet(error, self.matcher.step_count, stops, vocab_mask[idx].numpy())
+        self._text.fill(vocab_mask, idx)
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[Any], vocab_mask: Any) -> None:
@@ -242,7 +239,7 @@ class GuiderailGrammar(BaseGrammarObject):
         for token in new_output_ids[same:]:
             if after.is_terminated() or not after.accept_token(token):
                 raise ValueError(f"token {token} cannot come after the jump under {self.asked!r:.200}")
-        self.matcher = after
+        self._text.matcher = after
 
     def __repr__(self) -> str:
         return f"<GuiderailGrammar of {self.asked!r:.200}: {self.matcher!r}>"

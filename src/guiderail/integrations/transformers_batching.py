@@ -32,10 +32,11 @@ from transformers.generation.continuous_batching.cb_logits_processors import (
 )
 
 from guiderail.errors import MatcherError, ModelError
-from guiderail.integrations._rows import RowState, as_guides, as_vocabulary, check_width, fill_rows
+from guiderail.integrations._rows import RowState, as_guides, check_width, fill_rows
 from guiderail.matching.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from guiderail.matching.matcher import Matcher
 from guiderail.vocabulary import Vocabulary
+from guiderail.vocabulary.adapted import vocabulary_of
 
 __all__ = ["ConstrainedBatching", "constrain", "continuous_batching", "generate_batch"]
 
@@ -209,7 +210,7 @@ def constrain(manager: Any, vocabulary: Any) -> ConstrainedBatching:
             "pass ContinuousBatchingConfig(use_async_batching=False)",
             code="bad-option",
         )
-    vocabulary = as_vocabulary(vocabulary)
+    vocabulary = vocabulary_of(vocabulary)
     width = manager.model.config.get_text_config().vocab_size
     check_width(vocabulary, width)
     masks = _Masks(max(width, vocabulary.size), settings.max_requests_per_batch, manager.model.device)

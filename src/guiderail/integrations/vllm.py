@@ -38,9 +38,8 @@ from vllm.v1.structured_output.backend_types import (
 )
 
 from guiderail.errors import CompileError, LimitError
-from guiderail.integrations._finish import Finish
-from guiderail.integrations._refused import Refused
 from guiderail.integrations._requests import Asked, GuideStore
+from guiderail.integrations._text import EngineText
 from guiderail.matching.matcher import Matcher
 
 if TYPE_CHECKING:
@@ -146,9 +145,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
     """
 
     def __init__(self, matcher: Matcher, most: int | None = None, spent: Callable[[], int] | None = None) -> None:
-        self.matcher = matcher
-        self._refused = Refused()
-        self._finish = None if most is None else Finish(matcher, most)
+        self._text = EngineText(matcher, most)
         self._spent = None if most is None else spent
         self._before = 0  # tokens before the constraint, known when the first mask is filled
         vocabulary = matcher.guide.vocabulary
@@ -156,17 +153,16 @@ class GuiderailGrammar(StructuredOutputGrammar):
         special = set(vocabulary.special_tokens.values())
         self._texts = [token for token in matcher.stop_token_ids() if token not in special]
 
+    @property
+    def matcher(self) -> Matcher:
+        """Where the text stands."""
+        return self._text.matcher
+
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Reads tokens; False at the first that is refused. Those after the end of the text do not count."""
-        matcher = self.matcher
         for token in tokens:
-            if matcher.is_terminated():
-                break
-            if self._refused.error is not None:
-                logger.error("request %s ends here: %s", request_id, self._refused.error)
-                return False
             try:
-                taken = 0 <= token < self._size and matcher.accept_token(token)
+                taken = self._text.read(token)
             except LimitError as error:
                 logger.error("request %s ends here: %s", request_id, error)
                 return False
@@ -190,8 +186,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
 
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
-        self.matcher.rollback(num_tokens)
-        self._refused.back(self.matcher.step_count)
+        self._text.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Writes which tokens may come; near the end of the tokens that the request may have, which lead to its end.
@@ -203,13 +198,11 @@ class GuiderailGrammar(StructuredOutputGrammar):
             bitmask: a CPU tensor, int32, of shape ``(rows, ceil(vocabulary / 32))``.
             batch_index: the row.
         """
-        try:
-            self._fill(bitmask, batch_index)
-        except LimitError as error:  # an engine ends with all its requests where this is not held
-            matcher = self.matcher
-            self._refused.meet(error, matcher.step_count, matcher.stop_token_ids(), bitmask[batch_index].numpy())
-            return
-        if self._texts and not self.matcher.is_accepting():
+        if self._spent is not None:
+            self._before = max(0, self._spent() - self.matcher.step_count)
+            self._spent = None  # which holds the request, which holds this
+        made = self._text.fill(bitmask, batch_index, self._before)
+        if made and self._texts and not self.matcher.is_accepting():
             row = bitmask[batch_index].numpy()
             before = row.copy()
             for token in self._texts:
@@ -217,24 +210,13 @@ class GuiderailGrammar(StructuredOutputGrammar):
             if not row.any():
                 row[:] = before
 
-    def _fill(self, bitmask: Any, batch_index: int) -> None:
-        if self._finish is None:
-            self.matcher.fill_next_token_bitmask(bitmask, batch_index)
-            return
-        read = self.matcher.step_count
-        if self._spent is not None:
-            self._before = max(0, self._spent() - read)
-            self._spent = None  # which holds the request, which holds this
-        self._finish.fill(self.matcher, self._before + read, bitmask, batch_index)
-
     def is_terminated(self) -> bool:
         """Whether a token that ends the text was read."""
         return self.matcher.is_terminated()
 
     def reset(self) -> None:
         """Back to the start of the text."""
-        self.matcher.reset()
-        self._refused = Refused()
+        self._text.reset()
 
     def find_jump_forward_string(self) -> str:
         """The text that must come next; empty where there is a choice."""

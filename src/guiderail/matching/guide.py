@@ -6,23 +6,26 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.program import FUEL, MAX_NODES, build_program
 from guiderail.constraints.special_tokens import special_tokens_of
 from guiderail.errors import CompileError
+from guiderail.frontends.given import constraint_of
 from guiderail.matching.matcher import Matcher
 from guiderail.support.arguments import checked, checked_methods
 from guiderail.support.kept import clear_kept, kept_bytes
 from guiderail.support.work import MAX_STEP_WORK, MAX_WORK
+from guiderail.vocabulary.adapted import forget_vocabularies, vocabulary_of
 
 if TYPE_CHECKING:
+    from guiderail.constraints.reading import Reading
     from guiderail.matching.token_automaton import TokenAutomaton
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory"]
+__all__ = ["Guide", "MemoryUse", "clear_cache", "compile", "memory_use"]
 
 MAX_MEMORY = 128 << 20
 """Default of ``max_memory``: bytes beyond which a guide starts new texts without what earlier ones left behind."""
@@ -103,6 +106,10 @@ class Guide:
         """
         return Matcher(self, stop_token_ids)
 
+    def reading(self) -> Reading:
+        """How a text is read, see :meth:`Constraint.reading`."""
+        return self.constraint.reading()
+
     def to_token_automaton(self, max_states: int = 10_000) -> TokenAutomaton:
         """The constraint written out over tokens: every state, every allowed token and where it leads.
 
@@ -180,8 +187,8 @@ def _rebuild(constraint: Constraint, vocabulary: Vocabulary, options: Options) -
 
 @checked
 def compile(
-    constraint: Constraint,
-    vocabulary: Vocabulary,
+    constraint: Any,
+    vocabulary: Any,
     *,
     cache: bool = True,
     max_nodes: int = MAX_NODES,
@@ -194,8 +201,11 @@ def compile(
     """Compiles a constraint for a vocabulary. This is cheap: most states and masks are made during generation.
 
     Args:
-        constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …
-        vocabulary: the vocabulary of the model that will write the text.
+        constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …; or what :func:`generate` takes:
+            a JSON Schema (a dict), a Python type, a list of texts.
+        vocabulary: the vocabulary of the model that will write the text; or its tokenizer (of transformers, tokenizers,
+            tiktoken, SentencePiece, mistral-common, llama-cpp-python, or the path of one). The vocabularies of the last
+            8 tokenizers are kept.
         cache: return an equal guide compiled earlier. The cache keeps the 128 used last, as long as they hold at most
             256 MiB together (the last one in any case); see :func:`clear_cache`.
         max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.
@@ -218,12 +228,7 @@ def compile(
             is negative, or ``prepare`` is out of range.
         LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
     """
-    if not isinstance(constraint, Constraint):
-        hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(constraint, str) else ""
-        raise CompileError(
-            f"compile takes a constraint, not {type(constraint).__name__}{hint}", code="not-a-constraint"
-        )
-
+    constraint, vocabulary = constraint_of(constraint), vocabulary_of(vocabulary)
     if not 0 <= prepare <= _MOST_PREPARED:
         raise CompileError(
             f"prepare is a number of masks up to {_MOST_PREPARED}, or 0 for none, not {prepare}", code="bad-bound"
@@ -278,7 +283,7 @@ class MemoryUse:
 
     Attributes:
         cached_guides: what :func:`compile` keeps, as :meth:`Guide.memory_size_bytes` counts. Bounded to 256 MiB.
-        readings: schemas, patterns and numbers that were read and are kept for later, approximately. Each kind is
+        parsed: schemas, patterns and numbers that were parsed and are kept for later, approximately. Each kind is
             bounded, to 108 MiB in total.
         character_sets: sets of characters and their automata. Guides and patterns share them; a set lives as long as
             one of these.
@@ -288,17 +293,17 @@ class MemoryUse:
     """
 
     cached_guides: int
-    readings: int
+    parsed: int
     character_sets: int
     native: int
 
 
-def memory() -> MemoryUse:
+def memory_use() -> MemoryUse:
     """What is held for the whole process. :meth:`Guide.memory_size_bytes` says what a guide holds.
 
     >>> import guiderail as gr
     >>> gr.clear_cache()
-    >>> gr.memory().cached_guides
+    >>> gr.memory_use().cached_guides
     0
     """
     with _lock:
@@ -309,10 +314,11 @@ def memory() -> MemoryUse:
 
 
 def clear_cache() -> None:
-    """Forgets the guides that :func:`compile` keeps and the schemas read; returns their memory to the system."""
+    """Forgets the guides and vocabularies that :func:`compile` keeps, and the schemas read; returns their memory."""
     with _lock:
         dropped = list(_cache.values())
         _cache.clear()
+    forget_vocabularies()
     del dropped  # freed without the lock
     clear_kept()
     _core.trim_heap()

@@ -94,7 +94,7 @@ async def _drain(receive: _Receive) -> None:
         left -= len(message.get("body", b""))
 
 
-SWITCH_SECONDS = 0.001
+SWITCH_SECONDS = 0.0002
 """For which a thread of Python may keep the interpreter while others want it."""
 
 

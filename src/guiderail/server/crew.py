@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 __all__ = ["PATIENCE", "Crew", "Work"]
 
-PATIENCE = 0.02
+PATIENCE = 0.005
 """Seconds after which nobody waits for a work any more."""
 _IDLE = 5.0  # seconds after which a worker without work ends
 _log = logging.getLogger("guiderail.server")

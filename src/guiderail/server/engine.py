@@ -4,7 +4,8 @@ Texts that wait are taken up in the order in which they came, as many at once as
 session of the model: each step of a session is one forward pass over all of its texts. Sessions take steps in turn.
 So a text that arrives while others are written waits for one step, not for their end, and what arrives together
 runs together. Where a session can clear a row (``clear_row(row)``), a text that waits takes the row of one that has
-ended.
+ended; and a session that is opened beside others has rows to spare, for what comes later: with a session for each
+text, every text would wait for a step of all others.
 
 Memory is bounded by what sessions reserve, rows times tokens of a row, all together at most ``max_cached_tokens``; when
 there has been nothing to do for a second, what is free goes back to the system.
@@ -34,11 +35,14 @@ from guiderail.matching.guide import Guide
 from guiderail.server.crew import Crew
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
-from guiderail.server.rows import Job, Row, fill_mask, prepare
+from guiderail.server.rows import Job, Row
 
 __all__ = ["Engine", "Overloaded", "TimedOut"]
 
 _QUICK_SECONDS = 0.002  # a work of a slow text within this, and the text counts as quick again
+_ROOMY = 8  # rows of a session that is opened beside others
+_SPARED = 8  # one in so many tokens of the room that is left may be reserved by rows to spare
+_LEAST_LENGTH = 256  # of such rows; else a power of two, where there is room
 _REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
 _log = logging.getLogger("guiderail.server")
 
@@ -58,9 +62,10 @@ class TimedOut(ModelError):
 class _Team:
     """A session and the texts in its rows."""
 
-    def __init__(self, session: Session, length: int, rows: list[Row]) -> None:
-        self.session, self.length = session, length
-        self.rows: list[Row | None] = list(rows)
+    def __init__(self, session: Session, shape: tuple[int, int], rows: list[Row]) -> None:
+        self.session = session
+        batch, self.length = shape
+        self.rows: list[Row | None] = [*rows, *[None] * (batch - len(rows))]
         self.clear_row: Callable[[int], None] | None = getattr(session, "clear_row", None)
 
     @property
@@ -80,6 +85,7 @@ class Engine:
         self._wake = threading.Condition()
         self._queue: deque[Row] = deque()
         self._teams: list[_Team] = []
+        self._clears = False  # sessions of this model can clear a row
         self._stopping = False
         self._thread: threading.Thread | None = None
         self.crew = Crew()
@@ -108,7 +114,10 @@ class Engine:
     @property
     def load(self) -> tuple[int, int]:
         """Texts being written, and texts that wait."""
-        return sum(len(team.running()) for team in list(self._teams)), len(self._queue)
+        return self._running(), len(self._queue)
+
+    def _running(self) -> int:
+        return sum(len(team.running()) for team in list(self._teams))
 
     def submit(self, job: Job) -> None:
         """Puts the texts of a job in the queue.
@@ -125,7 +134,9 @@ class Engine:
                 f"{room}; shorten the prompt or lower max_tokens",
                 code="context-full",
             )
-        if self.crew.late >= self.options.max_rows:  # of texts that were given up, and whose threads have not ended
+        working = [row.work for team in list(self._teams) for _, row in team.running()]
+        given_up = self.crew.late - sum(work is not None and work.late for work in working)
+        if given_up >= self.options.max_rows:  # texts, whose threads have not ended
             raise Overloaded("too many hard constraints are being worked on; try again later")
         rows = [Row(job, number) for number in range(job.count)]
         with self._wake:
@@ -181,7 +192,7 @@ class Engine:
 
     def _measure(self) -> None:
         self.metrics.waiting.set(len(self._queue))
-        self.metrics.running.set(sum(len(team.running()) for team in self._teams))
+        self.metrics.running.set(self._running())
         self.metrics.reserved_tokens.set(sum(team.cost for team in self._teams))
 
     # -- who may run -------------------------------------------------------------------------------------------
@@ -199,8 +210,9 @@ class Engine:
         if not rows:
             return
         length = max(row.need for row in rows)
+        shape = self._shape(len(rows), length)
         try:
-            session = self.model.new_session(len(rows), length)
+            session = self.model.new_session(*shape)
         except ModelError as error:
             if self._teams:  # room may come: they wait, in their order
                 with self._wake:
@@ -210,29 +222,44 @@ class Engine:
                 with self._wake:
                     self._queue.extendleft(reversed(rows[1:]))
                 rows = rows[:1]
+                shape = 1, rows[0].need
                 try:
-                    session = self.model.new_session(1, rows[0].need)
+                    session = self.model.new_session(*shape)
                 except ModelError as again:
                     rows[0].fail(again)
                     return
             else:
                 rows[0].fail(error)
                 return
-        team = _Team(session, max(row.need for row in rows), rows)
+        team = _Team(session, shape, rows)
+        self._clears = team.clear_row is not None
         self._teams.append(team)
         for row in rows:
             self._enter(row)
 
+    def _shape(self, count: int, length: int) -> tuple[int, int]:
+        """Rows and length of a session for so many texts; beside others, with room for what comes later."""
+        if not self._teams or not self._clears:
+            return count, length
+        room = self.options.max_cached_tokens - sum(team.cost for team in self._teams) - count * length
+        longer = min(max(_LEAST_LENGTH, 1 << (length - 1).bit_length()), self.model.context_length)
+        most = min(_ROOMY, self.options.max_rows, self.model.max_batch or _ROOMY)
+        for rows in range(most, count, -1):
+            for each in (longer, length):
+                if _SPARED * (rows * each - count * length) <= room:
+                    return rows, each
+        return count, length
+
     def _enter(self, row: Row) -> None:
         self.metrics.prompt_tokens.inc(len(row.job.prompt))
-        self._put(row, row.begin)
+        self._put(row, row.start)
 
     def _fill_rows(self, team: _Team, clear_row: Callable[[int], None]) -> None:
         for i, row in enumerate(team.rows):
             if row is not None:
                 continue
             with self._wake:
-                if not self._queue or self._queue[0].need > team.length:
+                if not self._queue or self._queue[0].need > team.length or self._running() >= self.options.max_rows:
                     return
                 new = self._queue.popleft()
             clear_row(i)
@@ -241,8 +268,7 @@ class Engine:
 
     def _next_rows(self) -> list[Row]:
         """The first of the queue that fit together into a session beside those that are open."""
-        running = sum(len(team.running()) for team in self._teams)
-        most = self.options.max_rows - running
+        most = self.options.max_rows - self._running()
         if self.model.max_batch is not None:
             most = min(most, self.model.max_batch)
         room = self.options.max_cached_tokens - sum(team.cost for team in self._teams)
@@ -290,16 +316,16 @@ class Engine:
                 if row.held is not None and row.filled:
                     self._draw(row, row.held)
                 elif row.held is not None:
-                    self._put(row, partial(fill_mask, row))
+                    self._put(row, row.fill_mask)
                 elif not row.ready:
-                    self._put(row, partial(prepare, row, fill=False))
+                    self._put(row, partial(row.write_forced, fill=False))
         self._settle(team)
         feed, wanted = self._portions(team)
         if not any(feed):
             return any(row.done for _, row in team.running())
         for i, row in team.running():
             if feed[i] and not row.filled and row.work is None:
-                self._put(row, partial(fill_mask, row))
+                self._put(row, row.fill_mask)
         started = time.perf_counter()
         try:
             logits = feed_rows(team.session, feed, [i for i, _ in wanted])
@@ -340,10 +366,9 @@ class Engine:
 
         def work() -> None:
             token, info = row.sample(logits)
-            row.mask_since = time.perf_counter()
-            row.take(token, info)
+            row.write(token, info)
             if not row.done:
-                prepare(row, fill=False)
+                row.write_forced(fill=False)
 
         self._put(row, work)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
+from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.models import Model
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
@@ -23,6 +24,7 @@ from guiderail.server.options import ServerOptions
 from guiderail.server.reading import LARGE, Manner, Said, read_said, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import (
+    WAY_OUT,
     Delta,
     Event,
     Failed,
@@ -30,8 +32,6 @@ from guiderail.server.rows import (
     Job,
     OnIncomplete,
     TokenInfo,
-    least_tokens,
-    within_budget,
 )
 from guiderail.server.tools import tool_format_of
 
@@ -285,7 +285,7 @@ class Service:
         """
         needed = await self.threaded(lambda: least_tokens(guide.matcher(), limit), param)
         try:
-            within_budget(needed, limit)
+            check_budget(needed, limit, way_out=WAY_OUT)
         except LimitError as error:
             refusal = from_guiderail(error, param)
             if needed is not None:

@@ -74,7 +74,7 @@ class Frame:
         container: a list or a dict, filled in place.
         key: the key or index of the member that was begun last.
         path: of the container itself.
-        typed: room for :mod:`guiderail.generation.typed_partial`: what it has made of the finished members.
+        typed: room for :mod:`guiderail.frontends.python_types.partial`: what it has made of the finished members.
     """
 
     __slots__ = ("container", "key", "path", "typed")

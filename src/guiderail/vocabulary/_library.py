@@ -22,7 +22,7 @@ def require(module: str, package: str) -> Any:
     except ImportError as error:
         raise VocabularyError(
             f"the package {package} cannot be imported ({error}); pip install {package}",
-            code="missing-library",
+            code="missing-package",
         ) from error
 
 

@@ -447,7 +447,7 @@ class Vocabulary:
 
         Raises:
             VocabularyError: ``unsupported-tokenizer``, ``slow-tokenizer``, ``bad-tokenizer-file``,
-                ``no-stop-token``, ``round-trip``, ``missing-library``.
+                ``no-stop-token``, ``round-trip``, ``missing-package``.
         """
         from guiderail.vocabulary.huggingface import from_huggingface
 

@@ -21,10 +21,11 @@ _SIGNATURES = {
     "literal": "b", "byte_class": "b", "char_class": "c", "concat": "H", "union": "H", "intersection": "H",
     "complement": "h", "repeat": "hnn", "choice": "B", "substring_of": "B", "substring_of_chunks": "B",
     "look_ahead": "hn", "look_behind": "hn", "scope": "h", "token": "s", "rule": "sn",
-    "escaped": "hn", "item": "hn", "distinct": "h", "terminal": "ln", "never": "l", "lexed": "lh", "define": "hh",
+    "escaped": "hn", "item": "hnn", "distinct": "h", "twice": "h", "terminal": "ln", "never": "l", "lexed": "lh",
+    "define": "hh",
 }  # fmt: skip
 _FRESH = ("rule", "define", "lexer")
-_KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "infinite": 1}
+_KEYWORDS = {"holds_items": 1, "min": 1, "max": 2, "negative": 1, "mode": 1, "infinite": 1, "label": 2}
 
 
 class Unplayable(Exception):
@@ -144,7 +145,7 @@ def play(tape: Any, b: _core.Builder) -> int:
             elif name == "union":
                 made[i] = union(list(map(get, args[0])))
             elif name == "members":
-                made[i] = _play_members(made, b, *args)
+                made[i] = _play_members(made, b, args)
             elif name == "lexer":
                 rows, ignore, indentation, before, traps = args
                 texts = [(made[text], shortest, names, guard) for text, shortest, names, guard in rows]
@@ -176,17 +177,8 @@ def _given(made: dict[int, Any], kind: str, value: Any) -> Any:
     return value
 
 
-def _play_members(
-    made: dict[int, Any],
-    b: _core.Builder,
-    names: list[str],
-    values: list[Any],
-    required: list[bool],
-    others: list[Any],
-    comma: int,
-    colon: int,
-    options: dict[str, Any],
-) -> int:
+def _play_members(made: dict[int, Any], b: _core.Builder, args: list[Any]) -> int:
+    names, values, required, others, comma, colon, options = args
     return b.members(
         [name.encode("latin-1") for name in names],
         [made[v] if isinstance(v, int) else [(made[e], bits) for e, bits in v] for v in values],

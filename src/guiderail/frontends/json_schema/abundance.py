@@ -62,8 +62,11 @@ class Abundance:
         return known
 
     def _array(self, cell: ArrayCell) -> bool:
-        if cell.contains or cell.unique or cell.repeated or self.algebra.emptiness.array(cell):
+        if type(cell) is not ArrayCell or cell.contains or cell.repeated or self.algebra.emptiness.array(cell):
             return False
+        if cell.unique:  # so many items with plenty of values each can be chosen apart
+            need = max(cell.min, 1)
+            return need < PLENTY and all(self.term(cell.item(i)) for i in range(min(need, len(cell.prefix) + 1)))
         longest = len(cell.prefix) + 1 if cell.max is None else min(cell.max, len(cell.prefix) + 1)
         for i in range(longest):
             if i > cell.min and self.algebra.emptiness.term(cell.item(i)):

@@ -258,9 +258,26 @@ class Algebra:
             return a
         if len(a) == 1 and a[0] is ANY_ARRAY:
             return b
-        self._limit(len(a) * len(b))
+        size = len(a) * len(b)
+        votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
+        if votes or size > self.most_cells:
+            from guiderail.frontends.json_schema.array_votes import comparing, every, multiplied
+
+            if comparing(a) or comparing(b):  # what compares items with each other is no part of a vote
+                a, b = multiplied(self, a), multiplied(self, b)
+                self._limit(len(a) * len(b))
+            elif votes or size > _PRUNED * self.most_cells:
+                return self._arrays_late(every((a, b)))
         cells = [cell for x in a for y in b if (cell := self._and_array(x, y)) is not None]
-        return self._distinct(cells)
+        found = self._distinct(cells)
+        if len(found) > self.most_cells and size > self.most_cells and not comparing(found):
+            return self._arrays_late(every((a, b)))
+        return found
+
+    def _arrays_late(self, found: tuple[ArrayCell, ...]) -> tuple[ArrayCell, ...]:
+        if self.eager:
+            raise TooMany
+        return found
 
     def and_objects(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         if a is b or (len(b) == 1 and b[0] is ANY_OBJECT):
@@ -602,6 +619,11 @@ class Algebra:
         )
 
     def _not_array(self, cell: ArrayCell) -> tuple[ArrayCell, ...]:
+        if type(cell) is not ArrayCell:
+            from guiderail.frontends.json_schema.array_votes import ArrayVote, negation
+
+            assert isinstance(cell, ArrayVote)
+            return (negation(cell),)
         spend(100 + 20 * len(cell.prefix) ** 2)
         cells: list[ArrayCell] = []
         for i, term in enumerate(cell.prefix):

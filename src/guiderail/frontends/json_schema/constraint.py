@@ -6,25 +6,29 @@ import json
 import marshal
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.frontends.json_schema.closed import closed
 from guiderail.frontends.json_schema.errors import SchemaError
 from guiderail.frontends.json_schema.keywords import evaluate
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
 from guiderail.frontends.json_schema.options import SchemaOptions
-from guiderail.frontends.json_schema.references import Document, Node
+from guiderail.frontends.json_schema.reading import SchemaReading
+from guiderail.frontends.json_schema.references import Document, Node, dialect_of
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.kept import Kept
-from guiderail.support.nesting import MOST_PARTS, written_out
+from guiderail.support.nesting import MOST_PARTS, is_plain_json, written_out
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
 if TYPE_CHECKING:
+    from guiderail.constraints.reading import Reading
     from guiderail.frontends.json_schema.report import Report
 
 __all__ = ["JsonSchema", "json_schema"]
@@ -61,7 +65,10 @@ class JsonSchema(Constraint):
     def document(self) -> Document:
         """The schema as a document ready to be evaluated: terms, shapes, scopes. A new one each time."""
         spend(len(self._text))
-        return Document(marshal.loads(self._text), self.options, evaluate, self._text)
+        contents = marshal.loads(self._text)
+        if self.options.closed:
+            contents = closed(contents, _dialect(contents, self.options))
+        return Document(contents, self.options, evaluate)
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
@@ -81,11 +88,23 @@ class JsonSchema(Constraint):
             with document.evaluating():
                 return term.shape().accepts(value)
 
+    def reading(self) -> Reading:
+        """Reads a text as parsed JSON, in the schema's notation."""
+        return SchemaReading(self.options.notation)
+
     def report(self) -> Report:
         """What of the schema is enforced, what is only an annotation, and what nothing can satisfy."""
         from guiderail.frontends.json_schema.report import report
 
         return report(self)
+
+    def as_written(self) -> JsonSchema:
+        if self.options.property_order is not None:
+            return self
+        options = replace(self.options, property_order="declared")
+        key = self._text, options, id(options.registry)
+        known = _cache.get(key)
+        return known or _cache.put(key, JsonSchema(self._text, options), _WEIGHT * len(self._text))
 
     def _lower(self, b: _core.Builder) -> int:
         try:
@@ -97,12 +116,24 @@ class JsonSchema(Constraint):
             term = document.term()
             handle = self.lowering(b, document).term(term)
             if handle == b.EMPTY:
-                raise SchemaError(
-                    "no value satisfies this schema, so nothing could be generated",
-                    code="unsatisfiable-schema",
-                    pointer=_blame(document, term),
-                )
+                raise self._unsatisfiable(document, _blame(document, term))
+        if self.options.outer_whitespace:
+            blank = b.repeat(b.byte_class(b" \t\r\n"), 0, self.options.max_whitespace)
+            handle = b.concat([blank, handle, blank])
         return handle
+
+    def _unsatisfiable(self, document: Document, pointer: str) -> SchemaError:
+        """The error for a schema that no value satisfies, with the keywords that exclude each other."""
+        from guiderail.frontends.json_schema.conflict import conflict_of, sentence
+
+        conflict = conflict_of(document.contents, self.options, document.dialect, pointer, _is_empty)
+        why = sentence(conflict, pointer)
+        return SchemaError(
+            "no value satisfies this schema, so nothing could be generated" + (f": {why}" if why else ""),
+            code="unsatisfiable-schema",
+            pointer=pointer,
+            conflict=conflict,
+        )
 
     def lowering(self, b: _core.Builder, document: Document) -> Lowering:
         """What writes the values of this schema, in its notation, with a builder."""
@@ -132,6 +163,24 @@ class JsonSchema(Constraint):
         except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
             said = shown(self.schema)
         return f"json_schema({said if len(said) <= 80 else said[:77] + '…'})"
+
+
+def _dialect(contents: Any, options: SchemaOptions) -> str:
+    declared = contents.get("$schema") if isinstance(contents, dict) else None
+    return dialect_of(options.dialect) or dialect_of(declared) or "2020-12"
+
+
+def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool) -> bool:
+    """Whether no value satisfies a schema of a document, or (``written``) none can be written."""
+    text = marshal.dumps(contents, 2)
+    spend(len(text))
+    document = Document(contents, options, evaluate)
+    with document.evaluating():
+        term = document.root.child(schema, plain=schema is contents)
+        if not written:
+            return document.algebra.emptiness.term(term)
+        builder = _core.Builder()
+        return JsonSchema(text, options).lowering(builder, document).term(term) == builder.EMPTY
 
 
 def _blame(document: Document, term: Term) -> str:
@@ -180,7 +229,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         **options: see :class:`SchemaOptions`: ``dialect``, ``registry``, ``base_uri``, ``on_unsupported``, ``format``,
             ``escapes``, ``layout``, ``indent``, ``separators``, ``max_whitespace``, ``property_order``, ``integers``,
             ``max_integer_digits``, ``max_fraction_digits``, ``max_string_length``, ``max_items``, ``max_depth``,
-            ``max_branches``, ``notation``, ``block_depth``, ``excludes``.
+            ``max_branches``, ``notation``, ``block_depth``, ``excludes``, ``closed``, ``outer_whitespace``.
 
     Raises:
         SchemaError: the schema is malformed, refers to what is not there, or asks for what cannot be done;
@@ -189,7 +238,7 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     """
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
-        schema = _read(schema)
+        schema = read_schema(schema)
     try:  # shared parts are written once here, so that this is quick whatever the schema is
         seen = (marshal.dumps(schema), checked, id(checked.registry))
     except ValueError:
@@ -203,7 +252,8 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
 
 def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
     """The constraint of a schema that was not seen in this form; one for equal schemas."""
-    size = written_out(schema)
+    plain = is_plain_json(schema)
+    size = 0 if plain else written_out(schema)
     if size is None or size > MOST_PARTS:
         said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
         raise SchemaError(f"the schema {said}; name what is used again in $defs, and refer to it", code="schema-size")
@@ -215,7 +265,7 @@ def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
     known = _cache.get(key)
     if known is not None:
         return known
-    if not _is_json(schema):
+    if not plain and not _is_json(schema):
         text = marshal.dumps(_plain(schema), 2)
     made = JsonSchema(text, checked)
     made.check()
@@ -258,8 +308,12 @@ def _of_mapping(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
-def _read(schema: Any) -> Any:
-    """A schema from whatever else describes one."""
+def read_schema(schema: Any) -> Any:
+    """A schema from whatever describes one: a mapping, JSON, a file, a class of pydantic.
+
+    Raises:
+        SchemaError: there is none.
+    """
     if isinstance(schema, Path):
         try:
             schema = schema.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from guiderail.errors import CompileError, LimitError
 
@@ -14,17 +15,28 @@ class SchemaError(CompileError):
 
     Attributes:
         pointer: JSON pointer (as a URI fragment, ``#/properties/a``) of the schema at fault, or None.
+        conflict: where no value satisfies a schema (``unsatisfiable-schema``), a smallest set of keywords that exclude
+            each other: JSON pointers, each with the keyword's value or the part of it that matters. Empty where none
+            is found quickly.
     """
 
     code = "invalid-schema"
 
-    def __init__(self, message: str, *, code: str | None = None, pointer: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        pointer: str | None = None,
+        conflict: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
         super().__init__(f"{pointer}: {message}" if pointer else message, code=code)
         self.pointer = pointer
         self.reason = message
+        self.conflict = conflict
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.reason, self.code, self.pointer)
+        return _rebuilt, (self.reason, self.code, self.pointer, self.conflict)
 
 
 class SchemaLimitError(LimitError):
@@ -42,13 +54,15 @@ class SchemaLimitError(LimitError):
         self.reason = message
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.reason, self.code, self.pointer)
+        return _rebuilt_limit, (self.reason, self.code, self.pointer)
 
 
-def _rebuild(
-    kind: type[SchemaError] | type[SchemaLimitError], message: str, code: str, pointer: str | None
-) -> SchemaError | SchemaLimitError:
-    return kind(message, code=code, pointer=pointer)
+def _rebuilt(message: str, code: str, pointer: str | None, conflict: tuple[tuple[str, Any], ...]) -> SchemaError:
+    return SchemaError(message, code=code, pointer=pointer, conflict=conflict)
+
+
+def _rebuilt_limit(message: str, code: str, pointer: str | None) -> SchemaLimitError:
+    return SchemaLimitError(message, code=code, pointer=pointer)
 
 
 def at_pointer(error: LimitError, where: Callable[[], str | None]) -> LimitError:

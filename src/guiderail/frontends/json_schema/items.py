@@ -17,6 +17,7 @@ __all__ = ["UNREACHABLE", "lower_items"]
 UNREACHABLE = 2**32 - 1
 """The core counts no further, and no text has so many items or members."""
 
+_MOST_LABELS = 32  # as many as the core keeps
 _Counts = tuple[int, ...]
 _State = tuple[int, _Counts]
 
@@ -45,9 +46,11 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
     if low >= UNREACHABLE or (high is not None and high < low):
         return b.EMPTY
 
-    def item(term: Term) -> int:
+    def plain(term: Term) -> int:
         handle = lowering.term(term, level + 1)
         return b.item(handle, lowering.abundance.term(term)) if unique and handle != b.EMPTY else handle
+
+    item = _labelled(lowering, cell, level + 1) if cell.repeated else plain
 
     if cell.contains:
         if unique and lowering.algebra.emptiness.array(cell):
@@ -55,7 +58,38 @@ def lower_items(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, l
         inside = _counted(lowering, cell, frame, item, low, high)
     else:
         inside = _plain(lowering, cell, frame, item, low, high)
+    if cell.repeated:
+        return b.twice(inside)
     return b.distinct(inside) if unique and inside != b.EMPTY else inside
+
+
+def _labelled(lowering: Lowering, cell: ArrayCell, level: int) -> _Item:
+    """Items of which two shall be equal: split into sets of values that may stand in the same places, each labelled."""
+    b, algebra = lowering.builder, lowering.algebra
+    items = list(dict.fromkeys((*cell.prefix, cell.rest)))
+    terms = list(dict.fromkeys((*items, *(c.term for c in cell.contains))))
+    atoms = [algebra.or_terms(items)]
+    for term in terms if len(terms) > 1 else ():
+        parts = (algebra.and_terms((atom, some)) for atom in atoms for some in (term, algebra.not_term(term)))
+        atoms = [part for part in parts if not algebra.emptiness.term(part)]
+        if len(atoms) > _MOST_LABELS:
+            raise SchemaLimitError(
+                f"two items must be equal (the negation of uniqueItems), and more than {_MOST_LABELS} kinds of items "
+                "may stand in different places; use fewer different schemas for the items of this array",
+                pointer=lowering.document.where(),
+            )
+
+    def item(term: Term) -> int:
+        found = []
+        for label, atom in enumerate(atoms):
+            if algebra.emptiness.term(algebra.and_terms((atom, term))):
+                continue
+            handle = lowering.term(atom, level)
+            if handle != b.EMPTY:
+                found.append(b.item(handle, lowering.abundance.term(atom), label))
+        return b.union(found)
+
+    return item
 
 
 def _plain(lowering: Lowering, cell: ArrayCell, frame: Frame, item: _Item, low: int, high: int | None) -> int:

@@ -12,7 +12,8 @@ from itertools import combinations
 from guiderail import _core
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.abundance import Abundance, is_dense
-from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, at_pointer
+from guiderail.frontends.json_schema.array_votes import ArrayVote, many_states
+from guiderail.frontends.json_schema.errors import SchemaLimitError, at_pointer
 from guiderail.frontends.json_schema.items import UNREACHABLE, lower_items
 from guiderail.frontends.json_schema.layout import Notation, excluding, holds
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -27,7 +28,7 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
-from guiderail.frontends.json_schema.vote_lower import lower_vote
+from guiderail.frontends.json_schema.vote_lower import lower_tally, lower_vote
 from guiderail.frontends.json_schema.votes import Vote
 from guiderail.support.work import spend
 
@@ -148,33 +149,15 @@ class Lowering:
     def array(self, cell: ArrayCell, level: int) -> int:
         b = self.builder
         frame = self.notation.array(level)
-        if cell.repeated:
-            if self.algebra.emptiness.array(cell):
-                return b.EMPTY
-            self._unsupported(
-                "uniqueItems",
-                "the negation of uniqueItems (two items must be equal) cannot be enforced",
-                "negated-unique",
-            )
+        if cell.repeated and self.algebra.emptiness.array(cell):
+            return b.EMPTY
+        items = lower_tally if isinstance(cell, ArrayVote) or many_states(cell) else lower_items
         if frame.empty is None or cell.min > 0:
-            inside = lower_items(self, cell, frame, level, cell.min)
+            inside = items(self, cell, frame, level, cell.min)
             return b.EMPTY if inside == b.EMPTY else b.concat([frame.open, inside, frame.close])
-        inside = lower_items(self, cell, frame, level, 1)
-        none = frame.empty if all(c.min == 0 for c in cell.contains) else b.EMPTY
+        inside = items(self, cell, frame, level, 1)
+        none = frame.empty if cell.accepts([]) else b.EMPTY
         return b.union([none, b.EMPTY if inside == b.EMPTY else b.concat([frame.open, inside, frame.close])])
-
-    def _unsupported(self, keyword: str, reason: str, code: str) -> None:
-        document = self.document
-        pointer = document.where() or "#"
-        if document.options.on_unsupported == "error":
-            raise SchemaError(
-                f"{reason}; rewrite the schema, or drop it with on_unsupported='warn'", code=code, pointer=pointer
-            )
-        document.unsupported.append((pointer, keyword, reason))
-        if document.options.on_unsupported == "warn":
-            import warnings
-
-            warnings.warn(f"{pointer}: not enforced: {reason}", stacklevel=2)
 
     # -- objects
     def object(self, cell: ObjectCell, level: int) -> int:

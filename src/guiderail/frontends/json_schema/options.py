@@ -21,7 +21,6 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "format": ("assert", "annotate"),
     "escapes": ("canonical", "all"),
     "layout": ("flexible", "compact", "spaced", "indented", "free"),
-    "property_order": ("any", "declared"),
     "integers": ("plain", "any"),
     "notation": ("json", "yaml", "python"),
 }
@@ -56,8 +55,14 @@ class SchemaOptions:
             up to ``max_whitespace`` characters in one place.
         indent: spaces of one level in the layout ``"indented"``.
         separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's.
-        max_whitespace: characters of white space in one place in the layout ``"free"``.
-        property_order: ``"any"``, or ``"declared"``: properties in the order of the schema, then other members.
+        max_whitespace: characters of white space in one place, in the layout ``"free"`` and around the whole.
+        property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``; None: a
+            model writes the declared order, whoever runs it (``generate``, logits processors, the server …), and texts
+            in any order match (``matches``, ``gr.compile`` of this constraint).
+        closed: objects have no members but those that their schema names, unless it says ``additionalProperties`` or
+            ``unevaluatedProperties`` (``allOf``, ``anyOf``, ``$ref`` … of the same object count as one schema).
+        outer_whitespace: white space may stand before and after the whole, up to ``max_whitespace`` characters each.
+            In JSON only.
         integers: ``"plain"`` digits, or ``"any"``: ``1.0`` and ``1e2`` too.
         max_integer_digits: most digits before the point, or None.
         max_fraction_digits: most digits after the point, or None.
@@ -84,7 +89,9 @@ class SchemaOptions:
     indent: int = 2
     separators: tuple[str, str] | None = None
     max_whitespace: int = 40
-    property_order: str = "any"
+    property_order: str | None = None
+    closed: bool = False
+    outer_whitespace: bool = False
     integers: str = "plain"
     max_integer_digits: int | None = None
     max_fraction_digits: int | None = None
@@ -103,6 +110,11 @@ class SchemaOptions:
                 raise CompileError(
                     f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
                 )
+        if self.property_order not in ("declared", "any", None):
+            raise CompileError(
+                f"property_order is 'declared', 'any' or None, not {shown(self.property_order)}",
+                code="bad-schema-option",
+            )
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
@@ -126,6 +138,13 @@ class SchemaOptions:
             raise CompileError(
                 f"excludes are texts of one character or more, not {shown(self.excludes)}", code="bad-schema-option"
             )
+        for name in ("closed", "outer_whitespace"):
+            if not isinstance(getattr(self, name), bool):
+                raise CompileError(
+                    f"{name} is True or False, not {shown(getattr(self, name))}", code="bad-schema-option"
+                )
+        if self.outer_whitespace and self.notation != "json":
+            raise CompileError("outer_whitespace is for JSON; leave it out", code="bad-schema-option")
         if self.excludes and self.notation != "json":
             raise CompileError("excludes are for JSON; leave them out", code="bad-schema-option")
         if self.dialect is not None and not isinstance(self.dialect, str):

@@ -103,14 +103,12 @@ class Document:
         contents: the schema, not to be changed by anyone any more.
         options: how to read it.
         evaluate: makes the shape of a node.
-        text: the contents, marshalled in version 2; searched for the names of keywords.
     """
 
-    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], text: bytes) -> None:
+    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape]) -> None:
         self.contents = contents
         self.options = options
         self.evaluate = evaluate
-        self.text = text
         self.algebra = Algebra(options.max_branches, self.where, self.same)
         self.current: Node | None = None
         self.unsupported: list[tuple[str, str, str]] = []  # pointer, keyword, reason
@@ -119,7 +117,7 @@ class Document:
         self._scopes: dict[tuple[object, ...], Scope] = {}
         self._kept: list[Any] = []  # contents of other documents, so that their ids stay theirs
         self._root_resolver: Resolver[Any] | None = None
-        self._dynamic = b"$dynamicRef" in text or b"$recursiveRef" in text
+        self._dynamic = False
         dialect = dialect_of(options.dialect)
         if options.dialect is not None and dialect is None:
             raise SchemaError(
@@ -131,7 +129,7 @@ class Document:
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
         self.root = Scope(self, self.dialect, None)
-        if self._has_inner_identifiers() or self._dynamic:
+        if self._refers_by_identifier():
             self.root = self.scope_of(self.root_resolver(), self.dialect)
 
     def term(self) -> Term:
@@ -207,15 +205,15 @@ class Document:
                     stack += [(v, f"{path}/{i}") for i, v in reversed(list(enumerate(value)))]
         return "#"
 
-    def _has_inner_identifiers(self) -> bool:
-        if b"$ref" not in self.text and not self._dynamic:
-            return False
+    def _refers_by_identifier(self) -> bool:
+        """Whether references may lead to identifiers within the document, or depend on the way to them."""
         name = "id" if self.dialect in ("draft-04", "openapi-3.0") else "$id"
-        key = b"u" + len(name).to_bytes(4, "little") + name.encode() + b"u"  # the key, and then a text
-        own = isinstance(self.contents, dict) and isinstance(self.contents.get(name), str)
-        if self.text.count(key) <= own:
-            return False
-        return any(schema is not self.contents and isinstance(schema.get(name), str) for schema in self._dicts())
+        refers = identified = False
+        for schema in self._dicts():
+            refers = refers or "$ref" in schema
+            self._dynamic = self._dynamic or "$dynamicRef" in schema or "$recursiveRef" in schema
+            identified = identified or (isinstance(schema.get(name), str) and schema is not self.contents)
+        return self._dynamic or (refers and identified)
 
     def _dicts(self) -> Iterator[dict[str, Any]]:
         stack = [self.contents]

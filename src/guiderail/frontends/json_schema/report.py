@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from guiderail.frontends.json_schema.faults import nearest_format, nearest_keyword
 from guiderail.frontends.json_schema.references import Document, escape
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, keywords_of
@@ -127,7 +128,9 @@ def _walk(document: Document, schema: Any, pointer: str, dropped: dict[tuple[str
         elif keyword in ANNOTATIONS:
             yield ReportEntry(pointer, keyword, "annotation")
         else:
-            yield ReportEntry(pointer, keyword, "annotation", f"not a keyword of {dialect}")
+            meant = nearest_keyword(keyword, dialect)
+            hint = f'; did you mean "{meant}"?' if meant else ""
+            yield ReportEntry(pointer, keyword, "annotation", f"not a keyword of {dialect}{hint}")
     for keyword, value in schema.items():
         place = f"{pointer}/{escape(keyword)}"
         if keyword in _NAMED and isinstance(value, dict):
@@ -145,7 +148,9 @@ def _format(document: Document, pointer: str, name: Any) -> ReportEntry:
         return ReportEntry(pointer, "format", "annotation", "format='annotate'")
     known = Strings.format(name) if isinstance(name, str) else None
     if known is None:
-        return ReportEntry(pointer, "format", "annotation", f"unknown format {name!r}")
+        meant = nearest_format(name) if isinstance(name, str) else ""
+        hint = f'; did you mean "{meant}"?' if meant else ""
+        return ReportEntry(pointer, "format", "annotation", f"unknown format {name!r}{hint}")
     if not known.is_exact():
         return ReportEntry(pointer, "format", "approximated", f"a subset of {name} that an automaton can hold")
     return ReportEntry(pointer, "format", "enforced")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
 from guiderail.frontends.json_schema.algebra import Algebra, Not, Or
+from guiderail.frontends.json_schema.array_votes import ArrayVote
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import (
@@ -97,6 +98,8 @@ class Emptiness:
     def array(self, cell: ArrayCell) -> bool:
         if cell is ANY_ARRAY:
             return False
+        if isinstance(cell, ArrayVote):
+            return cell.tally(self.algebra).is_empty()
         spend(50 + 20 * len(cell.contains) * (1 + len(cell.prefix)))
         need = max(cell.min, 2 if cell.repeated else 0)
         for c in cell.contains:
@@ -119,12 +122,25 @@ class Emptiness:
             open_end = cell.max is None or cell.max > len(cell.prefix)
             if places < c.min and (not open_end or self.term(self.algebra.and_terms((cell.rest, c.term)))):
                 return True
+        if cell.repeated and not self._twice(cell):
+            return True
         if cell.unique and need > 1:
             for c in cell.contains:
                 if c.min > 1 and (few := self.count(c.term)) is not None and few < c.min:
                     return True
             most = self.count(cell.rest)
             if most is not None and need - len(cell.prefix) > most:
+                return True
+        return False
+
+    def _twice(self, cell: ArrayCell) -> bool:
+        """Whether some value may stand in two places."""
+        places = len(cell.prefix) + 2 if cell.max is None else min(cell.max, len(cell.prefix) + 2)
+        for j in range(places):
+            item = cell.item(j)
+            if self.term(item):
+                return False
+            if any(not self.term(self.algebra.and_terms((cell.item(i), item))) for i in range(j)):
                 return True
         return False
 

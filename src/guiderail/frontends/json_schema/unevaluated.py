@@ -4,11 +4,17 @@ Which members and items count as evaluated depends on which sub-schemas in place
 sub-schemas that hold together with what they evaluate. A value is valid if it satisfies everything else, and for some
 way that holds, each member that the way does not evaluate satisfies the schema of ``unevaluatedProperties``: more
 sub-schemas holding only evaluates more, so that no way has to say which sub-schemas fail.
+
+Sub-schemas that may hold in many combinations are not combined for objects: for each kind of key, one of those that
+evaluate it holds, or its value satisfies the schema of ``unevaluatedProperties``. That is a vote (see `votes`).
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from guiderail.frontends.json_schema.branches import dependencies_of, terms_of
+from guiderail.frontends.json_schema.errors import TooMany
 from guiderail.frontends.json_schema.references import Node
 from guiderail.frontends.json_schema.shape import (
     FALSE,
@@ -21,6 +27,10 @@ from guiderail.frontends.json_schema.shape import (
     Term,
 )
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, vote
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema.votes import Formula
 
 __all__ = ["apply_unevaluated"]
 
@@ -96,16 +106,71 @@ def apply_unevaluated(node: Node, shape: Shape) -> Shape:
     if members:
         term = scope.child(schema["unevaluatedProperties"])
         if term is not TRUE:
-            ways = _reduced(node, _ways(node, _Only(members=True), {node}, own_unevaluated=False))
-            branches = [_narrow(node, way, _members_shape(way, term)) for way in ways]
-            shape = algebra.and_shapes(shape, algebra.union(branches))
+            shape = algebra.and_shapes(shape, _members(node, term))
     if items:
         term = scope.child(schema["unevaluatedItems"])
         if term is not TRUE:
-            ways = _reduced(node, _ways(node, _Only(members=False), {node}, own_unevaluated=False))
+            ways = _reduced(node, _ways(node, _Only(False, algebra.max_branches), {node}, own_unevaluated=False))
             branches = [_narrow(node, way, _items_shape(node, way, term)) for way in ways]
             shape = algebra.and_shapes(shape, algebra.union(branches))
     return shape
+
+
+def _members(node: Node, term: Term) -> Shape:
+    """Objects whose unevaluated members satisfy a term."""
+    algebra = node.scope.document.algebra
+    only = _Only(members=True, most=max(algebra.most_cells, 1))
+    try:
+        ways = _reduced(node, _ways(node, only, {node}, own_unevaluated=False))
+    except TooMany:
+        if algebra.eager:
+            raise
+        only.most = None
+        return _members_late(node, _ways(node, only, {node}, own_unevaluated=False), term)
+    return algebra.union([_narrow(node, way, _members_shape(way, term)) for way in ways])
+
+
+def _members_late(node: Node, sources: list[Way], term: Term) -> Shape:
+    """The same by what evaluates a key: for each kind of key one alternative says that, or that its value will do.
+
+    Args:
+        node: the schema object.
+        sources: sub-schemas, each with what it evaluates itself, and the terms under which it holds.
+        term: of the values of unevaluated members.
+    """
+    algebra = node.scope.document.algebra
+    conditions = [
+        all_of(algebra, (any_of(map(formula_of, held.shape().objects)) for held in sorted(way.holds, key=id)))
+        for way in sources
+    ]
+    names = sorted({name for way in sources for name in way.names})
+    patterns = sorted({pattern for way in sources for pattern in way.patterns}, key=repr)
+    # keys by the sources that evaluate them
+    kinds: dict[frozenset[int], tuple[list[str], list[Strings]]] = {}
+    for name in names:
+        able = (i for i, w in enumerate(sources) if w.members or name in w.names or any(name in p for p in w.patterns))
+        kinds.setdefault(frozenset(able), ([], []))[0].append(name)
+    regions: list[tuple[Strings, frozenset[Strings]]] = [(Strings.ALL, frozenset())]
+    for pattern in patterns:
+        split = []
+        for keys, within in regions:
+            inside = pattern if keys.is_all() else keys & pattern
+            outside = ~pattern if keys.is_all() else keys & ~pattern
+            split += [(inside, within | {pattern})] if not inside.is_empty() else []
+            split += [(outside, within)] if not outside.is_empty() else []
+        regions = split
+        algebra._limit(len(regions))
+    for keys, within in regions:
+        able = (i for i, w in enumerate(sources) if w.members or not within.isdisjoint(w.patterns))
+        kinds.setdefault(frozenset(able), ([], []))[1].append(keys)
+    parts: list[Formula] = []
+    for able_to, (some, languages) in kinds.items():
+        named = {name: term if name in some else TRUE for name in (names if languages else some)}
+        rules = () if not languages else (KeyRules(tuple((keys, term) for keys in languages), TRUE),)
+        parts.append(any_of([*(conditions[i] for i in sorted(able_to)), ObjectCell(named, TRUE, rules=rules)]))
+    anything = TRUE.shape()
+    cells = vote(algebra, all_of(algebra, parts))
+    return Shape(True, 3, anything.numbers, anything.strings, anything.arrays, cells)
 
 
 def _narrow(node: Node, way: Way, shape: Shape) -> Shape:
@@ -140,12 +205,18 @@ def _items_shape(node: Node, way: Way, term: Term) -> Shape:
 
 
 class _Only:
-    """Which of the two kinds is asked for; the other is not collected."""
+    """Which of the two kinds is asked for; the other is not collected.
 
-    __slots__ = ("members",)
+    Attributes:
+        members: members of objects, not items of arrays.
+        most: ways that there may be; None: they are not multiplied, and each is what one sub-schema evaluates alone.
+    """
 
-    def __init__(self, members: bool) -> None:
+    __slots__ = ("members", "most")
+
+    def __init__(self, members: bool, most: int | None) -> None:
         self.members = members
+        self.most = most
 
 
 def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True) -> list[Way]:
@@ -155,7 +226,15 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
 
     def both(options: list[Way]) -> None:
         nonlocal ways
-        ways = _reduced(node, [a.with_(b) for a in ways for b in options])
+        ways = together(ways, options)
+
+    def together(some: list[Way], options: list[Way]) -> list[Way]:
+        if only.most is None:
+            return [way for way in (*some, *options) if way.evaluates()]
+        found = _reduced(node, [a.with_(b) for a in some for b in options])
+        if len(found) > only.most:
+            raise TooMany
+        return found
 
     def inside(term: Term) -> list[Way]:
         if not isinstance(term, Node):
@@ -186,7 +265,7 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
         test = scope.child(schema["if"])
         passed = inside(test)
         if "then" in schema:
-            passed = [a.with_(b) for a in passed for b in inside(scope.child(schema["then"]))]
+            passed = together(passed, inside(scope.child(schema["then"])))
         options = [_NONE, *(way.assuming(test) for way in passed if way.evaluates())]
         if "else" in schema:
             failed = scope.document.algebra.not_term(test)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import LimitError
+from guiderail.frontends.json_schema.array_votes import ArrayVote, Tally
 from guiderail.frontends.json_schema.items import UNREACHABLE
 from guiderail.frontends.json_schema.layout import Frame, holds
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ObjectCell, Term
-from guiderail.frontends.json_schema.votes import Atoms, Ballot, Vote, all_of, regions, vote
+from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, ArrayCell, ObjectCell, Term
+from guiderail.frontends.json_schema.votes import Atoms, Ballot, Mix, Vote, all_of, regions, vote
 from guiderail.support.work import out_of_work, spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.lower import Lowering
 
-__all__ = ["lower_vote"]
+__all__ = ["lower_tally", "lower_vote"]
 
 
 def lower_vote(lowering: Lowering, cell: Vote, level: int) -> int:
@@ -50,102 +51,174 @@ def _spellings(lowering: Lowering, atom: Term, terms: list[Term]) -> list[int]:
         return []
 
 
-def _inside(lowering: Lowering, cell: Vote, frame: Frame, level: int) -> int:
-    b, algebra = lowering.builder, lowering.algebra
-    ballot = Ballot(algebra, cell.formula)
-    atoms = Atoms(algebra, ballot)
-    cells = ballot.cells
-    names: dict[str, bytes] = {}
-    unwritable: set[str] = set()
-    for one in cells:
-        for name in one.named:
-            if name in names or name in unwritable:
-                continue
-            try:
-                names[name] = name.encode()
-            except UnicodeEncodeError:  # a lone surrogate: no text has it
-                unwritable.add(name)
-    forbidden = {name for name in names if lowering.excludes and holds(name, lowering.excludes)}
-    spend(200 * len(names) * len(cells))
-    effects: dict[frozenset[int], int] = {frozenset(): 0}
+def lower_tally(lowering: Lowering, cell: ArrayCell, frame: Frame, level: int, low: int) -> int:
+    """What stands between the brackets of an array that is read side by side; EMPTY if none is left.
 
-    def written(terms: list[Term]) -> list[tuple[int, int]]:
-        """The atoms of a value: each its expression and its effect."""
+    Args:
+        lowering: makes the expressions of items.
+        cell: the condition.
+        frame: punctuation.
+        level: how deep the array stands.
+        low: least number of items.
+    """
+    b = lowering.builder
+    bounds = ArrayCell((), TRUE, low, lowering.max_items)
+    formula = cell.formula if isinstance(cell, ArrayVote) else cell
+    tally = Tally(lowering.algebra, Mix("all", (formula, bounds)))
+    places = []
+    for place in range(tally.places):
         found = []
-        for term, failed in atoms.of(terms):
-            handle = lowering.term(term, level)
+        for term, failed, counts in tally.at(place):
+            handle = lowering.term(term, level + 1)
+            if handle == b.EMPTY:
+                continue
+            asked = [one.item(place) for i, one in enumerate(tally.cells) if i not in failed]
+            asked += [c.term for i, c in tally.counters if i not in failed and place >= c.start]
+            handle = b.union([handle, *_spellings(lowering, term, asked)])
+            found.append((handle, sorted(failed), list(counts)))
+        places.append(found)
+
+    def most(high: int | None) -> int:
+        return -1 if high is None or high >= UNREACHABLE else high
+
+    unreachable = {i for i, one in enumerate(tally.cells) if one.min >= UNREACHABLE}
+    unreachable |= {i for i, c in tally.counters if c.min >= UNREACHABLE}
+    return b.tally(
+        places,
+        frame.comma,
+        cells=[(min(one.min, UNREACHABLE - 1), most(one.max)) for one in tally.cells],
+        parts=[(2, []) if op == 0 and of[0] in unreachable else (op, of) for op, of in tally.parts],
+        counters=[(i, min(c.min, UNREACHABLE - 1), most(c.max)) for i, c in tally.counters],
+    )
+
+
+def _inside(lowering: Lowering, cell: Vote, frame: Frame, level: int) -> int:
+    """The members of a vote, without braces."""
+    return _Inside(lowering, cell, frame, level).lower()
+
+
+class _Inside:
+    """What one vote is lowered with."""
+
+    def __init__(self, lowering: Lowering, cell: Vote, frame: Frame, level: int) -> None:
+        self.lowering, self.cell, self.frame, self.level = lowering, cell, frame, level
+        self.builder, self.algebra = lowering.builder, lowering.algebra
+        self.ballot = Ballot(self.algebra, cell.formula)
+        self.atoms = Atoms(self.algebra, self.ballot)
+        self.cells = self.ballot.cells
+        self.names: dict[str, bytes] = {}
+        self.unwritable: set[str] = set()
+        for one in self.cells:
+            for name in one.named:
+                if name in self.names or name in self.unwritable:
+                    continue
+                try:
+                    self.names[name] = name.encode()
+                except UnicodeEncodeError:  # a lone surrogate: no text has it
+                    self.unwritable.add(name)
+        self.forbidden = {name for name in self.names if lowering.excludes and holds(name, lowering.excludes)}
+        self.effects: dict[frozenset[int], int] = {frozenset(): 0}
+
+    def lower(self) -> int:
+        lowering, algebra, cells, names = self.lowering, self.algebra, self.cells, self.names
+        spend(200 * len(names) * len(cells))
+        values = [
+            [] if name in self.forbidden else self.written([algebra.named_term(one, name) for one in cells])
+            for name in names
+        ]
+        others: list[tuple[int, int, bool, int]] = []
+        kinds = list(regions(algebra, cells))
+        for keys, terms in kinds:
+            for handle, effect in self.written(terms):
+                others.append((*lowering._keys(keys, handle), effect))
+        limits, parts = self.limits()
+        settled = self.settled()
+        return self.builder.vote(
+            list(names.values()),
+            values,
+            [name in self.cell.required for name in names],
+            others,
+            self.frame.comma,
+            self.frame.colon,
+            ordered=lowering.ordered,
+            escapes=lowering.escapes,
+            cells=limits,
+            parts=parts,
+            effects=[sorted(failed) for failed in self.effects],
+            settled=[(sorted(wanted), handle) for wanted, handle in settled.items() if handle != self.builder.EMPTY],
+        )
+
+    def written(self, terms: list[Term]) -> list[tuple[int, int]]:
+        """The atoms of a value: each its expression and its effect."""
+        b = self.builder
+        found = []
+        for term, failed in self.atoms.of(terms):
+            handle = self.lowering.term(term, self.level)
             if handle != b.EMPTY:
-                handle = b.union(
-                    [handle, *_spellings(lowering, term, [t for i, t in enumerate(terms) if i not in failed])]
-                )
-                found.append((handle, effects.setdefault(failed, len(effects))))
+                rest = [one for i, one in enumerate(terms) if i not in failed]
+                handle = b.union([handle, *_spellings(self.lowering, term, rest)])
+                found.append((handle, self.effects.setdefault(failed, len(self.effects))))
         return found
 
-    values = [[] if name in forbidden else written([algebra.named_term(one, name) for one in cells]) for name in names]
-    others: list[tuple[int, int, bool, int]] = []
-    kinds = list(regions(algebra, cells))
-    for keys, terms in kinds:
-        for handle, effect in written(terms):
-            others.append((*lowering._keys(keys, handle), effect))
-    number = {name: i for i, name in enumerate(names)}
-    limits = []
-    parts = list(ballot.parts)
-    for i, one in enumerate(cells):
-        high = -1 if one.max is None or one.max >= UNREACHABLE else one.max
-        limits.append(([number[name] for name in one.required if name in number], min(one.min, UNREACHABLE - 1), high))
-        if one.min >= UNREACHABLE or not one.required.isdisjoint(unwritable):  # no text is so
-            parts = [(2, []) if part == (0, [i]) else part for part in parts]
+    def limits(self) -> tuple[list[Any], list[Any]]:
+        """What each cell asks of the members in all, and the formula over the cells."""
+        number = {name: i for i, name in enumerate(self.names)}
+        limits = []
+        parts = list(self.ballot.parts)
+        for i, one in enumerate(self.cells):
+            required = [number[name] for name in one.required if name in number]
+            limits.append((required, min(one.min, UNREACHABLE - 1), _most(one)))
+            if one.min >= UNREACHABLE or not one.required.isdisjoint(self.unwritable):  # no text is so
+                parts = [(2, []) if part == (0, [i]) else part for part in parts]
+        return limits, parts
 
-    def plain(one: ObjectCell) -> int:
+    def settled(self) -> dict[frozenset[int], int]:
+        """The plain objects that are left once a few cells must simply hold."""
+        settled: dict[frozenset[int], int] = {}
+        every = frozenset(range(len(self.cells)))
+        for failed in [*self.effects, *(every - {i} for i in range(len(self.cells)))]:
+            possible, wanted, is_plain = self.ballot.remains(failed)
+            if not possible or not is_plain or wanted is None or wanted in settled:
+                continue
+            merged = ANY_OBJECT
+            for i in sorted(wanted):
+                both = self.algebra._and_object(merged, self.cells[i])
+                if both is None:
+                    break
+                merged = both
+            else:
+                if merged.required.isdisjoint(self.unwritable) and merged.min < UNREACHABLE:
+                    settled[wanted] = self.plain(merged)
+        return settled
+
+    def plain(self, one: ObjectCell) -> int:
         """The members of a cell of its own, with the same names."""
+        b, lowering, algebra = self.builder, self.lowering, self.algebra
         inner = [
-            b.EMPTY if name in forbidden else lowering.term(algebra.named_term(one, name), level) for name in names
+            b.EMPTY if name in self.forbidden else lowering.term(algebra.named_term(one, name), self.level)
+            for name in self.names
         ]
         rest = []
         if one.rest is not FALSE or one.rules:
             rest = [
                 (*lowering._keys(keys, handle), 0)
                 for keys, term in algebra.regions(one)
-                if (handle := lowering.term(term, level)) != b.EMPTY
+                if (handle := lowering.term(term, self.level)) != b.EMPTY
             ]
         return b.members(
-            list(names.values()),
+            list(self.names.values()),
             inner,
-            [name in one.required for name in names],
+            [name in one.required for name in self.names],
             rest,
-            frame.comma,
-            frame.colon,
+            self.frame.comma,
+            self.frame.colon,
             ordered=lowering.ordered,
             min=one.min,
-            max=-1 if one.max is None or one.max >= UNREACHABLE else one.max,
+            max=_most(one),
             escapes=lowering.escapes,
         )
 
-    settled: dict[frozenset[int], int] = {}
-    for failed in [*effects, *(frozenset(range(len(cells))) - {i} for i in range(len(cells)))]:
-        possible, wanted, is_plain = ballot.remains(failed)
-        if not possible or not is_plain or wanted is None or wanted in settled:
-            continue
-        merged = ANY_OBJECT
-        for i in sorted(wanted):
-            both = algebra._and_object(merged, cells[i])
-            if both is None:
-                break
-            merged = both
-        else:
-            if merged.required.isdisjoint(unwritable) and merged.min < UNREACHABLE:
-                settled[wanted] = plain(merged)
-    return b.vote(
-        list(names.values()),
-        values,
-        [name in cell.required for name in names],
-        others,
-        frame.comma,
-        frame.colon,
-        ordered=lowering.ordered,
-        escapes=lowering.escapes,
-        cells=limits,
-        parts=parts,
-        effects=[sorted(failed) for failed in effects],
-        settled=[(sorted(wanted), handle) for wanted, handle in settled.items() if handle != b.EMPTY],
-    )
+
+def _most(one: ObjectCell) -> int:
+    """The most members, as the core has it: -1 is without a bound."""
+    return -1 if one.max is None or one.max >= UNREACHABLE else one.max

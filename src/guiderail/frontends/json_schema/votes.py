@@ -12,8 +12,8 @@ alternatives, where the normal form grows with the number of their combinations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Term
 from guiderail.frontends.json_schema.strings import Strings
@@ -21,7 +21,20 @@ from guiderail.frontends.json_schema.strings import Strings
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
 
-__all__ = ["IMPOSSIBLE", "Mix", "Vote", "all_of", "any_of", "cells_of", "formula_of", "negated", "one_of", "vote"]
+__all__ = [
+    "IMPOSSIBLE",
+    "Mix",
+    "Numbered",
+    "Vote",
+    "all_of",
+    "any_of",
+    "cells_of",
+    "formula_of",
+    "holds",
+    "negated",
+    "one_of",
+    "vote",
+]
 
 
 class Mix:
@@ -29,7 +42,7 @@ class Mix:
 
     __slots__ = ("_hull", "_key", "op", "parts")
 
-    def __init__(self, op: str, parts: tuple[Formula, ...]) -> None:
+    def __init__(self, op: str, parts: tuple[Any, ...]) -> None:
         self.op = op
         self.parts = parts
         self._key: tuple[object, ...] | None = None
@@ -72,13 +85,14 @@ class Vote(ObjectCell):
         return ("vote", self.formula.key())
 
     def accepts(self, value: dict[str, Any]) -> bool:
-        return _holds(self.formula, lambda cell: cell.accepts(value))
+        return holds(self.formula, lambda cell: cell.accepts(value))
 
 
-def _holds(formula: Formula, cell: Callable[[ObjectCell], bool]) -> bool:
-    if isinstance(formula, ObjectCell):
+def holds(formula: Any, cell: Callable[[Any], bool]) -> bool:
+    """Whether a formula holds where its cells do, or do not."""
+    if not isinstance(formula, Mix):
         return cell(formula)
-    found = (_holds(part, cell) for part in formula.parts)
+    found = (holds(part, cell) for part in formula.parts)
     if formula.op == "all":
         return all(found)
     if formula.op == "any":
@@ -154,7 +168,8 @@ def negated(formula: Formula) -> Formula:
         return IMPOSSIBLE
     if isinstance(formula, Mix):
         if formula.op == "not":
-            return formula.parts[0]
+            operand: Formula = formula.parts[0]
+            return operand
         if formula.op == "any" and not formula.parts:
             return ANY_OBJECT
     return Mix("not", (formula,))
@@ -190,47 +205,86 @@ def _hull_of(algebra: Algebra, formula: Mix) -> ObjectCell | None:
 
 
 # -- what the core is told -------------------------------------------------------------------------------------------
-_OPS = {"all": 1, "any": 2, "one": 3, "not": 4}
+OPERATORS = {"all": 1, "any": 2, "one": 3, "not": 4}
+_C = TypeVar("_C")
 
 
-class Ballot:
-    """A formula with numbered cells, and what remains of it when some of these fail.
+class Numbered(Generic[_C]):
+    """A formula with its cells and parts numbered, each once.
 
     Attributes:
-        cells: without obligations.
+        cells: by number.
         parts: ``(operator, numbers)`` as the core has them: of a cell, or of earlier parts; the last is the whole.
     """
 
-    __slots__ = ("_algebra", "_cells", "_live", "_made", "cells", "parts")
+    __slots__ = ("_made", "_numbers", "cells", "parts")
 
-    def __init__(self, algebra: Algebra, formula: Formula) -> None:
-        self._algebra = algebra
-        self._cells: dict[object, int] = {}
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
         self._made: dict[object, int] = {}
-        self._live: dict[frozenset[int], tuple[bool, frozenset[int] | None, bool]] = {}
-        self.cells: list[ObjectCell] = []
+        self.cells: list[_C] = []
         self.parts: list[tuple[int, list[int]]] = []
-        self._add(formula)
 
-    def _add(self, formula: Formula) -> int:
+    def _add(self, formula: Any) -> int:
         key = formula.key()
         known = self._made.get(key)
         if known is not None:
             return known
         if isinstance(formula, Mix):
-            part = _OPS[formula.op], [self._add(p) for p in formula.parts]
-        elif formula.obligations:
-            bare = ObjectCell(formula.named, formula.rest, formula.required, formula.rules, formula.min, formula.max)
-            unmet = [negated(self._algebra._unmet(o)) for o in formula.obligations]
-            part = _OPS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
+            part = OPERATORS[formula.op], [self._add(p) for p in formula.parts]
         else:
-            number = self._cells.setdefault(key, len(self.cells))
-            if number == len(self.cells):
-                self.cells.append(formula)
-            part = 0, [number]
+            part = self._add_cell(key, formula)
         self.parts.append(part)
         self._made[key] = len(self.parts) - 1
         return len(self.parts) - 1
+
+    def _add_cell(self, key: object, cell: _C) -> tuple[int, list[int]]:
+        number = self._numbers.setdefault(key, len(self.cells))
+        if number == len(self.cells):
+            self.cells.append(cell)
+        return 0, [number]
+
+    def truth(self, cells: Sequence[bool | None]) -> list[bool | None]:
+        """Of each part, from that of the cells; None: it is open."""
+        truth: list[bool | None] = []
+        for op, of in self.parts:
+            if op == 0:
+                truth.append(cells[of[0]])
+                continue
+            found = [truth[p] for p in of]
+            yes, no = found.count(True), found.count(False)
+            if op == 1:
+                truth.append(False if no else True if yes == len(of) else None)
+            elif op == 2:
+                truth.append(True if yes else False if no == len(of) else None)
+            elif op == 3:
+                truth.append(False if yes > 1 else None if yes + no < len(of) else yes == 1)
+            else:
+                truth.append(None if found[0] is None else not found[0])
+        return truth
+
+    def truth_if_failed(self, failed: frozenset[int]) -> list[bool | None]:
+        """Of each part, where these cells fail and the others are open."""
+        return self.truth([False if i in failed else None for i in range(len(self.cells))])
+
+
+class Ballot(Numbered[ObjectCell]):
+    """A formula over cells of objects, without obligations, and what remains of it when some of these fail."""
+
+    __slots__ = ("_algebra", "_live")
+
+    def __init__(self, algebra: Algebra, formula: Formula) -> None:
+        super().__init__()
+        self._algebra = algebra
+        self._live: dict[frozenset[int], tuple[bool, frozenset[int] | None, bool]] = {}
+        self._add(formula)
+
+    def _add_cell(self, key: object, cell: ObjectCell) -> tuple[int, list[int]]:
+        if not cell.obligations:
+            return super()._add_cell(key, cell)
+        bare = ObjectCell(cell.named, cell.rest, cell.required, cell.rules, cell.min, cell.max)
+        unmet = [negated(self._algebra._unmet(o)) for o in cell.obligations]
+        return OPERATORS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
 
     def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
         """What is left where cells fail.
@@ -244,21 +298,7 @@ class Ballot:
         return known
 
     def _remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
-        truth: list[bool | None] = []
-        for op, of in self.parts:
-            if op == 0:
-                truth.append(False if of[0] in failed else None)
-                continue
-            found = [truth[p] for p in of]
-            yes, no = found.count(True), found.count(False)
-            if op == 1:
-                truth.append(False if no else True if yes == len(of) else None)
-            elif op == 2:
-                truth.append(True if yes else False if no == len(of) else None)
-            elif op == 3:
-                truth.append(False if yes > 1 else None if yes + no < len(of) else yes == 1)
-            else:
-                truth.append(None if found[0] is None else not found[0])
+        truth = self.truth_if_failed(failed)
         if truth[-1] is not None:
             return truth[-1], frozenset(), True
         cells: set[int] = set()

@@ -209,7 +209,9 @@ def _general(said: dict[str, Any], engine: str) -> Bounds:
             if engine == "rust-regex" and isinstance(value, str):
                 bounds &= Bounds(texts=rust_pattern(text))
             else:
-                bounds &= Bounds(texts=(regex(text, flags=flags & ~re.UNICODE, mode="search"),))
+                ascii = regex(text, flags=flags & ~re.UNICODE, mode="search")
+                unicode = ascii._in_unicode()  # as pydantic reads it
+                bounds &= Bounds(texts=(ascii,) if unicode is ascii else (ascii, unicode))
         elif name in ("max_digits", "decimal_places", "min_length", "max_length", "multiple_of", *_ORDER):
             bounds &= Bounds(**{name: value})
         elif name == "strip_whitespace":

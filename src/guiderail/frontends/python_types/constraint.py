@@ -10,15 +10,16 @@ from typing import Any, Generic, TypeVar, overload
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
-from guiderail.errors import CompileError
+from guiderail.constraints.reading import Reading
+from guiderail.errors import CompileError, ReadError
 from guiderail.frontends.python_types.containers import Named
-from guiderail.frontends.python_types.decode import Tree, parse_json
-from guiderail.frontends.python_types.errors import Mismatch, read_error
 from guiderail.frontends.python_types.nodes import Node, Schemas
 from guiderail.frontends.python_types.objects import function_of
+from guiderail.frontends.python_types.reading import TypeReading
 from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
+from guiderail.support.trees import Mismatch, Tree, parse_json
 
 __all__ = ["PythonType", "call", "python_type", "read"]
 
@@ -48,6 +49,10 @@ class PythonType(Constraint, Generic[T]):
     def _lower(self, b: _core.Builder) -> int:
         return self.constraint._lower(b)
 
+    def reading(self) -> Reading:
+        """Reads a text as a value of the type."""
+        return TypeReading(self)
+
     def read(self, text: str | bytes) -> T:
         """The value that a text is.
 
@@ -56,16 +61,22 @@ class PythonType(Constraint, Generic[T]):
         Raises:
             ReadError: the text is not of the type, or the type's own code refuses it.
         """
-        return self.read_tree(_tree(text, self._options.get("notation", "json")))
+        return self.read_tree(_tree(text, self.notation))
+
+    @property
+    def notation(self) -> str:
+        """How values are written: ``"json"``, ``"yaml"`` or ``"python"``."""
+        notation: str = self._options.get("notation", "json")
+        return notation
 
     def read_tree(self, tree: Tree) -> T:
-        """As :meth:`read`, for a text that has been parsed already (see ``decode``)."""
+        """As :meth:`read`, for a text that has been parsed already (see :mod:`guiderail.support.trees`)."""
         try:
             value: T = self._node.read(tree)
         except Mismatch as error:
             raise error.error() from error.cause
         except RecursionError:
-            raise read_error(
+            raise ReadError(
                 f"the value is nested too deeply to be made into a {type_words(self.type)}; cap it with max_depth",
                 code="read-depth",
             ) from None
@@ -94,7 +105,7 @@ def _remade(kind: Any, options: dict[str, Any]) -> PythonType[Any]:
 def _tree(text: str | bytes, notation: str) -> Tree:
     if notation == "json":
         return parse_json(text)
-    from guiderail.frontends.python_types.notations import parse
+    from guiderail.support.notations import parse
 
     return parse(text, notation)
 

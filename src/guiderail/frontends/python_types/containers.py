@@ -8,9 +8,9 @@ from keyword import iskeyword
 from typing import Any
 
 from guiderail.frontends.python_types.bounds import Bounds
-from guiderail.frontends.python_types.decode import Called, Tree
-from guiderail.frontends.python_types.errors import Mismatch, unsupported
+from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import CALL, Node, Schemas, call_user, only, read_in
+from guiderail.support.trees import Called, Mismatch, Tree
 
 __all__ = ["Array", "Field", "Mapping", "Named", "Object", "Tuple"]
 

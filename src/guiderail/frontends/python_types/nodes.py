@@ -14,9 +14,9 @@ from typing import Any
 
 from guiderail.constraints.constraint import AllOf, Constraint
 from guiderail.frontends.python_types.bounds import Bounds, exact
-from guiderail.frontends.python_types.decode import Number, Tree, plain, type_name
-from guiderail.frontends.python_types.errors import Mismatch, unsupported
+from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.rust_patterns import ASCII
+from guiderail.support.trees import Mismatch, Number, Tree, plain, type_name
 
 __all__ = ["AnyNode", "Checked", "Literals", "Node", "Schemas", "Simple", "Text", "Union"]
 

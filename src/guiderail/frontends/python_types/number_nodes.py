@@ -11,9 +11,9 @@ from fractions import Fraction
 from typing import Any
 
 from guiderail.frontends.python_types.bounds import Bounds, common_multiple, exact
-from guiderail.frontends.python_types.decode import Number, Tree
-from guiderail.frontends.python_types.errors import Mismatch, unsupported
+from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.nodes import LARGEST, Node, Schemas, call_user, only
+from guiderail.support.trees import Mismatch, Number, Tree
 
 __all__ = ["Decimals", "Floats", "Integers"]
 

@@ -18,11 +18,11 @@ from guiderail.frontends import patterns
 from guiderail.frontends.python_types import nodes, number_nodes
 from guiderail.frontends.python_types.bounds import Bounds
 from guiderail.frontends.python_types.containers import Field, Object
-from guiderail.frontends.python_types.decode import Tree, dump, plain
 from guiderail.frontends.python_types.errors import unsupported
 from guiderail.frontends.python_types.fields import annotation_of, docstring, is_pydantic, resolved
 from guiderail.frontends.python_types.nodes import call_user, described_apart
 from guiderail.frontends.python_types.scalars import scalar
+from guiderail.support.trees import Tree, dump, plain
 
 if TYPE_CHECKING:
     from guiderail.frontends.python_types.walk import Walker

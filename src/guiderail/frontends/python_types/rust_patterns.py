@@ -1,7 +1,8 @@
 """Patterns of pydantic's default engine (the ``regex`` crate of Rust), as patterns of JSON Schema.
 
 What the two read differently without a word is rewritten or refused: ``.`` is anything but a line feed; ``\\w``,
-``\\d`` and ``\\s`` are properties of Unicode (UTS 18, annex C); any punctuation may be escaped. Inline flags have no
+``\\d`` and ``\\s`` are properties of Unicode (UTS 18, annex C), of which the characters of ASCII are written; any
+punctuation may be escaped. Inline flags have no
 form in ECMA-262: such a pattern becomes a constraint by way of Python's dialect.
 """
 
@@ -15,15 +16,8 @@ from guiderail.frontends.regex import regex
 
 __all__ = ["rust_pattern"]
 
-# Every version of Unicode that either side may have agrees on these: letters and digits of the scripts in wide use.
-_SETS = {
-    "w": r"0-9A-Z_a-z\xaa\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\u02c1\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5"
-    r"\u0400-\u0481\u048a-\u0527\u0531-\u0556\u0561-\u0587\u05d0-\u05ea\u0620-\u0669\u0671-\u06d3\u0904-\u0939"
-    r"\u0966-\u096f\u0e01-\u0e3a\u0e40-\u0e4e\u1e00-\u1f15\u3041-\u3096\u30a1-\u30fa\u3400-\u4db5\u4e00-\u9fcb"
-    r"\uac00-\ud7a3\uff10-\uff19",
-    "d": r"0-9\u0660-\u0669\u0966-\u096f\uff10-\uff19",
-    "s": r"\p{White_Space}",
-}
+# What is written: the part in ASCII.
+_SETS = {"w": "0-9A-Z_a-z", "d": "0-9", "s": r"\t-\r\x20"}
 # For the complements: all that either side may count among them.
 _WIDE = {
     "w": r"\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}",
@@ -91,9 +85,10 @@ def rust_pattern(pattern: str) -> tuple[str | Constraint, ...]:
             out.append(piece)
     made = "".join(out)
     if python:
-        texts: tuple[str | Constraint, ...] = (regex(made, mode="search"),)
+        unicode = regex(made, flags="u", mode="search")
+        texts: tuple[str | Constraint, ...] = (unicode,)
         if any("i" in match[1] for match in flags):
-            texts = (*texts, _NO_TURKISH_I)
+            texts = (unicode, regex(made, mode="search"), _NO_TURKISH_I)
     else:
         texts = (made,)
         regex(made, dialect="ecma", flags="u")  # says what is wrong now, and not when it is compiled

@@ -40,7 +40,7 @@ class TypeSchema(JsonSchema):
         self.texts = texts
 
     def document(self) -> Document:
-        return Document(marshal.loads(self._text), self.options, self._evaluate, self._text)
+        return Document(marshal.loads(self._text), self.options, self._evaluate)
 
     def _evaluate(self, node: Node) -> Shape:
         shape = evaluate(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
@@ -11,15 +11,16 @@ from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.ecma_dialect import EcmaParser
 from guiderail.frontends.regex.lower import lower
-from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Parsed
+from guiderail.frontends.regex.parser import ASCII, DOTALL, IGNORECASE, MULTILINE, UNICODE, VERBOSE, Parsed
 from guiderail.frontends.regex.python_dialect import PythonParser
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
 
 __all__ = ["Regex", "regex"]
 
-_PYTHON_FLAGS = {"a": ASCII, "i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": 0, "x": VERBOSE}
+_PYTHON_FLAGS = {"a": ASCII, "i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": UNICODE, "x": VERBOSE}
 _ECMA_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "u": 0, "v": 0}
+_UNLIKE = re.compile(r"\\[dDwWsSbB]|\(\?[a-z]*i")  # where ASCII and Unicode may differ, at a glance
 _RE_FLAGS = {
     "a": re.ASCII,
     "i": re.IGNORECASE,
@@ -41,6 +42,7 @@ class Regex(Constraint):
         mode: ``"match"`` or ``"search"``.
         max_length: the most characters (code points), or None.
         max_nesting: how deep groups may nest.
+        compiled: whether a compiled ``re.Pattern`` was given, which a text has to match as ``re`` reads it, too.
     """
 
     pattern: str
@@ -49,34 +51,63 @@ class Regex(Constraint):
     mode: str = "match"
     max_length: int | None = None
     max_nesting: int = 250
+    compiled: bool = False
     _parsed: Parsed = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        bits = 0
         if self.dialect == "python":
-            for letter in self.flags:
-                bits |= _PYTHON_FLAGS[letter]
-            parsed = PythonParser(self.pattern, bits, self.max_nesting, unicode="u" in self.flags).parse()
+            parsed = self._read(0)
         else:
+            bits = 0
             for letter in self.flags:
                 bits |= _ECMA_FLAGS[letter]
             unicode = "u" in self.flags or "v" in self.flags
             parsed = EcmaParser(self.pattern, bits, self.max_nesting, unicode=unicode, sets="v" in self.flags).parse()
         object.__setattr__(self, "_parsed", parsed)
 
+    def _read(self, bits: int) -> Parsed:
+        """The pattern in Python's dialect, with flags besides its own."""
+        for letter in self.flags:
+            bits |= _PYTHON_FLAGS[letter]
+        return PythonParser(self.pattern, bits, self.max_nesting).parse()
+
+    def _in_unicode(self) -> Regex:
+        if self.dialect != "python" or "a" in self.flags or "u" in self.flags:
+            return self
+        if _UNLIKE.search(self.pattern) is None and "i" not in self.flags:
+            return self
+        letters = "".join(sorted(self.flags + "u"))
+        try:
+            return Regex(self.pattern, "python", letters, self.mode, self.max_length, self.max_nesting)
+        except PatternError:  # (?a) in front
+            return self
+
     def _lower(self, b: _core.Builder) -> int:
         e = lower(self._parsed, b, self.pattern, self.mode == "search")
+        if self.compiled:
+            e = b.intersection([e, lower(self._read(UNICODE), b, self.pattern, self.mode == "search")])
         if self.max_length is None:
             return e
         return b.intersection([e, b.repeat(b.char_class(charsets.ANY), 0, self.max_length)])
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Regex, (self.pattern, self.dialect, self.flags, self.mode, self.max_length, self.max_nesting)
+        return Regex, (
+            self.pattern,
+            self.dialect,
+            self.flags,
+            self.mode,
+            self.max_length,
+            self.max_nesting,
+            self.compiled,
+        )
 
     def __repr__(self) -> str:
         shown = [repr(self.pattern)]
+        if self.compiled:
+            bits = " | ".join(f"re.{letter.upper()}" for letter in self.flags)
+            shown = [f"re.compile({self.pattern!r}{', ' + bits if bits else ''})"]
         for name, usual in (("dialect", "python"), ("flags", ""), ("mode", "match"), ("max_length", None)):
-            if getattr(self, name) != usual:
+            if getattr(self, name) != usual and not (name == "flags" and self.compiled):
                 shown.append(f"{name}={getattr(self, name)!r}")
         if self.max_nesting != 250:
             shown.append(f"max_nesting={self.max_nesting}")
@@ -101,16 +132,22 @@ def regex(
         >>> gr.regex("b+", mode="search", max_length=4).matches("abba")
         True
 
+    ``\d \w \s \b`` mean characters of ASCII, so that a model writes ``2024`` for ``\d{4}`` and no digits of another
+    script. Unicode is asked for: ``flags="u"``, ``(?u)`` in front, or ``(?u:…)``.
+
     The whole language of both dialects is read, look-arounds and anchors anywhere included, except for what
     no automaton can do: backreferences, recursion and conditionals are refused. Beyond the dialects,
     ``\p{…}`` is always known, look-behind may have any width, and named groups such as ``(?P<QUOTED_TEXT>)``
     are the extensions of :mod:`guiderail.frontends.extensions`.
 
     Args:
-        pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do.
-        dialect: ``"python"`` (``re`` of Python 3.11) or ``"ecma"`` (ECMA-262, the dialect of JSON Schema's ``pattern``;
-            without the ``u`` flag it is read as leniently as Annex B says, with ``\u{…}`` and ``\p{…}`` in any case).
-        flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA.
+        pattern: the pattern; for the Python dialect a compiled ``re.Pattern`` of ``str`` will do: a text has to match
+            it as ``re`` does, and its ``\d \w \s \b`` in ASCII, too, unless ``(?u)`` stands in it.
+        dialect: ``"python"`` (``re`` of Python 3.11 with ``re.ASCII``) or ``"ecma"`` (ECMA-262, the dialect of JSON
+            Schema's ``pattern``; without the ``u`` flag it is read as leniently as Annex B says, with ``\u{…}`` and
+            ``\p{…}`` in any case).
+        flags: flags of ``re`` (an int) or letters: ``aimsux`` for Python, ``imsuv`` for ECMA. With ``u``, and within
+            ``(?u:…)``, ``\d \w \s \b`` and the case of letters are those of Unicode in Python's dialect.
         mode: ``"match"``: the pattern matches the whole text; ``"search"``: any text may stand around
             the match.
         max_length: the most characters (code points) of the text.
@@ -121,13 +158,14 @@ def regex(
         LimitError: groups nest deeper than ``max_nesting``.
         CompileError: an argument is not one of the above.
     """
+    compiled = False
     if isinstance(pattern, re.Pattern):
         if dialect != "python" or flags:
             raise CompileError(
                 "a compiled pattern has its own flags and is of the Python dialect; pass pattern.pattern instead",
                 code="regex-compiled",
             )
-        flags = pattern.flags & ~re.UNICODE
+        flags, compiled = pattern.flags & ~re.UNICODE, not pattern.flags & re.ASCII
         pattern = pattern.pattern
     if not isinstance(pattern, str):
         if isinstance(pattern, bytes):
@@ -142,7 +180,8 @@ def regex(
             raise CompileError(
                 f"{name} must be a whole number from 0 to {2**32 - 2:,}, not {shown(value)}", code="bad-bound"
             )
-    return Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
+    made = Regex(pattern, dialect, _letters(flags, dialect) if flags else "", mode, max_length, max_nesting)
+    return replace(made, compiled=True) if compiled and made._in_unicode() is not made else made
 
 
 def _letters(flags: int | str, dialect: str) -> str:

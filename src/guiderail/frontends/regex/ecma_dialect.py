@@ -40,7 +40,10 @@ _IGNORED_CASE_WORD = charsets.ASCII_WORD | CharSet([(0x17F, 0x17F), (0x212A, 0x2
 class EcmaParser(Parser):
     plain = match_of(r"[^\\.^$*+?{\[()|}\]]+")
     plain_verbose = plain
-    fold_mode = "ecma"
+
+    @property
+    def fold_mode(self) -> str:
+        return "ecma"
 
     def __init__(self, pattern: str, flags: int, max_nesting: int, *, unicode: bool, sets: bool) -> None:
         super().__init__(pattern, flags, max_nesting)

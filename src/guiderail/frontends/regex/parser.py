@@ -15,9 +15,9 @@ from guiderail.errors import LimitError, PatternError
 from guiderail.frontends.regex import charsets
 from guiderail.frontends.regex.syntax import Alt, Atomic, Cat, Lit, Look, Node, Rep, Set
 
-__all__ = ["ASCII", "DOTALL", "IGNORECASE", "MULTILINE", "VERBOSE", "Parsed", "Parser"]
+__all__ = ["ASCII", "DOTALL", "IGNORECASE", "MULTILINE", "UNICODE", "VERBOSE", "Parsed", "Parser"]
 
-IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII = 1, 2, 4, 8, 16
+IGNORECASE, MULTILINE, DOTALL, VERBOSE, ASCII, UNICODE = 1, 2, 4, 8, 16, 32
 
 # What the last item of a sequence is, for the quantifier that may follow it.
 NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
@@ -48,7 +48,6 @@ class Parser:
 
     plain: Callable[[str, int], re.Match[str] | None]
     plain_verbose: Callable[[str, int], re.Match[str] | None]
-    fold_mode: str
 
     def __init__(self, pattern: str, flags: int, max_nesting: int) -> None:
         self.pattern = pattern
@@ -88,6 +87,11 @@ class Parser:
         raise NotImplementedError
 
     def dot(self) -> CharSet:
+        raise NotImplementedError
+
+    @property
+    def fold_mode(self) -> str:
+        """How case is ignored here: as :func:`charsets.letter_fold` calls it."""
         raise NotImplementedError
 
     # -- the loop
@@ -178,7 +182,7 @@ class Parser:
         self.last = TEXT
 
     def folded_text(self, text: str, start: int, end: int) -> None:
-        mode = "ascii" if self.flags & ASCII else self.fold_mode
+        mode = self.fold_mode
         for k, char in enumerate(text):
             span = (start + k, start + k + 1) if len(text) == end - start else (start, end)
             folded = charsets.letter_fold(char, mode)
@@ -350,9 +354,10 @@ class Parser:
         """A class as the flags in force read it; ``explicit`` is its part of single characters and ranges."""
         if not self.flags & IGNORECASE:
             return chars
-        if self.fold_mode == "ecma":
+        mode = self.fold_mode
+        if mode == "ecma":
             return charsets.fold_ecma(chars)
-        if self.flags & ASCII:
+        if mode == "ascii":
             return charsets.fold_ascii(explicit) | chars
         return charsets.fold_unicode(chars, explicit)
 

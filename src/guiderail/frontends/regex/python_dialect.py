@@ -1,4 +1,8 @@
-"""Python's ``re`` syntax (3.11 and later), with ``\\p{…}`` and look-behind of any width in addition."""
+"""Python's ``re`` syntax (3.11 and later), with ``\\p{…}`` and look-behind of any width in addition.
+
+``\\d \\w \\s \\b``, their complements and case are those of ASCII, as with ``re.ASCII``, unless the flag ``u`` is set:
+what is written under ``\\d{4}`` should be a year, and not digits of some other script.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from guiderail.frontends.regex.parser import (
     IGNORECASE,
     MULTILINE,
     NOTHING,
+    UNICODE,
     VERBOSE,
     Parser,
     match_of,
@@ -22,7 +27,7 @@ from guiderail.frontends.regex.syntax import Boundary, Edge, EndNl, Set
 
 __all__ = ["PythonParser"]
 
-_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "x": VERBOSE, "a": ASCII, "u": 0}
+_FLAGS = {"i": IGNORECASE, "m": MULTILINE, "s": DOTALL, "x": VERBOSE, "a": ASCII, "u": UNICODE}
 _SIMPLE = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 _HEX = {"x": (2, re.compile(r"[0-9a-fA-F]{0,2}")), "u": (4, re.compile(r"[0-9a-fA-F]{0,4}"))} | {
     "U": (8, re.compile(r"[0-9a-fA-F]{0,8}"))
@@ -37,11 +42,10 @@ _DOT = ~charsets.NEWLINE
 class PythonParser(Parser):
     plain = match_of(r"[^\\.^$*+?{\[()|]+")
     plain_verbose = match_of(r"[^\\.^$*+?{\[()| \t\n\r\v\f#]+")
-    fold_mode = "unicode"
 
-    def __init__(self, pattern: str, flags: int, max_nesting: int, *, unicode: bool = False) -> None:
-        super().__init__(pattern, flags, max_nesting)
-        self.unicode = unicode  # asked for by a flag, and so at odds with ASCII
+    @property
+    def fold_mode(self) -> str:
+        return "unicode" if self.flags & UNICODE else "ascii"
 
     def dot(self) -> CharSet:
         return charsets.ANY if self.flags & DOTALL else _DOT
@@ -64,10 +68,10 @@ class PythonParser(Parser):
     def category(self, c: str) -> CharSet | None:
         """``\\d``, ``\\w``, ``\\s`` and their complements."""
         kind = c.lower()
-        if self.flags & ASCII:
-            found = {"d": charsets.ASCII_DIGIT, "w": charsets.ASCII_WORD, "s": charsets.ASCII_SPACE}.get(kind)
-        else:
+        if self.flags & UNICODE:
             found = {"d": charsets.digit, "w": charsets.word, "s": charsets.space}.get(kind, lambda: None)()
+        else:
+            found = {"d": charsets.ASCII_DIGIT, "w": charsets.ASCII_WORD, "s": charsets.ASCII_SPACE}.get(kind)
         return found if found is None or c == kind else ~found
 
     def escape(self, i: int) -> int:
@@ -79,7 +83,7 @@ class PythonParser(Parser):
             self.atom(Set(chars, i, end))
             return end
         if c in "bB":
-            words = charsets.ASCII_WORD if self.flags & ASCII else charsets.word()
+            words = charsets.word() if self.flags & UNICODE else charsets.ASCII_WORD
             self.assertion(Boundary(words, c == "B", i, end, nonempty=c == "B" and _NOT_IN_EMPTY))
             return end
         if c == "A":
@@ -329,13 +333,12 @@ class PythonParser(Parser):
                     i + 1,
                 )
             self.flags |= added
-            self.unicode |= "u" in on
-            if self.unicode and self.flags & ASCII:
+            if self.flags & UNICODE and self.flags & ASCII:
                 self.fail("flags", "the flags a and u exclude each other", start, i + 1)
             return i + 1
         flags = self.flags
         if "a" in on or "u" in on:
-            flags &= ~ASCII
+            flags &= ~(ASCII | UNICODE)
         flags |= added
         for c in off:
             flags &= ~_FLAGS[c]

@@ -472,7 +472,7 @@ class _Writer:
     def items(self, cell: ArrayCell) -> int:
         """An array, each item in its tag."""
         b = self.b
-        if cell.contains or cell.unique or cell.repeated:
+        if type(cell) is not ArrayCell or cell.contains or cell.unique or cell.repeated:
             raise ToolError("contains and uniqueItems cannot be kept to between tags", code="tool-parameters")
         most = self.json.max_items if cell.max is None else cell.max
         first = len(cell.prefix)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.reading import Reading
 from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
 from guiderail.errors import GuiderailError
 from guiderail.frontends.json_schema import SchemaOptions
@@ -17,6 +18,7 @@ from guiderail.frontends.regex import regex
 from guiderail.frontends.tools.errors import ToolError, ToolWarning
 from guiderail.frontends.tools.format import Format, read_format
 from guiderail.frontends.tools.markers import Dispatch, FreeText, Marker, TurnEnd
+from guiderail.frontends.tools.reading import CallsReading
 from guiderail.frontends.tools.tool import Tool, check, name_of, read_tool
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
@@ -52,7 +54,7 @@ class ToolCalls(Constraint):
         parallel: whether there may be several calls.
         reasoning: ``"none"``, ``"optional"``, ``"required"`` or ``"open"``.
         content: what the text is where it is no call; None: any text.
-        refused: the tools that cannot be used, by name, each with its error.
+        dropped: the tools that were left out (``on_bad_tool="drop"``), by name, each with its error.
     """
 
     format: Format
@@ -62,7 +64,7 @@ class ToolCalls(Constraint):
     reasoning: str
     content: Constraint | None = None
     specials: SpecialTokens | None = None
-    refused: Mapping[str, GuiderailError] = field(default_factory=dict, compare=False, hash=False)
+    dropped: Mapping[str, GuiderailError] = field(default_factory=dict, compare=False, hash=False)
 
     def callable_tools(self) -> tuple[Tool, ...]:
         """The tools that the choice leaves."""
@@ -75,6 +77,10 @@ class ToolCalls(Constraint):
         from guiderail.frontends.tools.reader import ToolCallReader
 
         return ToolCallReader(self)
+
+    def reading(self) -> Reading:
+        """Reads a text as reasoning, content and calls, as :meth:`parse` does."""
+        return CallsReading(self)
 
     def parse(self, text: str) -> ToolText:
         """The reasoning, the content and the calls of a complete text.
@@ -211,7 +217,7 @@ def tool_calls(
         vocabulary: whose special tokens may be written for markers; by default that of the guide, so that it need not
             be said. The constraint is for models of this vocabulary then.
         on_bad_tool: a tool whose name, schema or type cannot be used raises (``"error"``), or is left out (``"drop"``,
-            with a ToolWarning, and listed in ``refused``).
+            with a ToolWarning, and listed in ``dropped``).
         extra_arguments: whether a model may make up arguments that the schema of a tool does not name, where the
             schema says nothing of them. It may if the schema says so.
         **options: of :func:`json_schema`, for arguments in JSON. ``property_order`` is ``"declared"`` here.
@@ -235,18 +241,18 @@ def tool_calls(
     chosen = _chosen(choice)
     SchemaOptions.of(said := {"property_order": "declared", **options})
     known: dict[str, Tool] = {}
-    refused: dict[str, GuiderailError] = {}
+    dropped: dict[str, GuiderailError] = {}
     for position, given in enumerate(tools):
         name = name_of(given, position)
         try:
             tool = read_tool(given, form.parameters, said, extra_arguments)
-            if tool.name in known or tool.name in refused:
+            if tool.name in known or tool.name in dropped:
                 raise ToolError(f"there is another tool with the name {tool.name!r}", code="tool-name")
             check(tool.arguments)
         except GuiderailError as error:
             if on_bad_tool == "error" or name == chosen:
                 raise ToolError(f"the tool {name!r}: {error.message}", code=error.code) from error
-            refused[name if name not in refused else f"{name} (tool {position})"] = error
+            dropped[name if name not in dropped else f"{name} (tool {position})"] = error
             warnings.warn(f"the tool {name!r} is left out: {error.message}", ToolWarning, stacklevel=2)
             continue
         known[tool.name] = tool
@@ -258,7 +264,7 @@ def tool_calls(
         mode,
         content,
         None if vocabulary is None else SpecialTokens.of(vocabulary),
-        refused,
+        dropped,
     )
     if chosen not in ("auto", "none") and not made.callable_tools():
         if chosen == "required":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlReadError
 from guiderail.frontends.xml_schema.lower import Lowering
@@ -80,6 +82,10 @@ class XmlSchema(Constraint):
         except (xmlschema.XMLSchemaException, SyntaxError, ValueError) as error:
             raise XmlReadError(f"not an XML document: {error}", code="xml-read-syntax") from None
 
+    def reading(self) -> Reading:
+        """Reads a document as dicts, lists and values of Python, as :meth:`read` does."""
+        return _XmlReading(self)
+
     def report(self) -> XmlReport:
         """What of the schema is enforced, what is written in fewer ways than it means, and what is ignored."""
         from guiderail.frontends.xml_schema.report import report
@@ -105,6 +111,20 @@ class XmlSchema(Constraint):
         shown = self.source.text if len(self.source.text) <= 60 else self.source.text[:57] + "…"
         root = f", root={self.root[0] if len(self.root) == 1 else list(self.root)!r}" if self.root else ""
         return f"xml_schema({shown!r}{root})"
+
+
+@dataclass(frozen=True, slots=True)
+class _XmlReading:
+    """What a document holds, as dicts, lists and values of Python."""
+
+    schema: XmlSchema
+    is_text = False
+
+    def read(self, text: str) -> Any:
+        return self.schema.read(text)
+
+    def partial(self, *, growing_strings: bool) -> Partial:
+        return Unfinished()
 
 
 @checked

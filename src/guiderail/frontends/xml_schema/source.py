@@ -20,13 +20,13 @@ def library() -> Any:
     """The ``xmlschema`` package.
 
     Raises:
-        CompileError: ``missing-library``: it is not installed.
+        CompileError: ``missing-package``: it is not installed.
     """
     try:
         import xmlschema
     except ImportError:
         raise CompileError(
-            "XML Schemas need the package xmlschema: pip install 'guiderail[xml]'", code="missing-library"
+            "XML Schemas need the package xmlschema: pip install 'guiderail[xml]'", code="missing-package"
         ) from None
     return xmlschema
 

@@ -58,7 +58,7 @@ def _lark() -> Any:
         return import_module("lark.load_grammar")
     except ImportError:
         raise CompileError(
-            "Lark itself reads grammars of this form, and faulty ones: pip install lark", code="missing-library"
+            "Lark itself reads grammars of this form, and faulty ones: pip install lark", code="missing-package"
         ) from None
 
 

@@ -280,7 +280,11 @@ class _Takes:
         if self.program is not None:
             return self.program.is_nullable(self.program.derivative(self.program.root, data))
         if self.pattern is None:
-            self.pattern = re.compile(self.lexeme.pattern.to_regexp())
+            pattern = self.lexeme.pattern.to_regexp()
+            try:
+                self.pattern = re.compile(pattern, re.ASCII)
+            except ValueError:  # (?u) in front
+                self.pattern = re.compile(pattern)
         match = self.pattern.match(text)
         return match is not None and match[0] == text
 

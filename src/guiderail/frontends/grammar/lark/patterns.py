@@ -116,7 +116,7 @@ def _widths(text: str) -> tuple[int, int]:
         utils = import_module("lark.utils")
     except ImportError:
         raise CompileError(
-            f"how long texts of /{text}/ are, only Lark can tell: pip install lark", code="missing-library"
+            f"how long texts of /{text}/ are, only Lark can tell: pip install lark", code="missing-package"
         ) from None
     least, most = utils.get_regexp_width(text)
     return least, most

@@ -67,7 +67,7 @@ class PythonLowering(Lowering):
         self.leveled = True
 
     def array(self, cell: ArrayCell, level: int) -> int:
-        return super().array(self._distinct(cell) if cell.unique else cell, level)
+        return super().array(self._distinct(cell) if cell.unique or cell.repeated else cell, level)
 
     def _distinct(self, cell: ArrayCell) -> ArrayCell:
         """The core knows equal items as JSON: what is spelled otherwise here is counted."""
@@ -76,10 +76,13 @@ class PythonLowering(Lowering):
         shapes = [term.shape() for term in (*cell.prefix, cell.rest)]
         if any(shape.arrays or shape.objects for shape in shapes):
             raise SchemaError(
-                "uniqueItems is enforced in Python's notation only for scalar items; use JSON or YAML, or drop it",
+                "uniqueItems and its negation are enforced in Python's notation only for scalar items; use JSON or "
+                "YAML, or drop it",
                 code="python-unique",
                 pointer=self.document.where(),
             )
+        if cell.repeated:
+            return cell
         once = [Contains(0, _NULL, 0, 1)] if any(shape.null for shape in shapes) else []
         once += [Contains(0, term, 0, 1) for term, bit in _BOOLEANS if any(shape.booleans & bit for shape in shapes)]
         return ArrayCell(

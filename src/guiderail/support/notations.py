@@ -1,4 +1,4 @@
-"""Texts in YAML and Python as trees, the same that ``decode`` makes of JSON."""
+"""Texts in YAML and Python as trees, the same that :mod:`~guiderail.support.trees` makes of JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import ast
 import re
 from typing import Any
 
-from guiderail.errors import CompileError
-from guiderail.frontends.python_types.decode import Called, Number, Tree, members_of
-from guiderail.frontends.python_types.errors import Mismatch, read_error
+from guiderail.errors import CompileError, ReadError
 from guiderail.support.texts import shown
+from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
 
 __all__ = ["parse"]
 
@@ -31,7 +30,7 @@ def parse(text: str | bytes, notation: str) -> Tree:
         try:
             text = text.decode()
         except UnicodeDecodeError as error:
-            raise read_error(f"the text is not UTF-8 ({error})", code="read-syntax") from error
+            raise ReadError(f"the text is not UTF-8 ({error})", code="read-syntax") from error
     try:
         if notation == "yaml":
             return _yaml(text)
@@ -40,7 +39,7 @@ def parse(text: str | bytes, notation: str) -> Tree:
     except Mismatch as error:
         raise error.error() from None
     except RecursionError:
-        raise read_error("the text is nested too deeply; cap it with max_depth", code="read-depth") from None
+        raise ReadError("the text is nested too deeply; cap it with max_depth", code="read-depth") from None
     raise CompileError(f"the notation is 'json', 'yaml' or 'python', not {shown(notation)}", code="bad-schema-option")
 
 
@@ -48,11 +47,11 @@ def _yaml(text: str) -> Tree:
     try:
         import yaml
     except ImportError:
-        raise CompileError("YAML needs PyYAML: pip install pyyaml", code="missing-library") from None
+        raise CompileError("YAML needs PyYAML: pip install pyyaml", code="missing-package") from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise read_error(f"the text is not YAML ({error})", code="read-syntax") from error
+        raise ReadError(f"the text is not YAML ({error})", code="read-syntax") from error
     return None if root is None else _yaml_tree(root, ())
 
 
@@ -91,7 +90,7 @@ def _python(text: str) -> Tree:
     try:
         root = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError) as error:
-        raise read_error(f"the text is not a Python expression ({error})", code="read-syntax") from error
+        raise ReadError(f"the text is not a Python expression ({error})", code="read-syntax") from error
     return _python_tree(root, text.strip().encode().split(b"\n"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from guiderail.integrations._finish import Finish
+from guiderail.generation.budget import BudgetedMasks
 
 SCHEMAS = sorted((Path(__file__).parent / "data" / "schemas").glob("*.json"))
 
@@ -23,11 +23,11 @@ def draw(guide: gr.Guide, limit: int, before: int, rng: random.Random) -> gr.Mat
         before: tokens spent before the constraint began.
     """
     matcher = guide.matcher()
-    finish = Finish(matcher, limit)
+    masks = BudgetedMasks(matcher, limit)
     bitmask = gr.allocate_token_bitmask(1, guide.vocabulary.size)
     ends = matcher.stop_token_ids()
     for written in range(before, limit):
-        finish.fill(matcher, written, bitmask, 0)
+        masks.fill(matcher, written, bitmask, 0)
         allowed = np.flatnonzero(gr.bitmask_to_bool(bitmask, guide.vocabulary.size)[0]).tolist()
         going = [token for token in allowed if token not in ends]
         assert matcher.accept_token(rng.choice(going) if going else ends[0])
@@ -52,7 +52,7 @@ def test_texts_are_complete(path: Path, smollm2: gr.Vocabulary) -> None:
 def test_a_limit_that_is_far_forbids_nothing(smollm2: gr.Vocabulary) -> None:
     matcher = gr.compile(gr.json_schema({"type": "array", "items": {"type": "string"}}), smollm2).matcher()
     with_limit, without = (gr.allocate_token_bitmask(1, smollm2.size) for _ in range(2))
-    Finish(matcher, 10_000).fill(matcher, 5_000, with_limit, 0)
+    BudgetedMasks(matcher, 10_000).fill(matcher, 5_000, with_limit, 0)
     matcher.fill_next_token_bitmask(without, 0)
     assert (with_limit == without).all()
 
@@ -61,10 +61,10 @@ def test_what_cannot_be_finished_goes_on() -> None:
     vocabulary = gr.Vocabulary([b"a", b"b", b"<end>"], stop_token_ids=[2])
     for pattern, limit in (("a{9}", 4), ("a*c", 4)):  # too few tokens; no tokens spell an end
         matcher = gr.compile(gr.regex(pattern), vocabulary).matcher()
-        finish = Finish(matcher, limit)
+        masks = BudgetedMasks(matcher, limit)
         bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
         for written in range(6):
-            finish.fill(matcher, written, bitmask, 0)
+            masks.fill(matcher, written, bitmask, 0)
             assert int(bitmask[0, 0]) == 1
             assert matcher.accept_token(0)
 
@@ -77,7 +77,7 @@ def test_a_search_that_meets_a_limit_stops_no_engine(monkeypatch: pytest.MonkeyP
         raise gr.LimitError("more than 10 expressions", code="nodes")
 
     monkeypatch.setattr(gr.Matcher, "least_tokens", search)
-    finish = Finish(matcher, 20)
+    masks = BudgetedMasks(matcher, 20)
     bitmask = gr.allocate_token_bitmask(1, vocabulary.size)
-    finish.fill(matcher, 0, bitmask, 0)
+    masks.fill(matcher, 0, bitmask, 0)
     assert int(bitmask[0, 0]) == 1

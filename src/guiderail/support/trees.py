@@ -11,9 +11,31 @@ from dataclasses import dataclass
 from decimal import MIN_ETINY, Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
-from guiderail.frontends.python_types.errors import Mismatch, read_error
+from guiderail.errors import ReadError
 
-__all__ = ["Called", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
+__all__ = ["Called", "Mismatch", "Number", "Tree", "dump", "members_of", "parse_json", "plain", "type_name"]
+
+
+class Mismatch(Exception):
+    """A value does not fit its node. Containers add their step to ``path`` (innermost first) and pass it on."""
+
+    def __init__(self, message: str, cause: Exception | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.path: list[str | int] = []
+
+    def error(self) -> ReadError:
+        pointer = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in reversed(self.path))
+        where = f" at {pointer}" if pointer else ""
+        if self.cause is None:
+            return ReadError(f"the value{where} {self.message}", code="read-mismatch", pointer=pointer)
+        return ReadError(
+            f"the value{where} {self.message}: {self.cause}; the type allows it, but its own code does not",
+            code="read-refused",
+            pointer=pointer,
+            cause=self.cause,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +124,12 @@ def parse_json(text: str | bytes) -> Tree:
     except Mismatch as error:
         raise error.error() from None
     except RecursionError:
-        raise read_error(
+        raise ReadError(
             "the text is nested too deeply for this interpreter; cap the nesting of the type (max_depth)",
             code="read-depth",
         ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise read_error(f"the text is not JSON ({error})", code="read-syntax") from error
+        raise ReadError(f"the text is not JSON ({error})", code="read-syntax") from error
 
 
 def plain(tree: Tree) -> Any:

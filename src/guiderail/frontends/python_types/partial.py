@@ -22,12 +22,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.python_types.containers import Array, Field, Mapping as MappingNode, Named, Object, Tuple
-from guiderail.frontends.python_types.decode import Number, plain
-from guiderail.frontends.python_types.errors import Mismatch
 from guiderail.frontends.python_types.nodes import AnyNode, Checked, Literals, Node, Schemas, Text, Union
 from guiderail.frontends.python_types.objects import function_of
 from guiderail.frontends.python_types.walk import Walker
 from guiderail.support.partial_json import Frame, PartialJson
+from guiderail.support.trees import Mismatch, Number, plain
 
 if TYPE_CHECKING:
     from guiderail.frontends.python_types import PythonType

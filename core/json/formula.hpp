@@ -1,0 +1,69 @@
+// Formulas over cells (Vote): what is true of their parts while some cells have failed.
+#pragma once
+
+#include "expr/kinds.hpp"
+#include "json/members.hpp"
+
+namespace guiderail {
+
+void describe(const Vote& vote, Description& to);
+
+enum Truth : u8 { False, True, Open };
+
+// The truth of each part, from those of the cells.
+template <class Cell>
+std::vector<u8> truths(const Vote& vote, Cell cell) {
+  std::vector<u8> out(vote.parts.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Vote::Part& part = vote.parts[i];
+    u32 yes = 0, no = 0;
+    if (part.op == Vote::Op::Cell) {
+      out[i] = cell(part.of[0]);
+      continue;
+    }
+    for (u32 p : part.of) {
+      yes += out[p] == True;
+      no += out[p] == False;
+    }
+    const std::size_t all = part.of.size();
+    switch (part.op) {
+      case Vote::Op::All: out[i] = no > 0 ? False : yes == all ? True : Open; break;
+      case Vote::Op::Any: out[i] = yes > 0 ? True : no == all ? False : Open; break;
+      case Vote::Op::Not: out[i] = no > 0 ? True : yes > 0 ? False : Open; break;
+      case Vote::Op::One: out[i] = yes > 1 ? False : yes + no < all ? Open : yes == 1 ? True : False; break;
+      case Vote::Op::Cell: break;
+    }
+  }
+  return out;
+}
+
+// Marks the cells that an open formula still asks for. True: it is plainly that all of them hold.
+inline bool mark(const Vote& vote, const std::vector<u8>& known, Bits& cells) {
+  bool plain = true;
+  std::vector<std::pair<u32, bool>> stack{{static_cast<u32>(vote.parts.size() - 1), true}};
+  std::vector<u8> seen(vote.parts.size());
+  while (!stack.empty()) {
+    const auto [at, sure] = stack.back();  // sure: it must hold
+    stack.pop_back();
+    if (seen[at] & (sure ? 2 : 1)) continue;
+    seen[at] |= sure ? 2 : 1;
+    const Vote::Part& part = vote.parts[at];
+    if (part.op == Vote::Op::Cell) {
+      set_bit(cells, part.of[0]);
+      plain = plain && sure;
+      continue;
+    }
+    u32 open = 0, yes = 0;
+    for (u32 p : part.of) {
+      open += known[p] == Open;
+      yes += known[p] == True;
+    }
+    const bool same = part.op == Vote::Op::All || (part.op == Vote::Op::Any && open == 1) ||
+                      (part.op == Vote::Op::One && open == 1 && yes == 0);
+    for (u32 p : part.of)
+      if (known[p] == Open) stack.push_back({p, sure && same});
+  }
+  return plain;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,189 @@
+// Lists some two items of which are equal JSON values (the negation of uniqueItems).
+//
+// Twice(b, S) matches b where some part wrapped in Item equals another or one of the values S. An item that begins is
+// read in two ways at once: as one of the values S, and then whatever b has left may follow; or as none of them, and
+// then its text joins S. The two exclude each other, so few states are read side by side.
+//
+// Items are labelled, at most kLabels different ones: items with equal labels have the same values, others have none in
+// common. So the text of b alone tells whether an item can still come twice, and nothing needs to be searched.
+#include <algorithm>
+
+#include "json/json.hpp"
+
+namespace guiderail {
+namespace {
+
+u32 label_of(u32 facts) { return u32{1} << (facts >> 2); }
+
+}  // namespace
+
+Id Json::twice(Id body) {
+  used_ = true;
+  return twice_node(body, seen_states_.id({}), 0);
+}
+
+// The labels are those of S.
+Id Json::twice_node(Id body, u32 seen, u32 labels) {
+  Id first = body, rest = kEpsilon;
+  if (node(body).kind == Kind::Concat) {
+    first = node(body).a;
+    rest = node(body).b;
+  }
+  if (const Node& f = node(first); f.kind == Kind::Item && item_rest(f) == kEpsilon && item_text(f) != 0)
+    return twice_node(rest, with_seen(seen, item_text(f)), labels | label_of(item_facts(f)));
+  if (!comes_twice(body, labels)) return kEmpty;
+  Draft d = draft(Kind::Twice);
+  d.a = body;
+  d.b = seen;
+  d.min = labels;
+  absorb(d, body, true);
+  d.flags &= ~static_cast<u32>(kHasItem | kFiniteItem);
+  if (!seen_states_.values[seen].texts.empty()) d.flags |= kExactStep;
+  d.shortest = node(body).shortest;
+  d.longest = node(body).longest;
+  return intern(d);
+}
+
+// Whether some path through a body has an item with one of the labels, or two with the same.
+bool Json::comes_twice(Id body, u32 labels) {
+  for (;;) {
+    if (!has(body, kHasItem)) return false;
+    Id first = body, rest = kEpsilon;
+    if (node(body).kind == Kind::Concat) {
+      first = node(body).a;
+      rest = node(body).b;
+    }
+    if (!has(first, kHasItem)) {
+      body = rest;
+      continue;
+    }
+    const Node& f = node(first);
+    if (f.kind == Kind::Item) {
+      const u32 label = label_of(item_facts(f));
+      if (item_text(f) == 0 && (labels & label)) return true;  // one that is being read is none of the values before
+      labels |= label;
+      body = rest;
+      continue;
+    }
+    const u64 key = u64{body} << 32 | labels;
+    if (auto known = twice_.find(key); known != twice_.end()) return known->second;
+    bool found = false;
+    if (f.kind == Kind::Union) {
+      const Ids members(operands(first));
+      found = std::any_of(members.begin(), members.end(), [&](Id m) { return comes_twice(concat(m, rest), labels); });
+    } else if (f.kind == Kind::Repeat) {
+      const u32 min = f.min;
+      found = f.max > 1 || comes_twice(concat(f.a, rest), labels) || (min == 0 && comes_twice(rest, labels));
+    } else {
+      throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
+    }
+    twice_.emplace(key, found);
+    return found;
+  }
+}
+
+Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
+  if (!has(body, kHasItem)) return kEmpty;
+  Id first = body, rest = kEpsilon;
+  if (node(body).kind == Kind::Union) {
+    Ids members(operands(body));
+    for (Id& m : members) m = derive_twice(m, seen, labels, byte);
+    return unite(members);
+  }
+  if (node(body).kind == Kind::Concat) {
+    first = node(body).a;
+    rest = node(body).b;
+  }
+  if (!has(first, kHasItem)) {
+    const Id d = derive(first, byte);
+    const Id read = d == kEmpty ? kEmpty : twice_node(concat(d, rest), seen, labels);
+    return nullable(first) ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
+  }
+  const Node& f = node(first);
+  switch (f.kind) {
+    case Kind::Item: {
+      const u32 text = item_text(f), facts = item_facts(f);
+      Id e = item_rest(f), out = kEmpty;
+      if (text == 0) {
+        const SeenState& state = seen_states_.values[seen];
+        if (state.some) return unknown();
+        if (!state.texts.empty() && (labels & label_of(facts))) {
+          if (const Id d = derive(intersect(std::array{e, same_as(seen)}, true), byte); d != kEmpty)
+            out = concat(d, without_items(rest));
+          e = other_than(e, seen);
+        }
+      }
+      if (const Id d = derive(e, byte); d != kEmpty) {
+        const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
+        out = unite(out, twice_node(concat(item_at(d, longer, facts), rest), seen, labels));
+      }
+      if (text != 0 && nullable(e))
+        out = unite(out, derive_twice(rest, with_seen(seen, text), labels | label_of(facts), byte));
+      return out;
+    }
+    case Kind::Union: {
+      Ids members(operands(first));
+      for (Id& m : members) m = derive_twice(concat(m, rest), seen, labels, byte);
+      return unite(members);
+    }
+    case Kind::Repeat: {
+      const u32 min = f.min;
+      const Id more = concat(repeat_less(first), rest);
+      const Id read = derive_twice(concat(f.a, more), seen, labels, byte);
+      return min == 0 ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
+    }
+    default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
+  }
+}
+
+// All spellings of the values seen.
+Id Json::same_as(u32 seen) {
+  if (auto known = same_.find(seen); known != same_.end()) return known->second;
+  const std::vector<u32> texts = seen_states_.values[seen].texts;
+  std::vector<Id> equal;
+  for (u32 text : texts) equal.push_back(equal_values(text));
+  const Id out = unite(std::move(equal));
+  same_.emplace(seen, out);
+  return out;
+}
+
+// A body none of whose items need be remembered any more.
+Id Json::without_items(Id e) {
+  if (!has(e, kHasItem)) return e;
+  if (auto known = bare_.find(e); known != bare_.end()) return known->second;
+  Id out = e;
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Item: return item_rest(n);
+    case Kind::Concat: {  // as many as there are items: no recursion along them
+      std::vector<Id> stack;
+      Id tail = e;
+      for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      out = without_items(tail);
+      while (!stack.empty()) {
+        out = concat(without_items(node(stack.back()).a), out);
+        bare_.emplace(stack.back(), out);
+        stack.pop_back();
+      }
+      return out;
+    }
+    case Kind::Union: {
+      Ids members(operands(e));
+      for (Id& m : members) m = without_items(m);
+      out = unite(members);
+      break;
+    }
+    case Kind::Repeat: {
+      const u32 min = n.min, max = n.max;
+      const bool capped = n.b != 0;
+      const Id inner = without_items(n.a);
+      out = capped ? capped_repeat(inner, min, max) : repeat(inner, min, max);
+      break;
+    }
+    default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
+  }
+  bare_.emplace(e, out);
+  return out;
+}
+
+}  // namespace guiderail

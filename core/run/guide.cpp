@@ -1,0 +1,421 @@
+// Guides: masks of a program over a vocabulary, each made once, by whoever wants it first.
+#include "run/matcher.hpp"
+
+#include <algorithm>
+#include <queue>
+
+#include "run/mask_making.hpp"
+
+namespace guiderail {
+
+namespace {
+constexpr const char* kMask = "the mask of this place in the text";
+constexpr const char* kToken = "reading this token";
+constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
+
+// A limit that the one who makes something has met; those who wait for the same have limits of their own.
+bool of_work(const Error& error) { return error.code == "work" || error.code == "step-work"; }
+}  // namespace
+
+Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocabulary,
+             const std::unordered_map<std::string, u32>& symbols, std::size_t max_memory)
+    : vocabulary_(std::move(vocabulary)), root_(program->root()), program_(std::move(program)) {
+  Program::Lock lock(*program_);
+  if (program_->vocabulary_ && program_->vocabulary_ != vocabulary_)
+    throw Error("program-bound", "this program serves another vocabulary; build a program for each");
+  if (program_->root() == kEmpty)
+    throw Error("unsatisfiable", "the constraint matches no text at all, so nothing could be generated");
+  for (const Symbol& symbol : program_->arena().symbols()) {
+    u32 token = 0;
+    if (const TokenSet* set = std::get_if<TokenSet>(&symbol)) {
+      auto words = resolve(*set, symbols);
+      for (u32 w = 0; token == 0; ++w)  // it is not empty
+        if ((*words)[w] != 0) {
+          token = 32 * w + static_cast<u32>(std::countr_zero((*words)[w]));
+          break;
+        }
+      set_symbols_.push_back(static_cast<u32>(token_of_symbol_.size()));
+      set_of_symbol_.push_back(std::move(words));
+      token_of_symbol_.push_back(token);
+      continue;
+    }
+    if (const u32* id = std::get_if<u32>(&symbol)) {
+      token = *id;
+      if (token >= vocabulary_->size())
+        throw Error("unknown-token", "special token " + std::to_string(token) +
+                                         " is not below the vocabulary's size, " + std::to_string(vocabulary_->size()));
+      if (vocabulary_->is_text(token))
+        throw Error("unknown-token",
+                    "token " + std::to_string(token) + " is ordinary text, not a special token; use a literal for it");
+    } else {
+      auto it = symbols.find(std::get<std::string>(symbol));
+      if (it == symbols.end())
+        throw Error("unknown-token", "the vocabulary has no special token '" + std::get<std::string>(symbol) +
+                                         "'; its special_tokens lists those it has");
+      token = it->second;
+    }
+    symbols_of_token_[token].push_back(static_cast<u32>(token_of_symbol_.size()));
+    set_of_symbol_.push_back(nullptr);
+    token_of_symbol_.push_back(token);
+  }
+  own_bytes_ = shared_bytes<Guide>() + bytes_of(symbols_of_token_) + bytes_of(token_of_symbol_) +
+               bytes_of(set_of_symbol_) + bytes_of(set_symbols_);
+  for (const auto& [token, of] : symbols_of_token_) own_bytes_ += bytes_of(of);
+  for (const auto& set : set_of_symbol_)
+    if (set) own_bytes_ += shared_bytes<Words>() + bytes_of(*set);
+  if (!program_->vocabulary_) program_->serve(vocabulary_);
+  if (max_memory != 0) {  // of what is there from the start, a renewal frees nothing
+    const Arena& arena = *program_->arena_;
+    const u32 nodes = arena.node_count();
+    budget_.bytes = std::max(max_memory, 2 * arena.memory());
+    budget_.nodes = nodes + (std::max(arena.limits().max_nodes, nodes) - nodes) / 2;
+    program_->budget_ = budget_;
+  }
+}
+
+void Guide::prepare(u32 masks) const {
+  const std::shared_ptr<Program> program = this->program();
+  if (!Json::of(program->arena()).used()) return;  // a text of few tokens, or one of which nothing is known
+  const std::string text = program->likely(root_, kBytesOfMask * masks);
+  std::string_view rest = text;
+  try {
+    const Work::Step step(program->step_work(), "this");  // of them all
+    for (Id state = root_; masks > 0 && !rest.empty(); --masks) {
+      mask(*program, state);
+      const int token = vocabulary_->longest_token(rest);
+      if (token < 0 || (state = advance(*program, state, static_cast<u32>(token))) == kEmpty) break;
+      rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
+    }
+  } catch (const Error&) {
+    // A limit, met by a text that was only guessed: it is for who comes to that state.
+  }
+  Program::Lock lock(*program);
+  program->note_size();
+}
+
+std::shared_ptr<const Words> Guide::resolve(const TokenSet& set,
+                                            const std::unordered_map<std::string, u32>& specials) const {
+  const u32 count = vocabulary_->token_count();
+  Words named(vocabulary_->words(), 0);
+  for (const auto& name : set.tokens) {
+    std::int64_t token = -1;
+    if (const u32* id = std::get_if<u32>(&name)) {
+      token = *id < count ? static_cast<std::int64_t>(*id) : -1;
+    } else {
+      const std::string& text = std::get<std::string>(name);
+      auto it = specials.find(text);
+      token = it != specials.end() ? static_cast<std::int64_t>(it->second) : vocabulary_->find(text);
+    }
+    if (token < 0 || token >= count)
+      throw Error("unknown-token", "the vocabulary has no token " + (std::holds_alternative<u32>(name)
+                                                                         ? std::to_string(std::get<u32>(name))
+                                                                         : "'" + std::get<std::string>(name) + "'"));
+    named[static_cast<u32>(token) >> 5] |= 1u << (token & 31);
+  }
+  if (set.but) {
+    for (u32 s : vocabulary_->stops()) named[s >> 5] |= 1u << (s & 31);
+    for (u32 t = 0; t < count; ++t)  // a token of no bytes would get a text no further
+      if (vocabulary_->is_text(t) && vocabulary_->bytes(t).empty()) named[t >> 5] |= 1u << (t & 31);
+    for (u32 w = 0; w < named.size(); ++w) named[w] = ~named[w];
+    for (u32 t = count; t < 32 * named.size(); ++t) named[t >> 5] &= ~(1u << (t & 31));
+  }
+  if (std::all_of(named.begin(), named.end(), [](u32 w) { return w == 0; }))
+    throw Error("no-token", "no token of the vocabulary is left to choose from; exclude fewer");
+  return std::make_shared<const Words>(std::move(named));
+}
+
+// The symbols that a token is.
+std::vector<u32> Guide::symbols_of(u32 token) const {
+  std::vector<u32> symbols;
+  if (auto it = symbols_of_token_.find(token); it != symbols_of_token_.end()) symbols = it->second;
+  for (u32 s : set_symbols_)
+    if ((*set_of_symbol_[s])[token >> 5] >> (token & 31) & 1) symbols.push_back(s);
+  return symbols;
+}
+
+std::shared_ptr<Program> Guide::program() const {
+  std::lock_guard lock(mutex_);
+  return program_;
+}
+
+std::shared_ptr<Program> Guide::start() {
+  std::shared_ptr<Program> current = program();
+  if (!current->outgrown()) return current;
+  std::unique_lock renewing(renewal_, std::try_to_lock);
+  if (!renewing) return current;  // another thread is at it: one text more makes no difference
+  current = program();
+  if (!current->outgrown()) return current;
+  std::shared_ptr<Program> next = current->fresh();
+  std::lock_guard lock(mutex_);
+  std::erase_if(earlier_, [](const auto& p) { return p.expired(); });
+  earlier_.push_back(current);
+  program_ = next;
+  return next;
+}
+
+const MaskEntry* Guide::mask(Program& program, Id state) const {
+  if (const MaskEntry* known = program.known_mask(state)) return known;
+  return program.deep(state, [&] { return new_mask(program, state); });
+}
+
+const MaskEntry* Guide::new_mask(Program& program, Id state) const {
+  Program::Lock lock(program);
+  for (;;) {
+    if (const MaskEntry* known = program.known_mask(state)) return known;
+    Program::Maker maker(program, Program::Making::Mask, state);
+    program.check_refused(maker.key(), kMask);
+    if (!maker.begin(lock)) continue;
+    const Work::Step step(program.step_work(), kMask);
+    try {
+      Program::Builder builder(program, lock);
+      const MaskEntry* entry = make_mask(program, *builder, lock, state);
+      builder.done();
+      program.arena_->node(state).mask.store(entry, std::memory_order_release);
+      return entry;
+    } catch (const Error& error) {
+      if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
+      if (!of_work(error)) maker.fail(std::current_exception());
+      throw;
+    } catch (...) {
+      maker.fail(std::current_exception());
+      throw;
+    }
+  }
+}
+
+const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const {
+  const MaskEntry* entry = nullptr;
+  if (Lexed::of(*program.arena_).used()) {
+    bool fresh = false;
+    if (auto made = builder.lexed(state, specials(program, state), fresh)) {
+      entry = made.get();
+      if (fresh) program.keep(std::move(made));
+    }
+  }
+  if (!entry) entry = form_mask(program, builder, lock, builder.shared_form(state));
+  if (!entry->is_open()) return entry;
+  std::shared_ptr<const MaskEntry> own;
+  const MaskEntry* settled = builder.settle_tokens(*entry, state, own);
+  if (!settled) {
+    own = builder.settle(*entry, state);
+    settled = own.get();
+  }
+  if (own) program.keep(own);
+  return settled;
+}
+
+// Special tokens that a state reads; ~s: those of a set, by its symbol.
+std::vector<int> Guide::specials(Program& program, Id state) const {
+  Arena& arena = *program.arena_;
+  std::vector<int> found;
+  std::vector<u32> symbols;
+  if (token_of_symbol_.empty() || !arena.has(state, kHasToken | kHasRef)) return found;
+  arena.first_symbols(state, symbols);
+  for (u32 s : symbols)
+    if (arena.live(arena.derive_symbol(state, s)))
+      found.push_back(set_of_symbol_[s] ? ~static_cast<int>(s) : static_cast<int>(token_of_symbol_[s]));
+  return found;
+}
+
+// The mask of a form of states, which may leave tokens open.
+const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id canonical) const {
+  Arena& arena = *program.arena_;
+  for (;;) {
+    if (const MaskEntry* known = arena.node(canonical).mask.load(std::memory_order_relaxed)) return known;
+    std::optional<Hash> key;  // of what other programs may share
+    if (!arena.has(canonical, kHasToken | kExactKey | kHasScan) && !builder.own_key(canonical))
+      key = arena.portable_hash(canonical);
+    std::shared_ptr<const MaskEntry> made = key ? vocabulary_->cached_mask(*key) : nullptr;
+    Program::Maker maker(program, Program::Making::Form, canonical);
+    if (!made) {
+      if (!maker.begin(lock)) continue;
+      try {
+        made = build(program, builder, canonical);
+        if (auto found = specials(program, canonical); !found.empty()) {
+          auto with = std::make_shared<MaskEntry>(*made);
+          with->specials = std::move(found);
+          made = with;
+        }
+      } catch (const Error& error) {
+        if (!of_work(error)) maker.fail(std::current_exception());
+        throw;
+      } catch (...) {
+        maker.fail(std::current_exception());
+        throw;
+      }
+      if (key) vocabulary_->cache_mask(*key, made);
+    }
+    program.keep(made);
+    const MaskEntry* entry = made.get();
+    arena.node(canonical).mask.store(entry, std::memory_order_release);
+    return entry;
+  }
+}
+
+// The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
+// nothing but how often something may still come share one mask, as long as no token reaches the cut.
+std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& builder, Id state) const {
+  Arena& arena = *program.arena_;
+  struct Clear {  // of what a walk that was given up leaves
+    ~Clear() { arena.clear_cap_hit(); }
+    Arena& arena;
+  } clear{arena};
+  for (u32 most : {4u, 16u}) {
+    const Id capped = builder.capped(state, most);
+    if (capped == state) break;
+    if (program.short_caps_.contains(capped)) continue;
+    const auto key = arena.portable_hash(capped);
+    if (auto known = key ? vocabulary_->cached_mask(*key) : nullptr) return known;
+    arena.clear_cap_hit();
+    auto made = builder.build(capped);
+    const bool hit = arena.cap_hit();
+    arena.clear_cap_hit();
+    if (!hit) {
+      if (key) vocabulary_->cache_mask(*key, made);
+      return made;
+    }
+    program.short_caps_.insert(capped);
+  }
+  return builder.build(state);
+}
+
+bool Guide::fill(Program& program, Id state, const std::vector<u32>& stops, u32* out) const {
+  const MaskEntry* entry = mask(program, state);
+  const std::size_t words = vocabulary_->words();
+  if (entry->base)
+    std::memcpy(out, entry->base->data(), words * 4);
+  else
+    std::memset(out, 0, words * 4);
+  for (auto [word, value] : entry->diff) out[word] = value;
+  if (program.accepting(state))
+    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+  for (int s : entry->specials) {
+    if (s >= 0) {
+      out[s >> 5] |= 1u << (s & 31);
+    } else {
+      const Words& set = *set_of_symbol_[static_cast<u32>(~s)];
+      for (std::size_t w = 0; w < words; ++w) out[w] |= set[w];
+    }
+  }
+  return !entry->full;
+}
+
+CompletionDistance& Guide::costs(Program& program) const {
+  if (!program.costs_)
+    program.costs_ =
+        std::make_unique<CompletionDistance>(*program.arena_, *vocabulary_, token_of_symbol_, set_of_symbol_);
+  return *program.costs_;
+}
+
+u32 Guide::needed(Program& program, Id state, bool thorough) const {
+  vocabulary_->bytes_below();  // or the costs would make it under the mutex
+  return program.deep(state, [&] { return new_need(program, state, thorough); });
+}
+
+u32 Guide::new_need(Program& program, Id state, bool thorough) const {
+  Program::Lock lock(program);
+  CompletionDistance& costs = this->costs(program);
+  for (;;) {
+    if (!thorough)
+      if (const auto found = costs.found(state)) return *found;
+    Program::Maker maker(program, Program::Making::Cost, state);
+    program.check_refused(maker.key(), kEnd);
+    if (!maker.begin(lock)) continue;
+    const Work::Step step(program.search_work(), kEnd, program.step_work());
+    try {
+      return thorough ? costs.refine(state) : costs.of(state);
+    } catch (const Error& error) {
+      if (error.code == "step-work" && step.decides()) program.note_refused(maker.key());
+      throw;
+    }
+  }
+}
+
+void Guide::within(Program& program, Id state, u32 budget, u32* out, bool& restricts) const {
+  Program::Lock lock(program);
+  CompletionDistance& costs = this->costs(program);
+  auto plenty = [&] { return budget > 0 && costs.worst(state).value_or(kInf) <= budget - 1; };
+  while (!plenty()) {
+    Program::Maker maker(program, Program::Making::Cost, state);
+    if (!maker.begin(lock)) continue;
+    const Work::Step step(program.search_work(), kEnd, program.step_work());
+    u32 needed = costs.of(state);
+    if (needed > budget) needed = costs.refine(state);
+    if (needed == kInf)
+      throw Error("budget-unknown",
+                  "no way to complete the text was found, so no number of tokens can be promised; bound the "
+                  "constraint, or go on without a budget");
+    if (needed > budget)
+      throw Error("budget-too-small", "completing the text takes " + std::to_string(needed) +
+                                          " tokens or more as far as was found, but the budget is " +
+                                          std::to_string(budget));
+    if (budget == 0)
+      std::memset(out, 0, vocabulary_->words() * 4);
+    else
+      costs.restrict(state, budget - 1, out);
+    restricts = true;
+    break;
+  }
+}
+
+bool Guide::suffices(Program& program, Id before, u32 token, Id after, u32 left) const {
+  vocabulary_->bytes_below();
+  return program.deep(after, [&] {
+    Program::Lock lock(program);
+    CompletionDistance& costs = this->costs(program);
+    for (;;) {
+      Program::Maker maker(program, Program::Making::Cost, after);
+      if (!maker.begin(lock)) continue;
+      const Work::Step step(program.search_work(), kEnd, program.step_work());
+      return costs.suffices(before, token, after, left);
+    }
+  });
+}
+
+bool Guide::fill_within(Program& program, Id state, const std::vector<u32>& stops, u32 budget, u32* out) const {
+  bool restricts = fill(program, state, {}, out);
+  vocabulary_->bytes_below();
+  program.deep(state, [&] {
+    within(program, state, budget, out, restricts);
+    return true;
+  });
+  if (program.accepting(state))
+    for (u32 s : stops) out[s >> 5] |= 1u << (s & 31);
+  return restricts;
+}
+
+Id Guide::advance(Program& program, Id state, u32 token) const {
+  if (!token_of_symbol_.empty()) return advance_either(program, state, token);
+  if (!vocabulary_->is_text(token)) return kEmpty;
+  const std::string_view bytes = vocabulary_->bytes(token);
+  const std::size_t read = program.advance_known(state, bytes);
+  if (state == kEmpty) return kEmpty;
+  const bool whole = read == bytes.size();
+  if (whole && !program.arena_->has(state, kCounting)) return state;
+  const Work::Step step(program.step_work(), kToken);
+  return program.token_end(whole ? state : program.advance(state, bytes, token, read));
+}
+
+// Where a token may be a symbol of the constraint, too.
+Id Guide::advance_either(Program& program, Id state, u32 token) const {
+  const Work::Step step(program.step_work(), kToken);
+  Id as_unit = kEmpty;
+  if (const std::vector<u32> symbols = symbols_of(token); !symbols.empty())
+    as_unit = program.advance_symbols(state, symbols);
+  if (!vocabulary_->is_text(token)) return as_unit;
+  return program.unite(as_unit, program.token_end(program.advance(state, vocabulary_->bytes(token), token)));
+}
+
+std::size_t Guide::memory() const {
+  std::vector<std::shared_ptr<Program>> living;  // let go without the mutex
+  std::lock_guard lock(mutex_);
+  std::size_t bytes = program_->memory() + own_bytes_;
+  for (const auto& earlier : earlier_)
+    if (auto program = earlier.lock()) {
+      bytes += program->memory();
+      living.push_back(std::move(program));
+    }
+  return bytes;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,319 @@
+// Programs: a constraint's expressions, read without a vocabulary.
+#include "run/matcher.hpp"
+
+#include <algorithm>
+#include <queue>
+
+#include "run/mask_making.hpp"
+#include "search/likely_text.hpp"
+
+namespace guiderail {
+
+namespace {
+constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
+}  // namespace
+
+Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
+  Abstraction::of(*arena_);  // and with it all kinds that it knows: from here on they are only looked up
+  arena_->finalize(root_);
+  if (!arena_->live(root_)) root_ = kEmpty;
+  note_size();
+}
+
+Program::Program(const Program& compiled, std::shared_ptr<Arena> arena)
+    : arena_(std::move(arena)), root_(compiled.root_), budget_(compiled.budget_) {
+  if (compiled.vocabulary_) serve(compiled.vocabulary_);
+  note_size();
+}
+
+std::shared_ptr<Program> Program::fresh() {
+  std::shared_ptr<Arena> arena;
+  {
+    std::lock_guard lock(arena_->mutex);
+    arena = arena_->fresh();
+  }
+  return std::shared_ptr<Program>(new Program(*this, std::move(arena)));
+}
+
+void Program::serve(std::shared_ptr<Vocabulary> vocabulary) {
+  vocabulary_ = std::move(vocabulary);
+  reserve_pages(kProgramPages);
+}
+
+void Program::keep(std::shared_ptr<const MaskEntry> mask) {
+  masks_.push_back(std::move(mask));
+  (masks_.back()->shared ? shared_mask_bytes_ : mask_bytes_) += masks_.back()->memory();
+}
+
+void Program::count(Tally& to) const {
+  arena_->count(to);
+  if (builder_) builder_->count(to);
+  for (const MaskBuilder* spare : spares_) spare->count(to);
+  to.add("masks", mask_bytes_ + bytes_of(masks_));
+  to.add("searches", costs_ ? costs_->memory() : 0);
+  to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
+}
+
+void Program::note_refused(u64 key) {
+  if (faults::limit_failed()) return;  // on purpose: what was asked does not take too much
+  if (refused_.size() >= kMostRefused) refused_.clear();
+  refused_.insert(key);
+}
+
+void Program::note_growth() {  // a sum of many parts: not after every byte that is read
+  const u32 nodes = arena_->node_count(), masks = static_cast<u32>(masks_.size());
+  if (nodes - noted_nodes_ >= 128 || masks - noted_masks_ >= 16 || ++locks_ >= 32) note_size();
+}
+
+void Program::note_size() {
+  noted_nodes_ = arena_->node_count();
+  noted_masks_ = static_cast<u32>(masks_.size());
+  locks_ = 0;
+  Tally all;
+  count(all);
+  bytes_.store(all.total, std::memory_order_relaxed);
+  // Masks that are shared are the vocabulary's, and yet not freed before the program.
+  if (all.total + shared_mask_bytes_ > budget_.bytes || arena_->node_count() > budget_.nodes)
+    outgrown_.store(true, std::memory_order_relaxed);
+}
+
+std::vector<std::pair<const char*, std::size_t>> Program::memory_parts() {
+  std::vector<std::pair<const char*, std::size_t>> parts;
+  Tally all{&parts};
+  std::lock_guard lock(arena_->mutex);
+  count(all);
+  return parts;
+}
+
+std::size_t Program::advance_known(Id& state, std::string_view bytes) const {
+  std::size_t read = 0;
+  for (; read < bytes.size() && state != kEmpty; ++read) {
+    const Id next = arena_->known_step(state, arena_->byte_class(static_cast<u8>(bytes[read])));
+    if (next == kUnknown) break;
+    state = next;
+  }
+  return read;
+}
+
+Id Program::advance(Id state, std::string_view bytes, u32 token) {
+  const std::size_t read = advance_known(state, bytes);
+  return state == kEmpty || read == bytes.size() ? state : advance(state, bytes, token, read);
+}
+
+Id Program::advance(Id state, std::string_view bytes, u32 token, std::size_t read) {
+  return deep(state, [&] { return advance_from(state, bytes.substr(read), token, read == 0); });
+}
+
+Id Program::advance_from(Id state, std::string_view bytes, u32 token, bool whole) {
+  Lock lock(*this);
+  std::size_t i = 0;
+  const bool keep = whole && token != kUnknown && arena_->has(state, kExactKey);
+  const u64 memo = u64{state} << 32 | token;
+  if (const u32* known = keep ? key_tokens_.find(memo) : nullptr) return *known;
+  std::optional<Work::Step> step;
+  for (std::size_t until = 0; i < bytes.size() && state != kEmpty;) {
+    if (i >= until) {
+      until = i + kBytesOfStep;
+      step.emplace(step_work(), "reading this text");
+    }
+    if (const std::size_t read = Json::of(*arena_).read_key(state, bytes.substr(i)))
+      i += read;
+    else
+      state = arena_->step_slow(state, static_cast<u8>(bytes[i++]));
+  }
+  if (keep) {
+    if (key_tokens_.size() >= kMostKeyTokens) key_tokens_.clear();
+    key_tokens_.set(memo, state);
+  }
+  return state;
+}
+
+Id Program::advance_symbols(Id state, const std::vector<u32>& symbols) {
+  return deep(state, [&] {
+    Lock lock(*this);
+    Id next = kEmpty;
+    for (u32 symbol : symbols) next = arena_->unite(next, arena_->derive_symbol(state, symbol));
+    return next != kEmpty && arena_->live(next) ? next : kEmpty;
+  });
+}
+
+Id Program::unite(Id a, Id b) {
+  if (a == kEmpty || a == b) return b;
+  if (b == kEmpty) return a;
+  return deep(a, [&] {
+    Lock lock(*this);
+    return arena_->unite(a, b);
+  });
+}
+
+Id Program::token_end(Id state) {
+  if (!arena_->has(state, kCounting)) return state;
+  return deep(state, [&] {
+    Lock lock(*this);
+    return arena_->token_end(state);
+  });
+}
+
+bool Program::live(Id state) {
+  return deep(state, [&] {
+    Lock lock(*this);
+    const Work::Step step(search_work(), "deciding whether a text can go on", step_work());
+    return arena_->live(state);
+  });
+}
+
+ByteSet Program::next_bytes(Id state) {
+  if (state == kEmpty) return {};
+  return deep(state, [&] {
+    ByteSet out;
+    Lock lock(*this);
+    const Work::Step step(step_work(), "finding what may follow");
+    const ByteSet first = arena_->first(state);
+    for (unsigned b = 0; b < 256; ++b)
+      if (first.has(static_cast<u8>(b)) && arena_->step_slow(state, static_cast<u8>(b)) != kEmpty)
+        out.add(static_cast<u8>(b));
+    return out;
+  });
+}
+
+std::vector<u32> Program::next_symbols(Id state) {
+  return deep(state, [&] {
+    Lock lock(*this);
+    const Work::Step step(step_work(), "finding what may follow");
+    std::vector<u32> found;
+    arena_->first_symbols(state, found);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    std::erase_if(found, [&](u32 s) { return !arena_->live(arena_->derive_symbol(state, s)); });
+    return found;
+  });
+}
+
+std::string Program::forced(Id state, std::size_t limit) {
+  return deep(state, [&] { return forced_from(state, limit); });
+}
+
+std::string Program::forced_from(Id state, std::size_t limit) {
+  std::string out;
+  Lock lock(*this);
+  std::optional<Work::Step> step;
+  while (out.size() < limit && state != kEmpty && !arena_->nullable(state)) {
+    if (out.size() % kBytesOfStep == 0) step.emplace(step_work(), "finding the text that must follow");
+    const ByteSet first = arena_->first(state);
+    if (arena_->has(state, kHasToken | kHasRef)) {
+      std::vector<u32> symbols;
+      arena_->first_symbols(state, symbols);
+      if (!symbols.empty()) break;
+    }
+    Id only = kEmpty;
+    int count = 0;
+    u8 byte = 0;
+    for (unsigned b = 0; b < 256 && count < 2; ++b) {
+      if (!first.has(static_cast<u8>(b))) continue;
+      if (Id next = arena_->step_slow(state, static_cast<u8>(b)); next != kEmpty) {
+        only = next;
+        byte = static_cast<u8>(b);
+        ++count;
+      }
+    }
+    if (count != 1) break;
+    out.push_back(static_cast<char>(byte));
+    state = only;
+  }
+  return out;
+}
+
+// A* with the characters that are known to be missing. Of JSON: of printable ASCII and without escapes if there is one,
+// for then the states are few. Where the shortest is too far to be found so, some completion is looked for in haste.
+u64 Program::next_serial() {
+  static std::atomic<u64> last{0};
+  return ++last;
+}
+
+std::string Program::likely(Id state, std::size_t limit) {
+  return deep(state, [&] {
+    Lock lock(*this);
+    Likely likely{limit, limit * kLikelyWork};
+    likely_text(*arena_, state, likely);
+    return likely.text;
+  });
+}
+
+bool Program::shortest(Id start, std::size_t limit, std::string& out) {
+  return start != kEmpty && deep(start, [&] { return shortest_from(start, limit, out); });
+}
+
+bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
+  Lock lock(*this);
+  const Work::Step step(search_work(), kEnd, step_work());
+  for (bool haste : {false, true}) {
+    bool all = true;  // whether every search saw all there is
+    for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
+      if (!Json::of(*arena_).used() && (plain || forget)) continue;  // the states are few: the shortest of all
+      bool some = false;
+      if (search(start, limit, {plain, forget, haste}, out, some)) return true;
+      all = all && !some;
+    }
+    if (all) return false;
+  }
+  return false;
+}
+
+// One such search; `left`: whether states were left out for being too many.
+bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
+  const std::size_t most = std::min<std::size_t>(arena_->limits().fuel, kMostSearchStates);
+  const std::size_t weight = manner.haste ? kShortestHaste : 1;
+  auto seen = [&](Id e) { return manner.forget ? Abstraction::of(*arena_).without_texts(e) : e; };
+  const Id start = seen(exact);
+  struct Item {
+    std::size_t total, depth;
+    Id id;
+    bool operator<(const Item& o) const { return total != o.total ? total > o.total : depth < o.depth; }
+  };
+  std::unordered_map<Id, std::pair<Id, u8>> from{{start, {kEmpty, 0}}};
+  std::unordered_map<Id, std::size_t> best{{start, 0}};
+  std::priority_queue<Item> queue;
+  queue.push({0, 0, start});
+  while (!queue.empty()) {
+    arena_->make_room();
+    Work::spend();
+    const auto [total, depth, state] = queue.top();
+    queue.pop();
+    if (best[state] < depth) continue;
+    if (arena_->nullable(state)) {
+      out.clear();
+      for (Id s = state; s != start; s = from[s].first) out.push_back(static_cast<char>(from[s].second));
+      std::reverse(out.begin(), out.end());
+      return true;
+    }
+    left = left || from.size() > most;
+    if (depth == limit || from.size() > most) continue;
+    const ByteSet first = arena_->first(state);
+    arena_->each_byte(state, [&, depth = depth, state = state](u8 byte) {
+      if (!first.has(byte) || (manner.plain && (byte < 0x20 || byte >= 0x7F || byte == '\\'))) return true;
+      const Id next = seen(arena_->step_slow(state, byte));
+      if (next == kEmpty || arena_->has(next, kUnknownText)) return true;
+      auto [it, fresh] = best.try_emplace(next, depth + 1);
+      if (!fresh && it->second <= depth + 1) return true;
+      it->second = depth + 1;
+      from[next] = {state, byte};
+      queue.push({depth + 1 + weight * arena_->node(next).shortest, depth + 1, next});
+      return true;
+    });
+  }
+  return false;
+}
+
+std::string Program::rules_ahead(Id state) {
+  Lock lock(*this);
+  return arena_->rules_ahead(state);
+}
+
+std::string Program::dump(Id state) {
+  return deep(state, [&] {
+    Lock lock(*this);
+    return arena_->dump(state);
+  });
+}
+
+}  // namespace guiderail

@@ -1,0 +1,93 @@
+"""What users may give for a constraint: one, or a JSON Schema, a Python type, texts to choose from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from guiderail.constraints.constraint import Constraint, choice
+from guiderail.errors import CompileError
+from guiderail.support.nesting import nested
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema import JsonSchema
+    from guiderail.frontends.json_schema.faults import Fault
+
+__all__ = ["are_texts", "constraint_of", "written_by_model"]
+
+_MOST_WARNINGS = 10
+_VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset)
+
+
+def constraint_of(given: Any) -> Constraint:
+    """The constraint that a user means.
+
+    - A :class:`Constraint` is taken as it is.
+    - A dict is a JSON Schema, if one of its keys is a keyword of JSON Schema; properties are written in the order in
+      which they are declared. (``{}``, which allows anything, has to be said: ``gr.json_schema({})``.)
+    - A list of texts is a choice of them.
+    - A class or another annotation (``list[int]``, ``int | None``, ``Literal[...]``) is a Python type, and a function
+      stands for its parameters.
+
+    Raises:
+        CompileError: ``not-a-constraint``: it is none of these; or the schema or the type is refused.
+    """
+    if isinstance(given, Constraint):
+        return given
+    if isinstance(given, Mapping):
+        return _schema(given)
+    if are_texts(given):
+        return choice(given)
+    if given is None or isinstance(given, _VALUES):
+        hint = "; gr.regex(...) or gr.literal(...) make one of a string" if isinstance(given, str) else ""
+        raise CompileError(
+            "expected a constraint, a JSON Schema (a dict), a Python type or a list of texts, not "
+            f"{type(given).__name__}{hint}",
+            code="not-a-constraint",
+        )
+    from guiderail.frontends.python_types import python_type
+
+    return python_type(given)
+
+
+def written_by_model(given: Any) -> Constraint:
+    """The same for what a model is to write: members of objects come in the order in which they are declared."""
+    with nested("the constraint"):
+        return constraint_of(given).as_written()
+
+
+def are_texts(given: Any) -> bool:
+    """Whether these are texts to choose from: a list or tuple of strings."""
+    return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, str) for one in given)
+
+
+def _schema(schema: Mapping[str, Any]) -> Constraint:
+    from guiderail.frontends.json_schema import json_schema
+    from guiderail.frontends.json_schema.options import DIALECTS
+    from guiderail.frontends.json_schema.vocabulary import keywords_of
+
+    if not any(key == "$schema" or any(key in keywords_of(dialect) for dialect in DIALECTS) for key in schema):
+        if not schema:
+            problem = "an empty dict, as a JSON Schema, allows any value; say gr.json_schema({}) if that is meant"
+        else:
+            shown = ", ".join(repr(key) for key in list(schema)[:5])
+            problem = f"a dict is taken for a JSON Schema, and none of its keys ({shown}) is a keyword of JSON Schema"
+            if all(isinstance(value, Mapping) for value in schema.values()):
+                problem += '; did you mean {"type": "object", "properties": {…}}?'
+        raise CompileError(problem, code="not-a-constraint")
+    made = json_schema(schema, property_order="declared")
+    for fault in _typos(made):  # they mean nothing, and nobody would notice
+        warnings.warn(f"in the schema, {fault}", stacklevel=5)
+    return made
+
+
+@lru_cache(maxsize=128)
+def _typos(made: JsonSchema) -> tuple[Fault, ...]:
+    from guiderail.frontends.json_schema.faults import misspelt
+    from guiderail.frontends.json_schema.references import dialect_of
+
+    schema = made.schema
+    return tuple(islice(misspelt(schema, dialect_of(schema.get("$schema")) or "2020-12"), _MOST_WARNINGS))

@@ -1,0 +1,275 @@
+"""Why no value satisfies a schema: a smallest set of keywords that no value satisfies, whatever the others say.
+
+Keywords are deleted as long as what is left has no value (Zeller & Hildebrandt 2002): level by level from the outside,
+many at once where that goes. What a deletion must not do is tighten: names in ``properties`` stay where
+``additionalProperties`` asks for them, only what their schemas say goes. At the end none can be left out.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from guiderail.errors import GuiderailError, LimitError
+from guiderail.frontends.json_schema.options import SchemaOptions
+from guiderail.frontends.json_schema.references import OLD, escape
+from guiderail.frontends.json_schema.vocabulary import COMPANIONS, keywords_of
+from guiderail.support.texts import shown
+from guiderail.support.work import limited, out_of_work
+
+__all__ = ["Conflict", "conflict_of", "sentence"]
+
+Path = tuple[str | int, ...]
+Conflict = tuple[tuple[str, Any], ...]
+"""JSON pointers of keywords (as URI fragments), each with its value, or with the part of it that matters."""
+
+MAX_WORK = 3_000_000  # steps, some 0.3 seconds
+_MOST_TESTS = 400
+_MOST_SHOWN = 6
+_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
+_LISTED = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_ONE = frozenset(("items", "additionalItems", "additionalProperties", "contains", "propertyNames",
+                  "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
+_IN_PLACE = frozenset(("$ref", "$dynamicRef", "$recursiveRef", "anyOf", "oneOf", "if", "then", "else", "contains"))
+
+
+def conflict_of(
+    contents: Any,
+    options: SchemaOptions,
+    dialect: str,
+    pointer: str,
+    is_empty: Callable[[Any, SchemaOptions, Any, bool], bool],
+) -> Conflict:
+    """A smallest set of keywords within a schema that no value satisfies; empty where none is found in bounded time.
+
+    Args:
+        contents: the document.
+        options: how it is read.
+        dialect: of the document.
+        pointer: of a schema in it that no value satisfies.
+        is_empty: whether no value satisfies a schema of a document: takes the document, the options, the schema, and
+            whether the options that bound what is written count.
+    """
+    path = _path(pointer)
+    if path is None:
+        return ()
+    try:
+        with limited(MAX_WORK):
+            return tuple(_Search(contents, replace(options, dialect=dialect), path, is_empty).found())
+    except (GuiderailError, RecursionError):  # it is as well explained without
+        return ()
+
+
+def sentence(conflict: Conflict, pointer: str) -> str:
+    """What is in each other's way, for a message about the schema at a pointer."""
+    parts = [_words(where, value, pointer) for where, value in conflict if where != pointer]
+    if not parts:
+        return ""
+    if len(parts) == 1:
+        return f"{parts[0]} allows none"
+    if len(parts) > _MOST_SHOWN:
+        return f"{', '.join(parts[:_MOST_SHOWN])} and {len(parts) - _MOST_SHOWN} more exclude each other"
+    return f"{', '.join(parts[:-1])} and {parts[-1]} exclude each other"
+
+
+def _words(where: str, value: Any, pointer: str) -> str:
+    holder, _, keyword = where.rpartition("/")
+    said = _json(value)
+    if value is False and keyword not in _ONE:
+        return f"false at {where}"
+    if keyword == "required" and isinstance(value, list) and len(value) == 1:
+        said = _json(value[0])
+    return f'"{keyword}" {said}' + ("" if holder == pointer else f" at {holder}")
+
+
+def _json(value: Any) -> str:
+    try:
+        said = json.dumps(value, ensure_ascii=False)
+        said.encode()
+    except UnicodeEncodeError:  # surrogates
+        said = json.dumps(value)
+    except (RecursionError, ValueError):  # deeper, or with a longer number, than Python writes
+        said = shown(value)
+    return said if len(said) <= 50 else said[:49] + "…"
+
+
+def _path(pointer: str) -> Path | None:
+    if pointer == "#":
+        return ()
+    if not pointer.startswith("#/"):
+        return None  # in another document
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer[2:].split("/"))
+
+
+def _pointer(path: Path) -> str:
+    return "".join(["#", *(f"/{escape(str(step))}" for step in path)])
+
+
+class _Search:
+    def __init__(
+        self,
+        contents: Any,
+        options: SchemaOptions,
+        path: Path,
+        is_empty: Callable[[Any, SchemaOptions, Any, bool], bool],
+    ) -> None:
+        self.options = options
+        self.prefix: Path = ()  # of the whole document, where only a part is searched
+        self.path = path
+        part = _at(contents, path)
+        alone = marshal.dumps(part, 2)
+        if path and b"Ref" not in alone and b"$ref" not in alone:
+            contents, self.prefix, self.path = part, path, ()
+        self.contents = marshal.loads(marshal.dumps(contents, 2))
+        self.keywords = keywords_of(options.dialect or "2020-12")
+        self.old = options.dialect in OLD
+        self.counts_members = b"unevaluated" in marshal.dumps(self.contents, 2)
+        self.is_empty = is_empty
+        self.tests = 0
+        self.written = False  # only what is written is nothing, for an option such as max_items
+
+    def found(self) -> Iterator[tuple[str, Any]]:
+        if not self.empty():
+            self.written = True
+            if not self.empty():
+                return
+        seen: set[Path] = set()
+        level = [self.path]
+        while level:
+            units = [unit for at in level for unit in self.units(at)]
+            self.shrink(units)
+            seen.update(level)
+            inner = dict.fromkeys(at for outer in level for at, _ in self.parts(outer))
+            level = [at for at in inner if at not in seen]
+        yield from self.leaves(self.path, set())
+
+    def empty(self) -> bool:
+        self.tests += 1
+        if self.tests > _MOST_TESTS:
+            raise LimitError("a smallest set of keywords takes too long to find", code="work")
+        return self.is_empty(self.contents, self.options, _at(self.contents, self.path), self.written)
+
+    def shrink(self, units: list[tuple[Path, object]]) -> None:
+        """Deletes as many of these as possible."""
+        if not units:
+            return
+        undo = [self.delete(at, item) for at, item in units]
+        try:
+            if self.empty():
+                return
+        except GuiderailError as error:  # what is left is no schema
+            if isinstance(error, LimitError) and out_of_work(error):
+                raise
+        for back in reversed(undo):
+            back()
+        if len(units) > 1:
+            middle = len(units) // 2
+            self.shrink(units[middle:])
+            self.shrink(units[:middle])
+
+    def delete(self, at: Path, item: object) -> Callable[[], None]:
+        """Deletes a keyword, an item of a list, or what a schema says; returns how to take it back."""
+        holder, key = _at(self.contents, at[:-1]), at[-1]
+        if item is not _SAID and item is not _KEYWORD:
+            holder = holder[key]
+        before = list(holder) if isinstance(holder, list) else dict(holder)
+        if item is _SAID:
+            holder[key] = True
+        elif item is _KEYWORD:
+            del holder[key]
+        else:
+            holder.remove(item)
+
+        def back() -> None:  # in reverse order, what was there before is there again
+            holder.clear()
+            holder.extend(before) if isinstance(before, list) else holder.update(before)
+
+        return back
+
+    # -- what a schema object consists of
+    def units(self, at: Path) -> Iterator[tuple[Path, object]]:
+        """What may be deleted of the schema at a path."""
+        schema = _at(self.contents, at)
+        if not isinstance(schema, dict) or (self.old and "$ref" in schema):
+            return
+        for keyword, value in schema.items():
+            here = (*at, keyword)
+            if keyword not in self.keywords and COMPANIONS.get(keyword) not in self.keywords:
+                continue
+            if keyword in _NAMED and isinstance(value, dict):
+                yield from (((*here, name), _SAID) for name, said in value.items() if said is not True and said != {})
+            elif keyword in ("allOf", "prefixItems", "items") and isinstance(value, list):
+                yield from (((*here, i), _SAID) for i, said in enumerate(value) if said is not True and said != {})
+            elif keyword == "required" and isinstance(value, list):
+                yield from ((here, name) for name in value)
+            elif not (self.counts_members and keyword in _IN_PLACE):
+                yield here, _KEYWORD
+
+    def parts(self, at: Path) -> Iterator[tuple[Path, str]]:
+        """The schemas that the one at a path applies, with the keyword; not those whose tightening loosens it."""
+        schema = _at(self.contents, at)
+        if not isinstance(schema, dict):
+            return
+        for keyword, value in schema.items():
+            here = (*at, keyword)
+            if keyword == "$ref" and isinstance(value, str):
+                target = _path(value)
+                if target is not None and _at(self.contents, target, None) is not None:
+                    yield target, keyword
+            elif keyword not in self.keywords:
+                continue
+            elif keyword in _NAMED and isinstance(value, dict):
+                yield from (((*here, name), keyword) for name in value)
+            elif keyword in _LISTED and isinstance(value, list):
+                yield from (((*here, i), keyword) for i in range(len(value)))
+            elif keyword in _ONE:
+                yield here, keyword
+
+    def leaves(self, at: Path, seen: set[Path]) -> Iterator[tuple[str, Any]]:
+        """The keywords of what is left that say something themselves."""
+        schema = _at(self.contents, at)
+        if schema is False:
+            yield _pointer(self.prefix + at), False
+        if not isinstance(schema, dict) or at in seen:
+            return
+        seen.add(at)
+        inner: dict[str, list[Path]] = {}
+        for path, keyword in self.parts(at):
+            inner.setdefault(keyword, []).append(path)
+        alone = self.old and "$ref" in schema
+        for keyword, value in schema.items():
+            if keyword not in self.keywords and COMPANIONS.get(keyword) not in self.keywords:
+                continue
+            if alone and keyword != "$ref":
+                continue
+            found = [leaf for path in inner.get(keyword, ()) for leaf in self.leaves(path, seen)]
+            yield from found
+            if (
+                found
+                or keyword in _NAMED
+                or keyword in ("allOf", "prefixItems")
+                or (keyword, value) == ("required", [])
+            ):
+                continue
+            if keyword not in _ONE or value not in (True, {}, []):
+                yield _pointer((*self.prefix, *at, keyword)), value
+
+
+_SAID, _KEYWORD = object(), object()
+
+
+def _at(contents: Any, path: Path, *default: Any) -> Any:
+    value = contents
+    for step in path:
+        if isinstance(value, list) and str(step).isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        elif isinstance(value, dict) and str(step) in value:
+            value = value[str(step)]
+        elif default:
+            return default[0]
+        else:
+            raise LookupError(path)
+    return value

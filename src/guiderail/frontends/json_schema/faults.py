@@ -1,0 +1,135 @@
+"""What is wrong with the form of a schema, all at once: words that are nearly keywords, what a metaschema refuses.
+
+The specification has unknown keywords ignored. So a misspelt one says nothing, and nobody notices: here it is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from guiderail.frontends.json_schema.references import escape
+from guiderail.frontends.json_schema.vocabulary import ANNOTATIONS, COMPANIONS, keywords_of
+
+__all__ = ["Fault", "form_faults", "misspelt", "nearest_format", "nearest_keyword", "schemas_of"]
+
+_ALIKE = 0.78  # of difflib's ratio: "emial" and "email" have 0.8
+_LONGER = 2  # characters
+_MOST = 100  # faults that are listed
+_VALIDATORS = {
+    "2020-12": "Draft202012Validator",
+    "2019-09": "Draft201909Validator",
+    "draft-07": "Draft7Validator",
+    "draft-06": "Draft6Validator",
+    "draft-04": "Draft4Validator",
+}
+_TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_ONE = frozenset(("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames",
+                  "then", "unevaluatedItems", "unevaluatedProperties"))  # fmt: skip
+_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems", "items"))
+_NAMED = frozenset(("$defs", "definitions", "dependentSchemas", "patternProperties", "properties"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong with the form of a schema.
+
+    Attributes:
+        pointer: JSON pointer of a keyword or a value, as a URI fragment.
+        message: what.
+        suggestion: what may be meant; may be empty.
+    """
+
+    pointer: str
+    message: str
+    suggestion: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.pointer}: {self.message}" + (f'; did you mean "{self.suggestion}"?' if self.suggestion else "")
+
+
+def schemas_of(contents: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """The schema objects of a document with their JSON pointers, in the places where keywords have them."""
+    stack: list[tuple[Any, str]] = [(contents, "#")]
+    while stack:
+        schema, pointer = stack.pop()
+        if not isinstance(schema, dict):
+            continue
+        yield schema, pointer
+        inner: list[tuple[Any, str]] = []
+        for keyword, value in schema.items():
+            place = f"{pointer}/{escape(str(keyword))}"
+            if keyword in _NAMED and isinstance(value, dict):
+                inner += [(one, f"{place}/{escape(str(key))}") for key, one in value.items()]
+            elif keyword in _MANY and isinstance(value, list):
+                inner += [(one, f"{place}/{i}") for i, one in enumerate(value)]
+            elif keyword in _ONE:
+                inner.append((value, place))
+        stack += reversed(inner)
+
+
+def nearest_keyword(word: str, dialect: str) -> str:
+    """The keyword of a dialect that a word is probably meant to be; empty if it is one, or like none."""
+    known = _keywords(dialect)
+    return "" if word in known else _nearest(word, known)
+
+
+def nearest_format(name: str) -> str:
+    """The format that is enforced and that a name is probably meant to be; empty if it is one, or like none."""
+    from guiderail.frontends.json_schema.formats import FORMATS
+
+    return "" if name in FORMATS else _nearest(name, tuple(FORMATS))
+
+
+@lru_cache(maxsize=8)
+def _keywords(dialect: str) -> tuple[str, ...]:
+    return tuple(sorted({*keywords_of(dialect), *COMPANIONS, *ANNOTATIONS}))
+
+
+@lru_cache(maxsize=1024)
+def _nearest(word: str, known: tuple[str, ...]) -> str:
+    if not 3 <= len(word) <= 40 or word.startswith("x-"):
+        return ""
+    small = {one.lower(): one for one in known if abs(len(one) - len(word)) <= _LONGER}
+    found = get_close_matches(word.lower(), small, 1, _ALIKE)
+    return small[found[0]] if found else ""
+
+
+def misspelt(contents: Any, dialect: str) -> Iterator[Fault]:
+    """Keywords and formats that are none, but nearly."""
+    for schema, pointer in schemas_of(contents):
+        for keyword, value in schema.items():
+            if not isinstance(keyword, str):
+                continue
+            meant = nearest_keyword(keyword, dialect)
+            if meant:
+                yield Fault(f"{pointer}/{escape(keyword)}", f'"{keyword}" is not a keyword of {dialect}', meant)
+            if keyword == "format" and isinstance(value, str) and (meant := nearest_format(value)):
+                yield Fault(f"{pointer}/format", f'"{value}" is not a known format', meant)
+
+
+def form_faults(contents: Any, dialect: str) -> Iterator[Fault]:
+    """What the dialect's metaschema refuses; nothing where ``jsonschema`` is not installed."""
+    name = _VALIDATORS.get(dialect)
+    try:
+        library = import_module("jsonschema")
+    except ImportError:
+        return
+    if name is None or not hasattr(library, name):
+        return
+    kind = getattr(library, name)
+    yield from map(_described, islice(kind(kind.META_SCHEMA).iter_errors(contents), _MOST))
+
+
+def _described(error: Any) -> Fault:
+    pointer = "".join(["#", *(f"/{escape(str(step))}" for step in error.absolute_path)])
+    value = error.instance
+    if isinstance(value, str) and error.absolute_path and error.absolute_path[-1] == "type":
+        return Fault(pointer, f'"{value}" is not a type', _nearest(value, _TYPES))
+    message = " ".join(error.message.split())
+    return Fault(pointer, message if len(message) <= 160 else message[:159] + "…")

@@ -1,0 +1,117 @@
+"""Texts that are complete when their tokens are spent: how many are needed, and which tokens leave enough.
+
+Whoever draws can be asked to draw again (:mod:`guiderail.generation.row`): then the mask without a budget does, and
+:meth:`Matcher.accept_within` says whether a token leaves enough. An engine that draws by itself is given masks with the
+budget in them, :class:`BudgetedMasks`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guiderail.errors import LimitError
+from guiderail.matching.matcher import Matcher
+
+__all__ = ["BudgetedMasks", "check_budget", "least_tokens"]
+
+_FAR = 1024  # tokens that are left, beside four times those needed at the start: masks are without a budget until then
+_UNKNOWN = 3  # states of which no end is found, before the search for one is given up
+
+
+def least_tokens(matcher: Matcher, limit: int | None = None) -> int | None:
+    """How many tokens complete a text, see :meth:`Matcher.least_tokens`; None also where the search meets a limit.
+
+    Args:
+        limit: search thoroughly where a quick search finds no way with so many; None: the quick search alone.
+    """
+    try:
+        needed = matcher.least_tokens(thorough=False)
+        if limit is not None and (needed is None or needed > limit):
+            needed = matcher.least_tokens()
+    except LimitError:
+        return None
+    return needed
+
+
+def check_budget(needed: int | None, limit: int, *, way_out: str, which: str = "") -> None:
+    """Refuses a text that cannot be promised to be complete within the limit.
+
+    Args:
+        needed: tokens that complete it; None: no way was found.
+        limit: tokens that it may have.
+        way_out: how to do without the promise.
+        which: of several texts, for the message.
+
+    Raises:
+        LimitError: ``budget-too-small``, ``budget-unknown``.
+    """
+    if needed is None:
+        raise LimitError(
+            f"no way to complete the text{which} was found, so guiderail cannot promise that it will be complete "
+            f"within {limit} tokens; bound the constraint, or {way_out}",
+            code="budget-unknown",
+        )
+    if needed > limit:
+        raise LimitError(
+            f"the text{which} needs {needed} tokens, but it may have no more than {limit}; allow at least {needed} "
+            f"(and shorten the prompt, if the model's context is full), bound the constraint, or {way_out}",
+            code="budget-too-small",
+        )
+
+
+class BudgetedMasks:
+    """Masks of one text for an engine that draws by itself, so that the text is complete in time.
+
+    Masks with a budget cost more than those without, and are not made while many tokens are left. A text is complete in
+    time if its tokens suffice when masks begin to have a budget: at the start, mostly. If no way to complete it is
+    found then, its masks stay without.
+
+    Args:
+        matcher: at the start of the text.
+        most: tokens that the text may have, with the one that ends it.
+    """
+
+    __slots__ = ("_most", "_near", "_thorough", "_unknown")
+
+    def __init__(self, matcher: Matcher, most: int) -> None:
+        needed = least_tokens(matcher)
+        self._most = most
+        self._near = _FAR if needed is None else _FAR + 4 * needed
+        self._thorough = True  # one thorough search for an end may still be made; it takes long
+        self._unknown = 0
+
+    def fill(self, matcher: Matcher, written: int, bitmask: Any, row: int) -> None:
+        """Fills a row with the tokens that may come, and after which the text can be completed.
+
+        Where it can be completed no more, or no way is found, the row is that of any token that may come.
+
+        Args:
+            matcher: of the text.
+            written: tokens that the request has spent.
+        """
+        left = self._most - written
+        if 0 < left <= self._near:
+            for budget in self._budgets(matcher, left):
+                try:
+                    matcher.fill_next_token_bitmask(bitmask, row, budget)
+                except LimitError:
+                    continue
+                return
+        matcher.fill_next_token_bitmask(bitmask, row)
+
+    def _budgets(self, matcher: Matcher, left: int) -> tuple[int, ...]:
+        """Budgets to try: with a token for the end, or else the text alone."""
+        if self._unknown == _UNKNOWN:
+            return ()
+        needed = least_tokens(matcher)
+        if needed is None:
+            self._unknown += 1
+            return ()
+        if needed < left:
+            return (left - 1,)
+        if needed == left:
+            return (left,)
+        if self._thorough and needed <= left + left // 4 + 1:  # a shorter way may be found
+            self._thorough = False
+            return (left - 1, left)
+        return ()

@@ -1,0 +1,326 @@
+"""One text on its way: what may come next, what was written, and how it ends.
+
+``generate`` and the server drive the same :class:`Row`. What differs is passed in or overridden: where logits come
+from, how special tokens are spelled, and who is told of what is written. A row takes these steps until it is ``done``:
+
+1. :meth:`Row.write_forced` writes what needs no model, and may leave the mask of the next token;
+2. :meth:`Row.fill_mask` fills that mask otherwise, or somebody fills those of several rows at once;
+3. :meth:`Row.draw` draws a token from masked logits, again where the first leaves too few tokens to finish;
+4. :meth:`Row.take` appends it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.errors import LimitError, ModelError
+from guiderail.generation.budget import check_budget, least_tokens
+from guiderail.generation.overlap import may_be_forced
+from guiderail.generation.sampling import Sampler
+from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
+from guiderail.matching.guide import Guide
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
+
+__all__ = ["End", "Row", "StopText"]
+
+End = Literal["complete", "stop", "stop-text", "length"]
+"""How a text ended: nothing could follow; by a stop token; at a stop text; its tokens ran out."""
+
+_NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # of a text that has not begun
+
+
+class StopText:
+    """Cuts a growing text at the first of some stop texts, and holds back what may become one.
+
+    >>> cut = StopText(["END"])
+    >>> cut.feed("one E"), cut.feed("two EN"), cut.feed("D three"), cut.found
+    ('one ', 'Etwo ', '', 'END')
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stops)
+        self._held = ""
+        self.found: str | None = None
+
+    def feed(self, piece: str) -> str:
+        """What of the text so far can be shown now."""
+        if not self._stops:
+            return piece
+        if self.found is not None:
+            return ""
+        text = self._held + piece
+        places = [(at, -len(stop), stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if places:
+            at, _, self.found = min(places)
+            self._held = ""
+            return text[:at]
+        keep = max(
+            (n for stop in self._stops for n in range(1, min(len(stop), len(text) + 1)) if text.endswith(stop[:n])),
+            default=0,
+        )
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def flush(self) -> str:
+        """What was held back, at the end of the text."""
+        held, self._held = self._held, ""
+        return held
+
+
+class Row:
+    """One text on its way.
+
+    Attributes:
+        matcher: from :meth:`begin` on, since making it may take long.
+        pending: tokens that the model has not seen: at first the prompt.
+        tokens: those written.
+        forced: how many of them needed no model.
+        finishing: only what leaves enough tokens to finish may be written.
+        promised: so it was promised: a search that meets a limit fails the text.
+        steered: a token was refused in the middle of something, so that the text is finished in time.
+        done: nothing follows; ``end`` says why, unless the text has failed.
+        matched: whether the constraint allows the text as it stands.
+        ready: what must come next is written.
+        filled: ``mask``, shape ``(1, words)``, is that of the state.
+        mask_seconds: spent on forced text and masks; mask_since: of ``time.perf_counter``, while they are made.
+    """
+
+    def __init__(
+        self,
+        guide: Guide,
+        sampler: Sampler,
+        prompt: Sequence[int],
+        limit: int,
+        *,
+        spell: Callable[[int], bytes],
+        stops: Sequence[str] = (),
+        jump_forward: bool = True,
+        ask_always: bool = False,
+    ) -> None:
+        """Nothing is computed yet.
+
+        Args:
+            limit: tokens that it may write.
+            spell: the bytes of a token in the text.
+            stops: texts that end it; they are no part of it.
+            jump_forward: write forced text as the tokenizer spells it.
+            ask_always: the model is asked for every token, even where only one may come.
+        """
+        self.guide, self.sampler, self.limit = guide, sampler, limit
+        self.matcher: Matcher
+        self.pending = list(prompt)
+        self.prompt_tokens = len(self.pending)
+        self.tokens: list[int] = []
+        self.forced = 0
+        self.finishing = self.promised = self.steered = False
+        self.done = self.matched = False
+        self.end: End | None = None
+        self.ready = self.filled = False
+        self.mask = _NO_MASK
+        self.mask_seconds = 0.0
+        self.mask_since: float | None = None
+        self._has_symbols = False  # the constraint names tokens
+        self._spell, self._jump_forward, self._ask_always = spell, jump_forward, ask_always
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._cut = StopText(stops)
+
+    # -- told to those who override them -----------------------------------------------------------------------------
+    def on_forced(self, token: int) -> None:
+        """A token that needs no model is about to be taken."""
+
+    def on_text(self, text: str, token: int | None) -> None:
+        """The text has grown, perhaps by nothing: by a token, or (None) by what was held back at its end."""
+
+    def on_end(self) -> None:
+        """The text has ended."""
+
+    # -- the way of a text -------------------------------------------------------------------------------------------
+    @property
+    def remaining(self) -> int:
+        """Tokens that it may still write."""
+        return self.limit - len(self.tokens)
+
+    @property
+    def stop_text(self) -> str | None:
+        """The stop text that was met."""
+        return self._cut.found
+
+    def begin(self, on_incomplete: Literal["finish", "try", "return"], *, way_out: str = "", which: str = "") -> None:
+        """Goes to the start; ends at once where the constraint allows nothing but the empty text.
+
+        Args:
+            on_incomplete: ``"finish"``: the text is complete within its limit; ``"try"``: where that is possible;
+                ``"return"``: nothing is done about it.
+            way_out, which: see :func:`check_budget`.
+
+        Raises:
+            LimitError: to finish was promised, and that cannot be kept.
+        """
+        started = self._timed()
+        self.matcher = self.guide.matcher()
+        self._has_symbols = bool(self.matcher.program.symbols())
+        if self.matcher.is_complete():
+            self._finish("complete", matched=True)
+        elif on_incomplete != "return":
+            needed = least_tokens(self.matcher, self.limit)
+            self.finishing = needed is not None and needed <= self.limit
+            self.promised = on_incomplete == "finish"
+            if self.promised:
+                check_budget(needed, self.limit, way_out=way_out, which=which)
+        self._spent(started)
+
+    def write_forced(self, *, fill: bool = True) -> None:
+        """Writes what must come next, and leaves in ``mask`` what may where there is a choice.
+
+        The number of tokens that are left does not narrow that mask yet: :meth:`draw` sees to it where it matters,
+        which is seldom.
+
+        Args:
+            fill: otherwise the mask is left to :meth:`fill_mask` or to who fills several, where no token must come.
+        """
+        started = self._timed()
+        if self._jump_forward and not self._ask_always:
+            for token in self.matcher.forced_tokens():
+                if not self.fits(token):
+                    break  # there are shorter spellings
+                self.take(token, forced=True)
+                if self.done:
+                    break
+        while not self.done:
+            if not fill and (self._ask_always or not may_be_forced(self.matcher, self._has_symbols)):
+                self.ready = True
+                break
+            self.fill_mask()
+            token = -1 if self._ask_always else _only(self.mask[0])
+            if token < 0:
+                self.ready = True
+                break
+            self.take(token, forced=True)
+        self._spent(started)
+
+    def fill_mask(self) -> None:
+        """Fills the mask of the next token."""
+        started = self._timed()
+        if self.mask is _NO_MASK:
+            self.mask = allocate_token_bitmask(1, self.guide.vocabulary.size)
+        fill_next_token_bitmasks([self.matcher], self.mask, [0], threads=1)
+        self.filled = True
+        self._spent(started)
+
+    def fits(self, token: int) -> bool:
+        """Whether the text can be finished in time after a token that the mask allows."""
+        if not self.finishing:
+            return True
+        try:
+            if not self.matcher.accept_within(token, self.remaining):
+                return False
+        except LimitError as error:
+            self._give_up(error)
+        self.matcher.rollback(self.matcher.step_count - len(self.tokens))
+        return True
+
+    def _give_up(self, error: LimitError) -> None:
+        """The search for a way to finish met a limit of the core: the text continues without, unless it was promised.
+
+        Raises:
+            LimitError: it was promised.
+        """
+        if self.promised:
+            raise error
+        self.finishing = False
+
+    def draw(self, logits: NDArray[np.float32], width: int) -> int:
+        """The next token, drawn from what leaves enough tokens to finish.
+
+        To draw from what the mask allows and, where that leaves too little, again from what leaves enough, is to draw
+        from what leaves enough: the mask of that is needed only where it bites. Where tokens are cut off by top-k or
+        top-p this does not hold, and the first draw counts only if both masks are the same.
+
+        Args:
+            logits: masked, shape ``(logits_size,)``; changed.
+            width: how many of them are of tokens.
+        """
+        first = self.sampler(logits)
+        if not self.finishing:
+            return first
+        started = self._timed()
+        try:
+            fits = self.fits(first)
+            if fits and not (self.finishing and self.sampler.sampling.cuts):
+                return first
+            narrow = allocate_token_bitmask(1, self.guide.vocabulary.size)
+            self.matcher.fill_next_token_bitmask(narrow, 0, self.remaining)
+        except LimitError as error:
+            self._give_up(error)
+            return first
+        finally:
+            self._spent(started)
+        if fits and np.array_equal(narrow, self.mask):
+            return first
+        self.steered |= not (fits or self.matcher.is_accepting())
+        self.mask[:] = narrow
+        mask_rows(logits[None], self.mask, [0], width)
+        return self.sampler(logits)
+
+    def take(self, token: int, *, forced: bool = False) -> None:
+        """Appends a token that the mask allows."""
+        started = self._timed()
+        if forced:
+            self.on_forced(token)
+        if not self.matcher.accept_token(token):
+            raise ModelError(f"the token {token} was drawn although its mask forbids it", code="bad-logits")
+        if not self.done:  # else it was given up while the token was read
+            self._append(token, forced)
+        self._spent(started)
+
+    def _append(self, token: int, forced: bool) -> None:
+        self.ready = self.filled = False
+        self.tokens.append(token)
+        self.forced += forced
+        if self.matcher.is_terminated():
+            self._finish("stop", matched=True)
+            return
+        self.pending.append(token)
+        self.on_text(self._cut.feed(self._decoder.decode(self._spell(token))), token)
+        if self._cut.found is not None:
+            self._finish("stop-text", matched=self.matcher.is_accepting())
+        elif self.matcher.is_complete():
+            self._finish("complete", matched=True)
+        elif self.remaining <= 0:
+            self._finish("length", matched=self.matcher.is_accepting())
+
+    def _finish(self, end: End, *, matched: bool) -> None:
+        if self.done:  # it was given up meanwhile
+            return
+        if rest := self._cut.flush():
+            self.on_text(rest, None)
+        self.done, self.end, self.matched = True, end, matched
+        self.on_end()
+
+    # -- time --------------------------------------------------------------------------------------------------------
+    def _timed(self) -> float | None:
+        """Begins to count; None where that has begun already."""
+        if self.mask_since is not None:
+            return None
+        self.mask_since = started = time.perf_counter()
+        return started
+
+    def _spent(self, started: float | None) -> None:
+        if started is not None:
+            self.mask_since = None
+            self.mask_seconds += time.perf_counter() - started
+
+
+def _only(words: NDArray[np.int32]) -> int:
+    """The token of a mask that allows just one, or -1."""
+    (filled,) = np.nonzero(words)
+    if len(filled) != 1:
+        return -1
+    word = int(words[filled[0]]) & 0xFFFFFFFF
+    return -1 if word & (word - 1) else 32 * int(filled[0]) + word.bit_length() - 1

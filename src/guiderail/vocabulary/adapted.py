@@ -1,0 +1,78 @@
+"""The vocabulary of whatever tokenizer a user has: made once, and kept for the calls that follow."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from guiderail.errors import ArgumentError
+from guiderail.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["forget_vocabularies", "vocabulary_of"]
+
+_MOST = 8  # tokenizers whose vocabularies are kept, the ones used last
+_NONE = (type(None), bool, int, float, complex, bytes, bytearray, list, tuple, dict, set, frozenset)
+_kept: OrderedDict[tuple[Any, ...], tuple[Any, Vocabulary]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def vocabulary_of(source: Any) -> Vocabulary:
+    """A vocabulary of what a user passes: itself, a tokenizer of any library with an adapter, or the path of one.
+
+    Vocabularies are kept with the tokenizers that they were made of, the last 8 of them; tokens that are added to a
+    tokenizer later make another.
+
+    Raises:
+        ArgumentError: this is no tokenizer.
+        VocabularyError: it is one, but no adapter can tell the bytes of its tokens.
+    """
+    if isinstance(source, Vocabulary):
+        return source
+    if isinstance(source, _NONE):
+        raise ArgumentError(f"a vocabulary or a tokenizer is expected, not {type(source).__name__}")
+    key = _key(source)
+    with _lock:
+        known = _kept.get(key)
+        if known is not None:
+            _kept.move_to_end(key)
+            return known[1]
+    made = _adapted(source)
+    with _lock:
+        made = _kept.setdefault(key, (source, made))[1]
+        _kept.move_to_end(key)
+        while len(_kept) > _MOST:
+            _kept.popitem(last=False)
+    return made
+
+
+def forget_vocabularies() -> None:
+    """Drops what :func:`vocabulary_of` keeps."""
+    with _lock:
+        _kept.clear()
+
+
+def _key(source: Any) -> tuple[Any, ...]:
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:
+            changed = 0
+        return path, changed
+    size = getattr(source, "get_vocab_size", None)  # tokenizers.Tokenizer
+    try:
+        return id(source), size() if callable(size) else len(source)
+    except TypeError:
+        return (id(source),)
+
+
+def _adapted(source: Any) -> Vocabulary:
+    library = type(source).__module__.partition(".")[0]
+    path = isinstance(source, str | os.PathLike) and os.fspath(source)
+    if library == "llama_cpp" or (isinstance(path, str) and path.lower().endswith(".gguf")):
+        return Vocabulary.from_gguf(source)
+    if library == "sentencepiece":
+        return Vocabulary.from_sentencepiece(source)
+    return Vocabulary.from_huggingface(source)

@@ -1,0 +1,148 @@
+"""What may be given for a constraint, and the order in which a model writes members, wherever it is given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+import guiderail as gr
+from core_support import plain
+from guiderail.frontends.given import constraint_of, written_by_model
+from guiderail.generation.targets import as_constraint
+from guiderail.integrations._rows import as_guides
+from guiderail.vocabulary import adapted
+
+SIZE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"w": {"type": "integer"}, "h": {"type": "integer"}},
+    "required": ["w", "h"],
+}
+DECLARED, OTHER = '{"w":3,"h":4}', '{"h":4,"w":3}'
+VOCABULARY = plain([bytes([i]) for i in range(256)])
+
+
+def takes(source: Any) -> list[bool]:
+    """Whether the declared order, and another, can be written."""
+    guide = source if isinstance(source, gr.Guide) else gr.compile(source, VOCABULARY)
+    found = []
+    for text in (DECLARED, OTHER):
+        matcher = guide.matcher()
+        found.append(all(matcher.accept_token(byte) for byte in text.encode()) and matcher.is_accepting())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "orders"),
+    [
+        (SIZE, [True, False]),
+        (gr.json_schema(SIZE), [True, False]),
+        (gr.json_schema(SIZE, layout="compact"), [True, False]),
+        (gr.json_schema(json.dumps(SIZE), format="annotate"), [True, False]),
+        (gr.json_schema(SIZE, property_order="declared"), [True, False]),
+        (gr.json_schema(SIZE, property_order="any"), [True, True]),
+        (gr.json_schema(SIZE) | "none", [True, False]),
+        (gr.literal("") + gr.json_schema(SIZE).optional() + gr.separated_by("x", gr.json_schema(SIZE)), [True, False]),
+        (gr.json_schema(SIZE, property_order="any") | "x", [True, True]),
+    ],
+)
+def test_the_order_that_a_model_writes(given: Any, orders: list[bool]) -> None:
+    assert takes(as_constraint(given)) == orders  # generate, stream, inspect, batches
+    assert takes(as_guides(given, VOCABULARY)[0]) == orders  # logits processors
+
+
+def test_what_is_read_may_have_any_order() -> None:
+    schema = gr.json_schema(SIZE)
+    assert takes(schema) == [True, True] and schema.matches(OTHER)
+    assert takes(gr.json_schema(SIZE, property_order="declared")) == [True, False]
+    other = ~gr.json_schema(SIZE)
+    assert written_by_model(other) is other  # an order must let nothing in
+
+
+def test_what_is_written_is_remembered() -> None:
+    schema = gr.json_schema(SIZE)
+    assert schema.as_written() is schema.as_written() and schema.as_written().as_written() is schema.as_written()
+    text = gr.regex("a") + "b"
+    assert text.as_written() is text
+
+
+def test_deep_constraints_are_refused_as_elsewhere() -> None:
+    deep: gr.Constraint = gr.literal("a")
+    for _ in range(100_000):
+        deep = (deep | "b") + "c"
+    with pytest.raises(gr.LimitError) as caught:
+        as_constraint(deep)
+    assert caught.value.code == "depth"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(["yes", "no"], "no"), (("a",), "a"), (Literal["x"], '"x"'), (int, "3"), (gr.regex("a+"), "aa"), (SIZE, DECLARED)],
+)
+def test_what_may_be_given(given: Any, text: str) -> None:
+    assert constraint_of(given).matches(text)
+    assert as_constraint(given).matches(text)  # type: ignore[union-attr]
+
+
+def test_texts_to_choose_from_are_one_target() -> None:
+    assert as_constraint(["yes", "no"]).reading().read("yes") == "yes"
+    assert [guide.constraint for guide in as_guides(["yes", "no"], VOCABULARY)] == [gr.choice(["yes", "no"])]
+    assert len(as_guides([["yes", "no"], SIZE], VOCABULARY)) == 2
+
+
+@pytest.mark.parametrize("given", [None, "a", b"a", 3, [], [1, "a"], {}, {"name": "string"}, {"a", "b"}])
+def test_what_may_not_be_given(given: Any) -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        constraint_of(given)
+    assert caught.value.code == "not-a-constraint"
+
+
+# -- compile ---------------------------------------------------------------------------------------------------------
+def test_compile_takes_what_generate_takes() -> None:
+    assert takes(gr.compile(SIZE, VOCABULARY)) == [True, False]
+    assert gr.compile(["yes", "no"], VOCABULARY) is gr.compile(gr.choice(["yes", "no"]), VOCABULARY)
+    assert gr.compile(Literal["x"], VOCABULARY).constraint == gr.python_type(Literal["x"])
+    with pytest.raises(gr.CompileError, match="regex"):
+        gr.compile("a+", VOCABULARY)
+
+
+def tokenizer(library: Any, *added: str) -> Any:
+    pieces = ["</s>", "yes", "no", *added]
+    made = library.Tokenizer(library.models.WordLevel({piece: i for i, piece in enumerate(pieces)}, unk_token="</s>"))
+    made.decoder = library.decoders.Fuse()
+    made.add_special_tokens(["</s>"])
+    return made
+
+
+def test_compile_takes_a_tokenizer(tmp_path: Path) -> None:
+    library = pytest.importorskip("tokenizers")
+    made = tokenizer(library)
+    guide = gr.compile(["yes", "no"], made)
+    assert gr.compile(["yes", "no"], made) is guide and gr.compile(["yes"], made).vocabulary is guide.vocabulary
+    assert as_guides(["yes", "no"], made)[0] is guide
+    assert guide.matcher().accept_token(1)
+    made.add_tokens(["maybe"])
+    assert gr.compile(["maybe"], made).vocabulary.token_count == 4
+    file = tmp_path / "tokenizer.json"
+    made.save(str(file))
+    read = gr.compile(["no"], file)
+    assert gr.compile(["no"], file) is read and gr.compile(["no"], str(tmp_path)).vocabulary == read.vocabulary
+    gr.clear_cache()
+    assert gr.compile(["no"], file).vocabulary is not read.vocabulary
+
+
+def test_vocabularies_are_not_kept_for_ever() -> None:
+    library = pytest.importorskip("tokenizers")
+    guides = [gr.compile(["yes"], tokenizer(library, f"x{i}"), cache=False) for i in range(9)]
+    assert len({id(guide.vocabulary) for guide in guides}) == 9
+    assert len(adapted._kept) == 8
+
+
+@pytest.mark.parametrize("source", [None, 5, b"a", ["a"], {"a": 1}])
+def test_what_is_no_tokenizer(source: Any) -> None:
+    with pytest.raises(gr.ArgumentError):
+        gr.compile("a" | gr.literal("b"), source)
+    with pytest.raises(gr.VocabularyError):
+        gr.compile(gr.literal("b"), object())

@@ -1,0 +1,261 @@
+"""Every way to a mask, alone, gives the masks of the walk: on small random vocabularies, and on a real one."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import guiderail as gr
+import mask_walks
+import schema_generator
+import schema_strategies
+import test_lexed_masks
+import test_masks_real
+import test_shared_forms
+from core_support import PROPERTY, mask_of, plain
+from guiderail import _core
+
+NAMES = [row["name"] for row in _core.mask_strategies()]
+# What a strategy works on is made by another one.
+NEEDS = {"settled-tokens": ["elision"], "character-index": ["self-loops", "class-loops", "free-loops"]}
+LARGE_ONLY = {"character-index"}  # vocabularies
+STEPS = 6
+
+Case = tuple[gr.Constraint, gr.Vocabulary]
+
+
+@contextmanager
+def only(names: Sequence[str]) -> Iterator[None]:
+    off = [name for name in NAMES if name not in names]
+    for name in off:
+        _core.switch_mask_strategy(name, False)
+    try:
+        yield
+    finally:
+        for name in off:
+            _core.switch_mask_strategy(name, True)
+
+
+def alone(name: str) -> list[str]:
+    return [name, *NEEDS.get(name, [])]
+
+
+def made() -> dict[str, int]:
+    return {row["name"]: row["made"] for row in _core.mask_strategies()}
+
+
+def walked(constraint: gr.Constraint, vocabulary: gr.Vocabulary, tokens: Sequence[int]) -> list[np.ndarray]:
+    """The masks along some tokens, by a guide that knows nothing yet."""
+    vocabulary.core.clear_cache()
+    matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0).matcher()
+    found = [mask_of(matcher)]
+    for token in tokens:
+        assert matcher.accept_token(token)
+        found.append(mask_of(matcher))
+    return found
+
+
+def path(constraint: gr.Constraint, vocabulary: gr.Vocabulary, rng: random.Random, steps: int = STEPS) -> list[int]:
+    """Tokens that the walk allows, the longer ones rather."""
+    vocabulary.core.clear_cache()
+    matcher = gr.compile(constraint, vocabulary, cache=False, prepare=0).matcher()
+    tokens: list[int] = []
+    for _ in range(steps):
+        allowed = [t for t in np.flatnonzero(mask_of(matcher)).tolist() if vocabulary.is_text(t)]
+        if not allowed:
+            break
+        some = rng.sample(allowed, min(4, len(allowed)))
+        tokens.append(max(some, key=lambda t: len(vocabulary.token_bytes(t))))
+        matcher.accept_token(tokens[-1])
+    return tokens
+
+
+def same(case: Case, rng: random.Random, sets: Sequence[Sequence[str]], steps: int = STEPS) -> None:
+    constraint, vocabulary = case
+    try:
+        with only([]):
+            tokens = path(constraint, vocabulary, rng, steps)
+            expected = walked(constraint, vocabulary, tokens)
+    except gr.CompileError as error:
+        assert error.code.startswith("unsatisfiable")
+        return
+    for names in sets:
+        with only(names):
+            found = walked(constraint, vocabulary, tokens)
+        for at, (one, other) in enumerate(zip(found, expected, strict=True)):
+            wrong = np.flatnonzero(one != other).tolist()
+            read = b"".join(map(vocabulary.token_bytes, tokens[:at]))
+            assert not wrong, (names, constraint, read, [vocabulary.token_bytes(t) for t in wrong[:5]])
+
+
+# -- small vocabularies ------------------------------------------------------------------------------------------------
+def counted(seed: int) -> Case:
+    walk = mask_walks.make(seed)
+    return walk.constraint, mask_walks.vocabulary(seed, walk.quoted)
+
+
+def pieces(rng: random.Random, texts: Sequence[bytes]) -> gr.Vocabulary:
+    """All bytes, and parts of these texts and of two in a row."""
+    tokens = {bytes([b]) for b in range(256)}
+    for _ in range(rng.choice([10, 40, 160])):
+        text = b"".join(rng.choice(texts) for _ in range(rng.randint(1, 2)))
+        low = rng.randrange(len(text))
+        tokens.add(text[low : low + rng.randint(2, 8)])
+    return plain(sorted(tokens))
+
+
+MARKS = [b'"', b'":', b'": ', b", ", b', "', b"{", b'{"', b"}", b"}}", b"[", b"]", b'"]', b"],", b"[[", b'"}', b" "]
+STRINGS: list[Any] = [
+    {"type": "string", "pattern": "^[ab]+[cé].*$"},
+    {"type": "string", "pattern": "a"},
+    {"type": "string", "pattern": "b$", "maxLength": 9},
+    {"type": "string", "minLength": 2, "maxLength": 5},
+    {"type": "string", "minLength": 3},
+    {"type": "string", "minLength": 3, "pattern": "x"},
+    {"type": "string", "not": {"enum": ["ab", "abc"]}},
+    {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "string", "minLength": 6, "maxLength": 9}]},
+    {"type": "string", "format": "date"},
+    {"anyOf": [{"type": "array", "items": {"type": "string", f"{m}Length": n}} for m, n in (("max", 3), ("min", 6))]},
+    {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    {"type": "array", "items": {"enum": ["a", "ab", "abc", 1, 10]}, "uniqueItems": True},
+    {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 6, "maxItems": 40},
+    {"type": "array", "items": {"type": "string", "maxLength": 3}, "minItems": 5, "maxItems": 30},
+    {"properties": {"a": {"type": "array", "items": {"type": "integer"}, "maxItems": 20}, "ab": {"type": "string"}}},
+    {"anyOf": [{"required": ["a"], "properties": {"a": {"const": n}, n: {"type": "string"}}} for n in "bc"]},
+]
+
+
+def json(seed: int) -> Case:
+    rng = random.Random(f"json {seed}")
+    kind = rng.randrange(3)
+    if kind == 0:
+        schema, _ = rng.choice(test_shared_forms.CASES)
+    elif kind == 1:
+        schema = rng.choice(STRINGS)
+    else:
+        schema = {"type": "object", "properties": {n: schema_generator.schema(rng, 2) for n in ("a", "ab", "x-y")}}
+        if rng.random() < 0.4:
+            schema["additionalProperties"] = False
+    return over_pieces(schema, rng)
+
+
+def over_pieces(schema: Any, rng: random.Random) -> Case:
+    return gr.json_schema(schema), pieces(rng, [*schema_strategies.words(schema), *MARKS, *MARKS, b"ab", b"\xc3"])
+
+
+def lexed(seed: int) -> Case:
+    rng = random.Random(f"lexed {seed}")
+    constraint = rng.choice(list(test_lexed_masks.constraints().values()))
+    return constraint, plain([*test_lexed_masks.PIECES, *{bytes([rng.randrange(256)]) for _ in range(9)}])
+
+
+def large(seed: int) -> Case:
+    """So many tokens that subtrees and classes have masks of their own."""
+    rng = random.Random(f"large {seed}")
+    letters = "abcdefghijklmnopqrstuvwxyzABC0123 .é"
+    tokens = {bytes([b]) for b in range(256)}
+    for _ in range(9000):
+        text = "".join(rng.choice(letters) for _ in range(rng.randint(2, 5)))
+        tokens.add((text + rng.choice(["", "", "", '"', '",', '": "', "\\n"])).encode())
+    kind = rng.randrange(3)
+    if kind == 0:
+        constraint = gr.json_schema(rng.choice(STRINGS))
+    elif kind == 1:
+        constraint = gr.regex(rng.choice(test_masks_real.PATTERNS))
+    else:
+        names = ["".join(rng.choice("abc") for _ in range(rng.randint(1, 4))) for _ in range(9)]
+        constraint = gr.json_schema({"properties": {name: {"type": "integer"} for name in names}})
+    return constraint, plain(sorted(tokens))
+
+
+FAMILIES: list[tuple[Callable[[int], Case], int]] = [(counted, 50), (json, 60), (lexed, 12), (large, 6)]
+
+
+def hold(family: Callable[[int], Case], count: int, sets: Sequence[Sequence[str]]) -> None:
+    @settings(PROPERTY, max_examples=count)
+    @given(st.integers(0, 1 << 20))
+    def check(seed: int) -> None:
+        same(family(seed), random.Random(seed), sets)
+
+    check()
+
+
+def test_each_alone_gives_the_walks_masks() -> None:
+    """And each is reached by the generators."""
+    before = made()
+    for number, schema in enumerate(STRINGS):
+        rng = random.Random(number)
+        for _ in range(3):
+            same(over_pieces(schema, rng), rng, [*map(alone, NAMES), NAMES])
+    for family, count in FAMILIES:
+        hold(family, count, [*map(alone, NAMES), NAMES])
+    after = made()
+    unused = [name for name in NAMES if after[name] == before[name] and name not in LARGE_ONLY]
+    assert not unused, f"the generators reach none of {unused}"
+
+
+@settings(PROPERTY, max_examples=60)
+@given(st.integers(0, 1 << 20), st.lists(st.sampled_from(NAMES), unique=True))
+def test_some_together_give_the_walks_masks(seed: int, names: list[str]) -> None:
+    family = [counted, json, lexed][seed % 3]
+    same(family(seed), random.Random(seed), [names])
+
+
+# -- a real vocabulary -------------------------------------------------------------------------------------------------
+def real_cases() -> list[gr.Constraint]:
+    lexed_ones = test_lexed_masks.constraints()
+    return [
+        *map(gr.regex, test_masks_real.PATTERNS[::3]),
+        *(gr.json_schema(schema) for schema, _ in test_shared_forms.CASES[::2]),
+        *map(gr.json_schema, STRINGS[::2]),
+        lexed_ones["calc"],
+        lexed_ones["blocks"],
+    ]
+
+
+def test_each_alone_on_a_real_vocabulary(llama3: gr.Vocabulary) -> None:
+    before = made()
+    for number, constraint in enumerate(real_cases()):
+        same((constraint, llama3), random.Random(number), [*map(alone, NAMES), NAMES], 3)
+    after = made()
+    assert after["character-index"] > before["character-index"]
+
+
+# -- switches ----------------------------------------------------------------------------------------------------------
+def test_a_switch_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(gr.GuiderailError, match="no mask strategy is called 'luck'") as caught:
+        _core.switch_mask_strategy("luck", False)
+    assert caught.value.code == "bad-range"
+
+
+def test_what_is_off_is_not_used() -> None:
+    vocabulary = plain([bytes([b]) for b in range(256)])
+    constraint = gr.regex("[a-z]*b")
+    for name, other in itertools.pairwise(["class-loops", "self-loops", "class-loops"]):
+        with only([name]):
+            before = made()
+            walked(constraint, vocabulary, [])
+            after = made()
+        assert after[name] > before[name]
+        assert after[other] == before[other]
+
+
+def test_counters_tell_what_was_kept() -> None:
+    vocabulary = plain([bytes([b]) for b in range(256)])
+    guide = gr.compile(gr.json_schema({"properties": {"a": {}}}), vocabulary, cache=False)
+    matcher = guide.matcher()
+    for token in b'{"a':
+        mask_of(matcher)
+        assert matcher.accept_token(token)
+    mask_of(matcher)
+    guide.core.program.memory_parts()  # counts them
+    rows = {row["name"]: row for row in _core.mask_strategies()}
+    assert all(row["on"] and row["tried"] >= row["made"] for row in rows.values())
+    assert rows["open-keys"]["bytes"] > 0
