@@ -55,6 +55,11 @@ def test_the_algebra_names_its_own_kinds_only() -> None:
             assert not named & plugged_in, f"{name} names {named & plugged_in}, kinds of other layers"
 
 
+@pytest.mark.parametrize("name", SOURCES)
+def test_files_stay_small(name: str) -> None:
+    assert len((CORE / name).read_text(encoding="utf-8").splitlines()) <= 600
+
+
 # -- Python ------------------------------------------------------------------------------------------------------------
 # Circles through imports inside functions: methods of a module need what is built on it. Entries may go, none may come.
 LATE_CIRCLES = [
