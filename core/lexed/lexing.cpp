@@ -59,8 +59,9 @@ u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) 
 // -- construction --
 u32 Arena::lexer(Lexer lexer) {
   if (!lex_) {
-    lex_ = std::make_unique<LexParts>();
-    lex_->layouts.id({});
+    auto made = std::make_unique<LexParts>();
+    made->layouts.id({});
+    lex_ = std::move(made);
   }
   if (lexer.terminals.empty() || lexer.terminals.size() > 65'000)
     throw Error("bad-shape", "a lexer takes 1 to 65,000 terminals");

@@ -195,8 +195,8 @@ bool Arena::peek(Id parse, u8 symbol, Peek& to) {
         of = lex_->peeks[*known];
       } else {
         if (!peek(rules_[n.a].body, symbol, of)) return false;
-        lex_->ahead.set(key, static_cast<u32>(lex_->peeks.size()));
-        lex_->peeks.push_back(of);
+        lex_->peeks.push_back(of);  // before it is found there, and whatever fails then
+        lex_->ahead.set(key, static_cast<u32>(lex_->peeks.size() - 1));
       }
       peek_past(of, kEpsilon, to);
       return true;
