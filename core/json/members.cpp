@@ -150,10 +150,10 @@ Id Arena::members(MemberTable table) {
   start.table = static_cast<u32>(json_->tables.size());
   start.gone.assign(table.needed.size(), 0);
   start.pending = table.pending;
-  json_->table_bytes += bytes_of(table);
   const bool vote = table.vote != nullptr;
   if (vote) start.failed.assign((table.vote->cells.size() + 63) / 64, 0);
   json_->tables.push_back(std::move(table));
+  json_->table_bytes += bytes_of(json_->tables.back());
   if (vote) settle(start);
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }

@@ -50,8 +50,8 @@ Id Arena::tally(TallyTable table) {
   start.table = static_cast<u32>(json_->tally_tables.size());
   start.failed.assign((table.vote.cells.size() + 63) / 64, 0);
   start.counts.assign(table.counters.size(), 0);
-  json_->table_bytes += bytes_of(table);
   json_->tally_tables.push_back(std::move(table));
+  json_->table_bytes += bytes_of(json_->tally_tables.back());
   settle_tally(start);
   const u32 id = json_->tallies.id(std::move(start));
   return tally_possible(id) ? tally_node(id) : kEmpty;
