@@ -14,8 +14,8 @@ namespace guiderail {
 class Characters {
  public:
   explicit Characters(Arena& arena) : arena_(arena) {}
-  bool read(Id e);                    // is that right and worthwhile, of a state between two characters?
-  Id step(Id e, u32 character);       // beyond ASCII; kEmpty if nothing can follow. Of states that are read so
+  bool read(Id e);               // is that right and worthwhile, of a state between two characters?
+  Id step(Id e, u32 character);  // beyond ASCII; kEmpty if nothing can follow. Of states that are read so
   bool may_follow(Id e, u32 low, u32 high);
   // The characters beyond ASCII in sets within which every expression treats all alike. Empty: too many to be of use.
   const std::vector<CharSet::Ptr>& atoms();

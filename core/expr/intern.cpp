@@ -137,9 +137,15 @@ u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
   if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
   charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
   const u32 index = static_cast<u32>(charsets_.size());
-  charset_ids_.emplace(set.get(), index);
+  const bool odd = finalized_ && !composed;
+  if (odd) odd_sets_.insert(index);  // first: a set of which nobody knows that it is odd would be read by byte classes
+  try {
+    charset_ids_.emplace(set.get(), index);
+  } catch (...) {
+    if (odd) odd_sets_.erase(index);
+    throw;
+  }
   charsets_.push_back(set);
-  if (finalized_ && !composed) odd_sets_.insert(index);
   return index;
 }
 

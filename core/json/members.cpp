@@ -118,10 +118,10 @@ Id Json::members(MemberTable table) {
   start.table = static_cast<u32>(tables_.size());
   start.gone.assign(table.needed.size(), 0);
   start.pending = table.pending;
-  table_bytes_ += bytes_of(table);
   const bool vote = table.vote != nullptr;
   if (vote) start.failed.assign((table.vote->cells.size() + 63) / 64, 0);
   tables_.push_back(std::move(table));
+  table_bytes_ += bytes_of(tables_.back());
   if (vote) settle(start);
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }

@@ -52,8 +52,8 @@ Id Tallies::tally(TallyTable table) {
   start.table = static_cast<u32>(tables_.size());
   start.failed.assign((table.vote.cells.size() + 63) / 64, 0);
   start.counts.assign(table.counters.size(), 0);
-  table_bytes_ += bytes_of(table);
   tables_.push_back(std::move(table));
+  table_bytes_ += bytes_of(tables_.back());
   settle(start);
   const u32 id = states_.id(std::move(start));
   return possible(id) ? node_of(id) : kEmpty;

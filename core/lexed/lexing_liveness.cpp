@@ -276,9 +276,9 @@ void Lexed::sample(u32 start, u32 most, u32 wanted) {
       add(static_cast<u32>(list.size() - 1));
     }
   }
-  if (wanted != kNone && std::exchange(lexer.sampled[wanted], 1))
-    return;  // others were first, and read what they found
+  if (wanted != kNone && lexer.sampled[wanted]) return;  // others were first, and read what they found
   for (auto& [t, text] : texts) lexer.samples[t].push_back(std::move(text));
+  if (wanted != kNone) lexer.sampled[wanted] = 1;
 }
 
 // A few texts of a terminal: perhaps one that is read as it where all compete, and its shortest.

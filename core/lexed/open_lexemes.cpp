@@ -196,8 +196,8 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
         of = peeks_[*known];
       } else {
         if (!peek(rule_body(n.a), symbol, of)) return false;
-        ahead_.set(key, static_cast<u32>(peeks_.size()));
-        peeks_.push_back(of);
+        peeks_.push_back(of);  // before it is found there, and whatever fails then
+        ahead_.set(key, static_cast<u32>(peeks_.size() - 1));
       }
       peek_past(of, kEpsilon, to);
       return true;

@@ -63,8 +63,12 @@ CompletionDistance::Branches CompletionDistance::profile(Id state) {
         note(static_cast<u32>(token), next, false);
     }
   if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // others were first
-  for (const Branch& branch : found) profile_size_ += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
-  return profiles_[state] = std::make_shared<const std::vector<Branch>>(std::move(found));
+  std::size_t size = 0;
+  for (const Branch& branch : found) size += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
+  const auto made = std::make_shared<const std::vector<Branch>>(std::move(found));
+  profiles_.emplace(state, made);
+  profile_size_ += size;
+  return made;
 }
 
 // What is needed after a token, looked for only as far as it matters to whoever has `left` tokens.
