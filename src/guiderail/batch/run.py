@@ -22,6 +22,7 @@ from guiderail.batch.parts import Failure, Totals, answers, count, failures, kep
 from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.support.packages import install
 
 __all__ = ["BatchProgress", "BatchReport", "run_batch"]
 
@@ -379,9 +380,7 @@ def _with_ray(
         import ray
         import ray.data
     except ImportError as error:
-        raise ModelError(
-            f'several replicas need Ray ({error}): pip install "guiderail[ray]"', code="missing-package"
-        ) from error
+        raise ModelError(f"several replicas need Ray ({error}): {install('ray')}", code="missing-package") from error
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     started = not ray.is_initialized()
     if started and address is not None:

@@ -8,18 +8,18 @@ from importlib import metadata
 __all__ = ["install"]
 
 
-def install(extra: str) -> str:
-    """The command that installs what an extra consists of: it works in a checkout, and without one.
+def install(*extras: str) -> str:
+    """The command that installs what extras consist of. It names no guiderail, so it works wherever that came from.
 
     >>> install("yaml")
     'pip install "pyyaml>=6"'
     """
-    asked = re.compile(rf"""extra\s*==\s*["']{re.escape(extra)}["']""")
     try:
         requires = metadata.requires("guiderail") or []
     except metadata.PackageNotFoundError:  # run from its source
         requires = []
+    asked = re.compile(rf"""extra\s*==\s*["']({"|".join(map(re.escape, extras))})["']""")
     needed = [one.partition(";")[0].strip() for one in requires if asked.search(one)]
     if not needed:
-        return f"pip install '.[{extra}]' in a checkout of guiderail"
+        return f"pip install '.[{','.join(extras)}]' in a checkout of guiderail"
     return "pip install " + " ".join(f'"{one}"' for one in needed)
