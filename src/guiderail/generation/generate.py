@@ -14,46 +14,41 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
 from guiderail.frontends.given import are_texts
 from guiderail.frontends.prompts import prompt_of
-from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
+from guiderail.generation.decoding import Batch
 from guiderail.generation.models import Model, default_model, load_model
-from guiderail.generation.sampling import Sampling
-from guiderail.generation.streams import OnIncomplete as OnIncomplete, Snapshot, Stream, ValueStream, check_complete
+from guiderail.generation.options import Options, options_of, takes_options
+from guiderail.generation.result import (
+    FinishReason,
+    Generation,
+    IncompleteError,
+    ShortenedError,
+    ShortenedWarning,
+    check_ends,
+)
+from guiderail.generation.streams import Snapshot, Stream, ValueStream
 from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide, compile
-from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from typing_extensions import TypedDict, Unpack
+    from typing_extensions import Unpack
 
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
     from guiderail.frontends.tools import ToolCalls
     from guiderail.frontends.xml_schema import XmlSchema
+    from guiderail.generation.options import GenerateOptions, StreamOptions
 
     _Valued: TypeAlias = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
-
-    class _Options(TypedDict, total=False):
-        max_tokens: int
-        temperature: float
-        top_p: float
-        top_k: int | None
-        seed: int | None
-        system: str | None
-        chat: bool
-        describe: bool
-        jump_forward: bool
-        on_incomplete: OnIncomplete
-
-    class _StreamOptions(_Options, total=False):
-        growing_strings: bool
 
 
 __all__ = [
     "FinishReason",
     "Generation",
     "IncompleteError",
+    "ShortenedError",
+    "ShortenedWarning",
     "Snapshot",
     "Stream",
     "ValueStream",
@@ -64,37 +59,27 @@ __all__ = [
 
 T = TypeVar("T")
 
-DEFAULT_MAX_TOKENS = 256
-
 
 @overload
-def stream(model: Any, prompt: str, target: type[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
+def stream(model: Any, prompt: str, target: type[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
-def stream(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
+def stream(model: Any, prompt: str, target: PythonType[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
 def stream(
-    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[_StreamOptions]
+    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
-def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[_StreamOptions]) -> Stream: ...
+def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
-def stream(model: Any, prompt: str, target: Any, **options: Unpack[_StreamOptions]) -> Any: ...
+def stream(model: Any, prompt: str, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@takes_options(without=["n"])
 def stream(
     model: Any,
     prompt: str,
     target: Any,
     *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    describe: bool = False,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "finish",
     growing_strings: bool = True,
+    **options: Any,
 ) -> Stream | ValueStream[Any]:
     """Like :func:`generate` for one prompt, but yields the result while it grows.
 
@@ -121,12 +106,12 @@ def stream(
 
     Returns:
         A :class:`Stream` of strings or a :class:`ValueStream` of :class:`Snapshot`\\ s, with ``tokens``, ``text``,
-        ``finish_reason`` and ``result``. With ``on_incomplete="error"`` it ends by raising IncompleteError if the
-        tokens ran out; with ``"finish"``, the default, that cannot happen.
+        ``finish_reason`` and ``result``. What ``on_incomplete`` and ``on_shortened`` say about the end of the text
+        happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
+    chosen = options_of("stream", options, without=["n"])
     if not isinstance(prompt, str):
         raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
-    _check(on_incomplete, max_tokens, chat, system)
     wanted = as_constraint(target)
     reading = wanted.reading()
     if reading.is_text and growing_strings is not True:
@@ -134,50 +119,37 @@ def stream(
             "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
         )
-    sampling = Sampling(temperature, top_p, top_k, seed)
     runner, owned = _model(model)
     try:
-        batch = Batch(
-            runner,
-            [runner.encode(_prompt(prompt, target, describe), chat=chat, system=system)],
-            [_guide(wanted, runner)],
-            [reading],
-            max_tokens=max_tokens,
-            sampling=sampling,
-            first_row=0,
-            jump_forward=jump_forward,
-            finish=on_incomplete == "finish",
-        )
+        encoded = [_encoded(runner, prompt, target, chosen)]
+        batch = Batch(runner, encoded, [_guide(wanted, runner)], [reading], options=chosen)
     except BaseException:
         if owned:
             runner.close()
         raise
     if reading.is_text:
-        return Stream(batch, on_incomplete, owned)
-    return ValueStream(batch, on_incomplete, owned, growing_strings)
+        return Stream(batch, chosen, owned)
+    return ValueStream(batch, chosen, owned, growing_strings)
 
 
+@takes_options(on_incomplete="return")
 def generations(
-    model: Any,
-    prompts: Sequence[str],
-    target: Any,
-    *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    describe: bool = False,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "return",
+    model: Any, prompts: Sequence[str], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
-    """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times."""
+    """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
+
+    A text that was steered to its end says so in its ``finish_reason``; ``on_shortened`` makes that a warning or an
+    error.
+    """
+    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return")
+    results = _run(model, prompts, target, chosen)
+    check_ends(results, chosen.on_incomplete, chosen.on_shortened or "return", chosen.n or 1)
+    return results
+
+
+def _run(model: Any, prompts: Sequence[str], target: Any, options: Options) -> list[Generation]:
     if not isinstance(prompts, list | tuple) or not all(isinstance(prompt, str) for prompt in prompts):
         raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
-    _check(on_incomplete, max_tokens, chat, system)
-    sampling = Sampling(temperature, top_p, top_k, seed)
     several = isinstance(target, list | tuple) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
@@ -190,84 +162,91 @@ def generations(
     try:
         guides = [_guide(one, runner) for one in wanted]
         targets = target if several else [target] * len(prompts)
-        asked = [_prompt(prompt, one, describe) for prompt, one in zip(prompts, targets, strict=True)]
-        encoded = [runner.encode(prompt, chat=chat, system=system) for prompt in asked]
-        size = runner.max_batch or max(1, len(prompts))
+        encoded = [_encoded(runner, prompt, one, options) for prompt, one in zip(prompts, targets, strict=True)]
+        n = options.n or 1
+        encoded, guides, wanted = _each(encoded, n), _each(guides, n), _each(wanted, n)
+        size = runner.max_batch or max(1, len(encoded))
         results: list[Generation] = []
-        for start in range(0, len(prompts), size):
-            batch = Batch(
-                runner,
-                encoded[start : start + size],
-                guides[start : start + size],
-                [one.reading() for one in wanted[start : start + size]],
-                max_tokens=max_tokens,
-                sampling=sampling,
-                first_row=start,
-                jump_forward=jump_forward,
-                finish=on_incomplete == "finish",
-            )
+        for start in range(0, len(encoded), size):
+            part = slice(start, start + size)
+            readings = [one.reading() for one in wanted[part]]
+            batch = Batch(runner, encoded[part], guides[part], readings, options=options, first_row=start)
             for _ in batch.steps():
                 continue
             results += [batch.generation(i) for i in range(len(batch.rows))]
     finally:
         if owned:
             runner.close()
-    check_complete(results, on_incomplete)
     return results
 
 
 @overload
-def generate(model: Any, prompt: str, target: type[T], **options: Unpack[_Options]) -> T: ...
-@overload
-def generate(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_Options]) -> T: ...
-@overload
-def generate(model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[_Options]) -> Any: ...
-@overload
-def generate(model: Any, prompt: str, target: Constraint, **options: Unpack[_Options]) -> str: ...
+def generate(model: Any, prompt: str, target: type[T], *, n: int, **options: Unpack[GenerateOptions]) -> list[T]: ...
 @overload
 def generate(
-    model: Any, prompt: list[str] | tuple[str, ...], target: type[T] | Sequence[type[T]], **options: Unpack[_Options]
+    model: Any, prompt: str, target: PythonType[T], *, n: int, **options: Unpack[GenerateOptions]
+) -> list[T]: ...
+@overload
+def generate(
+    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[Any]: ...
+@overload
+def generate(
+    model: Any, prompt: str, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[str]: ...
+@overload
+def generate(model: Any, prompt: str, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
+@overload
+def generate(model: Any, prompt: str, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
+@overload
+def generate(
+    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
+) -> Any: ...
+@overload
+def generate(model: Any, prompt: str, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+@overload
+def generate(
+    model: Any,
+    prompt: list[str] | tuple[str, ...],
+    target: type[T] | Sequence[type[T]],
+    **options: Unpack[GenerateOptions],
 ) -> list[T]: ...
 @overload
 def generate(
     model: Any,
     prompt: list[str] | tuple[str, ...],
     target: PythonType[T] | Sequence[PythonType[T]],
-    **options: Unpack[_Options],
+    **options: Unpack[GenerateOptions],
 ) -> list[T]: ...
 @overload
 def generate(
     model: Any,
     prompt: list[str] | tuple[str, ...],
     target: Mapping[str, Any] | _Valued | Sequence[Mapping[str, Any] | _Valued],
-    **options: Unpack[_Options],
+    **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
 @overload
 def generate(
     model: Any,
     prompt: list[str] | tuple[str, ...],
     target: Constraint | Sequence[Constraint],
-    **options: Unpack[_Options],
+    **options: Unpack[GenerateOptions],
 ) -> list[str]: ...
 @overload
-def generate(
-    model: Any, prompt: str | list[str] | tuple[str, ...], target: Any, **options: Unpack[_Options]
-) -> Any: ...
 def generate(
     model: Any,
     prompt: str | list[str] | tuple[str, ...],
     target: Any,
     *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    describe: bool = False,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "finish",
+    n: int | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Any: ...
+@takes_options()
+def generate(
+    model: Any,
+    prompt: str | list[str] | tuple[str, ...],
+    target: Any,
+    **options: Any,
 ) -> Any:
     """Makes a model write: a text under a constraint, a value under a JSON Schema or a Python type.
 
@@ -296,6 +275,15 @@ def generate(
         top_p: sample among the most likely tokens whose probabilities reach this sum.
         top_k: sample among this many of the most likely tokens.
         seed: makes sampling repeatable; each row has a random stream of its own.
+        presence_penalty: subtracted from the logit of each token that the text has already, from -2 to 2.
+        frequency_penalty: subtracted for each time that it has the token, from -2 to 2.
+        repetition_penalty: divides the logits of tokens of the prompt and the text where they are positive, and
+            multiplies them where they are negative; 1 changes nothing.
+        stop: a text that ends what is written, or several; it is no part of it. A text is returned as it stands then; a
+            value must be complete.
+        logprobs: see ``Generation.logprobs``: 0 for those of the tokens written, or also of so many of the likeliest
+            tokens at each.
+        n: how many texts to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
         describe: add to the prompt what the schema or type wants, in words (see :func:`prompt_of`). The model does not
@@ -305,56 +293,48 @@ def generate(
         on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
 
             - ``"finish"``: prevent it. The model never writes a token that leaves too few to finish. If ``max_tokens``
-              does not suffice from the start, a LimitError says so at once.
+              does not suffice from the start, a LimitError says so at once. If the model is kept from what it had
+              chosen, the text is *shortened*; see ``on_shortened``.
             - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
             - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
+        on_shortened: what to do about a text that is complete only because it was steered to its end. Its last part is
+            not what the model would have written: a list lacks rows, a total is wrong.
+
+            - ``"error"``: raise a ShortenedError; the default where a value is returned.
+            - ``"warn"``: return it, with a ShortenedWarning; the default where a text is returned.
+            - ``"return"``: return it.
 
     Returns:
-        The text or the value, or a list of them for a list of prompts. :func:`generations` gives both.
+        The text or the value, or a list of them for a list of prompts; with ``n``, lists of ``n`` in their place.
+        :func:`generations` gives both, the ``n`` of a prompt one after the other.
 
     Raises:
         LimitError: ``budget-too-small`` or ``budget-unknown``: see ``on_incomplete``.
         IncompleteError: see ``on_incomplete``.
+        ShortenedError: see ``on_shortened``.
         CompileError: this is not a target, or it cannot be compiled for the model's vocabulary.
         ReadError: the user's own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
+    chosen = options_of("generate", options)
     single = isinstance(prompt, str)
-    results = generations(
-        model,
-        [prompt] if isinstance(prompt, str) else prompt,
-        target,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        seed=seed,
-        system=system,
-        chat=chat,
-        describe=describe,
-        jump_forward=jump_forward,
-        on_incomplete=on_incomplete,
-    )
-    values = [result.value for result in results]
+    results = _run(model, [prompt] if isinstance(prompt, str) else prompt, target, chosen)
+    check_ends(results, chosen.on_incomplete, chosen.on_shortened, chosen.n or 1)
+    values: list[Any] = [result.value for result in results]
+    if chosen.n is not None:
+        values = [values[i : i + chosen.n] for i in range(0, len(values), chosen.n)]
     return values[0] if single else values
 
 
-def _check(on_incomplete: str, max_tokens: int, chat: bool, system: str | None) -> None:
-    if on_incomplete not in ("finish", "error", "return"):
-        raise ModelError(
-            f'on_incomplete is "finish", "error" or "return", not {shown(on_incomplete)}', code="bad-option"
-        )
-    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-        raise ModelError(f"max_tokens must be a whole number from 1, not {shown(max_tokens)}", code="bad-option")
-    if system is not None and not chat:
-        raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
+def _each(values: Sequence[T], n: int) -> list[T]:
+    return [one for one in values for _ in range(n)]
 
 
-def _prompt(prompt: str, target: Any, describe: bool) -> str:
-    """The prompt, and what is wanted in words."""
-    if not describe:
-        return prompt
-    return f"{prompt}\n\n{prompt_of(target.constraint if isinstance(target, Guide) else target)}"
+def _encoded(model: Model, prompt: str, target: Any, options: Options) -> list[int]:
+    """The token ids of a prompt, with what is wanted in words where that is asked for."""
+    if options.describe:
+        prompt = f"{prompt}\n\n{prompt_of(target.constraint if isinstance(target, Guide) else target)}"
+    return model.encode(prompt, chat=options.chat, system=options.system)
 
 
 def _model(source: Any) -> tuple[Model, bool]:
