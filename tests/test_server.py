@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server import ServerOptions
-from guiderail.server.chat_template import ChatTemplate
 from server_support import TEMPLATE, VOCABULARY, Client, ToyModel, client_of
 
 PERSON = {

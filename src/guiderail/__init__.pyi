@@ -82,6 +82,7 @@ from .frontends.xml_schema import (
     XmlSchemaOptions as XmlSchemaOptions,
     xml_schema as xml_schema,
 )
+from .generation.awaiting import agenerate as agenerate, agenerations as agenerations
 from .generation.generate import (
     Generation as Generation,
     IncompleteError as IncompleteError,

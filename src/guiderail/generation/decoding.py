@@ -9,7 +9,7 @@ is not asked to say so.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -139,7 +139,7 @@ class Batch:
         self.behind: set[int] = set()  # rows of which the model has not read all that was written
         self.seconds = self.constraint_seconds = 0.0
 
-    def steps(self) -> Iterator[tuple[int, str]]:
+    def steps(self) -> Generator[tuple[int, str], None, None]:
         """Runs to the end of all rows; yields (row, piece of text) as they come."""
         try:
             while active := [i for i, row in enumerate(self.rows) if not row.done]:

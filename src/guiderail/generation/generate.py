@@ -7,6 +7,8 @@ tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.deco
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,6 +16,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
 from guiderail.frontends.given import are_texts
 from guiderail.frontends.prompts import prompt_of
+from guiderail.generation.conversation import Conversation, Prompt, encode_prompt, prompts_of, with_words
 from guiderail.generation.decoding import Batch
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.options import Options, options_of, takes_options
@@ -21,6 +24,7 @@ from guiderail.generation.result import (
     FinishReason,
     Generation,
     IncompleteError,
+    OnShortened,
     ShortenedError,
     ShortenedWarning,
     check_ends,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     from guiderail.frontends.xml_schema import XmlSchema
     from guiderail.generation.options import GenerateOptions, StreamOptions
 
+    _Many: TypeAlias = list[str] | tuple[str, ...] | Sequence[Conversation]
     _Valued: TypeAlias = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
 
 
@@ -61,21 +66,21 @@ T = TypeVar("T")
 
 
 @overload
-def stream(model: Any, prompt: str, target: type[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
+def stream(model: Any, prompt: Prompt, target: type[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
-def stream(model: Any, prompt: str, target: PythonType[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
+def stream(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
 def stream(
-    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
+    model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
-def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
+def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
-def stream(model: Any, prompt: str, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
+def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
 @takes_options(without=["n"])
 def stream(
     model: Any,
-    prompt: str,
+    prompt: Prompt,
     target: Any,
     *,
     growing_strings: bool = True,
@@ -100,7 +105,7 @@ def stream(
 
     Args:
         model: as for :func:`generate`, and so are the options that are not listed here.
-        prompt: one prompt.
+        prompt: one prompt: a text, or a list of messages.
         target: as for :func:`generate`.
         growing_strings: show strings (where the type says ``str``) that are not finished; False holds them back.
 
@@ -110,8 +115,9 @@ def stream(
         happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
     chosen = options_of("stream", options, without=["n"])
-    if not isinstance(prompt, str):
-        raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
+    asked, single = prompts_of(prompt, single=True)
+    if not single:
+        raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
     wanted = as_constraint(target)
     reading = wanted.reading()
     if reading.is_text and growing_strings is not True:
@@ -121,7 +127,7 @@ def stream(
         )
     runner, owned = _model(model)
     try:
-        encoded = [_encoded(runner, prompt, target, chosen)]
+        encoded = [encoded_prompt(runner, asked[0], target, chosen)]
         batch = Batch(runner, encoded, [_guide(wanted, runner)], [reading], options=chosen)
     except BaseException:
         if owned:
@@ -134,7 +140,7 @@ def stream(
 
 @takes_options(on_incomplete="return")
 def generations(
-    model: Any, prompts: Sequence[str], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
+    model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
     """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
 
@@ -142,14 +148,20 @@ def generations(
     error.
     """
     chosen = options_of("generations", {**options, "n": n}, on_incomplete="return")
-    results = _run(model, prompts, target, chosen)
-    check_ends(results, chosen.on_incomplete, chosen.on_shortened or "return", chosen.n or 1)
-    return results
+    results, _ = run(model, prompts, target, chosen, single=False)
+    return finished(results, chosen, on_shortened="return")
 
 
-def _run(model: Any, prompts: Sequence[str], target: Any, options: Options) -> list[Generation]:
-    if not isinstance(prompts, list | tuple) or not all(isinstance(prompt, str) for prompt in prompts):
-        raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
+def run(
+    model: Any, prompt: object, target: Any, options: Options, *, single: bool, stop: threading.Event | None = None
+) -> tuple[list[Generation], bool]:
+    """Generates, and says whether one prompt was given by itself.
+
+    Args:
+        single: whether that may be.
+        stop: set by who wants no more of it; what is there is returned then.
+    """
+    prompts, alone = prompts_of(prompt, single=single)
     several = isinstance(target, list | tuple) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
@@ -162,7 +174,7 @@ def _run(model: Any, prompts: Sequence[str], target: Any, options: Options) -> l
     try:
         guides = [_guide(one, runner) for one in wanted]
         targets = target if several else [target] * len(prompts)
-        encoded = [_encoded(runner, prompt, one, options) for prompt, one in zip(prompts, targets, strict=True)]
+        encoded = [encoded_prompt(runner, one, goal, options) for one, goal in zip(prompts, targets, strict=True)]
         n = options.n or 1
         encoded, guides, wanted = _each(encoded, n), _each(guides, n), _each(wanted, n)
         size = runner.max_batch or max(1, len(encoded))
@@ -171,71 +183,98 @@ def _run(model: Any, prompts: Sequence[str], target: Any, options: Options) -> l
             part = slice(start, start + size)
             readings = [one.reading() for one in wanted[part]]
             batch = Batch(runner, encoded[part], guides[part], readings, options=options, first_row=start)
-            for _ in batch.steps():
-                continue
+            with contextlib.closing(batch.steps()) as steps:
+                for _ in steps:
+                    if stop is not None and stop.is_set():
+                        break
             results += [batch.generation(i) for i in range(len(batch.rows))]
     finally:
         if owned:
             runner.close()
+    return results, alone
+
+
+def finished(
+    results: list[Generation], options: Options, *, on_shortened: OnShortened | None = None
+) -> list[Generation]:
+    """The same, if the options have nothing against how they ended.
+
+    Args:
+        on_shortened: where the options do not say.
+    """
+    check_ends(results, options.on_incomplete, options.on_shortened or on_shortened, options.n or 1)
     return results
 
 
+def values_of(results: list[Generation], options: Options, *, single: bool) -> Any:
+    """What ``generate`` returns for these."""
+    values: list[Any] = [result.value for result in results]
+    if options.n is not None:
+        values = [values[i : i + options.n] for i in range(0, len(values), options.n)]
+    return values[0] if single else values
+
+
 @overload
-def generate(model: Any, prompt: str, target: type[T], *, n: int, **options: Unpack[GenerateOptions]) -> list[T]: ...
+def generate(model: Any, prompt: Prompt, target: type[T], *, n: int, **options: Unpack[GenerateOptions]) -> list[T]: ...
 @overload
 def generate(
-    model: Any, prompt: str, target: PythonType[T], *, n: int, **options: Unpack[GenerateOptions]
+    model: Any, prompt: Prompt, target: PythonType[T], *, n: int, **options: Unpack[GenerateOptions]
 ) -> list[T]: ...
 @overload
 def generate(
-    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, *, n: int, **options: Unpack[GenerateOptions]
+    model: Any,
+    prompt: Prompt,
+    target: Mapping[str, Any] | _Valued,
+    *,
+    n: int,
+    **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
 @overload
 def generate(
-    model: Any, prompt: str, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
+    model: Any, prompt: Prompt, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
 ) -> list[str]: ...
 @overload
-def generate(model: Any, prompt: str, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
+def generate(model: Any, prompt: Prompt, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
-def generate(model: Any, prompt: str, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
+def generate(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
 @overload
 def generate(
-    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
+    model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
 ) -> Any: ...
 @overload
-def generate(model: Any, prompt: str, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+def generate(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: _Many,
     target: type[T] | Sequence[type[T]],
     **options: Unpack[GenerateOptions],
 ) -> list[T]: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: _Many,
     target: PythonType[T] | Sequence[PythonType[T]],
     **options: Unpack[GenerateOptions],
 ) -> list[T]: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: _Many,
     target: Mapping[str, Any] | _Valued | Sequence[Mapping[str, Any] | _Valued],
     **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: _Many,
     target: Constraint | Sequence[Constraint],
     **options: Unpack[GenerateOptions],
 ) -> list[str]: ...
 @overload
 def generate(
     model: Any,
-    prompt: str | list[str] | tuple[str, ...],
+    prompt: Prompt | _Many,
     target: Any,
     *,
     n: int | None = None,
@@ -244,7 +283,7 @@ def generate(
 @takes_options()
 def generate(
     model: Any,
-    prompt: str | list[str] | tuple[str, ...],
+    prompt: Prompt | _Many,
     target: Any,
     **options: Any,
 ) -> Any:
@@ -257,7 +296,9 @@ def generate(
     Args:
         model: a :class:`Model` or whatever :func:`load_model` takes (load it once if you call this often); None is
             the embedded model, which stays loaded.
-        prompt: one prompt, or a list of them, which run together as a batch.
+        prompt: one prompt, or a list of them, which run together as a batch. A prompt is a text, or a list of messages,
+            each a dict with a ``role`` (``system``, ``user``, ``assistant`` …) and a ``content``, for the chat template
+            that comes with the model.
         target: what to write; or a list with one target for each prompt.
 
             - A constraint or a compiled guide returns the text. ``gr.json_schema(...)``, ``gr.python_type(...)`` and
@@ -317,24 +358,19 @@ def generate(
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
     chosen = options_of("generate", options)
-    single = isinstance(prompt, str)
-    results = _run(model, [prompt] if isinstance(prompt, str) else prompt, target, chosen)
-    check_ends(results, chosen.on_incomplete, chosen.on_shortened, chosen.n or 1)
-    values: list[Any] = [result.value for result in results]
-    if chosen.n is not None:
-        values = [values[i : i + chosen.n] for i in range(0, len(values), chosen.n)]
-    return values[0] if single else values
+    results, single = run(model, prompt, target, chosen, single=True)
+    return values_of(finished(results, chosen), chosen, single=single)
 
 
 def _each(values: Sequence[T], n: int) -> list[T]:
     return [one for one in values for _ in range(n)]
 
 
-def _encoded(model: Model, prompt: str, target: Any, options: Options) -> list[int]:
+def encoded_prompt(model: Model, prompt: Prompt, target: Any, options: Options) -> list[int]:
     """The token ids of a prompt, with what is wanted in words where that is asked for."""
     if options.describe:
-        prompt = f"{prompt}\n\n{prompt_of(target.constraint if isinstance(target, Guide) else target)}"
-    return model.encode(prompt, chat=options.chat, system=options.system)
+        prompt = with_words(prompt, prompt_of(target.constraint if isinstance(target, Guide) else target))
+    return encode_prompt(model, prompt, options)
 
 
 def _model(source: Any) -> tuple[Model, bool]:

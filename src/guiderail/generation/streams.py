@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import Generic, TypeVar
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar, cast
 
 from guiderail.generation.decoding import Batch
 from guiderail.generation.options import Options
@@ -13,14 +15,19 @@ __all__ = ["Snapshot", "Stream", "ValueStream"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+_END = object()
 
 
 class _Run(Generic[Item]):
-    """A generation of one prompt, step by step. A context manager: leaving it stops the generation."""
+    """A generation of one prompt, step by step. A context manager: leaving it stops the generation.
+
+    ``for`` and ``async for`` both iterate over it, ``with`` and ``async with`` both close it.
+    """
 
     def __init__(self, batch: Batch, options: Options, close: bool) -> None:
         self._batch, self._options, self._close = batch, options, close
         self._items = self._run()
+        self._thread: ThreadPoolExecutor | None = None
 
     def _pieces(self) -> Generator[str, None, None]:
         try:
@@ -37,6 +44,25 @@ class _Run(Generic[Item]):
 
     def __next__(self) -> Item:
         return next(self._items)
+
+    async def __anext__(self) -> Item:
+        """The next item, made on a thread; a task that is cancelled stops the model after its current pass."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guiderail-stream")
+        step = asyncio.get_running_loop().run_in_executor(self._thread, next, self._items, _END)
+        try:
+            item = await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await asyncio.wait([step])
+            self.close()
+            raise
+        except BaseException:
+            self._end_thread()
+            raise
+        if item is _END:
+            self._end_thread()
+            raise StopAsyncIteration
+        return cast("Item", item)
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -64,8 +90,17 @@ class _Run(Generic[Item]):
         self._batch.session.close()
         if self._close:
             self._batch.model.close()
+        self._end_thread()
+
+    def _end_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+            self._thread = None
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 
@@ -78,7 +113,13 @@ class Stream(_Run[str]):
     def __iter__(self) -> Iterator[str]:
         return self
 
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
     def __enter__(self) -> Stream:
+        return self
+
+    async def __aenter__(self) -> Stream:
         return self
 
 
@@ -145,7 +186,13 @@ class ValueStream(_Run[Snapshot[T]]):
     def __iter__(self) -> Iterator[Snapshot[T]]:
         return self
 
+    def __aiter__(self) -> AsyncIterator[Snapshot[T]]:
+        return self
+
     def __enter__(self) -> ValueStream[T]:
+        return self
+
+    async def __aenter__(self) -> ValueStream[T]:
         return self
 
     def values(self) -> Iterator[T]:

@@ -416,7 +416,7 @@ def record(
         recorder = Recorder(guide, top=top)
         batch = Batch(
             runner,
-            [generation._encoded(runner, prompt, target, chosen)],
+            [generation.encoded_prompt(runner, prompt, target, chosen)],
             [guide],
             [wanted.reading()],
             options=chosen,

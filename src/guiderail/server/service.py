@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
 from guiderail.generation.budget import check_budget, least_tokens
+from guiderail.generation.chat_template import ChatTemplate
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.generation.models import Model
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
 from guiderail.server.asides import Asides
-from guiderail.server.chat_template import ChatTemplate
 from guiderail.server.compiling import Compiler
 from guiderail.server.engine import Engine, Overloaded, TimedOut
 from guiderail.server.errors import ApiError, from_guiderail
