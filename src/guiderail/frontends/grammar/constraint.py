@@ -137,7 +137,13 @@ class GrammarConstraint(Constraint):
             indenter=self.indentation,
             constraints=dict(self.constraints),
             path=self.path,
+            nested=self._nested,
         )
+
+    def _nested(self, text: str, constraints: dict[str, Constraint]) -> Constraint:
+        """A grammar within this one."""
+        given = tuple(constraints.items())
+        return GrammarConstraint(text, "lark", None, self.max_rules, self.path, self.imports, None, given)
 
     def _disk_key(self) -> _DiskKey | None:
         """Where the grammar may lie on disk; None: nowhere."""
