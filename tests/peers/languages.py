@@ -39,6 +39,7 @@ TABLES = (
     "llguidance/test_ll",
     "llama.cpp/integration-1",
     "llama.cpp/integration-2",
+    "xgrammar/recorded",
 )
 
 

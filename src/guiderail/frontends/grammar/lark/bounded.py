@@ -5,72 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from guiderail import _core
-from guiderail.constraints.constraint import (
-    AllOf,
-    Complement,
-    Constraint,
-    Literal,
-    Repetition,
-    Sequence as Both,
-    any_character,
-    any_text,
-)
-from guiderail.errors import CompileError, GuiderailError
+from guiderail.constraints.constraint import Constraint, Literal, Sequence as Both
+from guiderail.errors import CompileError
+from guiderail.frontends.grammar.bounds import BOUND, WAY_OUT, shortest, up_to, within
 from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.dialect import Bounded
 from guiderail.frontends.grammar.lark.terms import TermParser
 from guiderail.frontends.grammar.lark.tokens import Statement, Token
 
-__all__ = ["Counted", "bounded", "within", "without"]
+__all__ = ["bounded"]
 
-_BOUND = "max_tokens and max_chars bound texts without recursion and special tokens"
-_WAY_OUT = "bound the parts that are regular, or give a JSON Schema bounds of its own (maxLength, maxItems)"
 _DEEPEST = 100  # rules within rules
-
-
-@dataclass(frozen=True, slots=True)
-class Counted(Constraint):
-    """Texts of a number of tokens at most: when they are spent, a text goes on to the next place where it may end."""
-
-    item: Constraint
-    most: int
-
-    def _lower(self, b: _core.Builder) -> int:
-        return b.counted(self.item._lower(b), self.most)
-
-    def __repr__(self) -> str:
-        return f"within_tokens({self.item!r}, {self.most})"
-
-
-def without(texts: Constraint, stop: Constraint) -> Constraint:
-    """Those texts in which no stop occurs."""
-    return AllOf((texts, Complement(Both((any_text(), stop, any_text())))))
-
-
-def _shortest(texts: Constraint) -> Constraint:
-    """Those texts that begin with no other."""
-    return AllOf((texts, Complement(Both((texts, any_character(), any_text())))))
-
-
-def within(texts: Constraint, max_tokens: int | None, max_chars: int | None) -> Constraint:
-    """Texts of at most so many characters, then of at most so many tokens; None: any number.
-
-    Raises:
-        CompileError: the texts are those of a recursive grammar, or hold special tokens.
-    """
-    if max_chars is not None:
-        texts = AllOf((texts, Repetition(any_character(), 0, max_chars)))
-    if max_tokens is not None:
-        texts = Counted(texts, max_tokens)
-    if max_tokens is not None or max_chars is not None:
-        try:
-            texts._lower(_core.Builder())
-        except GuiderailError as error:
-            if error.code != "not-regular":
-                raise
-            raise CompileError(f"{_BOUND}; {_WAY_OUT}", code="grammar-bound") from error
-    return texts
 
 
 def bounded(
@@ -108,10 +53,10 @@ class _Bodies:
         given = what.given
         texts = self.parse(what.tokens, within_rules)
         if given.stop:
-            texts = without(texts, self.parse(given.stop, within_rules))
+            texts = up_to(texts, self.parse(given.stop, within_rules))
         elif given.suffix or given.lazy:
             ending = [self.parse(given.suffix, within_rules)] if given.suffix else []
-            texts = _shortest(Both((texts, *ending)))
+            texts = shortest(Both((texts, *ending)))
         return within(texts, given.max_tokens, given.max_chars)
 
     def parse(self, tokens: tuple[Token, ...], within_rules: tuple[str, ...]) -> Constraint:
@@ -124,7 +69,7 @@ class _Bodies:
         name = token.text
         if name in within_rules or len(within_rules) > _DEEPEST:
             raise CompileError(
-                f"{_BOUND}: {name} holds itself; {_WAY_OUT}",
+                f"{BOUND}: {name} holds itself; {WAY_OUT}",
                 code="grammar-bound",
                 source=self.source,
                 span=token.span,

@@ -16,7 +16,7 @@ from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import NEVER, leaves
 from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
-from guiderail.frontends.grammar.lark.bounded import bounded, without
+from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
 from guiderail.frontends.grammar.lark.embedded import Nested
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
@@ -254,8 +254,8 @@ class Reader:
     def stops(self, rules: dict[str, Rule]) -> None:
         """Gives rules with ``stop`` their meaning.
 
-        A text that ends before its stop, and that stop right behind it, are one lexeme; elsewhere the text just has no
-        stop in it.
+        A text that ends before its stop, and that stop right behind it, are one lexeme; elsewhere the text has no stop
+        in it, and may have one after it.
         """
         for name, what in list(self.rewritten.embedded.items()):
             if not isinstance(what, Stop):
@@ -288,8 +288,7 @@ class Reader:
             if any(both in leaves(rule.body)[0] for rule in rules.values()):
                 self.rewritten.cuts[both] = cut
                 self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
-            if Follow(rules)(name):  # something else: the text ends where that begins
-                self.rewritten.embedded[name] = Bounded(name, what.tokens, Attributes(stop=what.stop))
+            self.rewritten.embedded[name] = Bounded(name, what.tokens, Attributes(stop=what.stop))
 
     def part(self, name: str) -> Constraint:
         """What a declared terminal stands for."""
@@ -303,10 +302,8 @@ class Reader:
                 if error.source is not None:
                     raise
                 raise CompileError(error.message, code=error.code, **self.place(what.rule)) from error
-        if not isinstance(what, Stop):
-            return what
-        texts = TermParser(self.source, list(what.tokens), find).parse()
-        return without(texts, TermParser(self.source, list(what.stop), find).parse())
+        assert not isinstance(what, Stop)  # see `stops`
+        return what
 
     def final(self, rule: Rule) -> Rule:
         """A rule with names as the user knows them, and terminals that are optional or divided written out."""
@@ -374,12 +371,7 @@ class Reader:
         for name in used & (self.rewritten.embedded.keys() | self.constraints.keys()):
             if name in self.definitions or name in self.rewritten.cuts:
                 continue
-            if isinstance(self.rewritten.embedded.get(name), Stop):
-                lexemes.append(lexeme_of_constraint(name, self.part(name), False, 0, 0, self.place))
-            else:
-                lexemes.append(
-                    lexeme_of_part(name, self.part(name), self.rewritten.renamed.get(name, name), self.place)
-                )
+            lexemes.append(lexeme_of_part(name, self.part(name), self.rewritten.renamed.get(name, name), self.place))
         b = _core.Builder()
         for lexeme in lexemes:
             if lexeme.pattern is not None and lexeme.pattern.type == "re":
