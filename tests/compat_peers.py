@@ -1,8 +1,8 @@
 """The recorded tests of XGrammar and the tables of llguidance's, played through ``guiderail.compat``.
 
-They are read from where they lie: ``$GUIDERAIL_PEERS``, else ``../shared/peers`` beside the checkout. What is answered
-in another way is listed in ``tests/data/compat_ratchet.json``, each case with its reason: a case may become right, never
-wrong.
+They are read from where they lie: ``$GUIDERAIL_PEERS``, else ``shared/peers`` in a folder around this one. What is
+answered in another way is listed in ``tests/data/compat_ratchet.json``, each case with its reason: a case may become
+right, never wrong.
 
     python tests/compat_peers.py            # what is answered alike, kind by kind
     python tests/compat_peers.py --write    # writes the list

@@ -20,7 +20,7 @@ ALLOWED = {
     r"(the grammar|the list) is that of Python 3\.11": "the job on Python 3.11",
     r"re knows no atomic groups": "the jobs on Python 3.11 and newer",
     r"the syntax is that of Python 3\.11": "the jobs on Python 3.11 and newer",
-    r"the recorded tests of (XGrammar|llguidance) are not at hand": "a checkout with them beside it, or GUIDERAIL_PEERS",
+    r"the recorded tests of (XGrammar|llguidance) are not at hand": "a checkout beside them; GUIDERAIL_PEERS",
     r"needs? a GPU": "a machine with a GPU",
 }
 

@@ -38,8 +38,8 @@ class VocabType(Enum):
 class TokenizerInfo:
     """The tokens of a model.
 
-    Special tokens are known where the tokenizer tells (``from_huggingface``): they are never matched as text. In a plain
-    list only the stop tokens and empty texts are special, as in XGrammar.
+    Special tokens are known where the tokenizer tells (``from_huggingface``): they are never matched as text. In a
+    plain list only the stop tokens and empty texts are special, as in XGrammar.
 
     Args:
         encoded_vocab: the tokens in the order of their ids.
