@@ -104,6 +104,7 @@ inline u64 bucket_hash(const ByteSet& set) {
 inline u32 id_of(const ByteSet& set, std::vector<ByteSet>& sets, IdTable& ids) {
   const u64 hash = bucket_hash(set);
   if (const u32 known = ids.find(hash, [&](u32 i) { return sets[i] == set; }); known != IdTable::kNone) return known;
+  ids.make_room(hash);
   sets.push_back(set);
   ids.add(hash, static_cast<u32>(sets.size() - 1));
   return static_cast<u32>(sets.size() - 1);

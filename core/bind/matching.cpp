@@ -220,8 +220,9 @@ void check_state(Program& program, Id state, Id least) {
 
 template <typename T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
-  auto* held = new std::vector<T>(std::move(values));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  auto made = std::make_unique<std::vector<T>>(std::move(values));
+  nb::capsule owner(made.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  auto* held = made.release();
   return nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner);
 }
 

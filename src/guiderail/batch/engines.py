@@ -12,6 +12,7 @@ from guiderail.batch.job import Job, Task
 from guiderail.constraints.constraint import Choice, Constraint
 from guiderail.constraints.reading import TEXT
 from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     from guiderail.integrations._requests import Asked
@@ -172,9 +173,7 @@ class VllmEngine:
             from vllm import LLM, SamplingParams
             from vllm.sampling_params import StructuredOutputsParams
         except ImportError as error:
-            raise ModelError(
-                f'vLLM is missing ({error}): pip install "guiderail[vllm]"', code="missing-package"
-            ) from error
+            raise ModelError(f"vLLM is missing ({error}): {install('vllm')}", code="missing-package") from error
         from guiderail.integrations.vllm import register
 
         register()

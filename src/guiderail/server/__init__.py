@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -55,5 +56,5 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _NEEDED:
             raise
-        raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
+        raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
     return create(model, options)
