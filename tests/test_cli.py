@@ -166,5 +166,7 @@ def test_errors_name_options_as_they_are_typed(options, says):
     command = typer.main.get_command(app)
     message = in_words_of(command, caught.value.message, caught.value.code)
     assert says in message and not re.search(r"[a-z]_[a-z]|None|True|False", message)
+    formats = "there is no format 'nope'; known are hermes; a file is passed as pathlib.Path(…)"
+    assert in_words_of(command, formats, "bad-option").endswith("known are hermes")
     quoted = "there is no property max_tokens"  # a text of the user is left alone
     assert in_words_of(command, quoted, "invalid-schema") == quoted

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import guiderail as gr
+from guiderail.batch import BatchOptions, run_batch
 from guiderail.generation.sampling import Sampler, Sampling
 from test_generation import STOP, VOCABULARY, Toy, reference
 from test_generation_values import ADA, PERSON, Scribe
@@ -174,6 +175,20 @@ def test_a_value_in_time_is_no_news():
         assert gr.generate(Scribe(ADA), "0", PERSON, max_tokens=exact) == json.loads(ADA)
     with pytest.raises(gr.ShortenedError):
         gr.generate(Scribe(ADA), "0", PERSON, max_tokens=exact - 1)
+
+
+def test_rows_of_a_batch_are_what_the_model_says_or_have_failed(tmp_path, monkeypatch):
+    model = Scribe("[1, 2]", ROWS, "123456789")
+    model.close = lambda: None
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: model)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"prompt": str(i)}) + "\n" for i in range(3)))
+    target = {"anyOf": [NUMBERS, {"type": "integer"}]}
+    report = run_batch(rows, tmp_path / "out", target, BatchOptions(max_tokens=6))
+    found = [json.loads(line) for line in (tmp_path / "out" / "part-000000.jsonl").open()]
+    assert report.failed == 2 and [one["value"] for one in found] == [[1, 2], None, None]
+    assert [one["error"] and one["error"]["code"] for one in found] == [None, "incomplete", "incomplete"]
+    assert ROWS.startswith(found[1]["text"]) and found[2]["text"] == "123456"  # nothing is invented
 
 
 @pytest.mark.parametrize("on_incomplete", ["error", "return"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import Given, ModelOption, takes_constraint
+from guiderail.cli._options import ContextOption, DeviceOption, Given, GpuLayersOption, ModelOption, takes_constraint
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ def generate_command(
     ] = None,
     given: Given,
     model: ModelOption = None,
+    device: DeviceOption = None,
+    gpu_layers: GpuLayersOption = None,
+    context_length: ContextOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
@@ -108,7 +111,7 @@ def generate_command(
 
     show = _Display(json=structured)
     show.note("loading the model …")
-    runner = load_model(model, threads=threads)
+    runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
     with stream(
         runner,
         prompt,
