@@ -30,6 +30,8 @@ enum Flag : u32 {
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
+  kCharactersKnown = 2048,  // memo of Characters::read
+  kByCharacters = 2097152,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
   kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies after it is unknown
   kHasItem = 4096,         // holds an Item outside any inner Distinct or Twice
