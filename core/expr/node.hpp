@@ -45,6 +45,10 @@ enum Flag : u32 {
   kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
 };
 
+constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit |
+                           kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep |
+                           kUnknownText;  // by what holds such a part
+
 struct MaskEntry;
 
 // 96 bytes. Lengths count characters: bytes that are not UTF-8 continuation bytes.
