@@ -12,15 +12,6 @@ void MaskBuilder::note_open(MaskEntry& entry) {
   for (u32 node : postponed_)  // without those below others
     if (entry.open_nodes.empty() || node >= trie_.nodes[entry.open_nodes.back()].end) entry.open_nodes.push_back(node);
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
-  std::size_t below = postponed_tokens_.size();
-  for (u32 node : entry.open_nodes) below += trie_.nodes[node].end - node;
-  if (below <= kMostOpenTokens) {  // these are read one by one: see settle_tokens()
-    for (u32 node : entry.open_nodes)
-      for (u32 n = node; n < trie_.nodes[node].end; ++n)
-        if (trie_.nodes[n].token >= 0) postponed_tokens_.push_back(trie_.nodes[n].token);
-    entry.open_nodes.clear();
-    std::sort(postponed_tokens_.begin(), postponed_tokens_.end());
-  }
   postponed_tokens_.erase(std::unique(postponed_tokens_.begin(), postponed_tokens_.end()), postponed_tokens_.end());
   std::sort(postponed_tokens_.begin(), postponed_tokens_.end(), [&](int a, int b) {
     return vocabulary_.bytes(static_cast<u32>(a)) < vocabulary_.bytes(static_cast<u32>(b));

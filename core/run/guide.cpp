@@ -194,14 +194,11 @@ const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Progra
   }
   if (!entry) entry = form_mask(program, builder, lock, builder.shared_form(state));
   if (!entry->is_open()) return entry;
-  std::shared_ptr<const MaskEntry> own;
-  const MaskEntry* settled = builder.settle_tokens(*entry, state, own);
-  if (!settled) {
-    own = builder.settle(*entry, state);
-    settled = own.get();
-  }
-  if (own) program.keep(own);
-  return settled;
+  auto own = builder.settle(*entry, state);
+  if (!own) return entry;
+  entry = own.get();
+  program.keep(std::move(own));
+  return entry;
 }
 
 // Special tokens that a state reads; ~s: those of a set, by its symbol.

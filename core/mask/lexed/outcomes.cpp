@@ -437,16 +437,16 @@ std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id
   for (auto [word, value] : shared.diff) sum.words[word] = value;
   sum.open_nodes = shared.open_nodes;
   sum.open_tokens = shared.open_tokens;
-  resolve(state, sum);
+  if (!resolve(state, sum)) return nullptr;
   auto entry = std::make_shared<MaskEntry>();
   entry->specials = shared.specials;
   store(sum.words, shared.base, *entry);
   return entry;
 }
 
-// What is still open, node by node.
-void MaskBuilder::resolve(Id state, Sum& sum) {
-  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return;
+// What is still open, node by node. False: nothing of it is allowed.
+bool MaskBuilder::resolve(Id state, Sum& sum) {
+  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return false;
   postponed_ = std::move(sum.open_nodes);
   postponed_tokens_ = std::move(sum.open_tokens);
   share_ = false;
@@ -473,7 +473,12 @@ void MaskBuilder::resolve(Id state, Sum& sum) {
   for (int token : open.open_tokens)
     if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
   exact_ = false;
-  for (std::size_t i = 0; i < words_.size(); ++i) sum.words[i] |= words_[i];
+  u32 any = 0;
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    any |= words_[i];
+    sum.words[i] |= words_[i];
+  }
+  return any != 0;
 }
 
 }  // namespace guiderail

@@ -13,6 +13,7 @@ import typer
 
 from guiderail.cli._options import ModelOption
 from guiderail.errors import ModelError
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     import uvicorn
@@ -101,7 +102,7 @@ def serve_command(
     try:
         import uvicorn
     except ImportError as error:
-        raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
+        raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
     from guiderail.generation.models import load_model
     from guiderail.server import ServerOptions, create_app
     from guiderail.server.bodies import calm_collector

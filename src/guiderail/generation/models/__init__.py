@@ -22,6 +22,7 @@ from guiderail.generation.models.base import Logits, Model, Session
 from guiderail.generation.models.gguf import EmbeddedModel, GGUFModel
 from guiderail.generation.models.llama_cpp_model import LlamaCppModel
 from guiderail.generation.models.transformers_model import TransformersModel
+from guiderail.support.packages import install
 
 __all__ = [
     "EmbeddedModel",
@@ -94,7 +95,7 @@ def _from_pretrained(place: str) -> Model:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise ModelError(
-            f"{place!r} is not a GGUF file; for transformers models: pip install transformers torch",
+            f"{place!r} is not a GGUF file; for transformers models: {install('transformers', 'torch')}",
             code="missing-package",
         ) from error
     try:

