@@ -51,14 +51,14 @@ class IdTable {
       for (const Slot& slot : parts_.of(0).slots)
         if (slot.id != kNone) {
           Part& part = split.of(slot.tag >> (32 - kPartBits));
-          part.make_room(part.count + 1);
+          part.make_room(std::max(part.count + 1, 2 * (kMostWhole >> kPartBits)));  // it grows at once, or seldom
           place(part.slots, slot);
           ++part.count;
         }
       parts_ = std::move(split);
     }
     Part& part = parts_.of(tag >> (32 - kPartBits));
-    part.make_room(part.count + 1);
+    if (part.full()) part.make_room(part.count < 1024 ? 2 * (part.count + 1) : part.count + 1);
   }
   void reserve(std::size_t count) {
     if (parts_.whole()) parts_.of(0).make_room(std::min(count, kMostWhole));

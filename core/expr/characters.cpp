@@ -30,7 +30,7 @@ CharacterAtoms& Characters::all() {
 
 std::size_t Characters::memory() const {
   return sizeof *this + (atoms_ ? atoms_->memory() : 0) + (sets_ ? bytes_of(*sets_) : 0) + derived_.memory() +
-         steps_.memory() + fit_.memory();
+         steps_.memory();
 }
 
 const std::vector<CharSet::Ptr>& Characters::atoms() {
@@ -102,13 +102,10 @@ bool Characters::meets_conditions(Id e, int& left) const {
   }
 }
 
-bool Characters::read(Id e) {
-  if (arena_.raw_bytes_ || !arena_.finalized_ || arena_.proofs_ || !arena_.has(e, kSearch)) return false;
-  if (arena_.has(e, kOwn) || !all().usable()) return false;
-  if (const u32* known = fit_.find(e)) return *known;
+bool Characters::find_read(Id e) {
   int left = kMostParts;
-  const bool fits = meets_conditions(e, left) && reads_text(e, left);
-  fit_.set(e, fits, arena_.memo_limit());
+  const bool fits = !arena_.has(e, kOwn) && all().usable() && meets_conditions(e, left) && reads_text(e, left);
+  arena_.node(e).flags.fetch_or(kCharactersKnown | (fits ? u32{kByCharacters} : 0u), std::memory_order_relaxed);
   return fits;
 }
 

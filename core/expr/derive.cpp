@@ -27,11 +27,19 @@ constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembe
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
-  const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
-  const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
-                     (n.kind == Kind::Union && n.b >= kMany) ||
-                     (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
-  if (!formula && !stack) return derive_fresh(e, byte);
+  bool shared = false;
+  switch (n.kind) {
+    case Kind::Concat: shared = n.depth >= kDeep || nullable(n.a); break;
+    case Kind::Union: shared = n.depth >= kDeep || n.b >= kMany || has(e, kSearch); break;
+    case Kind::And:
+    case Kind::Scope: shared = has(e, kSearch); break;
+    case Kind::Ref: shared = true; break;
+    default: break;
+  }
+  return shared ? derive_shared(e, byte) : derive_fresh(e, byte);
+}
+
+Id Arena::derive_shared(Id e, u8 byte) {
   const u64 key = u64{e} << 9 | byte;
   if (const u32* known = derive_memo_.find(key)) {
     Work::spend();
@@ -62,6 +70,29 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       }
       return lo < n.b / 2 && (edges[2 * lo] & 0xFF) <= byte ? edges[2 * lo + 1] : kEmpty;
     }
+    case Kind::Concat:
+    case Kind::Union:
+    case Kind::Repeat:
+    case Kind::And: return derive_composed(e, byte);
+    case Kind::Not: return negate(derive(n.a, byte));
+    case Kind::Ref: return derive(rules_[n.a].body, byte);
+    case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
+    case Kind::Counted: {
+      const bool free = n.b || n.min == 0;
+      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
+    }
+    case Kind::Empty:
+    case Kind::Epsilon:
+    case Kind::Token:
+    case Kind::Ahead:
+    case Kind::Behind: return kEmpty;
+    default: return family_of(n.kind)->derivative(e, byte);
+  }
+}
+
+Id Arena::derive_composed(Id e, u8 byte) {
+  const Node& n = node(e);
+  switch (n.kind) {
     case Kind::Concat: {
       Ids parts;
       Id only = kEmpty;  // the common case has one part and needs no list
@@ -102,19 +133,7 @@ Id Arena::derive_fresh(Id e, u8 byte) {
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
       return grouped ? intersect_memoised(members) : intersect(members, has(e, kHasRef | kHasToken));
     }
-    case Kind::Not: return negate(derive(n.a, byte));
-    case Kind::Ref: return derive(rules_[n.a].body, byte);
-    case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
-    case Kind::Counted: {
-      const bool free = n.b || n.min == 0;
-      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
-    }
-    case Kind::Empty:
-    case Kind::Epsilon:
-    case Kind::Token:
-    case Kind::Ahead:
-    case Kind::Behind: return kEmpty;
-    default: return family_of(n.kind)->derivative(e, byte);
+    default: return kEmpty;
   }
 }
 

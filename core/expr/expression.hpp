@@ -195,8 +195,14 @@ class Arena {
     return (d.has_list ? hash.add(d.list) : hash.add(u64{d.a} << 32 | d.b)).done();
   }
   Id intern(Draft& draft);
-  Draft draft(Kind kind) const;
-  void absorb(Draft& d, Id operand, bool nests) const;  // inherits flags and depth
+  Id add_node(const Draft& d, u64 bucket);
+  [[noreturn]] void refuse_depth() const;
+  static Draft draft(Kind kind) { return {.kind = kind}; }
+  void absorb(Draft& d, Id operand, bool nests) const {  // inherits flags and depth
+    const Node& n = node(operand);
+    d.flags |= n.flags.load(std::memory_order_relaxed) & kInherited;
+    d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
+  }
   u32 charset_index(const CharSet::Ptr& set, bool composed = false);
   enum class SetOperation { Both, Either };
   u32 compose(SetOperation operation, u32 a, u32 b);
@@ -225,7 +231,9 @@ class Arena {
   Id look(Kind kind, Id e, bool negative);
   Id counted_at(Id e, u32 most, bool begun);
   // -- reading --
+  Id derive_shared(Id e, u8 byte);
   Id derive_fresh(Id e, u8 byte);
+  Id derive_composed(Id e, u8 byte);
   Id derive_in_scope(Id e, u8 byte, u32 depth);
   Id derive_in_scope_fresh(Id e, u8 byte, u32 depth);
   Id shift(Id e, u8 byte);  // tells the look-behinds of an unread part about a byte

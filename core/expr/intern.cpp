@@ -76,25 +76,10 @@ void Arena::let_others_in() {
   mutex.make_room();
 }
 
-Draft Arena::draft(Kind kind) const {
-  Draft d{};
-  d.kind = kind;
-  return d;
-}
-
-void Arena::absorb(Draft& d, Id operand, bool nests) const {
-  const Node& n = node(operand);
-  d.flags |= n.flags.load(std::memory_order_relaxed) &
-             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasScan |
-              kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
-  d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
-}
-
 Id Arena::intern(Draft& d) {
   Work::spend();
-  if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels))
-    throw Error("depth",
-                "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+  if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels)) [[unlikely]]
+    refuse_depth();
   const u64 bucket = bucket_of(d);
   const Id known = table_.find(bucket, [&](Id id) {
     const Node& n = node(id);
@@ -102,7 +87,15 @@ Id Arena::intern(Draft& d) {
     if (!d.has_list) return n.a == d.a && n.b == d.b;
     return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.at(n.a));
   });
-  if (known != IdTable::kNone) return known;
+  return known != IdTable::kNone ? known : add_node(d, bucket);
+}
+
+void Arena::refuse_depth() const {
+  throw Error("depth",
+              "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+}
+
+Id Arena::add_node(const Draft& d, u64 bucket) {
   if (count_ >= limits_.max_nodes || faults::on_limit())
     throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
                              " expressions; simplify it or raise max_nodes");

@@ -30,6 +30,8 @@ enum Flag : u32 {
   kBigRepeat = 64,   // holds a finite bound worth canonicalising
   kLiveKnown = 128,  // emptiness memo (only for kSearch)
   kDead = 256,
+  kCharactersKnown = 2048,  // memo of Characters::read
+  kByCharacters = 2097152,
   kBigGroup = 512,         // repeats something longer than a character more than a few times
   kCapHit = 1024,          // the cap of a capped Repeat was reached: what lies after it is unknown
   kHasItem = 4096,         // holds an Item outside any inner Distinct or Twice
@@ -42,6 +44,10 @@ enum Flag : u32 {
   kCounting = 1048576,     // holds a Counted that has read a part of a token
   kExactKey = 8192,        // begins with a key or item that remembers its text (see canonical)
 };
+
+constexpr u32 kInherited = kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit |
+                           kHasScan | kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep |
+                           kUnknownText;  // by what holds such a part
 
 struct MaskEntry;
 
@@ -66,7 +72,7 @@ struct Limits {
   u32 max_nodes = 4'000'000;  // expressions in one arena (about 100 bytes each)
   u32 fuel = 200'000;         // states one emptiness test may visit; each pays for 20 operands handled
   u32 max_depth = 1'500;      // nesting of operators
-  u64 step_work = 5'000'000;  // steps of work for one mask or one token (see work.hpp)
+  u64 step_work = 1'000'000;  // steps of work for one mask or one token (see work.hpp)
 };
 
 struct Draft {  // a node before it is interned

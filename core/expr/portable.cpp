@@ -10,13 +10,22 @@ namespace guiderail {
 namespace {
 constexpr std::size_t kMostRules = 6;  // that one rule leads to
 constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
+
+// Of an expression of which only the kind was told yet.
+const Identity& begun(Kind kind) {
+  static const std::vector<Identity> all = [] {
+    std::vector<Identity> made(kKinds, Identity(Of::Expression));
+    for (std::size_t i = 0; i < kKinds; ++i) made[i].add(u64{i});
+    return made;
+  }();
+  return all[static_cast<std::size_t>(kind)];
+}
 }  // namespace
 
-// Not for expressions made of what is the arena's own; known() leaves them out.
+// The kind was told. Not for expressions made of what is the arena's own; known() leaves them out.
 template <class To>
 void Identities::describe(Id e, To& to) const {
   const Node& n = arena_.node(e);
-  to.word(static_cast<u64>(n.kind));
   switch (n.kind) {
     case Kind::Class: to.hash(arena_.charset(n.a).hash()); break;
     case Kind::ClassTail:
@@ -68,8 +77,8 @@ void Identities::describe(Id e, To& to) const {
 // The identity itself, where all parts are known; those that are not go to `unknown`, and nothing more is hashed.
 class Identities::Told final : public Description {
  public:
-  Told(const Identities& identities, Fold& with, Ids& unknown, Of what)
-      : identities_(identities), with_(with), unknown_(unknown), identity_(what) {}
+  Told(const Identities& identities, Fold& with, Ids& unknown, const Identity& begun)
+      : identities_(identities), with_(with), unknown_(unknown), identity_(begun) {}
   void word(u64 w) override {
     if (!open_) identity_.add(w);
   }
@@ -88,7 +97,7 @@ class Identities::Told final : public Description {
   void shared(const Family& family, Kind kind, u32 which) override {
     auto it = with_.shared.find(key_of(kind, which));
     if (it == with_.shared.end()) {
-      Told inside(identities_, with_, unknown_, Of::Shared);
+      Told inside(identities_, with_, unknown_, Identity(Of::Shared));
       family.describe_shared(which, inside);
       open_ = open_ || inside.open_;
       if (inside.open_) return;
@@ -159,7 +168,8 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
   Ids work{e};
   do {
     const Id at = work.back();
-    Told told(*this, with, work, Of::Expression);
+    if (find_plain(at, work)) continue;
+    Told told(*this, with, work, begun(arena_.node(at).kind));
     describe(at, told);
     if (told.open()) continue;
     if (!arena_.has(at, kHasRef))
@@ -173,6 +183,44 @@ std::optional<Hash> Identities::find(Id e, Fold& with) {
   } while (!work.empty());
   known(e, with, found);
   return found;
+}
+
+// What most states are made of, without the ceremony: the same words as describe() tells. False: it is nothing of the
+// kind. True: it is known now and gone from `work`, or parts that have to come first were added.
+bool Identities::find_plain(Id e, Ids& work) {
+  Node& n = arena_.node(e);
+  if (n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef)) return false;
+  auto missing = [&](Id part) {  // which has none of these flags either
+    if (arena_.node(part).hash != Hash{}) return false;
+    work.push_back(part);
+    return true;
+  };
+  Identity identity = begun(n.kind);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const bool head = missing(n.a), tail = missing(n.b);
+      if (head || tail) return true;
+      identity.add(arena_.node(n.a).hash).add(arena_.node(n.b).hash);
+      break;
+    }
+    case Kind::Repeat:
+      if (missing(n.a)) return true;
+      identity.add(arena_.node(n.a).hash).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
+      break;
+    case Kind::Switch: {
+      const auto edges = arena_.operands(e);
+      bool all = true;
+      for (u32 i = 0; i < n.b; i += 2) all = !missing(edges[i + 1]) && all;
+      if (!all) return true;
+      identity.add(u64{n.b} << 1 | n.min);
+      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{edges[i]}).add(arena_.node(edges[i + 1]).hash);
+      break;
+    }
+    default: return false;
+  }
+  n.hash = identity.done();
+  work.pop_back();
+  return true;
 }
 
 void Identities::rules_below(Id e, std::vector<u32>& rules) const {

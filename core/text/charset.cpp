@@ -227,9 +227,9 @@ void CharSet::build() const {
   charge(bytes_of(automaton_));  // once: what fails above is begun again
 }
 
-const std::vector<std::array<u16, 256>>& CharSet::automaton() const {
+void CharSet::build_once() const {
   std::call_once(built_, [this] { build(); });
-  return automaton_;
+  is_built_.store(true, std::memory_order_release);
 }
 const ByteSet& CharSet::first() const {
   automaton();

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -259,8 +259,7 @@ def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., 
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         offered = [one for one in fields(Given) if one.name not in without]
-        kinds = get_type_hints(Given, include_extras=True)
-        hints = get_type_hints(command, include_extras=True)
+        kinds, hints = get_annotations(Given, eval_str=True), get_annotations(command, eval_str=True)
 
         @wraps(command)
         def call(**said: Any) -> None:
