@@ -2,6 +2,7 @@
 # make test    lint excepted, everything that can be checked here
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
+# make test-templates                     formats of tool calls against models' chat templates (fetches them)
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
@@ -34,7 +35,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -135,6 +136,19 @@ test-clients: $(VENV)/.test
 test-wheels: $(VENV)/.test
 	$(call say,a wheel in a clean environment: compiling the native core for it)
 	@GUIDERAIL_WHEEL_TESTS=1 $(BIN)/python -m pytest -ra tests/wheels $(PYTEST_ARGS)
+
+test-templates: $(VENV)/.test build/templates
+	@$(BIN)/python -m pytest -q tests/test_tool_templates.py $(PYTEST_ARGS)
+
+build/templates:
+	$(call say,chat templates of models, out of the source of llama-cpp-python and two small packages)
+	@mkdir -p build/templates.part
+	@$(BIN)/python -m pip install -q --no-deps --target build/templates.part cohere-melody llm-router-utils
+	@$(BIN)/python -m pip download -q --no-deps --no-binary llama-cpp-python --dest build/templates.part llama-cpp-python
+	@tar xzf build/templates.part/llama_cpp_python-*.tar.gz -C build/templates.part --wildcards --no-anchored \
+		--strip-components=5 'models/templates/*.jinja'
+	@rm build/templates.part/llama_cpp_python-*.tar.gz
+	@mv build/templates.part $@
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)

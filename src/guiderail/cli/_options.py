@@ -21,7 +21,17 @@ from guiderail.errors import CompileError
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Given", "ModelOption", "VocabularyOption", "load_vocabulary", "schema_source", "takes_constraint"]
+__all__ = [
+    "ContextOption",
+    "DeviceOption",
+    "Given",
+    "GpuLayersOption",
+    "ModelOption",
+    "VocabularyOption",
+    "load_vocabulary",
+    "schema_source",
+    "takes_constraint",
+]
 
 _WHAT = "The constraint (exactly one kind)"
 
@@ -109,6 +119,18 @@ ModelOption = Annotated[
     typer.Option("--model", "-m", metavar="PATH",
                  help="A GGUF file, or the folder or hub name of a transformers model; by default the embedded one."),
 ]  # fmt: skip
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="Where a transformers model runs: cuda, cuda:1, mps, cpu or auto."),
+]
+GpuLayersOption = Annotated[
+    int | None,
+    typer.Option("--gpu-layers", metavar="N", help="Layers of a GGUF model that a GPU computes; -1: all."),
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option("--context-length", metavar="N", help="Most tokens of a prompt and its text together."),
+]
 VocabularyOption = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "

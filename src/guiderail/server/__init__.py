@@ -7,7 +7,6 @@
     constraints.py    response_format, structured_outputs, text.format … → a constraint
     tools.py          tools and tool_choice → a constraint, and calls read back as they are written
     reading.py        the bytes of a request → what it says; large ones in another process
-    chat_template.py, rendering.py    messages → token ids, by the model's own template
     recipes.py        what a constraint is made of, as plain data
     compiling.py      constraints → guides, off the event loop, within limits, clients in turn (fair.py)
     nursery.py, nursery_child.py    the process in which constraints are compiled first

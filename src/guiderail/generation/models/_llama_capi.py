@@ -126,6 +126,7 @@ _LogCallback = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_backend_init": (None, ()),
+    "llama_supports_gpu_offload": (c.c_bool, ()),
     "llama_log_set": (None, (_LogCallback, c.c_void_p)),
     "llama_model_default_params": (ModelParams, ()),
     "llama_context_default_params": (ContextParams, ()),

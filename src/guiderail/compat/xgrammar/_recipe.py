@@ -1,0 +1,263 @@
+"""What a grammar was made of: enough to make its constraint again, for another tokenizer or in another process."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from guiderail.compat._errors import CompatError, raised_as
+from guiderail.constraints.constraint import AnyOf, Constraint, sequence
+from guiderail.support.texts import shown
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Recipe", "schema_recipe"]
+
+NO_BOUND = 2**31 - 1
+"""Characters of white space in one place where XGrammar sets no bound."""
+
+_BELL = re.compile(r"\\.", re.DOTALL)
+_BELLS = {r"\a": r"\x07", r"\e": r"\x1b"}  # escapes of XGrammar's that ECMAScript lacks
+_REFERENCE = re.compile(r"@([A-Za-z_][\w-]*)")
+_TESTS = ("not", "if", "contains", "oneOf")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One way to make a grammar.
+
+    Attributes:
+        kind: ``"ebnf"``, ``"schema"``, ``"regex"``, ``"lark"``, ``"structural_tag"``, ``"json"``, ``"concat"``,
+            ``"union"``.
+        text: a grammar, a schema or tag as JSON, a pattern.
+        options: of this kind.
+        parts: those put together, or those that a Lark grammar names, by ``options["names"]``.
+    """
+
+    kind: str
+    text: str = ""
+    options: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[Recipe, ...] = field(default=())
+
+    def constraint(self, vocabulary: Vocabulary | None = None) -> Constraint:
+        """The constraint; tokens that a structural tag or a Lark grammar names are those of ``vocabulary``.
+
+        Raises:
+            CompatError: the text cannot be read; the message says where and why.
+        """
+        with raised_as():
+            made: Constraint = getattr(self, f"_{self.kind}")(vocabulary, dict(self.options))
+            return made
+
+    def _ebnf(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        from guiderail.frontends.grammar import grammar
+
+        return grammar(self.text, syntax="gbnf", start=options["root"])
+
+    def _schema(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        from guiderail.compat.xgrammar._schema import spelled_schema
+        from guiderail.frontends.json_schema.constraint import read_schema
+
+        schema = read_schema(self.text)
+        if options["strict_mode"]:
+            schema = _strict(schema)
+        return spelled_schema(schema, closed=options["strict_mode"], **_layout(options))
+
+    def _json(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        from guiderail.compat.xgrammar._schema import spelled_schema
+
+        return spelled_schema({"type": ["object", "array"]}, layout="free", max_whitespace=NO_BOUND)
+
+    def _regex(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        from guiderail.frontends.regex import regex
+
+        return regex(_BELL.sub(lambda found: _BELLS.get(found[0], found[0]), self.text), dialect="ecma")
+
+    def _lark(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        from guiderail.frontends.grammar import grammar
+
+        named = dict(zip(options["names"], self.parts, strict=True))
+        made: dict[str, Constraint] = {}
+
+        def read(text: str, around: tuple[str, ...]) -> Constraint:
+            wanted = dict.fromkeys(name for name in _REFERENCE.findall(text) if name in named)
+            return grammar(text, syntax="lark", constraints={name: one(name, around) for name in wanted})
+
+        def one(name: str, around: tuple[str, ...]) -> Constraint:
+            if name in around:
+                path = " -> ".join(f"@{step}" for step in (*around, name))
+                raise CompatError(
+                    f"named grammars refer to themselves: {path}; make them rules of one grammar", code="compat-named"
+                )
+            if name not in made:
+                part = named[name]
+                if part.kind == "lark" and not part.parts:  # a text may name the others
+                    made[name] = read(part.text, (*around, name))
+                else:
+                    made[name] = part.constraint(vocabulary)
+            return made[name]
+
+        return read(self.text, ())
+
+    def asks_for(self, attribute: str) -> bool:
+        """Whether a Lark grammar in it sets an attribute of a rule, as far as its text tells."""
+        here = self.kind == "lark" and re.search(rf"\[[^\]\n]*\b{attribute}\b", self.text) is not None
+        return here or any(part.asks_for(attribute) for part in self.parts)
+
+    def _structural_tag(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        from guiderail.frontends.tools import structural_tag
+
+        return structural_tag(
+            _strict_tag(json.loads(self.text)),
+            vocabulary=vocabulary,
+            closed=True,
+            max_whitespace=NO_BOUND,
+            layout="free",
+            escapes="all",
+        )
+
+    def _concat(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        return sequence(*(part.constraint(vocabulary) for part in self.parts))
+
+    def _union(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
+        return AnyOf(tuple(part.constraint(vocabulary) for part in self.parts))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON; :meth:`from_json` reads it."""
+        return {
+            "kind": self.kind,
+            "text": self.text,
+            "options": dict(self.options),
+            "parts": [part.to_json() for part in self.parts],
+        }
+
+    @classmethod
+    def from_json(cls, said: Any) -> Recipe:
+        """What :meth:`to_json` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        kind = said["kind"]
+        if not isinstance(kind, str) or not hasattr(cls, f"_{kind}") or kind.startswith("_"):
+            raise ValueError(f"no grammar is of the kind {shown(kind)}")
+        options = said["options"]
+        if kind == "schema":
+            return schema_recipe(said["text"], **options)
+        frozen = tuple(sorted((key, tuple(v) if isinstance(v, list) else v) for key, v in options.items()))
+        return cls(kind, said["text"], frozen, tuple(cls.from_json(part) for part in said["parts"]))
+
+
+def schema_recipe(
+    text: str,
+    *,
+    any_whitespace: bool = True,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    strict_mode: bool = True,
+    max_whitespace_cnt: int | None = None,
+    any_order: bool = False,
+) -> Recipe:
+    """That of a JSON Schema with the options of ``compile_json_schema``, checked.
+
+    Raises:
+        CompatError: ``compat-option``: an option is out of range.
+    """
+    given = {
+        "any_whitespace": any_whitespace,
+        "indent": indent,
+        "separators": None if separators is None else tuple(separators),
+        "strict_mode": strict_mode,
+        "max_whitespace_cnt": max_whitespace_cnt,
+        "any_order": any_order,
+    }
+    for name, value, least in (("max_whitespace_cnt", max_whitespace_cnt, 1), ("indent", indent, 0)):
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+            raise CompatError(f"{name} is None or a number from {least} on, not {shown(value)}", code="compat-option")
+    return Recipe("schema", text, tuple(sorted(given.items())))
+
+
+def _strict_tag(spec: Any) -> Any:
+    """A structural tag whose schemas are read in strict mode, as XGrammar reads them."""
+    if isinstance(spec, dict) and "type" not in spec and ("format" in spec or "structures" in spec):
+        spec = {"type": "structural_tag", **spec}
+
+    def strict(part: Any) -> Any:
+        if isinstance(part, list):
+            return [strict(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        schema = "schema" if "begin" in part else "json_schema"
+        return {key: _strict(held) if key == schema else strict(held) for key, held in part.items()}
+
+    return strict(spec)
+
+
+def _layout(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of ``json_schema`` that mean the same."""
+    said: dict[str, Any] = {"property_order": "any" if options["any_order"] else "declared"}
+    if options["any_whitespace"]:  # indent and separators say nothing then, in XGrammar too: any layout is allowed
+        bound = options["max_whitespace_cnt"]
+        return {**said, "layout": "free", "max_whitespace": NO_BOUND if bound is None else bound}
+    indent, separators = options["indent"], options["separators"]
+    said["separators"] = separators or ((", ", ": ") if indent is None else (",", ": "))
+    if indent is None:
+        return {**said, "layout": "spaced"}
+    return {**said, "layout": "indented", "indent": indent}
+
+
+_PLAIN = frozenset((*_TESTS, "const", "enum", "default", "examples", "required", "dependentRequired"))
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_DEFINITIONS = ("$defs", "definitions")
+_SAYS_NAMES = frozenset(("properties", "patternProperties", "required", "minProperties", "maxProperties",
+                         "additionalProperties", "unevaluatedProperties", "dependentRequired", "dependentSchemas",
+                         "allOf", "anyOf", "oneOf", "if", "not", "$ref", "$dynamicRef", "$recursiveRef"))  # fmt: skip
+
+
+def _strict(schema: Any) -> Any:
+    """What XGrammar's strict mode says beyond ``closed=True``.
+
+    An object of which nothing is said stays open: ``{"type": "object"}`` is any object. Arrays have no more items than
+    ``prefixItems`` declares, unless the schema says what others are. What only tests a value is left as it is written;
+    where a test refers to a definition, definitions are left, too.
+    """
+    left = _DEFINITIONS if _tests_refer(schema, False) else ()
+    return _strict_part(schema, left, False)
+
+
+def _strict_part(part: Any, left: tuple[str, ...], joined: bool) -> Any:
+    """A part of a schema; ``joined``: others are applied to the same value."""
+    if isinstance(part, list):
+        return [_strict_part(one, left, joined) for one in part]
+    if not isinstance(part, dict):
+        return part
+    made = {}
+    for keyword, held in part.items():
+        if keyword in _NAMED:
+            named = isinstance(held, dict) and keyword not in left
+            made[keyword] = {n: _strict_part(one, left, False) for n, one in held.items()} if named else held
+        elif keyword in _PLAIN:
+            made[keyword] = held
+        else:
+            made[keyword] = _strict_part(held, left, keyword == "allOf" or (joined and keyword == "anyOf"))
+    kinds = made.get("type", ())
+    says_object = kinds == "object" or "object" in kinds or "propertyNames" in made
+    if says_object and not joined and _SAYS_NAMES.isdisjoint(made):
+        made["additionalProperties"] = True
+    if isinstance(made.get("prefixItems"), list) and not ("items" in made or "unevaluatedItems" in made):
+        made["items"] = False
+    return made
+
+
+def _tests_refer(part: Any, inside: bool) -> bool:
+    """Whether what only tests a value refers to something, as far as the keywords tell."""
+    if isinstance(part, list):
+        return any(_tests_refer(one, inside) for one in part)
+    if not isinstance(part, dict):
+        return False
+    if inside and ("$ref" in part or "$dynamicRef" in part or "$recursiveRef" in part):
+        return True
+    return any(_tests_refer(held, inside or keyword in _TESTS) for keyword, held in part.items())

@@ -1,0 +1,55 @@
+"""A JSON Schema spelled as XGrammar spells it: names, and texts that a schema lists, in one way; other strings in any.
+
+So the text of a key is forced, and can be fed without a forward pass, while a model may still write ``\\u00e9``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guiderail import _core
+from guiderail.frontends.json_schema import JsonSchema, json_schema
+from guiderail.frontends.json_schema.layout import JsonNotation
+from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.references import Document
+from guiderail.frontends.json_schema.strings import Strings
+
+__all__ = ["spelled_schema"]
+
+
+class _Notation(JsonNotation):
+    def string(self, strings: Strings) -> int:
+        texts = None if strings.has_pattern() else strings.finite_texts()
+        if not texts:
+            return super().string(strings)
+        b = self.builder
+        quote = b.literal(b'"')
+        inside = b.escaped(b.choice([text.encode("utf-8", "surrogatepass") for text in sorted(texts)]), 0)
+        return b.concat([quote, inside, quote])
+
+
+class _Spelled(JsonSchema):
+    __slots__ = ()
+
+    def lowering(self, b: _core.Builder, document: Document) -> Lowering:
+        made = Lowering(b, document, _Notation(b, self.options))
+        made.escapes = 0  # of names
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Spelled) and super().__eq__(other)
+
+    __hash__ = JsonSchema.__hash__
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Spelled, (self._text, self.options)
+
+
+def spelled_schema(schema: Any, **options: Any) -> JsonSchema:
+    """As :func:`json_schema` with ``escapes="all"``, but for names and listed texts.
+
+    Raises:
+        SchemaError, CompileError: as there.
+    """
+    made = json_schema(schema, escapes="all", **options)
+    return _Spelled(made._text, made.options)

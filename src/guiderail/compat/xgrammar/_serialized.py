@@ -1,0 +1,40 @@
+"""The JSON that ``serialize_json`` writes: a kind, a version, and what is needed to make the object again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from guiderail.compat.xgrammar.exception import DeserializeFormatError, DeserializeVersionError, InvalidJSONError
+
+__all__ = ["VERSION", "read_serialized", "write_serialized"]
+
+VERSION = "guiderail-1"
+
+
+def write_serialized(kind: str, said: dict[str, Any]) -> str:
+    """An object of a kind as JSON."""
+    return json.dumps({"kind": kind, **said, "__VERSION__": VERSION})
+
+
+def read_serialized(kind: str, text: str) -> dict[str, Any]:
+    """What :func:`write_serialized` wrote.
+
+    Raises:
+        InvalidJSONError: the text is not JSON.
+        DeserializeVersionError: it is of another version, or XGrammar's own.
+        DeserializeFormatError: it is of another kind.
+    """
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidJSONError(f"the serialized text is not JSON: {error}") from None
+    version = said.get("__VERSION__") if isinstance(said, dict) else None
+    if version != VERSION:
+        raise DeserializeVersionError(
+            f"the text is of version {version!r}, not {VERSION!r}: it was written by another version or by XGrammar; "
+            "make the object again from its source"
+        )
+    if said.get("kind") != kind:
+        raise DeserializeFormatError(f"the text is a serialized {said.get('kind')!r}, not {kind!r}")
+    return dict(said)

@@ -1,0 +1,69 @@
+"""The functions of token bitmasks, over torch tensors as in XGrammar; NumPy arrays will do, too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.matching import bitmask as native
+
+__all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace", "get_bitmask_shape", "reset_token_bitmask"]
+
+_BACKENDS = ("auto", "cpu", "cuda", "triton", "torch_compile", "torch_native")
+_DEVICES = {"cpu": ("cpu",), "cuda": ("cuda",), "triton": ("cuda",)}
+
+
+def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """``(batch_size, ceil(vocab_size / 32))``."""
+    return batch_size, (vocab_size + 31) // 32
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> Any:
+    """A torch tensor on the CPU, int32, of that shape, in which all tokens are allowed."""
+    import torch
+
+    return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=torch.int32)
+
+
+def reset_token_bitmask(bitmask: Any) -> None:
+    """Allows all tokens again."""
+    native.reset_token_bitmask(bitmask)
+
+
+def apply_token_bitmask_inplace(
+    logits: Any,
+    bitmask: Any,
+    *,
+    vocab_size: int | None = None,
+    indices: Sequence[int] | None = None,
+    backend: str = "auto",
+) -> None:
+    """Writes -inf over logits whose bit is 0. Logits from ``vocab_size`` on stay as they are, as in XGrammar.
+
+    Args:
+        logits: ``(vocabulary,)`` or ``(batch, vocabulary)``, torch or NumPy.
+        bitmask: int32, on the device of the logits, or on the CPU: it is copied then.
+        vocab_size: number of logits to mask; None: as many as there are logits and bits for them.
+        indices: the rows to mask; None: all.
+        backend: one of XGrammar's. guiderail takes the best for the device: all of them give the same.
+
+    Raises:
+        ValueError: the backend is unknown, or for another device.
+        BitmaskError: the arrays do not fit.
+    """
+    if backend not in _BACKENDS:
+        raise ValueError(f"Unknown backend: {backend}. The value should be one of them: {list(_BACKENDS)}")
+    device = getattr(getattr(logits, "device", None), "type", "cpu")
+    if device not in _DEVICES.get(backend, (device,)):
+        raise ValueError(f"the backend {backend!r} is not for logits on {device!r}; leave it out")
+    bits, width = bitmask.shape[-1] * 32, logits.shape[-1]
+    if vocab_size is None and bits < width:
+        warnings.warn(
+            f"The bitmask covers only {bits} tokens but logits have {width}: those from {bits} on stay as they are. "
+            "Allocate the bitmask for all of them, or pass vocab_size.",
+            stacklevel=2,
+        )
+    limit = min(bits, width if vocab_size is None else vocab_size, width)
+    if limit > 0:
+        native.apply_token_bitmask_inplace(logits[..., :limit], bitmask, indices=indices, vocab_size=limit)

@@ -1,0 +1,44 @@
+"""``xgrammar.config``: how deep grammars may nest, and the version of serialized texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from guiderail.compat._errors import CompatError
+from guiderail.compat.xgrammar._serialized import VERSION
+
+__all__ = ["get_max_recursion_depth", "get_serialization_version", "max_recursion_depth", "set_max_recursion_depth"]
+
+_DEPTH = 10_000  # XGrammar's default
+
+
+def get_max_recursion_depth() -> int:
+    """XGrammar's default. guiderail bounds work, not depth: see ``max_work`` of ``guiderail.compile``."""
+    return _DEPTH
+
+
+def set_max_recursion_depth(max_recursion_depth: int) -> None:
+    """Takes the default only.
+
+    Raises:
+        CompatError: ``compat-option``: another depth.
+    """
+    if max_recursion_depth != _DEPTH:
+        raise CompatError(
+            "guiderail has no depth of recursion to set: it counts steps of work (max_work and max_step_work of "
+            "guiderail.compile); leave it out",
+            code="compat-option",
+        )
+
+
+@contextmanager
+def max_recursion_depth(temp_depth: int) -> Iterator[None]:
+    """As :func:`set_max_recursion_depth`, for a while."""
+    set_max_recursion_depth(temp_depth)
+    yield
+
+
+def get_serialization_version() -> str:
+    """The version that ``serialize_json`` writes."""
+    return VERSION

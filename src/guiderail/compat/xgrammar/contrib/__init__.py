@@ -1,0 +1,1 @@
+"""``xgrammar.contrib``: processors for transformers (``hf``) and mlx-lm (``mlxlm``)."""

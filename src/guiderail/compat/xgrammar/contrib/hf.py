@@ -1,0 +1,58 @@
+"""``xgrammar.contrib.hf``: a logits processor for ``model.generate`` of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import transformers
+
+from guiderail.compat._errors import CompatError
+from guiderail.compat.xgrammar.bitmasks import allocate_token_bitmask, apply_token_bitmask_inplace
+from guiderail.compat.xgrammar.compiler import CompiledGrammar
+from guiderail.compat.xgrammar.matcher import GrammarMatcher
+
+__all__ = ["LogitsProcessor"]
+
+
+class LogitsProcessor(transformers.LogitsProcessor):
+    """For one call of ``generate``: make a new one for the next.
+
+    Args:
+        compiled_grammar: one for all rows, or a list with one for each.
+    """
+
+    def __init__(self, compiled_grammar: CompiledGrammar | Sequence[CompiledGrammar]) -> None:
+        self.compiled_grammars: list[CompiledGrammar] = (
+            [compiled_grammar] if isinstance(compiled_grammar, CompiledGrammar) else list(compiled_grammar)
+        )
+        self.matchers: list[GrammarMatcher] = []
+        self.full_vocab_size = self.compiled_grammars[0].tokenizer_info.vocab_size
+        self.token_bitmask: Any = None
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Reads the last tokens and masks the scores in place.
+
+        Raises:
+            CompatError: the number of rows has changed; a token came that the mask forbids.
+        """
+        rows = input_ids.shape[0]
+        if not self.matchers:
+            grammars = self.compiled_grammars
+            grammars = grammars * rows if len(grammars) == 1 else grammars
+            if len(grammars) != rows:
+                raise CompatError(f"{len(grammars)} grammars are for {rows} rows; pass one, or one for each")
+            self.matchers = [GrammarMatcher(grammar) for grammar in grammars]
+            self.token_bitmask = allocate_token_bitmask(rows, self.full_vocab_size)
+        else:
+            if len(self.matchers) != rows:
+                raise CompatError(f"there are {rows} rows, and were {len(self.matchers)}; make a new LogitsProcessor")
+            for matcher, token in zip(self.matchers, input_ids[:, -1].tolist(), strict=True):
+                if not matcher.is_terminated() and not matcher.accept_token(token):
+                    raise CompatError(f"token {token} came, which the grammar forbids here; make a new LogitsProcessor")
+        running = [i for i, matcher in enumerate(self.matchers) if not matcher.is_terminated()]
+        for i in running:
+            self.matchers[i].fill_next_token_bitmask(self.token_bitmask, i)
+        if running:
+            apply_token_bitmask_inplace(scores, self.token_bitmask, indices=running)
+        return scores

@@ -1,0 +1,239 @@
+"""``Grammar``: what texts are allowed, before there is a tokenizer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from guiderail.compat._errors import CompatError
+from guiderail.compat.xgrammar._recipe import Recipe, schema_recipe
+from guiderail.compat.xgrammar._serialized import read_serialized, write_serialized
+from guiderail.compat.xgrammar.exception import DeserializeFormatError, InvalidJSONError, InvalidStructuralTagError
+from guiderail.constraints.constraint import Constraint
+
+if TYPE_CHECKING:
+    from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
+
+__all__ = ["Grammar"]
+
+
+class Grammar:
+    """The texts that a grammar allows; made by its class methods, which raise if it cannot be read.
+
+    ``Grammar.constraint`` is guiderail's own constraint. ``str`` shows the source: guiderail makes no EBNF of schemas.
+    """
+
+    __slots__ = ("_constraint", "_recipe")
+
+    def __init__(self, recipe: Recipe, vocabulary: Any = None) -> None:
+        """For the class methods only."""
+        self._recipe = recipe
+        self._constraint = recipe.constraint(vocabulary)
+
+    @property
+    def constraint(self) -> Constraint:
+        """The same as a constraint of guiderail."""
+        return self._constraint
+
+    @classmethod
+    def from_ebnf(cls, ebnf_string: str, *, root_rule_name: str = "root") -> Grammar:
+        """Of EBNF as XGrammar and llama.cpp write it (GBNF).
+
+        Raises:
+            CompatError: it cannot be read, with line and column.
+        """
+        return _whole(cls(ebnf_recipe(ebnf_string, root_rule_name)))
+
+    @classmethod
+    def from_json_schema(cls, schema: Any, *, print_converted_ebnf: bool = False, **options: Any) -> Grammar:
+        """Of a JSON Schema: JSON text, a dict, or a class of pydantic. Options as ``compile_json_schema``.
+
+        Raises:
+            CompatError: the schema or an option cannot be used, with the place.
+        """
+        _no_ebnf(print_converted_ebnf)
+        return _whole(cls(schema_recipe(schema_text(schema), **options)))
+
+    @classmethod
+    def from_regex(cls, regex_string: str, *, print_converted_ebnf: bool = False) -> Grammar:
+        """Of a regular expression of ECMAScript, which the whole text matches.
+
+        Raises:
+            CompatError: it cannot be read.
+        """
+        _no_ebnf(print_converted_ebnf)
+        return _whole(cls(Recipe("regex", regex_string)))
+
+    @classmethod
+    def from_lark(
+        cls,
+        lark_string: str,
+        *,
+        tokenizer_info: TokenizerInfo | None = None,
+        named_grammars: Mapping[str, Grammar | str] | None = None,
+    ) -> Grammar:
+        """Of a Lark grammar; ``@name`` is one of ``named_grammars`` (a Lark text is read the same way).
+
+        Raises:
+            TypeError: ``named_grammars`` is not a dict of grammars and texts.
+            CompatError: the grammar cannot be read.
+        """
+        vocabulary = None if tokenizer_info is None else tokenizer_info.vocabulary
+        return cls(lark_recipe(lark_string, named_grammars), vocabulary)
+
+    @classmethod
+    def from_structural_tag(cls, *args: Any, **kwargs: Any) -> Grammar:
+        """Of a structural tag: ``(structural_tag)``, a ``StructuralTag``, a dict or JSON; or ``(tags, triggers)``.
+
+        Raises:
+            InvalidJSONError: the text is not JSON.
+            InvalidStructuralTagError: the tag is not of the format; the message has the JSON pointer.
+            TypeError: the arguments are of other types.
+        """
+        recipe = tag_recipe(args, kwargs)
+        try:
+            return cls(recipe)
+        except CompatError as error:
+            raise InvalidStructuralTagError(error.message, code=error.code, source=error.source, span=error.span) from (
+                error.__cause__ or error
+            )
+
+    @classmethod
+    def builtin_json_grammar(cls) -> Grammar:
+        """Any JSON object or array."""
+        return cls(Recipe("json"))
+
+    @classmethod
+    def concat(cls, *grammars: Grammar) -> Grammar:
+        """A text of each, one after the other."""
+        return cls(Recipe("concat", parts=tuple(grammar._recipe for grammar in grammars)))
+
+    @classmethod
+    def union(cls, *grammars: Grammar) -> Grammar:
+        """A text of any of them."""
+        return cls(Recipe("union", parts=tuple(grammar._recipe for grammar in grammars)))
+
+    def serialize_json(self) -> str:
+        """What it was made of, as JSON that :meth:`deserialize_json` reads. Not XGrammar's form."""
+        return write_serialized("grammar", {"grammar": self._recipe.to_json()})
+
+    @classmethod
+    def deserialize_json(cls, json_string: str) -> Grammar:
+        """What :meth:`serialize_json` wrote.
+
+        Raises:
+            InvalidJSONError, DeserializeVersionError, DeserializeFormatError: it is something else.
+        """
+        return cls(recipe_of(read_serialized("grammar", json_string).get("grammar")))
+
+    def __str__(self) -> str:
+        recipe = self._recipe
+        return recipe.text if recipe.kind in ("ebnf", "lark") else json.dumps(recipe.to_json())
+
+    def __repr__(self) -> str:
+        return f"<Grammar of {self._constraint!r}>"
+
+
+def _whole(grammar: Grammar) -> Grammar:
+    """The grammar, read to its end: what is wrong in a part of it is said now."""
+    from guiderail.compat._errors import raised_as
+
+    with raised_as():
+        grammar.constraint.program()
+    return grammar
+
+
+def _no_ebnf(wanted: bool) -> None:
+    if wanted:
+        raise CompatError(
+            "print_converted_ebnf: guiderail makes no EBNF of schemas and patterns; leave it out, and look at "
+            "print(grammar.constraint.explain())",
+            code="compat-option",
+        )
+
+
+def schema_text(schema: Any) -> str:
+    """A schema as JSON.
+
+    Raises:
+        ValueError: it is neither JSON text, a dict, nor a class of pydantic.
+    """
+    if isinstance(schema, type) and hasattr(schema, "model_json_schema"):
+        return json.dumps(schema.model_json_schema())
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, Mapping):
+        return json.dumps(dict(schema))
+    raise ValueError(f"The schema should be a string, a dict or a Pydantic model, not {type(schema).__name__}.")
+
+
+def ebnf_recipe(text: str, root: str) -> Recipe:
+    """That of a grammar in EBNF."""
+    return Recipe("ebnf", text, (("root", root),))
+
+
+def lark_recipe(text: str, named: Mapping[str, Grammar | str] | None) -> Recipe:
+    """That of a Lark grammar and the grammars that it names."""
+    named = {} if named is None else named
+    if not isinstance(named, Mapping):
+        raise TypeError("named_grammars must be a dictionary")
+    parts = []
+    for name, grammar in named.items():
+        if not isinstance(name, str):
+            raise TypeError("named grammar names must be strings")
+        if isinstance(grammar, str):
+            parts.append(Recipe("lark", grammar, (("names", ()),)))
+        elif isinstance(grammar, Grammar):
+            parts.append(grammar._recipe)
+        else:
+            raise TypeError("named grammar values must be Grammar instances or Lark strings")
+    return Recipe("lark", text, (("names", tuple(named)),), tuple(parts))
+
+
+def tag_recipe(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Recipe:
+    """That of a structural tag, from the arguments of either way to give one."""
+    if len(args) == 1 and not kwargs:
+        given = args[0]
+    elif not args and set(kwargs) == {"structural_tag"}:
+        given = kwargs["structural_tag"]
+    elif len(args) == 2 and not kwargs and isinstance(args[0], list) and isinstance(args[1], list):
+        given = _legacy(*args)
+    elif not args and set(kwargs) == {"tags", "triggers"}:
+        given = _legacy(kwargs["tags"], kwargs["triggers"])
+    else:
+        raise TypeError("a structural tag is given as (structural_tag) or as (tags, triggers)")
+    if isinstance(given, str):
+        try:
+            json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise InvalidJSONError(f"the structural tag is not JSON: {error}") from None
+        return Recipe("structural_tag", given)
+    if hasattr(given, "model_dump"):
+        given = given.model_dump(by_alias=True)
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a structural tag is a StructuralTag, a dict or JSON text, not {type(given).__name__}")
+    return Recipe("structural_tag", json.dumps(dict(given)))
+
+
+def _legacy(tags: Sequence[Any], triggers: Sequence[str]) -> dict[str, Any]:
+    """The older way to give a tag: items with ``begin``, ``schema``, ``end``."""
+    structures = []
+    for tag in tags:
+        item = tag.model_dump(by_alias=True) if hasattr(tag, "model_dump") else dict(tag)
+        schema = getattr(tag, "schema_", item.get("schema"))
+        item["schema"] = schema if isinstance(schema, Mapping | bool) else json.loads(schema_text(schema))
+        structures.append(item)
+    return {"type": "structural_tag", "structures": structures, "triggers": list(triggers)}
+
+
+def recipe_of(said: Any) -> Recipe:
+    """A recipe out of a serialized text.
+
+    Raises:
+        DeserializeFormatError: it is not one.
+    """
+    try:
+        return Recipe.from_json(said)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise DeserializeFormatError(f"this is not a serialized grammar: {error!r}") from None

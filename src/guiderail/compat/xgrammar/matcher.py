@@ -1,0 +1,360 @@
+"""``GrammarMatcher`` and ``BatchGrammarMatcher``: texts on their way."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from guiderail.compat._errors import CompatError, raised_as
+from guiderail.compat.xgrammar.compiler import CompiledGrammar
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
+from guiderail.support.texts import shown
+
+__all__ = ["BatchGrammarMatcher", "GrammarMatcher"]
+
+
+class GrammarMatcher:
+    """Follows one text. ``matcher`` is guiderail's own object.
+
+    Args:
+        compiled_grammar: the grammar.
+        override_stop_tokens: tokens that end the text; None: the tokenizer's.
+        terminate_without_stop_token: the text is over as soon as it is complete; stop tokens are not accepted then.
+        max_rollback_tokens: any number can be rolled back, whatever is said here (deprecated in XGrammar, too).
+        default_temperature: what :attr:`temperature` reports.
+
+    Raises:
+        ValueError: ``compiled_grammar`` is not one.
+    """
+
+    __slots__ = ("_default_temperature", "_grammar", "_open_end", "matcher")
+
+    def __init__(
+        self,
+        compiled_grammar: CompiledGrammar,
+        *,
+        override_stop_tokens: int | Sequence[int] | None = None,
+        terminate_without_stop_token: bool = False,
+        max_rollback_tokens: int = -1,
+        default_temperature: float | None = None,
+    ) -> None:
+        if not isinstance(compiled_grammar, CompiledGrammar):
+            raise ValueError("The grammar should be compiled before passing it to GrammarMatcher.")
+        if max_rollback_tokens != -1:
+            warnings.warn(
+                "max_rollback_tokens is deprecated: any number of tokens can be rolled back.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        guide, stops = compiled_grammar.guide, None
+        if override_stop_tokens is not None:
+            given = [override_stop_tokens] if isinstance(override_stop_tokens, int) else override_stop_tokens
+            stops = tuple(int(token) for token in given)
+            guide = compiled_grammar.guide_of(stops)
+        with raised_as():
+            self.matcher: Matcher = guide.matcher(stops)
+        self._grammar = compiled_grammar
+        self._open_end = bool(terminate_without_stop_token)
+        self._default_temperature = None if default_temperature is None else float(default_temperature)
+
+    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
+        """Reads a token. False, and nothing changes, if it cannot come or the text is over.
+
+        Args:
+            token_id: the token; ids that do not exist are not accepted.
+            debug_print: print the state after it.
+
+        Raises:
+            CompatError: ``work`` and other limits.
+        """
+        token = int(token_id)
+        matcher = self.matcher
+        if not 0 <= token < matcher.guide.vocabulary.size or matcher.is_terminated():
+            return False
+        if self._open_end and token in matcher.stop_token_ids():
+            return False
+        with raised_as():
+            taken: bool = matcher.accept_token(token)
+        if debug_print:
+            print(f"token {token} {'is read' if taken else 'cannot come'}; the state:\n{matcher.dump()}")
+        return taken
+
+    def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
+        """Reads text as one step, whatever its tokens. False, and nothing changes, if no match continues like this."""
+        if self.matcher.is_terminated():
+            return False
+        with raised_as():
+            taken = self.matcher.accept_string(input_str)
+        if debug_print:
+            print(f"{input_str!r} {'is read' if taken else 'cannot come'}; the state:\n{self.matcher.dump()}")
+        return taken
+
+    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
+        """Writes which tokens can come next into row ``index``; returns whether any is forbidden.
+
+        Args:
+            bitmask: int32, ``(batch, >= ceil(vocab_size / 32))``, on the CPU. Bits of no token become 0.
+            index: the row.
+            debug_print: print how many tokens can come.
+
+        Raises:
+            CompatError: the text is over, or the bitmask has another form.
+        """
+        with raised_as():
+            applies: bool = self.matcher.fill_next_token_bitmask(bitmask, index)
+        if debug_print:
+            print(f"row {index}: {'some' if applies else 'no'} tokens are forbidden; the state:\n{self.matcher.dump()}")
+        return applies
+
+    def traverse_draft_tree(
+        self,
+        retrieve_next_token: Any,
+        retrieve_next_sibling: Any,
+        draft_tokens: Any,
+        token_bitmask: Any,
+        time_threshold: float = -1.0,
+        temperatures: Any = None,
+    ) -> bool:
+        """Fills the row of each node of a draft tree that can be reached; the other rows stay as they are.
+
+        Args:
+            retrieve_next_token: for each node the index of its first child, or -1.
+            retrieve_next_sibling: for each node the index of its next sibling, or -1.
+            draft_tokens: the token of each node; that of node 0 has been read already.
+            token_bitmask: int32, a row for each node.
+            time_threshold: seconds after which it stops; 0 or less: none.
+            temperatures: None, or float32, one for each node: see :attr:`temperature`.
+
+        Returns:
+            Whether the whole tree was done in time.
+
+        Raises:
+            CompatError: the arrays do not fit.
+        """
+        children, siblings, tokens = (_numbers(a) for a in (retrieve_next_token, retrieve_next_sibling, draft_tokens))
+        if not len(children) == len(siblings) == len(tokens) or not tokens:
+            raise CompatError("a draft tree has as many children, siblings and tokens as nodes", code="compat-draft")
+        if temperatures is not None:
+            temperatures[: len(tokens)] = -1.0
+        begun = time.monotonic()
+        waiting = [(0, self.fork())]
+        seen = 0
+        while waiting:
+            node, before = waiting.pop()
+            seen += 1
+            if not 0 <= node < len(tokens) or seen > len(tokens):
+                raise CompatError("the draft tree names a node that is not there, or one twice", code="compat-draft")
+            if 0 < time_threshold < time.monotonic() - begun:
+                return False
+            sibling = siblings[node]
+            if sibling != -1:
+                waiting.append((sibling, before))
+            here = before
+            if node != 0:
+                here = before.fork() if sibling != -1 else before
+                if not here.accept_token(tokens[node]):
+                    continue
+            if temperatures is not None and here.temperature is not None:
+                temperatures[node] = here.temperature
+            if here.matcher.is_terminated():
+                continue
+            here.fill_next_token_bitmask(token_bitmask, node)
+            if children[node] != -1:
+                waiting.append((children[node], here if sibling == -1 or node else here.fork()))
+        return True
+
+    def find_jump_forward_string(self) -> str:
+        """The only text that can come next; empty if there is a choice or the text may end.
+
+        Raises:
+            CompatError: the text is over.
+        """
+        with raised_as():
+            if self.matcher.is_terminated():
+                raise CompatError("the text is over: a stop token was read; reset or roll back", code="matcher-over")
+            return self.matcher.find_jump_forward_string()
+
+    def rollback(self, num_tokens: int = 1) -> None:
+        """Undoes the last steps; a string read by ``accept_string`` is one.
+
+        Raises:
+            CompatError: there are fewer.
+        """
+        if num_tokens > 0:
+            with raised_as():
+                self.matcher.rollback(num_tokens)
+
+    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
+        """Captured parts of a Lark grammar: none, where it captures none.
+
+        Raises:
+            CompatError: ``compat-unsupported``: the grammar captures something, which is not followed here.
+        """
+        self._refuse("capture", "what a rule captures is not followed; read it out of the text")
+        return []
+
+    def _refuse(self, attribute: str, why: str) -> None:
+        if self._grammar.grammar._recipe.asks_for(attribute):
+            raise CompatError(f"the grammar sets {attribute} of a rule: {why}", code="compat-unsupported")
+
+    def is_terminated(self) -> bool:
+        """Whether a stop token was read; with ``terminate_without_stop_token``, whether the text is complete."""
+        matcher = self.matcher
+        return bool(matcher.is_terminated() or (self._open_end and matcher.is_accepting()))
+
+    def is_completed(self) -> bool:
+        """Whether the text may end here."""
+        return bool(self.matcher.is_terminated() or self.matcher.is_accepting())
+
+    def reset(self) -> None:
+        """Back to the start."""
+        self.matcher.reset()
+
+    def fork(self) -> GrammarMatcher:
+        """An independent copy in the same state."""
+        twin = GrammarMatcher.__new__(GrammarMatcher)
+        twin.matcher = self.matcher.fork()
+        twin._grammar, twin._open_end = self._grammar, self._open_end
+        twin._default_temperature = self._default_temperature
+        return twin
+
+    @property
+    def max_rollback_tokens(self) -> int:
+        """-1: any number."""
+        return -1
+
+    @property
+    def temperature(self) -> float | None:
+        """``default_temperature``.
+
+        Raises:
+            CompatError: ``compat-unsupported``: the grammar sets the temperature of a rule.
+        """
+        self._refuse("temperature", "temperatures are not followed; leave them out, and sample with one of your own")
+        return self._default_temperature
+
+    @property
+    def stop_token_ids(self) -> list[int]:
+        """The tokens that end the text."""
+        return list(self.matcher.stop_token_ids())
+
+    def _debug_print_internal_state(self) -> str:
+        return self.matcher.dump()
+
+    def __repr__(self) -> str:
+        return f"<GrammarMatcher of {self.matcher!r}>"
+
+
+def _numbers(array: Any) -> list[int]:
+    return [int(one) for one in (array.tolist() if hasattr(array, "tolist") else array)]
+
+
+class BatchGrammarMatcher:
+    """Fills and reads for many matchers at once, in one native call.
+
+    Args:
+        max_threads: most threads; ``"auto"``: one for each core.
+
+    Raises:
+        CompatError: ``compat-option``: less than one thread.
+    """
+
+    def __init__(self, max_threads: int | Literal["auto"] = "auto") -> None:
+        if max_threads != "auto" and (not isinstance(max_threads, int) or max_threads < 1):
+            raise CompatError(f"max_threads is 'auto' or 1 and more, not {shown(max_threads)}", code="compat-option")
+        self._threads = None if max_threads == "auto" else max_threads
+
+    def batch_fill_next_token_bitmask(
+        self,
+        matchers: Sequence[GrammarMatcher],
+        bitmask: Any,
+        indices: Sequence[int] | None = None,
+        debug_print: bool = False,
+    ) -> None:
+        """Fills one row for each matcher.
+
+        Args:
+            matchers: the matchers.
+            bitmask: int32, ``(>= batch, >= ceil(vocab_size / 32))``, on the CPU.
+            indices: the row of each; by default its position.
+            debug_print: print the state of each.
+
+        Raises:
+            CompatError: the bitmask has another form, or a text is over.
+        """
+        rows = None if indices is None else [int(row) for row in indices]
+        if rows is not None and len(rows) != len(matchers):
+            raise CompatError(f"{len(matchers)} matchers have {len(rows)} indices", code="compat-batch")
+        with raised_as():
+            fill_next_token_bitmasks([one.matcher for one in matchers], bitmask, rows=rows, threads=self._threads)
+        if debug_print:
+            for one in matchers:
+                print(one.matcher.dump())
+
+    @staticmethod
+    def batch_fill_temperature(
+        matchers: Sequence[GrammarMatcher], temperatures: Any, indices: Sequence[int] | None = None
+    ) -> None:
+        """Writes the temperature of each matcher, -1 for none.
+
+        Args:
+            matchers: the matchers.
+            temperatures: float32, one-dimensional.
+            indices: where that of each is written; by default at its position.
+
+        Raises:
+            CompatError: there are other numbers of them.
+        """
+        places = range(len(matchers)) if indices is None else indices
+        if len(places) != len(matchers):
+            raise CompatError(f"{len(matchers)} matchers have {len(places)} indices", code="compat-batch")
+        if not all(0 <= place < len(temperatures) for place in places):
+            raise CompatError(f"there are {len(temperatures)} places for temperatures", code="compat-batch")
+        for place, one in zip(places, matchers, strict=True):
+            temperatures[place] = -1.0 if one.temperature is None else one.temperature
+
+    @staticmethod
+    def batch_accept_token(
+        matchers: Sequence[GrammarMatcher], tokens: Sequence[int], debug_print: bool = False
+    ) -> list[bool]:
+        """Reads a token with each matcher; which of them were accepted.
+
+        Raises:
+            CompatError: there are not as many tokens as matchers.
+        """
+        _as_many(matchers, tokens, "tokens")
+        return [one.accept_token(token, debug_print=debug_print) for one, token in zip(matchers, tokens, strict=True)]
+
+    @staticmethod
+    def batch_accept_string(
+        matchers: Sequence[GrammarMatcher], strings: Sequence[str | bytes], debug_print: bool = False
+    ) -> list[bool]:
+        """Reads a text with each matcher; which of them were accepted.
+
+        Raises:
+            CompatError: there are not as many texts as matchers.
+        """
+        _as_many(matchers, strings, "strings")
+        return [one.accept_string(text, debug_print=debug_print) for one, text in zip(matchers, strings, strict=True)]
+
+    @staticmethod
+    def batch_rollback(matchers: Sequence[GrammarMatcher], num_tokens: int | Sequence[int] = 1) -> None:
+        """Undoes the last steps of each matcher.
+
+        Raises:
+            CompatError: there are not as many numbers as matchers, or one is too large.
+        """
+        counts = [num_tokens] * len(matchers) if isinstance(num_tokens, int) else list(num_tokens)
+        _as_many(matchers, counts, "numbers of tokens")
+        for one, count in zip(matchers, counts, strict=True):
+            if count > one.matcher.step_count:  # before any of them has changed
+                raise CompatError(f"{count} steps cannot be undone: there are {one.matcher.step_count}", code="matcher")
+        for one, count in zip(matchers, counts, strict=True):
+            one.rollback(count)
+
+
+def _as_many(matchers: Sequence[GrammarMatcher], others: Sequence[Any], what: str) -> None:
+    if len(matchers) != len(others):
+        raise CompatError(f"{len(matchers)} matchers have {len(others)} {what}", code="compat-batch")

@@ -1,0 +1,70 @@
+"""What engines and tests use of ``xgrammar.testing``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from guiderail.compat.xgrammar.compiler import GrammarCompiler
+from guiderail.compat.xgrammar.grammar import Grammar
+from guiderail.compat.xgrammar.matcher import GrammarMatcher
+from guiderail.compat.xgrammar.tokenizer_info import TokenizerInfo
+from guiderail.matching.bitmask import bitmask_to_bool
+
+__all__ = [
+    "_get_masked_tokens_from_bitmask",
+    "_get_matcher_from_grammar",
+    "_get_matcher_from_grammar_and_tokenizer_info",
+    "_is_grammar_accept_string",
+    "_is_single_token_bitmask",
+    "bitmask_to_bool_mask",
+    "bool_mask_to_bitmask",
+]
+
+
+def _get_matcher_from_grammar_and_tokenizer_info(
+    grammar: Grammar | str, tokenizer_info: TokenizerInfo | None = None, **kwargs: Any
+) -> GrammarMatcher:
+    info = TokenizerInfo([]) if tokenizer_info is None else tokenizer_info
+    return GrammarMatcher(GrammarCompiler(info, cache_enabled=False).compile_grammar(grammar), **kwargs)
+
+
+def _get_matcher_from_grammar(grammar: Grammar | str, **kwargs: Any) -> GrammarMatcher:
+    kwargs.setdefault("terminate_without_stop_token", True)
+    return _get_matcher_from_grammar_and_tokenizer_info(grammar, **kwargs)
+
+
+def _is_grammar_accept_string(grammar: Grammar | str, input_str: str | bytes, **kwargs: Any) -> bool:
+    """Whether a whole text is one of the grammar's. ``require_termination=False``: or the beginning of one."""
+    whole = kwargs.pop("require_termination", True)
+    if kwargs:
+        raise TypeError(f"_is_grammar_accept_string has no options {', '.join(kwargs)} here")
+    matcher = _get_matcher_from_grammar(grammar)
+    return matcher.accept_string(input_str) and (not whole or matcher.is_terminated())
+
+
+def bitmask_to_bool_mask(bit_mask: Any, vocab_size: int | None = None) -> Any:
+    """The bits as a torch tensor of booleans, True = allowed."""
+    import torch
+
+    return torch.from_numpy(bitmask_to_bool(bit_mask, vocab_size).copy())
+
+
+def bool_mask_to_bitmask(bool_mask: Any) -> Any:
+    """Booleans as a bitmask, a torch tensor of int32."""
+    import torch
+
+    from guiderail.matching.bitmask import bool_to_bitmask
+
+    return torch.from_numpy(bool_to_bitmask(bool_mask.numpy()))
+
+
+def _get_masked_tokens_from_bitmask(bitmask: Any, vocab_size: int, index: int = 0) -> list[int]:
+    """The ids of the tokens that a row forbids."""
+    allowed = bitmask_to_bool(bitmask, vocab_size)[index]
+    return [i for i in range(vocab_size) if not allowed[i]]
+
+
+def _is_single_token_bitmask(bitmask: Any, vocab_size: int, index: int = 0) -> tuple[bool, int]:
+    """Whether a row allows one token only, and which; -1 for none."""
+    allowed = bitmask_to_bool(bitmask, vocab_size)[index].nonzero()[0]
+    return (True, int(allowed[0])) if len(allowed) == 1 else (False, -1)

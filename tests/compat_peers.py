@@ -1,0 +1,231 @@
+"""The recorded tests of XGrammar and the tables of llguidance's, played through ``guiderail.compat``.
+
+They are read from where they lie: ``$GUIDERAIL_PEERS``, else ``shared/peers`` in a folder around this one. What is
+answered in another way is listed in ``tests/data/compat_ratchet.json``, each case with its reason: a case may become
+right, never wrong.
+
+    python tests/compat_peers.py            # what is answered alike, kind by kind
+    python tests/compat_peers.py --write    # writes the list
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RATCHET = HERE / "data" / "compat_ratchet.json"
+SPECS = ("schema", "ebnf", "regex", "lark", "stag", "concat", "union", "json")
+
+
+def folder(name: str) -> Path | None:
+    """Where the recorded tests of a library are; None: not at hand."""
+    given = os.environ.get("GUIDERAIL_PEERS")
+    places = [Path(given)] if given else [p / "shared" / "peers" for p in HERE.parents]
+    return next((place / name for place in places if (place / name).is_dir()), None)
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file of JSON, compressed."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+@dataclass
+class Played:
+    """What came of a library's tests.
+
+    Attributes:
+        asked, alike: calls by kind.
+        differing: case → how many calls differ.
+        first: case → what the first of them was.
+    """
+
+    asked: Counter[str] = field(default_factory=Counter)
+    alike: Counter[str] = field(default_factory=Counter)
+    differing: Counter[str] = field(default_factory=Counter)
+    first: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def note(self, kind: str, case: str, same: bool, what: str, ours: object) -> None:
+        self.asked[kind] += 1
+        if same:
+            self.alike[kind] += 1
+            return
+        self.differing[case] += 1
+        self.first.setdefault(case, (what, str(ours)))
+
+    @property
+    def share(self) -> float:
+        return sum(self.alike.values()) / max(1, sum(self.asked.values()))
+
+
+# -- XGrammar --------------------------------------------------------------------------------------------------------
+def tokenizer_of(said: dict[str, Any] | None) -> Any:
+    import guiderail.compat.xgrammar as xgr
+
+    if not said:
+        return xgr.TokenizerInfo([])
+    tokens = [base64.b64decode(token["b"]) for token in said["vocab"]]
+    return xgr.TokenizerInfo(tokens, vocab_size=said["size"], stop_token_ids=said["stop"])
+
+
+def grammar_of(spec: dict[str, Any]) -> Any:
+    """The grammar that a test of XGrammar makes, by the same call."""
+    from guiderail.compat.xgrammar import Grammar
+
+    kind = spec["kind"]
+    if kind == "schema":
+        options = {key: value for key, value in spec["opts"].items() if value is not None}
+        style = options.pop("json_format", None)
+        if style is not None:  # an inner function of XGrammar's; its users say it in a structural tag
+            form = {"type": "json_schema", "json_schema": json.loads(spec["schema"]), "style": style}
+            form |= {"any_order": True} if options.get("any_order") else {}
+            return Grammar.from_structural_tag({"type": "structural_tag", "format": form})
+        if "separators" in options:
+            options["separators"] = tuple(options["separators"])
+        return Grammar.from_json_schema(spec["schema"], **options)
+    if kind == "lark":
+        named = {name: one if isinstance(one, str) else grammar_of(one) for name, one in spec["named"].items()}
+        info = tokenizer_of(spec["tok"]) if spec["tok"] else None
+        return Grammar.from_lark(spec["text"], tokenizer_info=info, named_grammars=named)
+    if kind in ("concat", "union"):
+        return getattr(Grammar, kind)(*map(grammar_of, spec["parts"]))
+    if kind == "json":
+        return Grammar.builtin_json_grammar()
+    if kind == "ebnf":
+        return Grammar.from_ebnf(spec["text"], root_rule_name=spec["root"])
+    return Grammar.from_regex(spec["pattern"]) if kind == "regex" else Grammar.from_structural_tag(spec["text"])
+
+
+def is_known(spec: dict[str, Any]) -> bool:
+    """Whether the recording says what a grammar was made of."""
+    parts = [*spec.get("parts", ()), *(one for one in spec.get("named", {}).values() if isinstance(one, dict))]
+    return spec["kind"] in SPECS and all(map(is_known, parts))
+
+
+class XGrammarTests:
+    """Plays the calls one after the other; what a test made is used by later ones, as it was recorded."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.specs: dict[int, dict[str, Any]] = {}
+        self.grammars: dict[int, Any] = {}  # or the error
+        self.compiled: dict[int, Any] = {}
+        self.matchers: dict[int, tuple[Any, int]] = {}
+        self.played = Played()
+
+    def play(self) -> Played:
+        for row in rows(self.path):
+            if "spec" in row:
+                self.specs[row["spec"]] = row
+                continue
+            for call in row["calls"]:
+                self.call(*call)
+        return self.played
+
+    def grammar(self, spec: int) -> Any:
+        from guiderail.compat.xgrammar import GrammarCompiler
+
+        if spec not in self.grammars:
+            try:
+                self.grammars[spec] = grammar_of(self.specs[spec])
+                info = tokenizer_of(self.specs[spec].get("tok"))
+                self.compiled[spec] = GrammarCompiler(info, cache_enabled=False).compile_grammar(self.grammars[spec])
+            except Exception as error:  # whatever it is, the test is answered in another way
+                self.grammars.setdefault(spec, error)
+                self.compiled[spec] = error
+        return self.grammars[spec]
+
+    def call(self, operation: str, *rest: Any) -> None:
+        if operation == "end":
+            return
+        if operation == "create":
+            spec, error = rest
+            if is_known(self.specs[spec]):
+                made = self.grammar(spec)
+                self.note(spec, isinstance(made, Exception) == (error is not None), "create", made)
+            return
+        if operation == "matcher":
+            number, spec, options, _ = rest
+            self.matchers[number] = (self.matcher(spec, options), spec)
+            return
+        number, arguments, answer = rest
+        if number not in self.matchers:  # of a fork, which was not recorded
+            return
+        matcher, spec = self.matchers[number]
+        if not is_known(self.specs[spec]):
+            return
+        if matcher is None:
+            self.note(spec, False, operation, "no matcher")
+            return
+        given = [base64.b64decode(one["b"]) if isinstance(one, dict) else one for one in arguments]
+        ours = getattr(matcher, operation)(*given)
+        self.note(spec, ours == answer, f"{operation}{tuple(arguments)!r} is {answer!r} there", ours)
+
+    def matcher(self, spec: int, options: dict[str, Any]) -> Any:
+        from guiderail.compat.xgrammar import GrammarMatcher
+
+        if not is_known(self.specs[spec]):
+            return None
+        self.grammar(spec)
+        compiled = self.compiled[spec]
+        made = None if isinstance(compiled, Exception) else GrammarMatcher(compiled, **options)
+        self.note(spec, made is not None, "matcher", compiled)
+        return made
+
+    def note(self, spec: int, same: bool, what: str, ours: object) -> None:
+        self.played.note(self.specs[spec]["kind"], str(spec), same, what, ours)
+
+
+PLAYERS = {"xgrammar": lambda place: XGrammarTests(place / "recorded.jsonl.gz").play()}
+
+
+# -- the list of what differs ----------------------------------------------------------------------------------------
+def ratchet() -> dict[str, Any]:
+    """What is known to differ: library → case → how many calls, and which of the ``reasons``."""
+    return json.loads(RATCHET.read_text(encoding="utf-8"))
+
+
+def worse(library: str, played: Played) -> list[str]:
+    """The cases that differ more than the list says."""
+    known = ratchet()[library]
+    return [
+        f"{case}: {count} calls differ, {known.get(case, [0])[0]} are listed; first {played.first[case]}"
+        for case, count in played.differing.items()
+        if count > known.get(case, [0])[0]
+    ]
+
+
+def main() -> None:
+    found = json.loads(RATCHET.read_text(encoding="utf-8")) if RATCHET.exists() else {"reasons": {}}
+    for library, play in PLAYERS.items():
+        place = folder(library)
+        if place is None:
+            sys.exit(f"the recorded tests of {library} are not at hand")
+        played = play(place)
+        print(f"{library}: {sum(played.alike.values())} of {sum(played.asked.values())}, {played.share:.2%}")
+        for kind in sorted(played.asked):
+            print(f"  {kind:12} {played.alike[kind]:7} of {played.asked[kind]:7}")
+        found.setdefault(library, {})
+        listed = {}
+        for case, count in sorted(played.differing.items(), key=lambda one: (len(one[0]), one[0])):
+            what, ours = played.first[case]
+            before = found[library].get(case, [0, "new"])
+            listed[case] = [count, before[1]]
+            if before[1] == "new":
+                print(f"  new: {case}: {count} calls; {what}: {ours[:200]}")
+        found[library] = listed
+    if "--write" in sys.argv:
+        RATCHET.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

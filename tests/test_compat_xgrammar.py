@@ -1,0 +1,365 @@
+"""``guiderail.compat.xgrammar`` beside the library itself: the same calls, the same answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+import guiderail.compat.xgrammar as ours
+from guiderail.compat._errors import CompatError
+
+TOKENS = [*(chr(i) for i in range(32, 127)), '{"', '": ', "true", "ab", "abc", "123", "\n", "é", "", "</s>"]
+STOP = TOKENS.index("</s>")
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name"],
+}
+OPTIONAL = {"type": "object", "properties": PERSON["properties"]}
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["<call="],
+        "tags": [{"begin": "<call=a>", "content": {"type": "json_schema", "json_schema": PERSON}, "end": "</call>"}],
+    },
+}
+
+# way to compile, its arguments, texts that are tried (whole texts, beginnings and others)
+CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
+    (
+        "compile_json_schema",
+        (PERSON,),
+        {},
+        ['{"name": "a"}', '{ "name":"a" ,\n"age":1}', '{"name": "a", "b": 1}', "{}"],
+    ),
+    ("compile_json_schema", (json.dumps(PERSON),), {"strict_mode": False}, ['{"name": "a", "b": [1]}', '{"age": 1}']),
+    ("compile_json_schema", (PERSON,), {"any_whitespace": False}, ['{"name": "a", "age": 1}', '{"name":"a"}']),
+    (
+        "compile_json_schema",
+        (PERSON,),
+        {"any_whitespace": False, "indent": 2},
+        ['{\n  "name": "a"\n}', '{"name": "a"}'],
+    ),
+    (
+        "compile_json_schema",
+        (PERSON,),
+        {"any_whitespace": False, "separators": (",", ":")},
+        ['{"name":"a","age":1}', '{"name": "a"}'],
+    ),
+    ("compile_json_schema", (PERSON,), {"max_whitespace_cnt": 2}, ['{  "name":"a"}', '{   "name":"a"}']),
+    ("compile_json_schema", (OPTIONAL,), {"any_order": True}, ['{"age": 1}', '{"name": "a"}', '{"b": 1}']),
+    ("compile_json_schema", ({"type": "object"},), {}, ['{"a": {"b": [1, "c"]}}', "{}", "1"]),
+    ("compile_json_schema", ({"type": "array", "prefixItems": [{"type": "null"}]},), {}, ["[null]", "[null, 1]"]),
+    (
+        "compile_json_schema",
+        ({"type": "array", "prefixItems": [{"type": "null"}]},),
+        {"strict_mode": False},
+        ["[null]", "[null, 1]"],
+    ),
+    ("compile_json_schema", ({"enum": ["a/b", 1, None]},), {}, ['"a/b"', '"a\\/b"', "1", "null", "2"]),
+    ("compile_json_schema", ({"type": "string"},), {}, ['"\\u0041\\/"', '"a"', '"\n"', '"']),
+    ("compile_regex", (r"[a-c]+\d{2}",), {}, ["ab12", "ab1", "ab123", "12"]),
+    ("compile_regex", (r"(yes|no)\.?",), {}, ["yes.", "no", "maybe"]),
+    ("compile_grammar", ('root ::= "a" root "b" | "c"\n',), {}, ["c", "acb", "aacbb", "acbb", "a"]),
+    ("compile_grammar", ('root ::= x\nx ::= [0-9]+ ("," x)?\n',), {"root_rule_name": "x"}, ["1,22", "1,", ","]),
+    ("compile_builtin_json_grammar", (), {}, ['{"a": [1, {}]}', "[]", "1", '"a"']),
+    ("compile_structural_tag", (TAG,), {}, ['hi <call=a>{"name": "x"}</call> b', "<call=b>", "plain"]),
+]
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    return pytest.importorskip("xgrammar")
+
+
+def compiled(library: Any, case: tuple[str, tuple[Any, ...], dict[str, Any], list[str]]) -> Any:
+    info = library.TokenizerInfo(TOKENS, stop_token_ids=[STOP])
+    how, args, kwargs, _ = case
+    return getattr(library.GrammarCompiler(info), how)(*args, **kwargs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case[0]}-{i}" for i, case in enumerate(CASES)])
+def test_texts_and_masks(theirs: Any, case: tuple[str, tuple[Any, ...], dict[str, Any], list[str]]) -> None:
+    grammars = compiled(ours, case), compiled(theirs, case)
+    for text in case[3]:
+        mine = ours.GrammarMatcher(grammars[0], terminate_without_stop_token=True)
+        other = theirs.GrammarMatcher(grammars[1], terminate_without_stop_token=True)
+        for character in text:
+            assert mine.is_terminated() == other.is_terminated()
+            answers = mine.accept_string(character), other.accept_string(character)
+            assert answers[0] == answers[1], (text, character)
+        assert mine.is_completed() == other.is_completed()
+    if case[0] == "compile_structural_tag":
+        return  # where a text may end, XGrammar allows tokens that begin a trigger and then cannot go on
+    for text in case[3]:
+        mine, other = ours.GrammarMatcher(grammars[0]), theirs.GrammarMatcher(grammars[1])
+        masks = [library.allocate_token_bitmask(1, len(TOKENS)) for library in (ours, theirs)]
+        for character in text:
+            allowed = []
+            for matcher, mask in zip((mine, other), masks, strict=True):
+                matcher.fill_next_token_bitmask(mask)
+                allowed.append(gr.bitmask_to_bool(mask, len(TOKENS))[0])
+            different = [TOKENS[i] for i in np.flatnonzero(allowed[0] != allowed[1])]
+            assert different == [], text
+            if (mine.accept_string(character), other.accept_string(character)) != (True, True):
+                break
+
+
+STEPS: list[tuple[str, tuple[Any, ...]]] = [
+    ("accept_token", (TOKENS.index("a"),)),
+    ("accept_token", (10_000,)),
+    ("accept_token", (-1,)),
+    ("accept_token", (TOKENS.index(""),)),
+    ("is_completed", ()),
+    ("accept_token", (TOKENS.index("b"),)),
+    ("find_jump_forward_string", ()),
+    ("rollback", (1,)),
+    ("rollback", (7,)),
+    ("rollback", (0,)),
+    ("accept_string", ("bb",)),
+    ("rollback", (2,)),
+    ("rollback", (1,)),
+    ("accept_string", (b"b",)),
+    ("accept_string", ("",)),
+    ("is_terminated", ()),
+    ("accept_token", (STOP,)),
+    ("is_terminated", ()),
+    ("accept_token", (STOP,)),
+    ("accept_string", ("b",)),
+    ("find_jump_forward_string", ()),
+    ("rollback", (1,)),
+    ("is_terminated", ()),
+    ("reset", ()),
+    ("is_completed", ()),
+    ("accept_token", (STOP,)),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"terminate_without_stop_token": True}, {"override_stop_tokens": [96]}])
+@pytest.mark.parametrize("grammar", ['root ::= "a" "b"*', 'root ::= "a" "b" "b"'])
+def test_each_step_is_answered_alike(theirs: Any, grammar: str, options: dict[str, Any]) -> None:
+    def told(matcher: Any, name: str, args: tuple[Any, ...]) -> Any:
+        try:
+            return getattr(matcher, name)(*args)
+        except RuntimeError:
+            return "error"
+
+    case = ("compile_grammar", (grammar,), {}, [])
+    mine = ours.GrammarMatcher(compiled(ours, case), **options)
+    other = theirs.GrammarMatcher(compiled(theirs, case), **options)
+    assert mine.stop_token_ids == other.stop_token_ids
+    for name, args in STEPS:
+        assert told(mine, name, args) == told(other, name, args), (name, args)
+        twins = mine.fork(), other.fork()
+        assert told(twins[0], "is_completed", ()) == told(twins[1], "is_completed", ())
+
+
+VOCABULARIES = [
+    (["▁a", "<0x0A>", "<0x1B>", "a▁b", "▁", "</s>"], 1),
+    (["Ġa", "Ċ", "é", "Ã©", "日", "<s>"], 2),
+    (["Ġa", b"\xff", "<0x0A>", "", "<|eot_id|>", "<|im_end|>"], 0),
+    ([], 0),
+]
+
+
+@pytest.mark.parametrize(("tokens", "kind"), VOCABULARIES)
+def test_vocabularies(theirs: Any, tokens: list[Any], kind: int) -> None:
+    for size in (None, len(tokens) + 3):
+        mine = ours.TokenizerInfo(tokens, ours.VocabType(kind), vocab_size=size)
+        other = theirs.TokenizerInfo(tokens, theirs.VocabType(kind), vocab_size=size)
+        for name in ("vocab_size", "decoded_vocab", "stop_token_ids", "special_token_ids", "add_prefix_space"):
+            assert getattr(mine, name) == getattr(other, name), name
+        assert mine.vocab_type.value == other.vocab_type.value
+        assert json.loads(mine.dump_metadata()) == json.loads(other.dump_metadata())
+        again = ours.TokenizerInfo.from_vocab_and_metadata(tokens, mine.dump_metadata())
+        assert again.decoded_vocab == mine.decoded_vocab
+        kept = ours.TokenizerInfo.deserialize_json(mine.serialize_json())
+        assert kept.vocabulary == mine.vocabulary and kept.special_token_ids == mine.special_token_ids
+
+
+@pytest.mark.parametrize("vocab_size", [None, 40, 5])
+@pytest.mark.parametrize("indices", [None, [1]])
+def test_applied_masks(theirs: Any, vocab_size: int | None, indices: list[int] | None) -> None:
+    import torch
+
+    mask = torch.tensor([[0x0F0F0F0F, -1], [0x33333333, 5]], dtype=torch.int32)
+    made = [torch.zeros(2, 70), torch.zeros(2, 70)]
+    for library, logits in zip((ours, theirs), made, strict=True):
+        if vocab_size is None:
+            with pytest.warns(UserWarning):
+                library.apply_token_bitmask_inplace(logits, mask, vocab_size=vocab_size, indices=indices)
+        else:
+            library.apply_token_bitmask_inplace(logits, mask, vocab_size=vocab_size, indices=indices)
+    assert torch.equal(*made)
+    for backend in ("nonsense", "cuda"):
+        with pytest.raises(ValueError, match=r"[Bb]ackend"):
+            ours.apply_token_bitmask_inplace(made[0], mask, backend=backend)
+    assert ours.get_bitmask_shape(3, 33) == theirs.get_bitmask_shape(3, 33) == (3, 2)
+    assert ours.bitmask_dtype == theirs.bitmask_dtype
+
+
+# nodes: a, b, c at the top; under a: b, c; under its b: c
+TREE = ([1, 4, -1, -1, 6, -1, -1], [-1, 2, 3, -1, 5, -1, -1], "?abcbcc")
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "a" [bc]+', "root ::= [ab]+", 'root ::= "abc" "d"', 'root ::= "c"'])
+def test_draft_trees(theirs: Any, grammar: str) -> None:
+    import torch
+
+    children, siblings, texts = (torch.tensor(one) for one in (TREE[0], TREE[1], [TOKENS.index(c) for c in TREE[2]]))
+    rows = []
+    for library in (ours, theirs):
+        matcher = library.GrammarMatcher(compiled(library, ("compile_grammar", (grammar,), {}, [])))
+        mask = torch.zeros(7, (len(TOKENS) + 31) // 32, dtype=torch.int32)
+        assert matcher.traverse_draft_tree(children, siblings, texts, mask)
+        rows.append(gr.bitmask_to_bool(mask, len(TOKENS)))
+        assert matcher.accept_string("c") == (grammar == 'root ::= "c"'), "the matcher has not moved"
+    assert np.array_equal(*rows)
+
+
+def test_batches(theirs: Any) -> None:
+    for library in (ours, theirs):
+        batch = library.BatchGrammarMatcher(2)
+        grammar = compiled(library, ("compile_grammar", ('root ::= "a" "b"',), {}, []))
+        matchers = [library.GrammarMatcher(grammar) for _ in range(2)]
+        mask = library.allocate_token_bitmask(4, len(TOKENS))
+        batch.batch_fill_next_token_bitmask(matchers, mask, [3, 0])
+        allowed = gr.bitmask_to_bool(mask, len(TOKENS))
+        assert [TOKENS[i] for i in np.flatnonzero(allowed[3])] == ["a", "ab"]
+        assert allowed[1].all() and np.array_equal(allowed[0], allowed[3])
+        tokens = [TOKENS.index("a"), TOKENS.index("b")]
+        assert batch.batch_accept_token(matchers, tokens) == [True, False]
+        assert batch.batch_accept_string(matchers, ["b", "ab"]) == [True, True]
+        with pytest.raises(RuntimeError):
+            batch.batch_accept_token(matchers, tokens[:1])
+        batch.batch_rollback(matchers, [2, 1])
+        assert [matcher.is_completed() for matcher in matchers] == [False, False]
+        with pytest.raises(RuntimeError):
+            library.BatchGrammarMatcher(0)
+
+
+BAD: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    ("compile_grammar", ("root ::= (",), {}, "RuntimeError"),
+    ("compile_grammar", (3,), {}, "ValueError"),
+    ("compile_regex", ("(",), {}, "RuntimeError"),
+    ("compile_json_schema", ("{",), {}, "RuntimeError"),
+    ("compile_json_schema", ({"type": "foo"},), {}, "RuntimeError"),
+    ("compile_json_schema", (3,), {}, "ValueError"),
+    ("compile_json_schema", ({},), {"max_whitespace_cnt": 0}, "RuntimeError"),
+    ("compile_structural_tag", ({"a": 1},), {}, "RuntimeError"),
+    ("compile_structural_tag", ("{",), {}, "RuntimeError"),
+    ("compile_structural_tag", (3,), {}, "TypeError"),
+    ("compile_structural_tag", (), {}, "TypeError"),
+    ("compile_lark", ("start: (",), {}, "RuntimeError"),
+    ("compile_lark", ("start: @a",), {"named_grammars": {"a": 3}}, "TypeError"),
+]
+
+
+@pytest.mark.parametrize(("how", "args", "kwargs", "error"), BAD)
+def test_errors_are_caught_by_the_same_clauses(
+    theirs: Any, how: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: str
+) -> None:
+    kind = {"RuntimeError": RuntimeError, "ValueError": ValueError, "TypeError": TypeError}[error]
+    for library in (ours, theirs):
+        with pytest.raises(kind):
+            compiled(library, (how, args, kwargs, []))
+
+
+def test_errors_are_guiderails_too() -> None:
+    with pytest.raises(gr.GuiderailError) as told:
+        ours.Grammar.from_json_schema({"properties": {"a": {"type": "nope"}}})
+    assert isinstance(told.value, RuntimeError) and "#/properties/a/type" in str(told.value)
+    with pytest.raises(ours.InvalidJSONError):
+        ours.Grammar.from_structural_tag("{")
+    with pytest.raises(ours.InvalidStructuralTagError, match="#/format"):
+        ours.Grammar.from_structural_tag({"type": "structural_tag", "format": {"type": "nope"}})
+
+
+def test_what_has_no_counterpart_is_refused() -> None:
+    with pytest.raises(CompatError, match="EBNF"):
+        ours.Grammar.from_regex("a", print_converted_ebnf=True)
+    with pytest.raises(CompatError, match="tool_calls"):
+        ours.get_model_structural_tag("llama")
+    with pytest.raises(CompatError, match="max_work"):
+        ours.set_max_recursion_depth(5)
+    lark = ours.Grammar.from_lark('start: word\nword[capture]: "a"')
+    matcher = ours.GrammarMatcher(ours.GrammarCompiler(ours.TokenizerInfo(TOKENS)).compile_grammar(lark))
+    with pytest.raises(CompatError, match="capture"):
+        matcher.get_captures()
+    with pytest.raises(AttributeError):
+        ours.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case[0]}-{i}" for i, case in enumerate(CASES)])
+def test_serialized(case: tuple[str, tuple[Any, ...], dict[str, Any], list[str]]) -> None:
+    made = compiled(ours, case)
+    again = ours.CompiledGrammar.deserialize_json(made.serialize_json(), made.tokenizer_info)
+    grammar = ours.Grammar.deserialize_json(made.grammar.serialize_json())
+    for text in case[3]:
+        assert again.grammar.constraint.matches(text) == made.grammar.constraint.matches(text)
+        assert grammar.constraint.matches(text) == made.grammar.constraint.matches(text)
+    for text, error in (("{", ours.InvalidJSONError), ('{"__VERSION__": "v16"}', ours.DeserializeVersionError)):
+        with pytest.raises(error):
+            ours.Grammar.deserialize_json(text)
+    with pytest.raises(ours.DeserializeFormatError):
+        ours.Grammar.deserialize_json(made.serialize_json())
+    with pytest.raises(ours.DeserializeFormatError, match="another tokenizer"):
+        ours.CompiledGrammar.deserialize_json(made.serialize_json(), ours.TokenizerInfo(["a"]))
+
+
+def test_the_cache() -> None:
+    compiler = ours.GrammarCompiler(ours.TokenizerInfo(TOKENS))
+    assert compiler.compile_regex("a+") is compiler.compile_regex("a+")
+    assert compiler.get_cache_size_bytes() > 0 and compiler.cache_limit_bytes == -1
+    compiler.clear_cache()
+    assert compiler.get_cache_size_bytes() == 0
+    small = ours.GrammarCompiler(ours.TokenizerInfo(TOKENS), cache_limit_bytes=0)
+    assert small.compile_regex("a+") is not small.compile_regex("a+")
+    with pytest.raises(CompatError, match="max_threads"):
+        ours.GrammarCompiler(ours.TokenizerInfo(TOKENS), max_threads=0)
+
+
+def test_a_tag_as_classes(theirs: Any) -> None:
+    pytest.importorskip("pydantic")
+    for library in (ours, theirs):
+        made = library.StructuralTag.from_json(TAG)
+        assert made.format.tags[0].begin == "<call=a>"
+        assert library.StructuralTag.from_json(made.model_dump_json()) == made
+        item = library.StructuralTagItem(begin="<call=a>", schema=PERSON, end="</call>")
+        both = [library.Grammar.from_structural_tag(made), library.Grammar.from_structural_tag([item], ["<call="])]
+        for grammar in both:
+            info = library.TokenizerInfo(TOKENS, stop_token_ids=[STOP])
+            matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_grammar(grammar))
+            assert matcher.accept_string('a <call=a>{"name": "x"}</call>') and matcher.is_completed()
+            matcher.reset()
+            assert not matcher.accept_string("a <call=b")
+
+
+def test_named_grammars() -> None:
+    digits = ours.Grammar.from_regex("[0-9]+")
+    named = {"item": digits, "pair": 'start: @item ":" @item', "loop": "start: @loop"}
+    matches = ours.Grammar.from_lark('start: "<" @pair ">"', named_grammars=named).constraint.matches
+    assert matches("<1:22>") and not matches("<1:>")
+    with pytest.raises(CompatError, match="@loop -> @loop"):
+        ours.Grammar.from_lark("start: @loop", named_grammars=named)
+
+
+def test_a_logits_processor() -> None:
+    torch, _ = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from guiderail.compat.xgrammar.contrib.hf import LogitsProcessor
+
+    grammar = compiled(ours, ("compile_grammar", ('root ::= "abc"',), {}, []))
+    processor = LogitsProcessor(grammar)
+    ids = torch.zeros(2, 1, dtype=torch.int64)
+    for expected in (["a", "ab", "abc"], ["b"], ["c"], ["</s>"]):
+        scores = processor(ids, torch.zeros(2, len(TOKENS)))
+        assert [TOKENS[i] for i in torch.isfinite(scores[1]).nonzero().flatten().tolist()] == expected
+        ids = torch.cat([ids, torch.full((2, 1), TOKENS.index(expected[0]))], dim=1)
+    assert torch.isfinite(processor(ids, torch.zeros(2, len(TOKENS)))).all(), "rows that are over are left alone"
+    with pytest.raises(CompatError, match="rows"):
+        processor(ids[:1], torch.zeros(1, len(TOKENS)))
