@@ -68,6 +68,13 @@ class Generation(_Readable):
     constraint_seconds: float
 
     @property
+    def captures(self) -> dict[str, list[str]]:
+        """What of the text the captured rules of a grammar are, by name; see `GrammarConstraint.captures`. Empty for
+        other constraints."""
+        find = getattr(self._reading, "captures", None)
+        return {} if find is None else dict(find(self.text))
+
+    @property
     def value(self) -> Any:
         """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, the calls for tools
         (a ``ToolText``), the values of a document for an XML Schema, else the text.

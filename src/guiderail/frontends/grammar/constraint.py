@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, _coerce
+from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar import productions
+from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
@@ -26,7 +28,7 @@ from guiderail.support.nesting import nested
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
-    from guiderail.frontends.grammar.lark.reader import Reading
+    from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
 from guiderail.support.work import MAX_WORK, limited
 
 __all__ = ["GrammarConstraint", "grammar"]
@@ -61,11 +63,13 @@ class _State:
         read: the rules as written and as prepared; None: not read yet, because the tape is known.
         tape: the calls that build it (see :mod:`.tape`), from disk.
         key: where to put the tape once there is one.
+        captures: finds what is captured.
     """
 
     read: tuple[Grammar, Prepared] | None = None
     tape: Any = None
     key: _DiskKey | None = None
+    captures: Captures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class GrammarConstraint(Constraint):
         state = self._state
         if self.syntax == "lark":
             reading = self._read_lark()
-            tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes))
+            tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes), captures=reading.captures)
             prepared = prepare(tree, self.max_rules)
             report = replace(prepared.report, unused_terminals=reading.unused, late=_Late(self))
             state.read = tree, replace(prepared, report=report)
@@ -126,7 +130,7 @@ class GrammarConstraint(Constraint):
         state.read = tree, prepare(tree, self.max_rules)
         return ()
 
-    def _read_lark(self) -> Reading:
+    def _read_lark(self) -> LarkReading:
         from guiderail.frontends.grammar import lark
 
         assert isinstance(self.text, str)
@@ -182,6 +186,36 @@ class GrammarConstraint(Constraint):
         """
         return self._prepared.report
 
+    def captures(self, text: str) -> dict[str, list[str]]:
+        """What of a text the captured rules are (``name[capture]: …`` in Lark, ``name[capture="x"] ::= …`` in GBNF).
+
+            >>> date = gr.grammar('start: day "." /[0-9]+/ "."\nday[capture]: /[0-9]+/', syntax="lark")
+            >>> date.captures("24.12.")
+            {'day': ['24']}
+
+        A rule begins as early, and is as long, as the grammar allows. A stop or suffix is left out; ``stop_capture``
+        names it.
+
+        Args:
+            text: a text of the grammar; of one that is not complete, the rules that have ended are found.
+
+        Returns:
+            By name, the texts in the order of their ends; for each name an empty list where the rule was not used.
+
+        Raises:
+            LimitError: there are too many ways to read the text (``captures``).
+        """
+        state = self._state
+        if state.captures is None:
+            if not has_captures(self.tree):
+                return {}
+            state.captures = Captures(self.tree, lambda tree: _Tree(tree, self.max_rules))
+        return state.captures.find(text)
+
+    def reading(self) -> Reading:
+        """Reads a text as it stands; ``captures`` is there for what reads it."""
+        return _GrammarReading(self)
+
     def _lower(self, b: _core.Builder) -> int:
         state = self._state
         if state.tape is not None:
@@ -211,6 +245,35 @@ class GrammarConstraint(Constraint):
             shown = f"{{{', '.join(f'{name}: …' for name in names)}{', …' if len(text) > 6 else ''}}}"
         more = "" if self.start is None else f", start={self.start!r}"
         return f"grammar({shown}, syntax={self.syntax!r}{more})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tree(Constraint):
+    """A grammar that was made from another."""
+
+    tree: Grammar
+    max_rules: int
+
+    def _lower(self, b: _core.Builder) -> int:
+        return lower(prepare(self.tree, self.max_rules), b)
+
+
+class _GrammarReading:
+    """A text is its own value, and holds what is captured."""
+
+    is_text = True
+
+    def __init__(self, constraint: GrammarConstraint) -> None:
+        self._constraint = constraint
+
+    def read(self, text: str) -> str:
+        return text
+
+    def partial(self, *, growing_strings: bool) -> Partial:
+        return Unfinished(as_text=True)
+
+    def captures(self, text: str) -> dict[str, list[str]]:
+        return self._constraint.captures(text)
 
 
 class _Late:

@@ -81,7 +81,7 @@ class Rewritten:
         notes: what was read and has no meaning here.
         foreign: whether anything of llguidance's was found.
         ignore_once: whether ignored text stands at most once between two terminals.
-        captures: what the texts of rules are called in ``captures``.
+        captures: attributes of rules whose texts are captured.
         statements: of the source.
         part_at: reads a language of its own, from its first token and where the next one begins; says where it ends.
     """
@@ -94,7 +94,7 @@ class Rewritten:
     notes: list[str] = field(default_factory=list)
     foreign: bool = False
     ignore_once: bool = False
-    captures: dict[str, str] = field(default_factory=dict)
+    captures: dict[str, Attributes] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     part_at: Callable[[Token, int], tuple[Constraint, int]] | None = None
     starts: list[int] = field(default_factory=lambda: [0])  # of unchanged stretches in the new text …
@@ -293,10 +293,8 @@ class _Rewriter:
                 "where you generate",
                 *given.temperature.span,
             )
-        if given.capture is not None:
-            self.result.captures[rule] = given.capture or rule
-        if given.stop_capture is not None:
-            self.result.notes.append(f"rule {rule}: 'stop_capture' has no effect: what ended a text is not recorded")
+        if given.capture is not None or given.stop_capture is not None:
+            self.result.captures[rule] = given
         if not given.change_texts:
             return False
         body = statement.body

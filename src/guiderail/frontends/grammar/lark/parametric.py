@@ -246,8 +246,10 @@ class _Writer:
         mark = next(i for i, token in enumerate(head) if token.text == "::")
         self.copy(head[0].start, statement.name.start)
         self.put(self.name(rule, value), statement.name.start)
-        if mark + 2 < len(head):
-            self.copy(head[mark + 2].start, head[-1].end)
+        for token, following in zip(head[mark + 2 :], [*head[mark + 3 :], None], strict=True):
+            self.copy(*token.span)
+            if token.text == "capture" and (following is None or following.text != "="):
+                self.put(f'="{rule}"', token.end)
         self.put(" : ", statement.name.end)
         first = True
         for alternative in alternatives:
