@@ -246,9 +246,10 @@ class _Writer:
         mark = next(i for i, token in enumerate(head) if token.text == "::")
         self.copy(head[0].start, statement.name.start)
         self.put(self.name(rule, value), statement.name.start)
-        for token, following in zip(head[mark + 2 :], [*head[mark + 3 :], None], strict=True):
+        attributes = head[mark + 2 :]
+        for at, token in enumerate(attributes):
             self.copy(*token.span)
-            if token.text == "capture" and (following is None or following.text != "="):
+            if token.text == "capture" and attributes[at + 1].text != "=":
                 self.put(f'="{rule}"', token.end)
         self.put(" : ", statement.name.end)
         first = True
