@@ -525,9 +525,7 @@ def test_parts_by_name() -> None:
 
 
 def test_what_has_no_meaning_is_said() -> None:
-    reading = read(
-        '%llguidance {"no_forcing": true}\nstart: a\na: %json {"x-guidance": {"coerce_one_of": true}}'
-    )
+    reading = read('%llguidance {"no_forcing": true}\nstart: a\na: %json {"x-guidance": {"coerce_one_of": true}}')
     assert len(reading.notes) == 2
     assert [word in "".join(reading.notes) for word in ("no_forcing", "coerce_one_of")] == [True] * 2
 

@@ -18,6 +18,7 @@ from guiderail.frontends.grammar import productions
 from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
+from guiderail.frontends.grammar.nesting import Nesting, as_written
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, Indentation
@@ -64,12 +65,14 @@ class _State:
         tape: the calls that build it (see :mod:`.tape`), from disk.
         key: where to put the tape once there is one.
         captures: finds what is captured.
+        written: the same as a model writes it.
     """
 
     read: tuple[Grammar, Prepared] | None = None
     tape: Any = None
     key: _DiskKey | None = None
     captures: Captures | None = None
+    written: GrammarConstraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,9 @@ class GrammarConstraint(Constraint):
         imports: folders in which a Lark grammar finds what it imports.
         indentation: what makes INDENT and DEDENT of line breaks in a Lark grammar.
         constraints: what ``@name`` and declared terminals of a Lark grammar stand for.
+        schema_options: of ``json_schema``, for each ``%json`` of a Lark grammar.
+        written: whether the schemas within are written by a model: members in declared order, where nothing else is
+            said.
     """
 
     text: str | Productions
@@ -95,6 +101,8 @@ class GrammarConstraint(Constraint):
     imports: tuple[str, ...] = ()
     indentation: Indentation | None = None
     constraints: tuple[tuple[str, Constraint], ...] = ()
+    schema_options: tuple[tuple[str, Any], ...] = ()
+    written: bool = False
     _imported: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())  # files as they were read
     _state: _State = field(init=False, repr=False, compare=False, default_factory=_State)
 
@@ -112,12 +120,31 @@ class GrammarConstraint(Constraint):
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
         state.key = key if slow and not self._imported else None
 
+    def as_written(self) -> GrammarConstraint:
+        state = self._state
+        if self.written or not self._holds_schemas():
+            return self
+        if state.written is None:
+            given = (*self._given(), True)
+            state.written = GrammarConstraint(*given)
+        return state.written
+
+    def _holds_schemas(self) -> bool:
+        """Whether there may be a schema within, without reading the text."""
+        return not isinstance(self.text, str) or bool(self.constraints) or "%json" in self.text
+
+    def _given(self) -> tuple[Any, ...]:
+        given = (self.text, self.syntax, self.start, self.max_rules, self.path, self.imports, self.indentation)
+        return (*given, self.constraints, self.schema_options)
+
     def _read(self) -> tuple[tuple[str, str], ...]:
         """Reads the grammar; returns which files of the user's it imports, with their digests."""
         state = self._state
         if self.syntax == "lark":
             reading = self._read_lark()
             tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes), captures=reading.captures)
+            if self.written:
+                tree = as_written(tree)
             prepared = prepare(tree, self.max_rules)
             report = replace(prepared.report, unused_terminals=reading.unused, late=_Late(self))
             state.read = tree, replace(prepared, report=report)
@@ -127,6 +154,8 @@ class GrammarConstraint(Constraint):
             tree = reader(self.text, self.start, self.path)
         else:
             tree = productions.read(self.text, self.start)
+            if self.written:
+                tree = as_written(tree)
         state.read = tree, prepare(tree, self.max_rules)
         return ()
 
@@ -141,23 +170,25 @@ class GrammarConstraint(Constraint):
             indenter=self.indentation,
             constraints=dict(self.constraints),
             path=self.path,
-            nested=self._nested,
+            nested=Nesting(self._nested, self.schema_options),
         )
 
     def _nested(self, text: str, constraints: dict[str, Constraint]) -> Constraint:
         """A grammar within this one."""
         given = tuple(constraints.items())
-        return GrammarConstraint(text, "lark", None, self.max_rules, self.path, self.imports, None, given)
+        return GrammarConstraint(
+            text, "lark", None, self.max_rules, self.path, self.imports, None, given, self.schema_options
+        )
 
     def _disk_key(self) -> _DiskKey | None:
         """Where the grammar may lie on disk; None: nowhere."""
-        if not isinstance(self.text, str) or self.constraints or self.imports:
+        if not isinstance(self.text, str) or self.constraints or self.imports or self.schema_options:
             return None
         cache = open_cache()
         if cache is None:
             return None
         lines = None if self.indentation is None else list(astuple(self.indentation))
-        value = ["grammar", self.text, self.syntax, self.start, self.max_rules, self.path, lines]
+        value = ["grammar", self.text, self.syntax, self.start, self.max_rules, self.path, lines, self.written]
         return _DiskKey(cache, value)
 
     @property
@@ -233,8 +264,7 @@ class GrammarConstraint(Constraint):
         return root
 
     def __reduce__(self) -> tuple[object, ...]:
-        given = (self.text, self.syntax, self.start, self.max_rules, self.path)
-        return GrammarConstraint, (*given, self.imports, self.indentation, self.constraints)
+        return GrammarConstraint, (*self._given(), self.written)
 
     def __repr__(self) -> str:
         text: Any = self.text
@@ -305,6 +335,7 @@ def grammar(
     imports: Iterable[str | Path] = (),
     indenter: Any = None,
     constraints: Mapping[str, Constraint | str] | None = None,
+    schema_options: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
     r"""The texts of a context-free grammar, in any of five notations.
 
@@ -329,6 +360,8 @@ def grammar(
         imports: Lark: folders in which ``%import`` finds grammars, besides that of a path.
         indenter: Lark: what makes INDENT and DEDENT of line breaks, an ``Indenter`` of the ``lark`` package.
         constraints: Lark: what ``@name`` and declared terminals (``%declare NAME``) stand for.
+        schema_options: Lark: options of ``json_schema`` for each ``%json``, such as ``{"closed": True}``; what its
+            ``x-guidance`` says comes first.
 
     Raises:
         PatternError: the grammar cannot be read, or names a rule that is not there; ``span`` says where.
@@ -346,7 +379,7 @@ def grammar(
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
             raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")
-        _only_lark(imports, indenter, constraints)
+        _only_lark(imports=tuple(imports), indenter=indenter, constraints=constraints, schema_options=schema_options)
         return GrammarConstraint(productions.read_productions(source), "productions", start, max_rules)
     path = None
     if isinstance(source, Path):
@@ -367,19 +400,36 @@ def grammar(
     if syntax == "ebnf":
         syntax = "ebnf-w3c" if "::=" in source else "ebnf-iso"
     if syntax != "lark":
-        _only_lark(imports, indenter, constraints)
+        _only_lark(imports=tuple(imports), indenter=indenter, constraints=constraints, schema_options=schema_options)
         return GrammarConstraint(source, syntax, start, max_rules)
     from guiderail.frontends.grammar.lark.reader import indentation_of
 
     given = tuple((name, _coerce(one)) for name, one in (constraints or {}).items())
     folders = tuple(str(folder) for folder in imports)
-    return GrammarConstraint(source, "lark", start, max_rules, path, folders, indentation_of(indenter), given)
+    options = _checked_options(schema_options or {})
+    return GrammarConstraint(source, "lark", start, max_rules, path, folders, indentation_of(indenter), given, options)
 
 
-def _only_lark(
-    imports: Iterable[str | Path], indenter: Any, constraints: Mapping[str, Constraint | str] | None
-) -> None:
-    for name, value in (("imports", tuple(imports)), ("indenter", indenter), ("constraints", constraints)):
+def _checked_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Options of schemas as a value.
+
+    Raises:
+        CompileError: one is not known, or wrong (``bad-schema-option``).
+    """
+    from guiderail.frontends.json_schema import SchemaOptions
+
+    if options.get("registry") is not None:
+        raise CompileError(
+            "a grammar takes no registry for its schemas; pass gr.json_schema(…, registry=…) in constraints and write "
+            "@name for %json",
+            code="grammar-option",
+        )
+    checked = SchemaOptions.of(dict(options))
+    return tuple((name, getattr(checked, name)) for name in sorted(options))
+
+
+def _only_lark(**given: Any) -> None:
+    for name, value in given.items():
         if value:
             raise CompileError(f"{name} applies only to Lark grammars; leave it out", code="grammar-option")
 

@@ -14,8 +14,9 @@ from typing import NoReturn
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar.lark.attributes import Attributes
-from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, Nested, is_embedded, json_at
+from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, is_embedded, json_at
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
+from guiderail.frontends.grammar.nesting import Nesting
 
 __all__ = ["UNBOUNDED", "Bounded", "Cut", "Rewritten", "Stop", "rewrite"]
 
@@ -106,13 +107,13 @@ class Rewritten:
         return max(0, min(offset + self.shifts[i], len(self.source)))
 
 
-def rewrite(source: str, constraints: Mapping[str, Constraint], nested: Nested | None = None) -> Rewritten:
+def rewrite(source: str, constraints: Mapping[str, Constraint], nested: Nesting | None = None) -> Rewritten:
     """Rewrites a grammar.
 
     Args:
         source: the grammar.
         constraints: what ``@name`` stands for.
-        nested: makes the constraint of ``%lark``.
+        nested: how grammars and schemas within are made.
 
     Raises:
         PatternError: a form cannot be read.

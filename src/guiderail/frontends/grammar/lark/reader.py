@@ -18,7 +18,6 @@ from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
-from guiderail.frontends.grammar.lark.embedded import Nested
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
 from guiderail.frontends.grammar.lark.guards import guard
 from guiderail.frontends.grammar.lark.lexemes import (
@@ -34,6 +33,7 @@ from guiderail.frontends.grammar.lark.parametric import write_out
 from guiderail.frontends.grammar.lark.quick import Parts, quick
 from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
+from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
 from guiderail.frontends.regex import regex
 
@@ -104,11 +104,11 @@ def read(
     indenter: Any = None,
     constraints: Mapping[str, Constraint] | None = None,
     path: str | os.PathLike[str] | None = None,
-    nested: Nested | None = None,
+    nested: Nesting | None = None,
 ) -> Reading:
     """As :func:`read_lark`, with what else there is to say of the grammar.
 
-    ``nested`` makes the constraint of ``%lark``, from its text and the constraints that it names.
+    ``nested`` says how grammars and schemas within are made.
     """
     if not isinstance(text, str):
         raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
@@ -131,7 +131,7 @@ def _read(
     indenter: Any,
     constraints: dict[str, Constraint],
     path: str | os.PathLike[str] | None,
-    nested: Nested | None,
+    nested: Nesting | None,
 ) -> Reading:
     """A grammar without parametric rules."""
     found = None if constraints else quick(text)
