@@ -89,6 +89,10 @@ class _LarkReader(Reader):
             grammar = builder.build()
         except (errors.LarkError, AssertionError) as error:
             raise self.translated(error, bool(builder.used_files)) from error  # its own text is parsed first
+        except TypeError as error:  # in a message of Lark's about another error
+            if not isinstance(error.__context__, errors.UnexpectedInput):
+                raise
+            raise self.translated(error.__context__, bool(builder.used_files)) from error
         except OSError as error:
             raise self.not_found(error) from error
         names = {rule[0] for rule in grammar.rule_defs}

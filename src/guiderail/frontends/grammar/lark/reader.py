@@ -398,7 +398,7 @@ class Reader:
         self.nullable = {x.name for x in lexemes if x.nullable}
         self.never = {x.name for x in lexemes if x.nothing and x.nullable}
         self.impossible = {x.name for x in lexemes if x.nothing and not x.nullable}
-        ignore -= self.impossible
+        ignore -= self.impossible | self.never
         lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
         follow = Follow(rules)
@@ -424,7 +424,7 @@ class Reader:
         ignored = {part for name in ignore for part in self.divided.get(name, [renamed.get(name, name)])}
         return syntax.Lexer(
             tuple(terminals + [syntax.Terminal(renamed.get(n, n), None) for n in declared]),
-            frozenset(ignored - self.never),
+            frozenset(ignored),
             self.lines({x.name for x in lexemes}),
         )
 
