@@ -58,7 +58,7 @@ class Recipe:
         return grammar(self.text, syntax="gbnf", start=options["root"])
 
     def _schema(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
-        from guiderail.compat.xgrammar._schema import spelled_schema
+        from guiderail.compat._schema import spelled_schema
         from guiderail.frontends.json_schema.constraint import read_schema
 
         schema = read_schema(self.text)
@@ -67,7 +67,7 @@ class Recipe:
         return spelled_schema(schema, closed=options["strict_mode"], **_layout(options))
 
     def _json(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
-        from guiderail.compat.xgrammar._schema import spelled_schema
+        from guiderail.compat._schema import spelled_schema
 
         return spelled_schema({"type": ["object", "array"]}, layout="free", max_whitespace=NO_BOUND)
 
