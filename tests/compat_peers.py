@@ -226,7 +226,7 @@ class LlguidanceTables:
         grammar = whole_grammar(row)
         key = grammar if isinstance(grammar, str) else json.dumps(grammar)
         if key not in self.matchers:
-            self.matchers = {key: LLMatcher(self.tokenizer, grammar, log_level=0)}  # cases of a grammar are in a row
+            self.matchers = {key: LLMatcher(self.tokenizer, grammar, log_level=0)}
         return self.matchers[key]
 
     def case(self, row: dict[str, Any]) -> tuple[bool, str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import numpy as np
-
-from guiderail.compat.llguidance._matcher import LLMatcher, memory
+from guiderail.compat.llguidance._matcher import LLMatcher, check_place, fill_draft, target
 from guiderail.errors import LimitError
 from guiderail.matching.matcher import fill_next_token_bitmasks
 
@@ -38,9 +36,9 @@ class LLExecutor:
         Raises:
             ValueError: a place is out of range, or a mask too small.
         """
-        whole = _target(trg_pointer, one_mask_bytes, trg_batch_size)
+        whole = target(trg_pointer, one_mask_bytes, trg_batch_size)
         for matcher, place in interpreters:
-            _check(matcher, place, trg_batch_size, one_mask_bytes)
+            check_place(matcher, place, trg_batch_size, one_mask_bytes)
         running, rows, left = [], [], []
         for matcher, place in interpreters:
             inner = matcher.matcher
@@ -71,43 +69,10 @@ class LLExecutor:
             ValueError: a place is out of range, or a mask too small.
         """
         for matcher, place, draft in interpreters:
-            _check(matcher, place + len(draft), trg_batch_size, one_mask_bytes)
+            check_place(matcher, place + len(draft), trg_batch_size, one_mask_bytes)
         for matcher, place, draft in interpreters:
             fill_draft(matcher, place, draft, trg_pointer, one_mask_bytes, trg_batch_size)
 
     def consume_token_par(self, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
         """Reads a token with each matcher: ``(matcher, token)``; which could come. The others are in an error state."""
         return [matcher.consume_token(token) for matcher, token in matchers]
-
-
-def fill_draft(
-    matcher: LLMatcher, place: int, draft: Sequence[int], pointer: int, one_mask_bytes: int, batch: int
-) -> None:
-    """Writes the masks of now and after each token of a draft."""
-    _check(matcher, place + len(draft), batch, one_mask_bytes)
-    whole = _target(pointer, one_mask_bytes, batch)
-    inner = matcher.matcher
-    if inner is None or matcher.is_error() or inner.is_terminated():
-        matcher._fill(whole[place])
-        return
-    twin = matcher.deep_copy()
-    twin._fill(whole[place])
-    for i, token in enumerate(draft):
-        if twin.is_stopped() or twin.try_consume_tokens([token]) != 1:
-            break
-        twin._fill(whole[place + 1 + i])
-    if twin.is_error():
-        matcher._fail(twin.get_error())
-
-
-def _target(pointer: int, one_mask_bytes: int, batch: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
-    return memory(pointer, one_mask_bytes * batch, 0).reshape(batch, one_mask_bytes // 4)
-
-
-def _check(matcher: LLMatcher, place: int, batch: int, one_mask_bytes: int) -> None:
-    if not isinstance(matcher, LLMatcher):
-        raise TypeError(f"{type(matcher).__name__!r} object is not an instance of 'LLMatcher'")
-    if not 0 <= place < batch:
-        raise ValueError(f"mask {place} is out of range: there is room for {batch}")
-    if one_mask_bytes % 4 or one_mask_bytes < 4 * matcher._words():
-        raise ValueError(f"a mask has {4 * matcher._words()} bytes, in words of 4, not {one_mask_bytes}")

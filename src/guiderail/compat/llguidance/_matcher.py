@@ -338,8 +338,6 @@ class LLMatcher:
         self, trg_pointer: int, one_mask_bytes: int, trg_batch_size: int, draft_tokens: Sequence[int]
     ) -> None:
         """Writes the mask and those after each token of a draft, one after the other, as the executor does."""
-        from guiderail.compat.llguidance._executor import fill_draft
-
         fill_draft(self, 0, draft_tokens, trg_pointer, one_mask_bytes, trg_batch_size)
 
     # -- captures ------------------------------------------------------------------------------------------------
@@ -375,3 +373,36 @@ def memory(pointer: int, size: int, words: int) -> NDArray[np.int32]:
         raise ValueError(f"a mask has {4 * words} bytes, in words of 4; the target has {size}")
     found: NDArray[np.int32] = np.ctypeslib.as_array((ctypes.c_int32 * (size // 4)).from_address(pointer))
     return found
+
+
+def fill_draft(
+    matcher: LLMatcher, place: int, draft: Sequence[int], pointer: int, one_mask_bytes: int, batch: int
+) -> None:
+    """Writes the masks of now and after each token of a draft."""
+    check_place(matcher, place + len(draft), batch, one_mask_bytes)
+    whole = target(pointer, one_mask_bytes, batch)
+    inner = matcher.matcher
+    if inner is None or matcher.is_error() or inner.is_terminated():
+        matcher._fill(whole[place])
+        return
+    twin = matcher.deep_copy()
+    twin._fill(whole[place])
+    for i, token in enumerate(draft):
+        if twin.is_stopped() or twin.try_consume_tokens([token]) != 1:
+            break
+        twin._fill(whole[place + 1 + i])
+    if twin.is_error():
+        matcher._fail(twin.get_error())
+
+
+def target(pointer: int, one_mask_bytes: int, batch: int) -> NDArray[np.int32]:
+    return memory(pointer, one_mask_bytes * batch, 0).reshape(batch, one_mask_bytes // 4)
+
+
+def check_place(matcher: LLMatcher, place: int, batch: int, one_mask_bytes: int) -> None:
+    if not isinstance(matcher, LLMatcher):
+        raise TypeError(f"{type(matcher).__name__!r} object is not an instance of 'LLMatcher'")
+    if not 0 <= place < batch:
+        raise ValueError(f"mask {place} is out of range: there is room for {batch}")
+    if one_mask_bytes % 4 or one_mask_bytes < 4 * matcher._words():
+        raise ValueError(f"a mask has {4 * matcher._words()} bytes, in words of 4, not {one_mask_bytes}")
