@@ -201,7 +201,7 @@ def whole_grammar(row: dict[str, Any]) -> Any:
 
 
 class LlguidanceTables:
-    """Asks each case of a matcher over bytes; of traces, whether the text comes out and what may not come is refused."""
+    """Asks a matcher over bytes; of traces, whether the text comes out and what may not come is refused."""
 
     def __init__(self, place: Path) -> None:
         from guiderail.compat.llguidance import LLTokenizer
