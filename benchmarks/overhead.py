@@ -36,6 +36,7 @@ sys.path[0] = str(Path(__file__).parent / "support")  # beside this file lies a 
 import guiderail as gr  # noqa: E402
 from guiderail.generation.decoding import Batch  # noqa: E402
 from guiderail.generation.models import EmbeddedModel, Model, TransformersModel  # noqa: E402
+from guiderail.generation.options import Options  # noqa: E402
 from guiderail.generation.sampling import Sampler, Sampling  # noqa: E402
 from guiderail.generation.targets import as_constraint  # noqa: E402
 
@@ -138,8 +139,7 @@ def measure(model: Model, constraint: Any, batch: int, options: argparse.Namespa
     began = clock()
     own = Batch(
         watching, prompts, [guide] * batch, [as_constraint(constraint).reading()] * batch,  # type: ignore[arg-type]
-        max_tokens=options.tokens, sampling=sampling, first_row=0, jump_forward=True,
-        finish=options.on_incomplete == "finish",
+        options=Options(options.tokens, options.temperature, seed=1, on_incomplete=options.on_incomplete),
     )  # fmt: skip
     steps = own.steps()
     constrained = clock() - began

@@ -4,11 +4,11 @@ import guiderail as gr
 
 record = gr.sequence(
     "Name: ", gr.regex("[A-Z][a-z]{1,15} [A-Z][a-z]{1,15}"),
-    "\nBorn: ", gr.patterns.date(),
-    "\nKnown for: ", gr.regex("[A-Z][A-Za-z ]{20,60}[.]"),
+    "\nBorn in: ", gr.regex("[A-Z][a-z]{1,15}"),
+    "\nKnown for: ", gr.regex("[A-Z][a-z]+(,? [A-Za-z][a-z]*){3,16}[.]"),
 )  # fmt: skip
 
-run = gr.stream(None, "Write a record about Neil Armstrong: name, date of birth, known for.", record)
+run = gr.stream(None, "Tell me about Albert Einstein.", record)
 for piece in run:
     print(piece, end="", flush=True)
 print(f"\n({len(run.tokens)} tokens, {run.result.forced_tokens} of them forced; {run.finish_reason})")

@@ -1,7 +1,6 @@
 """A value of a Python type, shown while the model writes it. Needs the ``demo`` extra."""
 
 import dataclasses
-import datetime
 from typing import Annotated, Literal
 
 from rich.live import Live
@@ -9,26 +8,26 @@ from rich.pretty import Pretty
 
 import guiderail as gr
 
-Words = Annotated[str, gr.regex("[A-Z][a-z]{2,12}( [A-Z][a-z]{2,12})?")]
+Name = Annotated[str, gr.regex("[A-Z][a-z]+( [A-Z][a-z]+)?")]
 
 
 @dataclasses.dataclass
-class Leg:
-    port: Words
-    nights: Literal[1, 2, 3, 4, 5, 6, 7]
+class Author:
+    name: Name
+    country: Literal["England", "France", "Germany", "USA"]
 
 
 @dataclasses.dataclass
-class Voyage:
-    ship: Words
-    captain: Words
-    departure: datetime.date
-    purpose: Literal["science", "trade", "holiday"]
-    legs: tuple[Leg, Leg, Leg]
+class Book:
+    title: Annotated[str, gr.regex("[A-Z][a-z]+( [A-Za-z][a-z]*){0,5}")]
+    author: Author
+    year: int
+    kind: Literal["novel", "play", "poem"]
 
 
+NOTE = "Moby Dick is a novel by the American Herman Melville. It was published in 1851."
 with Live(refresh_per_second=20) as live:
-    for snapshot in gr.stream(None, "Plan a voyage through the Mediterranean Sea.", Voyage):
+    for snapshot in gr.stream(None, NOTE, Book):
         live.update(Pretty(snapshot.value))
-assert isinstance(snapshot.value, Voyage)
-print("It starts on a", snapshot.value.departure.strftime("%A."))
+assert isinstance(snapshot.value, Book)
+print(f"{snapshot.value.title} is {2051 - snapshot.value.year} years old in 2051.")

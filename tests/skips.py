@@ -15,11 +15,14 @@ import pytest
 ALLOWED = {
     r"GUIDERAIL_CLIENT_TESTS=1": "make test-clients: clients from PyPI in environments of their own",
     r"GUIDERAIL_ENGINE_TESTS=1": "make test-engines: serving engines, gigabytes each",
+    r"GUIDERAIL_WHEEL_TESTS=1": "make test-wheels: compiles wheels",
+    r"the chat templates are not here": "make test-templates",
     r"(vllm|sglang|mlx and mlx-lm|llama-cpp-python) (is|are) not installed": "make test-engines",
     r"not all of onnxruntime-genai, onnx-ir, torch, transformers are installed": "make test-engines",
     r"(the grammar|the list) is that of Python 3\.11": "the job on Python 3.11",
     r"re knows no atomic groups": "the jobs on Python 3.11 and newer",
     r"the syntax is that of Python 3\.11": "the jobs on Python 3.11 and newer",
+    r"the tables of other libraries' tests": "where they are at hand: GUIDERAIL_PEERS, or ../shared/peers",
     r"the recorded tests of (XGrammar|llguidance) are not at hand": "a checkout beside them; GUIDERAIL_PEERS",
     r"needs? a GPU": "a machine with a GPU",
 }

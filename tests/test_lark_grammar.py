@@ -447,6 +447,48 @@ ADDITIONS: dict[str, tuple[str, list[str], list[str]]] = {
     "suffix": ('start: a "!"\na[capture, suffix="."]: /[^!]*/', ["ab.!", ".!"], ["a.b.!", "ab!"]),
     "stop": ('start: a "." "!"\na[stop="."]: /[^!]*/', ["ab.!", ".!"], ["a.b.!", "ab!"]),
     "stop at the end": ('start: "!" a\na[stop="."]: /[^!]*/', ["!ab", "!"], ["!a.b"]),
+    "stop before something else": ('start: a ".x"\na[stop="."]: /[^!]*/', ["ab.x", ".x"], ["a.b.x", "ab"]),
+    "stop=''": ('start: a "b"\na[stop=""]: /[a-z]*/', ["ab", "b", "abb"], ["a", ""]),
+    "empty terminals": ("start: A B\nA: /a*/\nB: /b?/", ["", "aa", "b", "aab"], ["ba", "bb"]),
+    "max_chars": (
+        'start: a ">"\na[max_chars=3]: "x" b\nb: /[a-z]*/ | "(" c ")"\nc: /[0-9]/',
+        ["x>", "xab>"], ["xabc>", "x(1)>"],
+    ),
+    "nested": ('start: /[ab]+/ c "!"\nc: %lark {\n  start: "x" "y"\n  %ignore " "\n}', ["ax y!", "bxy !"], ["a xy"]),
+    "ignored once": ('%llguidance {"ignore_once": true}\nstart: "a" "b"\n%ignore / {1,2}/', ["ab", "a  b "], ["a   b"]),
+    "ignored": ('%llguidance {"ignore_once": false}\nstart: "a" "b"\n%ignore / {1,2}/', ["a   b"], []),
+    "white space of JSON": (
+        'start: %json {"type": "array", "items": {"const": 1}, "x-guidance": {"whitespace_flexible": true}}',
+        ["[1,\n 1 ]", "[ ]"], ["[1 1]"],
+    ),
+    "white space of a pattern": (
+        'start: %json {"type": "array", "items": {"const": 1}, "x-guidance": {"whitespace_pattern": " {2}"}}',
+        ["[  1,  1]", "[1]", "[  ]"], ["[ 1]", "[1,   1]"],
+    ),
+    "separators of JSON": (
+        'start: %json {"items": {"const": 1}, "type": "array", '
+        '"x-guidance": {"item_separator": " ?;", "whitespace_flexible": false}}',
+        ["[1;1 ;1]"], ["[1,1]", "[1; 1]"],
+    ),
+    "every escape": (
+        'start: %json {"type": "string", "x-guidance": {"json_allow_general_unicode_escapes": true}}',
+        ['"a"', '"\\u0061"'], ['"\\u006"'],
+    ),
+    "permutations": (
+        'start: p::0x0\np::_: "" %if is_ones([0:2])\n  | "a" p::set_bit(0) %if bit_clear(0)\n'
+        '  | "b" p::set_bit(1) %if bit_clear(1)',
+        ["ab", "ba"], ["", "a", "aba", "aa"],
+    ),
+    "counted": (
+        'start: c::0\nc::_: x c::incr([1:3]) %if lt([1:3], 2)\n  | "."  %if not(eq(_, 0))\n x : "x"',
+        ["x.", "xx."], [".", "xxx."],
+    ),
+    "values": (
+        'start: (c::5 | c::0x6)\nc::_: "1" %if eq(_, 4) | "2" %if eq(_, 7) | ">" c::bit_and(4) %if bit_set(0)\n'
+        '  | "<" c::bit_or(1) %if and(bit_clear(0), bit_count_ge(_, 2)) | "-" c::decr(_) %if gt(_, 5)',
+        [">1", "<2", "->1"], ["1", "2"],
+    ),
+    "no alternative": ('start: a::0 | "x"\na::_: "a" %if gt(_, 0)', ["x"], ["a", ""]),
     "tools": (
         'start: ( f | g )* end\nend: TEXT\nTEXT: /(.|\\n)*/\nfh[lazy]: TEXT "<tool"\nf: fh "=f>" /[0-9]+/ "</tool>"\n'
         'gh[lazy]: TEXT "<tool"\ng: gh "=g>" "x" "</tool>"',
@@ -470,7 +512,7 @@ def test_special_tokens() -> None:
     assert {
         "special_token('<think>')",
         "special_token('</think>')",
-        "special_token(20, 21, 23)",
+        "one_token_of(20, 21, 23)",
         "special_token('<|eot|>')",
     } <= found
 
@@ -483,9 +525,11 @@ def test_parts_by_name() -> None:
 
 
 def test_what_has_no_meaning_is_said() -> None:
-    reading = read('%llguidance {"no_forcing": true}\nstart: a\na[capture="x", temperature=0.7]: /b/')
+    reading = read(
+        '%llguidance {"no_forcing": true}\nstart: a\na[stop_capture="x"]: %json {"x-guidance": {"coerce_one_of": true}}'
+    )
     assert len(reading.notes) == 3
-    assert [word in "".join(reading.notes) for word in ("no_forcing", "capture", "temperature")] == [True] * 3
+    assert [word in "".join(reading.notes) for word in ("no_forcing", "stop_capture", "coerce_one_of")] == [True] * 3
 
 
 # -- conflicts ------------------------------------------------------------------------------------------------------
@@ -514,27 +558,45 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "used but not defined", "A"),
     "pattern": ("start: A\nA: /a\\1/", "regex-backreference", "cannot be used", "/a\\1/"),
     "escape": ('start: "\\x1"', "lark-syntax", "escapes", ""),
-    "zero width": ("start: A\nA: /a*/", "lark-empty-terminal", "the terminal A can be empty", "A"),
     "anonymous": ("start: /\\bx/ \"y\"", "lark-look-around", "the terminal /\\bx/", "/\\bx/"),
     "look-behind": ("start: A\nA: /(?<!x)a/", "lark-look-around", "the text before it", "A"),
     "word boundary": ("start: A | B\nA.1: /if\\b/\nB: /[a-z]+/", "lark-look-around", "looks past its end", "A"),
     "needed behind": ("start: A B\nA: /a(?=b)/\nB: /b/", "lark-look-around", "a certain character", "A"),
     "end of text": ("start: A\nA: /a$/", "lark-look-around", "past its end", "A"),
     "declared": ("start: A\n%declare A", "lark-declared", "only declared", "A"),
-    "max_tokens": ("start[max_tokens=3]: /a/", "lark-unsupported", "max_tokens", "max_tokens"),
+    "max_tokens": ("start[max_tokens=few]: /a/", "lark-syntax", "whole number", "few"),
+    "max_tokens of recursion": ('start[max_tokens=3]: "a" start?', "grammar-bound", "holds itself", "start"),
+    "max_tokens of any JSON": ('start[max_tokens=3]: %json {"type": "array"}', "grammar-bound", "recursion", "start"),
+    "temperature": ("start[temperature=0.5]: /a/", "lark-unsupported", "sampling", "temperature"),
+    "capture": ('start[capture="a b"]: /a/', "lark-syntax", "letters", '"a b"'),
+    "attribute twice": ("start[lazy, lazy]: /a/", "lark-syntax", "twice", "lazy"),
     "attribute": ("start[wild]: /a/", "lark-unsupported", "wild", "wild"),
     "lazy rule": ('start[lazy]: a\na: "x"', "lark-unsupported", "a is none", "a"),
-    "stop before something else": ('start: a "x"\na[stop="."]: /.*/', "lark-unsupported", "stop", '"."'),
-    "empty stop": ('start[stop=""]: /.*/', "lark-unsupported", "empty stop", '""'),
-    "all tokens": ("start: <[*]>", "lark-unsupported", "vocabulary", "<[*]>"),
+    "stop and suffix": ('start[stop=".", suffix="x"]: /.*/', "lark-syntax", "not both", "suffix"),
     "bad tokens": ("start: <[5-2]>", "lark-syntax", "lower id", "<[5-2]>"),
     "json in a terminal": ('start: A\nA: %json {"type": "null"}', "lark-unsupported", "lower case", "%json"),
     "bad json": ("start: %json {a}", "lark-syntax", "not JSON", "a"),
     "open json": ('start: %json {"a": 1', "lark-syntax", "never closed", "{"),
-    "guidance's options": ('start: %json {"x-guidance": {"lenient": true}}', "lark-unsupported", "lenient", ""),
+    "guidance's options": ('start: %json {"x-guidance": {"wild": true}}', "lark-unsupported", "wild", ""),
+    "guidance's escapes": (
+        'start: %json {"x-guidance": {"json_allowed_escapes": "n"}}', "lark-unsupported", "not enforced", "",
+    ),
+    "unknown option": ('%llguidance {"wild": true}\nstart: "a"', "lark-unsupported", "allow_initial_skip", ""),
+    "option's value": ('%llguidance {"ignore_once": 3}\nstart: "a"', "lark-syntax", "true or false", ""),
     "option": ('%llguidance {"allow_invalid_utf8": true}\nstart: "a"', "lark-unsupported", "allow_invalid_utf8", ""),
     "other grammar": ("start: @other", "lark-unsupported", "constraints={'other'", "@other"),
-    "parameter": ('start::0 : "a"', "lark-unsupported", "parametric", "::"),
+    "parameter": ('start::0 : "a"', "lark-syntax", "name::_", "::"),
+    "parameter in vain": ('start: a::0\na::_: "a"', "lark-syntax", "does not use", "a"),
+    "no parameter": ('start: a::0\na: "a"', "lark-syntax", "has no parameter", "a"),
+    "parameter needed": ('start: a\na::_: "a" %if lt(_, 2)', "lark-syntax", "needs a parameter", "a"),
+    "no parameter of its own": ('start: a::_\na::_: "a" a::incr(_)', "lark-syntax", "of its own", "a"),
+    "bits": ('start: a::0\na::_: "a" %if eq([3:3], 0)', "lark-syntax", "above their first", ""),
+    "condition": ('start: a::0\na::_: "a" %if wild([0:1], 0)', "lark-syntax", "no condition 'wild'", "wild("),
+    "condition in a terminal": ("start: A\nA: /a/ %if true", "lark-syntax", "terminals have no parameters", "%if"),
+    "condition in brackets": ('start: a::0\na::_: ("a" %if lt(_, 1))', "lark-syntax", "outside of brackets", "%if"),
+    "after a condition": ('start: a::0\na::_: "a" %if lt(_, 1) "b"', "lark-syntax", "ends with its %if", '"b"'),
+    "behind parameters": ('start: a::0\na::_: "a" a::incr([0:2]) )', "lark-syntax", "was not expected", ")"),
+    "no end of parameters": ('start: a::0\na::_: "a" a::incr(_)', "grammar-size", "20,000", ""),
     "and in a rule": ('start: "a" & "b"', "lark-unsupported", "joins terminals", "&"),
     "itself": ('start: A\nA: "a" & B\nB: A', "lark-grammar", "contains itself", "A"),
     "%regex": ('start: A\nA: %regex {"type": "number"}', "lark-syntax", "substring_words", ""),
@@ -552,6 +614,24 @@ def test_errors(name: str) -> None:
         assert caught.value.span is not None
         start, end = caught.value.span
         assert text[start:end] == shown or (shown == "\n" and start >= len(text) - 1)
+
+
+NESTED = {
+    "no braces": ("start: %lark", "lark-syntax", "in braces", "%lark"),
+    "a fault": ('start: "a" %lark { start: x }', "lark-grammar", "in %lark: ", "x"),
+    "never closed": ('start: "a" %lark { start: "x"', "lark-syntax", "never closed", "{"),
+    "a part that is not known": ('start: "a" %lark { start: @x }', "lark-unsupported", "@x is not known", "@x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_errors_of_nested_grammars(name: str) -> None:
+    text, code, message, shown = NESTED[name]
+    with pytest.raises(gr.GuiderailError, match=re.escape(message)) as caught:
+        ours(text)
+    assert caught.value.code == code
+    assert caught.value.span is not None
+    assert text[slice(*caught.value.span)] == shown
 
 
 def test_errors_of_options() -> None:

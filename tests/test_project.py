@@ -160,3 +160,23 @@ def test_scripts_can_be_run() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in ("demo", "test", "lint", "bench", "docs", "clean"):
         assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_hints_name_what_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """guiderail is on no index, so no hint may ask an index for it."""
+    from guiderail.support.packages import install
+
+    required = [
+        "numpy>=1.24",
+        'fastapi>=0.115; extra == "server"',
+        "uvicorn>=0.30; extra == 'server'",
+        'ray[data]>=2.60; extra == "ray"',
+        'triton>=3.0; platform_system == "Linux" and extra == "triton"',
+    ]
+    monkeypatch.setattr(metadata, "requires", lambda name: required)
+    assert install("server") == 'pip install "fastapi>=0.115" "uvicorn>=0.30"'
+    assert install("ray", "triton") == 'pip install "ray[data]>=2.60" "triton>=3.0"'
+    assert "checkout" in install("newer")
+    texts = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    asked = re.compile(r"""install (-U |--upgrade )?["']?guiderail\b""")
+    assert [file.name for file in texts if asked.search(file.read_text(encoding="utf-8"))] == []

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import guiderail as gr
+from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server import ServerOptions
-from guiderail.server.chat_template import ChatTemplate
 from server_support import TEMPLATE, VOCABULARY, Client, ToyModel, client_of
 
 PERSON = {
@@ -135,6 +135,14 @@ def test_bias_and_penalties_change_what_is_drawn(toy):
         for kind in ("presence_penalty", "frequency_penalty"):
             (choice,) = client.chat(temperature=0, structured_outputs={"regex": "[ab]{4}"}, **{kind: 1})["choices"]
             assert choice["message"]["content"] in ("abab", "abaa")
+        (choice,) = client.chat("b", temperature=0, structured_outputs={"regex": "[ab]{4}"}, repetition_penalty=4)[
+            "choices"
+        ]  # "b" is in the prompt
+        assert choice["message"]["content"] == "aaaa"
+        (choice,) = client.chat("x", temperature=0, structured_outputs={"regex": "[ab]{4}"}, repetition_penalty=4)[
+            "choices"
+        ]
+        assert choice["message"]["content"] == "abaa"
 
 
 # -- constraints ---------------------------------------------------------------------------------------------------

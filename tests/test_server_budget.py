@@ -40,8 +40,8 @@ def test_json_is_complete_within_max_tokens(endless, limit, temperature):
     body = {"temperature": temperature, "seed": limit, "max_tokens": limit, "structured_outputs": {"json": LIST}}
     answer = endless.chat(**body)
     (choice,) = answer["choices"]
-    value = json.loads(choice["message"]["content"])
-    assert gr.json_schema(LIST).accepts(value) and choice["finish_reason"] == "stop"
+    value = json.loads(choice["message"]["content"])  # valid, and not what the model wanted: it says so
+    assert gr.json_schema(LIST).accepts(value) and choice["finish_reason"] == "length"
     assert answer["usage"]["completion_tokens"] <= limit
     if temperature == 0 and limit > 20:
         assert len(value[0]) > limit - 20  # nothing is cut that need not be
@@ -68,7 +68,8 @@ def test_the_other_interfaces(endless, path, stream):
         if path.endswith("completions"):
             found = [choice["text"] for choice in answer["choices"]]
         else:
-            assert answer["status"] == "completed"
+            assert answer["status"] == "incomplete"
+            assert answer["incomplete_details"] == {"reason": "max_output_tokens"}
             found = [answer["output"][0]["content"][0]["text"]]
     assert len(found) == (4 if path.endswith("completions") else 1)
     assert all(gr.json_schema(LIST).accepts(json.loads(text)) for text in found)
@@ -81,7 +82,7 @@ def test_calls_are_complete(choice):
         (found,) = client.chat(tools=[WEATHER], tool_choice=choice, temperature=0, max_tokens=90)["choices"]
         (made,) = found["message"]["tool_calls"]
         assert re.fullmatch("O{10,}", json.loads(made["function"]["arguments"])["city"])
-        assert found["finish_reason"] == "tool_calls"
+        assert found["finish_reason"] == "length"  # the arguments are not what the model wanted to say
 
 
 def test_what_cannot_be_complete_is_cut(endless):
@@ -90,7 +91,7 @@ def test_what_cannot_be_complete_is_cut(endless):
     (choice,) = endless.chat(max_tokens=LEAST - 1, **body)["choices"]
     assert (choice["finish_reason"], choice["message"]["content"]) == ("length", '["xx')
     (choice,) = endless.chat(max_tokens=LEAST, **body)["choices"]
-    assert (choice["finish_reason"], choice["message"]["content"]) == ("stop", SHORTEST)
+    assert (choice["finish_reason"], choice["message"]["content"]) == ("length", SHORTEST)
     (choice,) = endless.chat(max_tokens=50, **body, **WITHOUT)["choices"]
     assert (choice["finish_reason"], choice["message"]["content"]) == ("length", '["' + "x" * 48)
 
@@ -148,7 +149,7 @@ def test_a_text_that_may_end_anywhere_is_cut():
             assert choice["finish_reason"] == "length"
             assert re.fullmatch("€[^\ufffd]", choice["message"]["content"])
     with client_of(ToyModel("xx;" * 9)) as client:
-        for pattern, reason, text in (("[x;]+", "length", "xx;xx;xx"), ("([a-z]{2};)+", "stop", "xx;xx;")):
+        for pattern, reason, text in (("[x;]+", "length", "xx;xx;xx"), ("([a-z]{2};)+", "length", "xx;xx;")):
             (choice,) = client.chat(max_tokens=8, temperature=0, structured_outputs={"regex": pattern})["choices"]
             assert (choice["finish_reason"], choice["message"]["content"]) == (reason, text)
 

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from guiderail.server.chat_template import ChatTemplate
+from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server.errors import ApiError
 from guiderail.server.nursery import Nursery
 from guiderail.server.reading import LARGE, Manner, Said, read_light, read_said, show

@@ -48,7 +48,7 @@ class FlatMap {
       return i;
     }
     void set(u64 key, u64 hash, u32 value) {
-      if (4 * (count + 1) > 3 * keys.size()) grow();
+      if (8 * (count + 1) > 5 * keys.size()) grow();  // fuller, and what is not there is looked for twice as long
       const std::size_t i = place(key, hash);
       count += keys[i] == kNone;
       keys[i] = key;
@@ -56,7 +56,7 @@ class FlatMap {
     }
     void grow() {
       Part larger;
-      const std::size_t slots = keys.empty() ? 64 : keys.size() * 2;
+      const std::size_t slots = keys.empty() ? 64 : keys.size() * (keys.size() < 1024 ? 4 : 2);
       larger.keys.assign(slots, kNone);
       larger.values.resize(slots);
       for (std::size_t k = 0; k < keys.size(); ++k) {

@@ -51,14 +51,14 @@ class IdTable {
       for (const Slot& slot : parts_.of(0).slots)
         if (slot.id != kNone) {
           Part& part = split.of(slot.tag >> (32 - kPartBits));
-          part.make_room(part.count + 1);
+          part.make_room(std::max(part.count + 1, 2 * (kMostWhole >> kPartBits)));  // it grows at once, or seldom
           place(part.slots, slot);
           ++part.count;
         }
       parts_ = std::move(split);
     }
     Part& part = parts_.of(tag >> (32 - kPartBits));
-    part.make_room(part.count + 1);
+    if (part.full()) part.make_room(part.count < 1024 ? 2 * (part.count + 1) : part.count + 1);
   }
   void reserve(std::size_t count) {
     if (parts_.whole()) parts_.of(0).make_room(std::min(count, kMostWhole));
@@ -104,6 +104,7 @@ inline u64 bucket_hash(const ByteSet& set) {
 inline u32 id_of(const ByteSet& set, std::vector<ByteSet>& sets, IdTable& ids) {
   const u64 hash = bucket_hash(set);
   if (const u32 known = ids.find(hash, [&](u32 i) { return sets[i] == set; }); known != IdTable::kNone) return known;
+  ids.make_room(hash);
   sets.push_back(set);
   ids.add(hash, static_cast<u32>(sets.size() - 1));
   return static_cast<u32>(sets.size() - 1);

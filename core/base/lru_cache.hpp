@@ -3,7 +3,8 @@
 // for why.
 #pragma once
 
-#include <deque>
+#include <array>
+#include <memory>
 #include <vector>
 
 #include "base/hashing.hpp"
@@ -25,19 +26,20 @@ class LruCache {
       unlink(entry);
       link(entry);
     }
-    return &entries_[entry].value;
+    return &at(entry).value;
   }
   void add(const Hash& key, Value value, std::size_t bytes) {  // of a key that is not there
-    u32 entry = static_cast<u32>(entries_.size());
+    u32 entry = made_;
     if (2 * (count_ + 1) > slots_.size()) enlarge();  // before anything changes, so that nothing may fail later
     if (free_.empty()) {
-      if (free_.capacity() <= entries_.size()) free_.reserve(2 * entries_.size() + 8);  // for forget()
-      entries_.emplace_back();
+      if (free_.capacity() <= made_) free_.reserve(2 * made_ + 8);  // for forget()
+      if (made_ % kBlock == 0) blocks_.push_back(std::make_unique<std::array<Entry, kBlock>>());
+      ++made_;
     } else {
       entry = free_.back();
       free_.pop_back();
     }
-    Entry& e = entries_[entry];
+    Entry& e = at(entry);
     e.key = key;
     e.value = std::move(value);
     e.bytes = bytes;
@@ -48,7 +50,7 @@ class LruCache {
   }
   void note_growth(const Hash& key, std::size_t bytes) {
     if (const u32 entry = slots_[place(key)].entry; entry != kNone) {
-      entries_[entry].bytes += bytes;
+      at(entry).bytes += bytes;
       bytes_ += bytes;
     }
   }
@@ -56,9 +58,10 @@ class LruCache {
     while (bytes_ > most_bytes && count_ > 1) {
       const u32 entry = oldest_;
       unlink(entry);
-      remove(place(entries_[entry].key));
-      bytes_ -= entries_[entry].bytes;
-      entries_[entry].value = {};
+      Entry& e = at(entry);
+      remove(place(e.key));
+      bytes_ -= e.bytes;
+      e.value = {};
       free_.push_back(entry);
       --count_;
     }
@@ -66,11 +69,12 @@ class LruCache {
   void clear() { *this = LruCache(slots_.size() / 2); }
   std::size_t bytes() const { return bytes_; }  // of the values
   std::size_t memory() const {                  // and of what finds them
-    return bytes_ + bytes_of(entries_) + bytes_of(free_) + bytes_of(slots_);
+    return bytes_ + bytes_of(blocks_) + blocks_.size() * block_bytes(sizeof(*blocks_[0])) + bytes_of(free_) +
+           bytes_of(slots_);
   }
 
  private:
-  static constexpr u32 kNone = 0xFFFFFFFF;
+  static constexpr u32 kNone = 0xFFFFFFFF, kBlock = 32;
   struct Entry {
     Hash key;
     Value value;
@@ -81,12 +85,14 @@ class LruCache {
     u32 entry = kNone, tag = 0;
   };
 
+  Entry& at(u32 entry) { return (*blocks_[entry / kBlock])[entry % kBlock]; }
+  const Entry& at(u32 entry) const { return (*blocks_[entry / kBlock])[entry % kBlock]; }
   static u32 tag_of(const Hash& key) { return static_cast<u32>(key.lo); }
   std::size_t place(const Hash& key) const {  // where it is, or would be
     const std::size_t mask = slots_.size() - 1;
     const u32 tag = tag_of(key);
     std::size_t at = tag & mask;
-    while (slots_[at].entry != kNone && !(slots_[at].tag == tag && entries_[slots_[at].entry].key == key))
+    while (slots_[at].entry != kNone && !(slots_[at].tag == tag && this->at(slots_[at].entry).key == key))
       at = (at + 1) & mask;
     return at;
   }
@@ -111,20 +117,22 @@ class LruCache {
     slots_ = std::move(larger);
   }
   void link(u32 entry) {
-    entries_[entry].older = newest_;
-    entries_[entry].newer = kNone;
-    (newest_ == kNone ? oldest_ : entries_[newest_].newer) = entry;
+    Entry& e = at(entry);
+    e.older = newest_;
+    e.newer = kNone;
+    (newest_ == kNone ? oldest_ : at(newest_).newer) = entry;
     newest_ = entry;
   }
   void unlink(u32 entry) {
-    const Entry& e = entries_[entry];
-    (e.newer == kNone ? newest_ : entries_[e.newer].older) = e.older;
-    (e.older == kNone ? oldest_ : entries_[e.older].newer) = e.newer;
+    const Entry& e = at(entry);
+    (e.newer == kNone ? newest_ : at(e.newer).older) = e.older;
+    (e.older == kNone ? oldest_ : at(e.older).newer) = e.newer;
   }
 
-  std::deque<Entry> entries_;  // in place
-  std::vector<u32> free_;      // entries
-  PagedVector<Slot> slots_;    // a power of two; half of it stays free
+  std::vector<std::unique_ptr<std::array<Entry, kBlock>>> blocks_;  // entries stay in place
+  u32 made_ = 0;                                                    // entries
+  std::vector<u32> free_;                                           // the same that nobody uses
+  PagedVector<Slot> slots_;                                         // a power of two; half of it stays free
   u32 newest_ = kNone, oldest_ = kNone;
   std::size_t count_ = 0, bytes_ = 0;
 };

@@ -150,7 +150,13 @@ class Regions {
       cut(kind);
     }
     const std::size_t size = rounded(bytes, kLarge);
-    current_ = regions_.emplace(map(size, large), Region{size, 0, 0}).first;
+    char* const at = map(size, large);
+    try {
+      current_ = regions_.emplace(at, Region{size, 0, 0}).first;
+    } catch (...) {
+      unmap(at, size);
+      throw;
+    }
     idle_ += size;
   }
 

@@ -40,7 +40,6 @@ inline constexpr std::size_t kMostStrings = 6;             // alternatives of a 
 inline constexpr u32 kMostPairs = 3000;                    // trie nodes compared below one first byte of two states
 inline constexpr u32 kMostPairsInAll = 12'000;             // the same, below all of them
 inline constexpr std::size_t kMostApart = 16;              // masks drawn for others, one within the other
-inline constexpr std::size_t kMostOpenTokens = 64;         // tokens read one by one for each state: bits of a word
 inline constexpr u32 kMostSummaryParts = 8;                // parts of a concatenation that a summary may have
 inline constexpr std::size_t kMostSummaryRest = 1u << 15;  // trie nodes after the ends of a summary
 inline constexpr std::size_t kMostOwnSummaries = 4096;     // of one arena; then it forgets them

@@ -15,9 +15,9 @@ void YieldingMutex::wait() {
     if (held_.compare_exchange_strong(held, true)) break;
     me.called = false;
     if (again)
-      queue_.push_front(&me);  // it keeps its place
+      queue_.push_front(me);  // it keeps its place
     else
-      queue_.push_back(&me);
+      queue_.push_back(me);
     me.woken.wait(lock, [&] { return me.given || me.called; });
     if (me.given) break;
   }
@@ -26,11 +26,10 @@ void YieldingMutex::wait() {
 
 void YieldingMutex::wake() {
   const std::lock_guard lock(queue_mutex_);
-  if (queue_.empty()) return;  // the one that waits is about to try
-  Waiter* const first = queue_.front();
-  queue_.pop_front();
-  first->called = true;
-  first->woken.notify_one();
+  if (!queue_.first) return;  // the one that waits is about to try
+  Waiter& first = queue_.pop_front();
+  first.called = true;
+  first.woken.notify_one();
 }
 
 bool YieldingMutex::pause() {
@@ -51,21 +50,20 @@ void YieldingMutex::make_room() {
   Patience::let_go();
   {
     std::unique_lock lock(queue_mutex_);
-    if (!queue_.empty()) {
-      Waiter* const first = queue_.front();
-      queue_.pop_front();
+    if (queue_.first) {
+      Waiter& first = queue_.pop_front();
       Waiter me;
-      queue_.push_back(&me);
+      queue_.push_back(me);
       waiting_.fetch_add(1);
-      first->given = true;
-      first->woken.notify_one();
+      first.given = true;
+      first.woken.notify_one();
       for (;;) {
         me.woken.wait(lock, [&] { return me.given || me.called; });
         if (me.given) break;
         bool held = false;
         if (held_.compare_exchange_strong(held, true)) break;
         me.called = false;
-        queue_.push_front(&me);
+        queue_.push_front(me);
       }
       waiting_.fetch_sub(1);
     }

@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 
 #include "base/support.hpp"
@@ -81,6 +80,26 @@ class YieldingMutex {
     std::condition_variable woken;
     bool given = false;   // the mutex is this one's
     bool called = false;  // it is free: try again
+    Waiter* next = nullptr;
+  };
+  // Of waiters, which live on the stacks of their threads: whoever has to wait can, without memory for it.
+  struct Queue {
+    Waiter *first = nullptr, *last = nullptr;
+    void push_back(Waiter& one) {
+      one.next = nullptr;
+      (first ? last->next : first) = &one;
+      last = &one;
+    }
+    void push_front(Waiter& one) {
+      one.next = first;
+      if (!first) last = &one;
+      first = &one;
+    }
+    Waiter& pop_front() {
+      Waiter& one = *first;
+      first = one.next;
+      return one;
+    }
   };
   void begin() {
     credit_ = kTicks;
@@ -96,7 +115,7 @@ class YieldingMutex {
   u32 credit_ = kTicks;
   Clock::time_point begun_{}, noticed_{};  // looks at the clock: the first; the first that saw somebody wait
   std::mutex queue_mutex_;                 // of the queue; never held for long
-  std::deque<Waiter*> queue_;
+  Queue queue_;
 };
 
 }  // namespace guiderail

@@ -1,6 +1,8 @@
 #include "base/work.hpp"
 #include "bind/bindings.hpp"
 #include "json/decimals.hpp"
+#include "json/json.hpp"
+#include "json/tallies.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
@@ -120,7 +122,7 @@ Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& v
   MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, min, max, escapes, pending);
   Arena& arena = b.arena();
   const Builder::Use use(b);
-  return arena.members(std::move(table));
+  return Json::of(arena).members(std::move(table));
 }
 
 using Numbers = std::vector<u32>;
@@ -168,12 +170,12 @@ Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& valu
   for (const OtherKeys& o : table.others) known(o.discharges);
   Arena& arena = b.arena();
   for (const auto& [set, start] : settled) {
-    if (const auto plain = arena.plain_members(b.check(start)))
+    if (const auto plain = Json::of(arena).plain_members(b.check(start)))
       vote->settled.push_back({bits(set, words), start, *plain});
   }
   table.vote = std::move(vote);
   const Builder::Use use(b);
-  return arena.members(std::move(table));
+  return Json::of(arena).members(std::move(table));
 }
 
 Id make_tally(Builder& b, const std::vector<std::vector<std::tuple<Id, Numbers, Numbers>>>& places, Id comma,
@@ -204,7 +206,7 @@ Id make_tally(Builder& b, const std::vector<std::vector<std::tuple<Id, Numbers, 
   }
   Arena& arena = b.arena();
   const Builder::Use use(b);
-  return arena.tally(std::move(table));
+  return Tallies::of(arena).tally(std::move(table));
 }
 
 u128 decimal_digits(const std::string& digits) {
@@ -238,7 +240,7 @@ Id make_decimals(Builder& b, const DecimalCuts& cuts, const DecimalLabels& label
     table.cuts.push_back({whole, fraction, at, above, decimal_digits(gap)});
   }
   for (const std::string& modulus : moduli) table.moduli.push_back(decimal_digits(modulus));
-  return b.arena().decimals(std::move(table));
+  return Decimals::of(b.arena()).decimals(std::move(table));
 }
 
 using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
@@ -271,7 +273,7 @@ u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, u32, std::vector<u32
   }
   for (u32 t : traps) lexer.traps.push_back(check(t));
   lexer.before = std::string(view(before));
-  return b.arena().lexer(std::move(lexer));
+  return Lexed::of(b.arena()).lexer(std::move(lexer));
 }
 
 Id check_state(Program& p, Id e) {
@@ -425,7 +427,7 @@ void bind_expressions(nb::module_& m) {
           "escaped",
           [](Builder& b, Id e, u32 mode) {
             if (mode > 1) throw Error("bad-mode", "escaped takes mode 0 (canonical) or 1 (all spellings)");
-            return b.arena().escaped(b.check(e), static_cast<Escapes>(mode));
+            return Escaped::of(b.arena()).escaped(b.check(e), static_cast<Escapes>(mode));
           },
           nb::arg(), nb::arg("mode") = 0)
       .def("members", &make_members, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
@@ -436,19 +438,21 @@ void bind_expressions(nb::module_& m) {
            nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
       .def(
           "item",
-          [](Builder& b, Id e, bool infinite, u32 label) { return b.arena().item(b.check(e), infinite, label); },
+          [](Builder& b, Id e, bool infinite, u32 label) {
+            return Json::of(b.arena()).item(b.check(e), infinite, label);
+          },
           nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
-      .def("distinct", [](Builder& b, Id body) { return b.arena().distinct(b.check(body)); })
+      .def("distinct", [](Builder& b, Id body) { return Json::of(b.arena()).distinct(b.check(body)); })
       .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),
            nb::arg("counters"))
-      .def("twice", [](Builder& b, Id body) { return b.arena().twice(b.check(body)); })
+      .def("twice", [](Builder& b, Id body) { return Json::of(b.arena()).twice(b.check(body)); })
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
-      .def("terminal", [](Builder& b, u32 lexer, u32 index) { return b.arena().terminal(lexer, index); })
-      .def("never", [](Builder& b, u32 lexer) { return b.arena().never(lexer); })
-      .def("lexed", [](Builder& b, u32 lexer, Id body) { return b.arena().lexed(lexer, b.check(body)); })
+      .def("terminal", [](Builder& b, u32 lexer, u32 index) { return Lexed::of(b.arena()).terminal(lexer, index); })
+      .def("never", [](Builder& b, u32 lexer) { return Lexed::of(b.arena()).never(lexer); })
+      .def("lexed", [](Builder& b, u32 lexer, Id body) { return Lexed::of(b.arena()).lexed(lexer, b.check(body)); })
       .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
       .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })
       .def("is_empty",

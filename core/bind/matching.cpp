@@ -1,3 +1,4 @@
+#include <bit>
 #include <chrono>
 #include <deque>
 
@@ -6,11 +7,39 @@
 namespace guiderail {
 namespace {
 
-// A writable int32 array of shape (words,) or (batch, words): NumPy through the buffer protocol, which costs a
-// fraction of DLPack's hand-shake; anything else (torch) through DLPack.
+// An array of NumPy as its ABI has it since NumPy 1.7 (pybind11 reads it so, too): the buffer protocol takes longer
+// than all the rest of a known mask, for it writes the type down as a text, and compares it.
+struct NumpyArray {
+  PyObject_HEAD char* data;
+  int dimensions;
+  Py_ssize_t *shape, *strides;
+  PyObject *base, *type;
+  int flags;
+};
+struct NumpyType {
+  PyObject_HEAD PyTypeObject* of_scalars;
+  char kind, letter, byte_order, features;
+  int number;
+};
+constexpr int kAligned = 0x0100, kWriteable = 0x0400, kInt = 5;  // NumPy's
+
+// numpy.ndarray; null: nobody has imported it yet.
+PyTypeObject* numpy_arrays() {
+  static PyTypeObject* known = nullptr;  // under the interpreter lock
+  if (!known) {
+    const nb::object module = nb::module_::import_("sys").attr("modules").attr("get")("numpy");
+    nb::object type = nb::getattr(module, "ndarray", nb::none());
+    if (PyType_Check(type.ptr())) known = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  }
+  return known;
+}
+
+// A writable int32 array of shape (words,) or (batch, words): NumPy as it is, or through the buffer protocol, which
+// costs a fraction of DLPack's hand-shake; anything else (torch) through DLPack.
 class Rows {
  public:
   explicit Rows(nb::handle array) {
+    if (Py_TYPE(array.ptr()) == numpy_arrays() && numpy(array)) return;
     if (PyObject_CheckBuffer(array.ptr())) {
       if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_WRITABLE | PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
         PyErr_Clear();
@@ -57,6 +86,19 @@ class Rows {
   }
 
  private:
+  // False: it is no plain one, and what is wrong with it is for others to say.
+  bool numpy(nb::handle array) {
+    const auto& as = *reinterpret_cast<const NumpyArray*>(array.ptr());
+    const auto& type = *reinterpret_cast<const NumpyType*>(as.type);
+    constexpr char kNative = std::endian::native == std::endian::little ? '<' : '>';
+    if (type.number != kInt || sizeof(int) != 4 || (type.byte_order != '=' && type.byte_order != kNative)) return false;
+    if ((as.flags & (kAligned | kWriteable)) != (kAligned | kWriteable) || as.dimensions < 1 || as.dimensions > 2)
+      return false;
+    if (as.shape[as.dimensions - 1] > 1 && as.strides[as.dimensions - 1] != 4) return false;
+    kept_ = nb::borrow(array);  // as a buffer does: so it cannot be resized meanwhile
+    shape(as.dimensions, as.shape, [&](int i) { return as.strides[i]; }, as.data);
+    return true;
+  }
   [[noreturn]] void fail(const char* code, const char* message) {
     PyBuffer_Release(&buffer_);
     held_ = false;
@@ -76,6 +118,7 @@ class Rows {
   }
   Py_buffer buffer_{};
   bool held_ = false;
+  nb::object kept_;
   nb::ndarray<> tensor_;
   void* data_ = nullptr;
   std::size_t width_ = 0;
@@ -220,8 +263,9 @@ void check_state(Program& program, Id state, Id least) {
 
 template <typename T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> to_numpy(std::vector<T>&& values) {
-  auto* held = new std::vector<T>(std::move(values));
-  nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  auto made = std::make_unique<std::vector<T>>(std::move(values));
+  nb::capsule owner(made.get(), [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  auto* held = made.release();
   return nb::ndarray<nb::numpy, T, nb::ndim<1>>(held->data(), {held->size()}, owner);
 }
 

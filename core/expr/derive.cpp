@@ -15,7 +15,7 @@
 #include <unordered_set>
 
 #include "base/work.hpp"
-#include "lexed/lexing.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
@@ -27,11 +27,19 @@ constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembe
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
   if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
-  const bool formula = has(e, kSearch) && (n.kind == Kind::And || n.kind == Kind::Union || n.kind == Kind::Scope);
-  const bool stack = n.kind == Kind::Ref || (n.kind == Kind::Concat && nullable(n.a)) ||
-                     (n.kind == Kind::Union && n.b >= kMany) ||
-                     (n.depth >= kDeep && (n.kind == Kind::Union || n.kind == Kind::Concat));
-  if (!formula && !stack) return derive_fresh(e, byte);
+  bool shared = false;
+  switch (n.kind) {
+    case Kind::Concat: shared = n.depth >= kDeep || nullable(n.a); break;
+    case Kind::Union: shared = n.depth >= kDeep || n.b >= kMany || has(e, kSearch); break;
+    case Kind::And:
+    case Kind::Scope: shared = has(e, kSearch); break;
+    case Kind::Ref: shared = true; break;
+    default: break;
+  }
+  return shared ? derive_shared(e, byte) : derive_fresh(e, byte);
+}
+
+Id Arena::derive_shared(Id e, u8 byte) {
   const u64 key = u64{e} << 9 | byte;
   if (const u32* known = derive_memo_.find(key)) {
     Work::spend();
@@ -62,6 +70,29 @@ Id Arena::derive_fresh(Id e, u8 byte) {
       }
       return lo < n.b / 2 && (edges[2 * lo] & 0xFF) <= byte ? edges[2 * lo + 1] : kEmpty;
     }
+    case Kind::Concat:
+    case Kind::Union:
+    case Kind::Repeat:
+    case Kind::And: return derive_composed(e, byte);
+    case Kind::Not: return negate(derive(n.a, byte));
+    case Kind::Ref: return derive(rules_[n.a].body, byte);
+    case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
+    case Kind::Counted: {
+      const bool free = n.b || n.min == 0;
+      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
+    }
+    case Kind::Empty:
+    case Kind::Epsilon:
+    case Kind::Token:
+    case Kind::Ahead:
+    case Kind::Behind: return kEmpty;
+    default: return family_of(n.kind)->derivative(e, byte);
+  }
+}
+
+Id Arena::derive_composed(Id e, u8 byte) {
+  const Node& n = node(e);
+  switch (n.kind) {
     case Kind::Concat: {
       Ids parts;
       Id only = kEmpty;  // the common case has one part and needs no list
@@ -102,33 +133,8 @@ Id Arena::derive_fresh(Id e, u8 byte) {
         if ((m = derive(m, byte)) == kEmpty) return kEmpty;
       return grouped ? intersect_memoised(members) : intersect(members, has(e, kHasRef | kHasToken));
     }
-    case Kind::Not: return negate(derive(n.a, byte));
-    case Kind::Escaped: return derive_escaped(e, byte);
-    case Kind::Members: return derive_members(e, byte);
-    case Kind::Key: return derive_key(e, byte);
-    case Kind::Distinct: return derive_distinct(n.a, n.b, byte);
-    case Kind::Twice: return derive_twice(n.a, n.b, n.min, byte);
-    case Kind::Tally: return derive(expand_tally(n.a), byte);
-    case Kind::Decimal: return derive_decimal(e, byte);
-    case Kind::Terminal: return lex_->symbol_sets[n.a].has(byte) ? kEpsilon : kEmpty;
-    case Kind::Lexed: return derive(lexed_start(e), byte);
-    case Kind::Scan: return derive_scan(e, byte);
-    case Kind::MunchGuard: return derive_munch_guard(e, byte);
-    case Kind::Ref: return derive(rules_[n.a].body, byte);
-    case Kind::Elided: return derive_elided(e, byte);
-    case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
-    case Kind::Counted: {
-      const bool free = n.b || n.min == 0;
-      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
-    }
-    case Kind::Empty:
-    case Kind::Epsilon:
-    case Kind::Token:
-    case Kind::Ahead:
-    case Kind::Behind: return kEmpty;
-    case Kind::Item: throw Error("item-outside", "an item must stand inside a distinct");
+    default: return kEmpty;
   }
-  return kEmpty;
 }
 
 // Of many conditions, those that count nothing, as an And of their own; kEmpty: they are few, or all. Places that
@@ -276,10 +282,9 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
       return a == not_empty ? derive_symbol(b, symbol) : b == not_empty ? derive_symbol(a, symbol) : kEmpty;
     }
     case Kind::Ref: return derive_symbol(rules_[n.a].body, symbol);
-    case Kind::Lexed: return derive_symbol(lexed_start(e), symbol);
-    case Kind::Scan: return derive_scan_symbol(e, symbol);
-    case Kind::MunchGuard: return derive_symbol(n.b, symbol);
-    default: return kEmpty;
+    default:
+      if (Family* family = family_of(n.kind)) return family->derivative_by_symbol(e, symbol);
+      return kEmpty;
   }
 }
 
@@ -356,10 +361,9 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
       }
       case Kind::Repeat: open.push_back(n.a); break;
       case Kind::Ref: open.push_back(rules_[n.a].body); break;
-      case Kind::Lexed: open.push_back(lexed_start(e)); break;
-      case Kind::Scan: scan_symbols(e, out); break;
-      case Kind::MunchGuard: open.push_back(n.b); break;
-      default: break;
+      default:
+        if (Family* family = family_of(n.kind)) family->symbols_at(e, out, open);
+        break;
     }
   }
 }
@@ -402,25 +406,14 @@ u32 Arena::find_first(Id e) {
       for (Id m : members) set &= first(m);
       break;
     }
-    case Kind::Elided: set = first_elided(n.a, n.b); break;
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Counted:
     case Kind::Scope: set = first(n.a); break;
     case Kind::Ref: set = first(rules_[n.a].body); break;
-    case Kind::Item:
-    case Kind::Distinct:
-    case Kind::Twice: set = first(n.a); break;
-    case Kind::Tally: set = first(expand_tally(n.a)); break;
-    case Kind::Escaped: set = first_escaped(first(n.a), n.b, static_cast<Escapes>(n.min)); break;
-    case Kind::Members:
-    case Kind::Key: set = first_member(e); break;
-    case Kind::Decimal: set = first_decimal(e); break;
-    case Kind::Terminal: set = lex_->symbol_sets[n.a]; break;
-    case Kind::Lexed: set = first(lexed_start(e)); break;
-    case Kind::Scan: set = first_scan(e); break;
-    case Kind::MunchGuard: set = first(n.b); break;
-    default: break;
+    default:
+      if (Family* family = family_of(n.kind)) set = family->first_bytes(e);
+      break;
   }
   return n.first = first_id(set);
 }
@@ -491,6 +484,16 @@ Id Arena::step_slow(Id e, u8 byte) {
   else
     n.step.store((u64{byte_class} + 1) << 32 | next, std::memory_order_release);
   return next;
+}
+
+// The texts of strings and keys are states that many others hold.
+Id Arena::step_text(Id text, u8 byte) {
+  if (!finalized_ || has(text, kExactStep)) {
+    const Id next = derive(text, byte);
+    return live(next) ? next : kEmpty;
+  }
+  ensure_row(text);
+  return step_slow(text, byte);
 }
 
 }  // namespace guiderail

@@ -1,5 +1,5 @@
 // Expressions in words, for people and for golden tests.
-#include "lexed/lexing.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
@@ -43,13 +43,8 @@ std::string bounds(u32 min, u32 max) {
 std::string Arena::dump(Id root) const {
   constexpr std::size_t kLongest = 20'000;
   std::string out;
-  // An explicit stack: text to print, or an expression.
-  struct Item {
-    std::string text;
-    Id id;
-    bool tight;  // wants brackets around anything that is not an atom
-  };
-  std::vector<Item> stack{{"", root, false}};
+  using Item = DumpItem;
+  std::vector<Item> stack{{"", root, false}};  // no recursion
   auto push = [&](std::vector<Item> items) {
     for (std::size_t i = items.size(); i-- > 0;) stack.push_back(std::move(items[i]));
   };
@@ -159,67 +154,11 @@ std::string Arena::dump(Id root) const {
       }
       case Kind::Ahead: push({text(n.b ? "(?!" : "(?="), {"", n.a, false}, text(")")}); break;
       case Kind::Behind: push({text(n.b ? "(?<!" : "(?<="), {"", n.a, false}, text(")")}); break;
-      case Kind::Escaped:
-        push({text(n.b == kBetween ? "escaped(" : "escaped(\\...: "), {"", n.a, false}, text(")")});
-        break;
-      case Kind::Item: push({text("item("), {"", n.a, false}, text(")")}); break;
-      case Kind::Distinct: push({text("distinct("), {"", n.a, false}, text(")")}); break;
-      case Kind::Tally: out += "items " + std::to_string(n.a); break;
-      case Kind::Twice: push({text("twice("), {"", n.a, false}, text(")")}); break;
-      case Kind::Members:
-      case Kind::Key: {
-        const bool in_key = n.kind == Kind::Key;
-        const MemberState& state = json_->members.values[in_key ? json_->keys.values[n.a].members : n.a];
-        const MemberTable& table = json_->tables[state.table];
-        out += in_key ? "key{" : "members{";
-        int shown = 0;
-        auto name = [&](u32 i) {
-          if (bit(state.gone, i) || table.values[i].empty()) return;
-          if (++shown <= 12) out += (shown > 1 ? ", " : "") + table.names[i] + (table.required[i] ? "!" : "");
-        };
-        if (in_key) {
-          const KeyState& key = json_->keys.values[n.a];
-          for (u32 k = key.lo; k < key.hi; ++k) name(table.order[k]);
-        } else {
-          for (u32 i = 0; i < table.names.size(); ++i) name(i);
-        }
-        if (shown > 12) out += ", ... " + std::to_string(shown) + " in all";
-        out += table.others.empty() ? "}" : shown ? ", *}" : "*}";
-        break;
-      }
-      case Kind::Decimal: out += "number " + std::to_string(n.a); break;
-      case Kind::Terminal: {
-        out += "terminal";
-        const ByteSet& set = lex_->symbol_sets[n.a];
-        for (unsigned s = 0; s < 256; ++s)
-          if (set.has(static_cast<u8>(s))) out += " " + std::to_string(s);
-        break;
-      }
-      case Kind::Lexed: push({text(n.max ? "rest(" : "lexed("), {"", n.b, false}, text(")")}); break;
-      case Kind::Scan: {
-        const LexState& state = lex_->states.values[n.a];
-        std::vector<Item> items{text(state.start ? "scan(|" : "scan(")};
-        std::size_t shown = 0;
-        for (const auto& entry : state.entries) {
-          if (++shown > 8) break;
-          items.push_back(text((shown > 1 ? ", " : "") + std::to_string(entry.key >> 2) + ": "));
-          items.push_back({"", entry.text, false});
-        }
-        if (state.entries.size() > 8) items.push_back(text(", ... " + std::to_string(state.entries.size())));
-        items.push_back(text("; "));
-        items.push_back({"", n.b, false});
-        items.push_back(text(")"));
-        push(std::move(items));
-        break;
-      }
-      case Kind::MunchGuard:
-        push({text("munch_guard("), {"", n.a, false}, text("; "), {"", n.b, false}, text(")")});
-        break;
       case Kind::Counted:
         push({text("tokens(" + std::to_string(n.min) + (n.b ? "+: " : ": ")), {"", n.a, false}, text(")")});
         break;
-      case Kind::Elided: out += "..."; break;
       case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
+      default: push(family_of(n.kind)->dump(item.id)); break;
     }
   }
   return out;

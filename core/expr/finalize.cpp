@@ -1,6 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
-#include "json/decimals.hpp"
-#include "lexed/lexing.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 
@@ -25,34 +24,14 @@ void Arena::ensure_classes() {
     cls = next;
   };
   ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
-  auto alone = [&](u8 b) {
-    starts.add(b);
-    if (b < 255) starts.add(b + 1u);
-  };
-  if (lex_)
-    for (const Lexer& lexer : lex_->lexers)
-      if (lexer.indentation)
-        for (char c : std::string_view(" \t\n\f")) alone(static_cast<u8>(c));
-  bool spelled = false;
-  if (json_)
-    for (const MemberTable& table : json_->tables)
-      for (const std::string& name : table.names)
-        for (char c : name) alone(static_cast<u8>(c));
+  for (const auto& family : families_) family->split_bytes(starts);
   for (Id id = 2; id < count_; ++id) {
     const Node& node_ = node(id);
-    spelled = spelled || node_.kind == Kind::Escaped || node_.kind == Kind::Members;
     if (node_.kind != Kind::Switch) continue;
     for (u32 i = 0; i < node_.b; i += 2) {
       starts.add(static_cast<u8>(pool_.at(node_.a)[i] & 0xFF));
       if ((pool_.at(node_.a)[i] >> 8) < 255) starts.add(static_cast<u8>((pool_.at(node_.a)[i] >> 8) + 1));
     }
-  }
-  if (spelled) {
-    for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(static_cast<u8>(c));
-    for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // words: see lookahead.cpp
-    for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
-    starts.add(0x20);
-    starts.add(0x80);
   }
   std::array<u32, 256> run{};
   for (unsigned b = 1; b < 256; ++b) run[b] = run[b - 1] + starts.has(static_cast<u8>(b));
@@ -88,9 +67,13 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
         for (Id m : operands(e)) left_edges(m, rules);
         return;
       }
-      case Kind::Repeat:
-      case Kind::Escaped: e = n.a; continue;
-      default: return;
+      case Kind::Repeat: e = n.a; continue;
+      default:
+        if (const Family* family = family_of(n.kind)) {
+          e = family->left_edge(e);
+          continue;
+        }
+        return;
     }
   }
 }
@@ -129,17 +112,12 @@ void Arena::check_rules() {
           null = null || n.min == 0 || has(n.a, kNullable);
           prod = n.min == 0 || productive[n.a];
           break;
-        case Kind::Escaped:
-          prod = prod || n.b != kBetween;  // within an escape: made by a search, not by users
-          if (n.b != kBetween) break;
-          null = null || has(n.a, kNullable);
-          prod = productive[n.a];
+        default:
+          if (const Family* family = family_of(n.kind))
+            family->productive(id, productive, null, prod);
+          else
+            prod = true;
           break;
-        case Kind::Lexed:
-          null = null || (n.max == 0 && has(n.b, kNullable));
-          prod = productive[n.b];
-          break;
-        default: prod = true; break;
       }
       if (null != was_null) n.flags.fetch_or(kNullable);
       if (prod != was_prod) productive[id] = 1;
@@ -183,21 +161,17 @@ void Arena::finalize(Id root) {
   if (root >= count_) throw Error("bad-handle", "no such expression in this builder");
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   check_rules();
-  if (json_) quote_ = char_class(CharSet::make({{'"', '"'}}));
+  for (const auto& family : families_) family->prepare();
   ensure_classes();
   // first sets were computed with what was known of the rules so far
   if (!rules_.empty())
     for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
   finalized_sets_ = static_cast<u32>(charsets_.size());
   finalized_ = true;
-  if (lex_)
-    for (Lexer& lexer : lex_->lexers)  // what may be empty is optional in the grammar
-      for (u32 t : lexer.nested) lexer.terminals[t].text = nonempty(lexer.terminals[t].text);
+  for (const auto& family : families_) family->finalize();
   extent_ = {count_, pool_.size(), static_cast<u32>(byte_sets_.size()), raw_bytes_};
-  if (json_) json_->note_extent();
-  if (lex_) lex_->note_extent();
-  if (decimals_) decimals_->note_extent();
-  survey_lexers();
+  for (const auto& family : families_) family->note_extent();
+  for (const auto& family : families_) family->survey();
 }
 
 std::shared_ptr<Arena> Arena::fresh() {
@@ -246,62 +220,14 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.class_count_ = class_count_;
   to.classes_built_for_ = classes_built_for_;
   to.any_text_ = any_text_;
-  to.quote_ = quote_;
   to.literal_chars_ = literal_chars_;
   to.raw_bytes_ = extent_.raw_bytes;
   to.finalized_ = true;
   to.finalized_sets_ = finalized_sets_;
   to.extent_ = extent_;
-  if (json_) to.json_ = json_->fresh();
-  if (lex_) to.lex_ = lex_->fresh();
-  if (decimals_) to.decimals_ = decimals_->fresh();
+  for (const auto& family : families_) family->fresh(to);
+  to.proofs_ = proofs_;
   return copy;
-}
-
-// -- JsonParts --
-void JsonParts::note_extent() {
-  extent.tables = static_cast<u32>(tables.size());
-  extent.members = static_cast<u32>(members.values.size());
-  extent.keys = static_cast<u32>(keys.values.size());
-  extent.seen = static_cast<u32>(seen.values.size());
-  extent.texts = texts.count();
-  extent.tally_tables = static_cast<u32>(tally_tables.size());
-  extent.tallies = static_cast<u32>(tallies.values.size());
-  extent.table_bytes = table_bytes;
-}
-
-std::size_t bytes_of(const MemberTable& of) {
-  std::size_t bytes = bytes_of(of.names) + bytes_of(of.values) + bytes_of(of.required) + bytes_of(of.others) +
-                      bytes_of(of.order) + bytes_of(of.needed) + bytes_of(of.possible) + bytes_of(of.cost);
-  for (const std::string& name : of.names) bytes += bytes_of(name);
-  for (const auto& list : of.values) bytes += bytes_of(list);
-  if (of.vote) {
-    for (const Vote::Cell& cell : of.vote->cells) bytes += sizeof cell + bytes_of(cell.required);
-    for (const Vote::Part& part : of.vote->parts) bytes += sizeof part + bytes_of(part.of);
-    for (const Bits& effect : of.vote->effects) bytes += sizeof effect + bytes_of(effect);
-    for (const Vote::Settled& settled : of.vote->settled) bytes += sizeof settled + bytes_of(settled.cells);
-  }
-  return bytes;
-}
-
-std::unique_ptr<JsonParts> JsonParts::fresh() const {
-  auto to = std::make_unique<JsonParts>();
-  to->tables.assign(tables.begin(), tables.begin() + extent.tables);
-  to->table_bytes = extent.table_bytes;
-  to->members = members.first(extent.members);
-  to->keys = keys.first(extent.keys);
-  to->seen = seen.first(extent.seen);
-  to->texts = texts.first(extent.texts);
-  to->tally_tables.assign(tally_tables.begin(), tally_tables.begin() + extent.tally_tables);
-  to->tallies = tallies.first(extent.tallies);
-  to->extent = extent;
-  return to;
-}
-
-std::size_t JsonParts::memory() const {
-  return sizeof(*this) + texts.memory() + members.memory() + keys.memory() + seen.memory() + bytes_of(facts) +
-         facts_bytes + bytes_of(tables) + table_bytes + bytes_of(equal) + bytes_of(others) + bytes_of(same) +
-         bytes_of(bare) + bytes_of(twice) + tallies.memory() + bytes_of(tally_hope) + bytes_of(tally_expansion);
 }
 
 }  // namespace guiderail

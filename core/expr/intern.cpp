@@ -4,8 +4,9 @@
 #include "base/deep_stack.hpp"
 #include "base/faults.hpp"
 #include "base/work.hpp"
-#include "json/decimals.hpp"
-#include "lexed/lexing.hpp"
+#include "expr/characters.hpp"
+#include "expr/identities.hpp"
+#include "expr/outside.hpp"
 
 namespace guiderail {
 namespace {
@@ -55,15 +56,12 @@ void Arena::count(Tally& to) const {
   to.add("transitions", row_bytes_ + bytes_of(row_blocks_));
   to.add("byte sets", bytes_of(byte_sets_) + bytes_of(firsts_) + byte_set_ids_.memory() + first_ids_.memory());
   to.add("character sets", bytes_of(charsets_) + bytes_of(charset_ids_) + bytes_of(odd_sets_) +
-                               composed_sets_.memory() + (atoms_ ? bytes_of(*atoms_) : 0) + bytes_of(literal_chars_));
+                               composed_sets_.memory() + bytes_of(literal_chars_));
   to.add("rules", rule_bytes_ + bytes_of(rules_) + bytes_of(symbols_));
-  to.add("memos", bytes_of(slack_memo_) + bytes_of(cap_memo_) + bytes_of(narrow_memo_) + bytes_of(reach_memo_) +
-                      plain_parts_.memory() + characters_memory() + derive_memo_.memory() + exact_memo_.memory() +
-                      elided_memo_.memory() + some_lengths_.memory() + endless_memo_.memory() + key_memo_.memory() +
-                      union_paths_.memory() + union_memo_.memory() + (fold_ ? fold_memory() : 0));
-  if (json_) to.add("objects", json_->memory());
-  if (lex_) to.add("lexemes", lex_->memory());
-  if (decimals_) to.add("numbers", decimals_->memory());
+  to.add("memos", bytes_of(narrow_memo_) + bytes_of(reach_memo_) + plain_parts_.memory() + derive_memo_.memory() +
+                      exact_memo_.memory() + some_lengths_.memory() + union_paths_.memory() + union_memo_.memory() +
+                      (identities_ ? identities_->memory() : 0) + (characters_ ? characters_->memory() : 0));
+  for (const auto& family : families_) family->count(to);
 }
 
 std::size_t Arena::memory() const {
@@ -78,25 +76,10 @@ void Arena::let_others_in() {
   mutex.make_room();
 }
 
-Arena::Draft Arena::draft(Kind kind) const {
-  Draft d{};
-  d.kind = kind;
-  return d;
-}
-
-void Arena::absorb(Draft& d, Id operand, bool nests) const {
-  const Node& n = node(operand);
-  d.flags |= n.flags.load(std::memory_order_relaxed) &
-             (kHasRef | kHasLook | kHasBehind | kSearch | kHasToken | kBigRepeat | kBigGroup | kCapHit | kHasScan |
-              kLexemeMayEnd | kCounting | kHasItem | kFiniteItem | kExactKey | kExactStep | kUnknownText);
-  d.depth = std::max<u32>(d.depth, n.depth + (nests ? 1 : 0));
-}
-
 Id Arena::intern(Draft& d) {
   Work::spend();
-  if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels))
-    throw Error("depth",
-                "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+  if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels)) [[unlikely]]
+    refuse_depth();
   const u64 bucket = bucket_of(d);
   const Id known = table_.find(bucket, [&](Id id) {
     const Node& n = node(id);
@@ -104,7 +87,15 @@ Id Arena::intern(Draft& d) {
     if (!d.has_list) return n.a == d.a && n.b == d.b;
     return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.at(n.a));
   });
-  if (known != IdTable::kNone) return known;
+  return known != IdTable::kNone ? known : add_node(d, bucket);
+}
+
+void Arena::refuse_depth() const {
+  throw Error("depth",
+              "the constraint is nested more than " + std::to_string(limits_.max_depth) + " levels deep; flatten it");
+}
+
+Id Arena::add_node(const Draft& d, u64 bucket) {
   if (count_ >= limits_.max_nodes || faults::on_limit())
     throw Error("nodes", "the constraint needs more than " + std::to_string(limits_.max_nodes) +
                              " expressions; simplify it or raise max_nodes");
@@ -139,9 +130,15 @@ u32 Arena::charset_index(const CharSet::Ptr& set, bool composed) {
   if (auto it = charset_ids_.find(set.get()); it != charset_ids_.end()) return it->second;
   charsets_.reserve(charsets_.size() + 1 > charsets_.capacity() ? 2 * charsets_.size() + 8 : 0);
   const u32 index = static_cast<u32>(charsets_.size());
-  charset_ids_.emplace(set.get(), index);
+  const bool odd = finalized_ && !composed;
+  if (odd) odd_sets_.insert(index);  // first: a set of which nobody knows that it is odd would be read by byte classes
+  try {
+    charset_ids_.emplace(set.get(), index);
+  } catch (...) {
+    if (odd) odd_sets_.erase(index);
+    throw;
+  }
   charsets_.push_back(set);
-  if (finalized_ && !composed) odd_sets_.insert(index);
   return index;
 }
 
@@ -283,8 +280,6 @@ bool Arena::is_literal(Id e, std::string* out) const {
     e = pool_.at(n.a)[1];
   }
 }
-
-Id Arena::any_text() { return any_text_; }
 
 Id Arena::token(const std::vector<Symbol>& symbols) {
   std::vector<u32> list;

@@ -7,7 +7,7 @@
 
 #include "base/faults.hpp"
 #include "base/work.hpp"
-#include "expr/expression.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
@@ -22,9 +22,13 @@ u32 conditions_ahead(const Arena& arena, Id e) {
     switch (n.kind) {
       case Kind::And: return n.b;
       case Kind::Concat:
-      case Kind::Repeat:
-      case Kind::Escaped: e = n.a; continue;
-      default: return 1;
+      case Kind::Repeat: e = n.a; continue;
+      default:
+        if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
+          e = family->spelled(e);
+          continue;
+        }
+        return 1;
     }
   }
 }
@@ -37,7 +41,7 @@ bool Arena::live(Id e) {
     const Node& n = node(e);
     if (has(e, kLiveKnown)) return !has(e, kDead);
     if (nullable(e)) return true;
-    if (lex_ && surely_live(e)) {
+    if (proofs_ && surely_live(e)) {
       node(e).flags.fetch_or(kLiveKnown, std::memory_order_relaxed);
       return true;
     }
@@ -65,19 +69,36 @@ bool Arena::live(Id e) {
         continue;
       case Kind::Counted: e = n.a; continue;
       case Kind::Switch: return true;  // targets are literals
-      case Kind::Item:
-      case Kind::Twice: e = n.a; continue;  // some item can come twice, or it would not exist
-      case Kind::Lexed: e = lexed_start(e); continue;
-      case Kind::Distinct:
-        if (has(n.a, kFiniteItem)) return live_search(e);
-        e = n.a;  // there is always another value
-        continue;
-      case Kind::Escaped: {
-        const bool alive = live_escaped(n.a, n.b, static_cast<Escapes>(n.min));
-        node(e).flags.fetch_or(kLiveKnown | (alive ? 0u : u32{kDead}), std::memory_order_relaxed);
-        return alive;
+      default:
+        if (Family* family = family_of(n.kind))
+          if (const Id as = family->live_as(e); as != e) {
+            e = as;
+            continue;
+          }
+        return live_search(e);
+    }
+  }
+}
+
+bool Arena::surely_live(Id e) {
+  for (;;) {
+    if (e == kEmpty) return false;
+    if (nullable(e)) return true;
+    const Node& n = node(e);
+    switch (n.kind) {
+      case Kind::Union: {
+        std::vector<Id> members(operands(e).begin(), operands(e).end());
+        for (Id m : members)
+          if (surely_live(m)) return true;
+        return false;
       }
-      default: return live_search(e);
+      case Kind::Concat:
+        if (!surely_live(n.a)) return false;
+        e = n.b;
+        continue;
+      default:
+        if (Family* family = family_of(n.kind)) return family->surely_live(e);
+        return !has(e, kSearch);
     }
   }
 }
@@ -262,7 +283,7 @@ bool Arena::live_search(Id start) {
       bool known = !has(next, kSearch) || has(next, kLiveKnown);
       if (known && has(next, kDead)) return true;
       parent.emplace(next, state);
-      if (known || nullable(next) || (lex_ && surely_live(next))) {
+      if (known || nullable(next) || (proofs_ && surely_live(next))) {
         found = next;
         return false;
       }
@@ -285,7 +306,7 @@ bool Arena::live_search(Id start) {
       const bool known = !has(next, kSearch) || has(next, kLiveKnown);
       if (known && has(next, kDead)) continue;
       parent.emplace(next, state);
-      if (known || nullable(next) || (lex_ && surely_live(next)))
+      if (known || nullable(next) || (proofs_ && surely_live(next)))
         found = next;
       else
         queue.push({node(next).shortest, order++, next, 0});

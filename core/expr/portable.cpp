@@ -4,43 +4,52 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "json/decimals.hpp"
-#include "lexed/lexing.hpp"
+#include "expr/identities.hpp"
 
 namespace guiderail {
 namespace {
 constexpr std::size_t kMostRules = 6;  // that one rule leads to
 constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
+
+// Of an expression of which only the kind was told yet.
+const Identity& begun(Kind kind) {
+  static const std::vector<Identity> all = [] {
+    std::vector<Identity> made(kKinds, Identity(Of::Expression));
+    for (std::size_t i = 0; i < kKinds; ++i) made[i].add(u64{i});
+    return made;
+  }();
+  return all[static_cast<std::size_t>(kind)];
+}
 }  // namespace
 
-// What an expression is, told to `to` in full and in one way only: its words and texts, its parts by what they stand
-// for. Not for expressions made of what is this arena's own; known_identity() leaves them out.
+// The kind was told. Not for expressions made of what is the arena's own; known() leaves them out.
 template <class To>
-void Arena::describe(Id e, To& to) const {
-  const Node& n = node(e);
-  to.word(static_cast<u64>(n.kind));
+void Identities::describe(Id e, To& to) const {
+  const Node& n = arena_.node(e);
   switch (n.kind) {
-    case Kind::Class: to.hash(charsets_[n.a]->hash()); break;
+    case Kind::Class: to.hash(arena_.charset(n.a).hash()); break;
     case Kind::ClassTail:
-      to.hash(charsets_[n.a]->hash());
+      to.hash(arena_.charset(n.a).hash());
       to.word(n.b);
       break;
     case Kind::Bytes:
-      for (u64 w : byte_sets_[n.a].words) to.word(w);
+      for (u64 w : arena_.byte_set(n.a).words) to.word(w);
       break;
-    case Kind::Switch:
+    case Kind::Switch: {
       to.word(u64{n.b} << 1 | n.min);
+      const auto edges = arena_.operands(e);
       for (u32 i = 0; i < n.b; i += 2) {
-        to.word(pool_.at(n.a)[i]);
-        to.part(pool_.at(n.a)[i + 1]);
+        to.word(edges[i]);
+        to.part(edges[i + 1]);
       }
       break;
+    }
     case Kind::Concat:
       to.part(n.a);
       to.part(n.b);
       break;
     case Kind::Union:
-    case Kind::And: to.unordered(operands(e)); break;  // in an order that is this arena's own
+    case Kind::And: to.unordered(arena_.operands(e)); break;
     case Kind::Repeat:
       to.part(n.a);
       to.word(n.b);
@@ -53,210 +62,74 @@ void Arena::describe(Id e, To& to) const {
       break;
     case Kind::Not:
     case Kind::Scope: to.part(n.a); break;
-    case Kind::Escaped:
     case Kind::Counted:
       to.word(u64{n.b} << 32 | n.min);
       to.part(n.a);
       break;
-    case Kind::Members: describe_members(json_->members.values[n.a], to); break;
-    case Kind::Key: {
-      const KeyState& key = json_->keys.values[n.a];
-      describe_members(json_->members.values[key.members], to);
-      to.word(u64{key.quoted} << 33 | u64{key.text == kSomeText} << 32 | key.at);
-      to.word(u64{key.depth});
-      to.word(u64{key.lo} << 32 | key.hi);
-      to.word(u64{key.seen_lo} << 32 | key.seen_hi);
-      to.word(key.others.size());
-      for (Id o : key.others) to.part(o);
-      break;
-    }
-    case Kind::Distinct:
-    case Kind::Twice: {
-      const SeenState& seen = json_->seen.values[n.b];
-      to.part(n.a);
-      to.word(u64{n.min} << 1 | seen.some);
-      std::vector<std::string> texts;  // in an order that is no arena's own
-      for (u32 text : seen.texts) texts.push_back(json_->texts.whole(text));
-      std::sort(texts.begin(), texts.end());
-      to.word(texts.size());
-      for (const std::string& text : texts) to.text(text);
-      break;
-    }
-    case Kind::Tally: {
-      const TallyState& state = json_->tallies.values[n.a];
-      describe_tallies(json_->tally_tables[state.table], to);
-      to.word(u64{state.place} << 32 | state.items);
-      for (u64 w : state.failed) to.word(w);
-      for (u32 count : state.counts) to.word(count);
-      break;
-    }
-    case Kind::Item:
-      to.word(u64{n.min} << 1 | (n.b == kSomeText));
-      to.part(n.a);
-      break;
-    case Kind::Decimal: {
-      const DecimalState& state = decimals_->states.values[n.a];
-      to.text(decimals_->tables[state.table]->told);
-      to.word(u64{state.phase} << 33 | u64{state.fresh} << 32 | state.count);
-      to.word(u64{state.place} << 32 | state.room);
-      to.word(state.list.size());
-      for (u32 x : state.list) to.word(x);
-      for (u128 v : state.value) {
-        to.word(static_cast<u64>(v));
-        to.word(static_cast<u64>(v >> 64));
-      }
-      break;
-    }
-    case Kind::Terminal:
-      for (u64 w : lex_->symbol_sets[n.a].words) to.word(w);
-      to.word(n.b);
-      break;
-    case Kind::Elided:
-      to.word(n.a);
-      if (n.b)
-        for (u64 w : firsts_[n.b - 1].words) to.word(w);
-      break;
     case Kind::Empty:
     case Kind::Epsilon:
     case Kind::Token:  // unknown()
-    case Kind::Ref:
-    case Kind::Lexed:
-    case Kind::Scan:
-    case Kind::MunchGuard: break;
-  }
-}
-
-template <class To>
-void Arena::describe_members(const MemberState& state, To& to) const {
-  to.table(state.table);
-  to.word(u64{state.count} << 32 | state.pending);
-  to.word(state.gone.size());
-  for (u64 w : state.gone) to.word(w);
-  to.word(state.failed.size());
-  for (u64 w : state.failed) to.word(w);
-  to.word(u64{state.seen.size()} << 1 | state.some);
-  for (u32 text : state.seen) to.text(json_->texts.whole(text));  // sorted by text
-}
-
-template <class To>
-void Arena::describe_table(const MemberTable& table, To& to) const {
-  to.word(u64{table.ordered} << 8 | static_cast<u64>(table.escapes));
-  to.word(u64{table.min} << 32 | table.max);
-  to.word(table.pending);
-  to.part(table.comma);
-  to.part(table.colon);
-  to.word(table.names.size());
-  for (u32 i = 0; i < table.names.size(); ++i) {
-    to.text(table.names[i]);
-    to.word(u64{table.values[i].size()} << 1 | table.required[i]);
-    for (const Alternative& a : table.values[i]) {
-      to.part(a.value);
-      to.word(a.discharges);
-    }
-  }
-  to.word(table.others.size());
-  for (const OtherKeys& o : table.others) {
-    to.part(o.key);
-    to.part(o.value);
-    to.word(u64{o.discharges} << 1 | o.dense);
-  }
-  if (table.vote) describe_vote(*table.vote, to);
-}
-
-template <class To>
-void Arena::describe_tallies(const TallyTable& table, To& to) const {
-  to.part(table.comma);
-  describe_vote(table.vote, to);
-  to.word(u64{table.counters.size()} << 32 | table.places.size());
-  for (const TallyTable::Counter& counter : table.counters) {
-    to.word(counter.cell);
-    to.word(u64{counter.min} << 32 | counter.max);
-  }
-  for (const auto& place : table.places) {
-    to.word(place.size());
-    for (const TallyTable::Items& items : place) {
-      to.part(items.value);
-      for (u64 w : items.fails) to.word(w);
-      to.word(items.counts.size());
-      for (u32 counter : items.counts) to.word(counter);
-    }
-  }
-}
-
-template <class To>
-void Arena::describe_vote(const Vote& vote, To& to) const {
-  auto bits = [&](const Bits& of) {
-    for (u64 w : of) to.word(w);
-  };
-  to.word(vote.cells.size());
-  for (const Vote::Cell& cell : vote.cells) {
-    to.word(u64{cell.min} << 32 | cell.max);
-    bits(cell.required);
-  }
-  to.word(vote.parts.size());
-  for (const Vote::Part& part : vote.parts) {
-    to.word(u64{part.of.size()} << 8 | static_cast<u64>(part.op));
-    for (u32 p : part.of) to.word(p);
-  }
-  to.word(vote.effects.size());
-  for (const Bits& effect : vote.effects) bits(effect);
-  to.word(vote.settled.size());
-  for (const Vote::Settled& settled : vote.settled) {
-    bits(settled.cells);
-    to.part(settled.start);
+    case Kind::Ref: break;
+    default: arena_.family_of(n.kind)->describe(e, to); break;
   }
 }
 
 // The identity itself, where all parts are known; those that are not go to `unknown`, and nothing more is hashed.
-struct Arena::Told {
-  const Arena& arena;
-  Fold& with;
-  Ids& unknown;
-  Identity identity;
-  bool open = false;  // something is unknown
-  bool all = true;    // every part has an identity
-  void word(u64 w) {
-    if (!open) identity.add(w);
+class Identities::Told final : public Description {
+ public:
+  Told(const Identities& identities, Fold& with, Ids& unknown, const Identity& begun)
+      : identities_(identities), with_(with), unknown_(unknown), identity_(begun) {}
+  void word(u64 w) override {
+    if (!open_) identity_.add(w);
   }
-  void hash(const Hash& h) {
-    if (!open) identity.add(h);
+  void hash(const Hash& h) override {
+    if (!open_) identity_.add(h);
   }
-  void text(std::string_view t) {
-    if (!open) identity.add(t);
+  void text(std::string_view t) override {
+    if (!open_) identity_.add(t);
   }
-  Hash of(Id e) {
-    std::optional<Hash> known;
-    if (!arena.known_identity(e, with, known)) {
-      unknown.push_back(e);
-      open = true;
-    }
-    all = all && known;
-    return known.value_or(Hash{});
-  }
-  void part(Id e) { hash(of(e)); }
-  void unordered(std::span<const Id> parts) {
+  void part(Id e) override { hash(of(e)); }
+  void unordered(std::span<const Id> parts) override {
     ShortVector<Hash, 12> hashes;
     for (Id e : parts) hashes.push_back(of(e));
-    if (!open) identity.add_unordered({hashes.begin(), hashes.end()});
+    if (!open_) identity_.add_unordered({hashes.begin(), hashes.end()});
   }
-  void table(u32 table) {
-    auto it = with.tables.find(table);
-    if (it == with.tables.end()) {
-      Told inside{arena, with, unknown, Identity(Of::MemberTable)};
-      arena.describe_table(arena.json_->tables[table], inside);
-      open = open || inside.open;
-      if (inside.open) return;
-      it = with.tables.emplace(table, inside.done()).first;
+  void shared(const Family& family, Kind kind, u32 which) override {
+    auto it = with_.shared.find(key_of(kind, which));
+    if (it == with_.shared.end()) {
+      Told inside(identities_, with_, unknown_, Identity(Of::Shared));
+      family.describe_shared(which, inside);
+      open_ = open_ || inside.open_;
+      if (inside.open_) return;
+      it = with_.shared.emplace(key_of(kind, which), inside.done()).first;
     }
-    all = all && it->second;
+    all_ = all_ && it->second;
     hash(it->second.value_or(Hash{}));
   }
-  std::optional<Hash> done() const { return all ? std::optional(identity.done()) : std::nullopt; }
+  bool open() const { return open_; }  // something is unknown
+  std::optional<Hash> done() const { return all_ ? std::optional(identity_.done()) : std::nullopt; }
+  Hash alone() const { return identity_.done(); }
+
+ private:
+  Hash of(Id e) {
+    std::optional<Hash> known;
+    if (!identities_.known(e, with_, known)) {
+      unknown_.push_back(e);
+      open_ = true;
+    }
+    all_ = all_ && known;
+    return known.value_or(Hash{});
+  }
+  const Identities& identities_;
+  Fold& with_;
+  Ids& unknown_;
+  Identity identity_;
+  bool open_ = false, all_ = true;  // all: every part has an identity
 };
 
 // False: not known yet. `out`: none where there is no identity that other arenas know.
-bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) const {
-  const Node& n = node(e);
+bool Identities::known(Id e, const Fold& with, std::optional<Hash>& out) const {
+  const Node& n = arena_.node(e);
   if (const u32 own = n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef); own == 0)
       [[likely]] {
     out = n.hash;
@@ -273,10 +146,10 @@ bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) con
     case Kind::Repeat:
     case Kind::Concat:
     case Kind::Union:
-    case Kind::And:
-    case Kind::Members:
-    case Kind::Key: break;
-    default: return true;
+    case Kind::And: break;
+    default:
+      if (const Family* family = arena_.family_of(n.kind); !family || !family->portable_over_rules(e)) return true;
+      break;
   }
   if (with.final) {
     if (n.hash == Hash{}) return false;
@@ -289,64 +162,95 @@ bool Arena::known_identity(Id e, const Fold& with, std::optional<Hash>& out) con
 }
 
 // Parts first, on a stack of its own: lists of parts may be long.
-std::optional<Hash> Arena::identity(Id e, Fold& with) {
-  std::optional<Hash> known;
-  if (known_identity(e, with, known)) return known;
+std::optional<Hash> Identities::find(Id e, Fold& with) {
+  std::optional<Hash> found;
+  if (known(e, with, found)) return found;
   Ids work{e};
   do {
     const Id at = work.back();
-    Told told{*this, with, work, Identity(Of::Expression)};
+    if (find_plain(at, work)) continue;
+    Told told(*this, with, work, begun(arena_.node(at).kind));
     describe(at, told);
-    if (told.open) continue;
-    const std::optional<Hash> found = told.done();
-    if (!has(at, kHasRef))
-      node(at).hash = told.all ? *found : told.identity.done();
+    if (told.open()) continue;
+    if (!arena_.has(at, kHasRef))
+      arena_.node(at).hash = told.alone();
     else if (with.final)
-      node(at).hash = found.value_or(kNoIdentity);
+      arena_.node(at).hash = told.done().value_or(kNoIdentity);
     else
-      with.nodes.emplace(at, found);
+      with.nodes.emplace(at, told.done());
     do work.pop_back();
-    while (!work.empty() && known_identity(work.back(), with, known));
+    while (!work.empty() && known(work.back(), with, found));
   } while (!work.empty());
-  known_identity(e, with, known);
-  return known;
+  known(e, with, found);
+  return found;
 }
 
-void Arena::rules_below(Id e, std::vector<u32>& rules) const {
+// What most states are made of, without the ceremony: the same words as describe() tells. False: it is nothing of the
+// kind. True: it is known now and gone from `work`, or parts that have to come first were added.
+bool Identities::find_plain(Id e, Ids& work) {
+  Node& n = arena_.node(e);
+  if (n.flags.load(std::memory_order_relaxed) & (kHasToken | kExactKey | kHasRef)) return false;
+  auto missing = [&](Id part) {  // which has none of these flags either
+    if (arena_.node(part).hash != Hash{}) return false;
+    work.push_back(part);
+    return true;
+  };
+  Identity identity = begun(n.kind);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const bool head = missing(n.a), tail = missing(n.b);
+      if (head || tail) return true;
+      identity.add(arena_.node(n.a).hash).add(arena_.node(n.b).hash);
+      break;
+    }
+    case Kind::Repeat:
+      if (missing(n.a)) return true;
+      identity.add(arena_.node(n.a).hash).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
+      break;
+    case Kind::Switch: {
+      const auto edges = arena_.operands(e);
+      bool all = true;
+      for (u32 i = 0; i < n.b; i += 2) all = !missing(edges[i + 1]) && all;
+      if (!all) return true;
+      identity.add(u64{n.b} << 1 | n.min);
+      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{edges[i]}).add(arena_.node(edges[i + 1]).hash);
+      break;
+    }
+    default: return false;
+  }
+  n.hash = identity.done();
+  work.pop_back();
+  return true;
+}
+
+void Identities::rules_below(Id e, std::vector<u32>& rules) const {
   std::vector<Id> work{e};
   std::unordered_set<Id> done;
   while (!work.empty()) {
     const Id at = work.back();
     work.pop_back();
-    if (!has(at, kHasRef) || !done.insert(at).second) continue;
-    const Node& n = node(at);
+    if (!arena_.has(at, kHasRef) || !done.insert(at).second) continue;
+    const Node& n = arena_.node(at);
     switch (n.kind) {
       case Kind::Ref: rules.push_back(n.a); break;
       case Kind::Concat: work.push_back(n.b); [[fallthrough]];
       case Kind::Repeat: work.push_back(n.a); break;
       case Kind::Union:
-      case Kind::And: work.insert(work.end(), operands(at).begin(), operands(at).end()); break;
-      case Kind::Members: {
-        const MemberTable& table = json_->tables[json_->members.values[n.a].table];
-        for (const auto& list : table.values)
-          for (const Alternative& a : list) work.push_back(a.value);
-        for (const OtherKeys& o : table.others) work.push_back(o.value);
-        if (table.vote)
-          for (const Vote::Settled& settled : table.vote->settled) work.push_back(settled.start);
+      case Kind::And: work.insert(work.end(), arena_.operands(at).begin(), arena_.operands(at).end()); break;
+      default:  // known() knows no others
+        if (const Family* family = arena_.family_of(n.kind)) family->parts(at, work);
         break;
-      }
-      default: break;  // known_identity() knows no others
     }
   }
 }
 
 // Rules that look alike however often they are unfolded mean the same. Of two systems of n rules each, those that can
 // be told apart are told apart by unfolding 2n times (as states of an automaton are: Moore 1956).
-std::optional<Hash> Arena::rule_hash(u32 rule) {
+std::optional<Hash> Identities::of_rule(u32 rule) {
   std::vector<u32> reached{rule};
   for (std::size_t i = 0; i < reached.size(); ++i) {
     std::vector<u32> next;
-    rules_below(rules_[reached[i]].body, next);
+    rules_below(arena_.rule_body(reached[i]), next);
     for (u32 r : next)
       if (std::find(reached.begin(), reached.end(), r) == reached.end()) reached.push_back(r);
     if (reached.size() > kMostRules) return std::nullopt;
@@ -357,7 +261,7 @@ std::optional<Hash> Arena::rule_hash(u32 rule) {
   for (std::size_t round = 0; round < 2 * reached.size(); ++round) {
     Fold next;
     for (u32 r : reached) {
-      const auto body = identity(rules_[r].body, now);
+      const auto body = find(arena_.rule_body(r), now);
       if (!body) return std::nullopt;
       next.rules[r] = Identity(Of::Rule).add(start).add(*body).done();
     }
@@ -366,16 +270,18 @@ std::optional<Hash> Arena::rule_hash(u32 rule) {
   return now.rules[rule];
 }
 
-std::optional<Hash> Arena::portable_hash(Id e) {
-  if (!fold_) {
-    auto made = std::make_unique<Fold>();
-    for (u32 r = 0; r < rules_.size(); ++r) made->rules[r] = rule_hash(r);
-    made->final = true;
-    fold_ = std::move(made);
-  }
-  return identity(e, *fold_);
+Identities::Identities(Arena& arena) : arena_(arena) {
+  for (u32 r = 0; r < arena.rule_count(); ++r) fold_.rules[r] = of_rule(r);
+  fold_.final = true;
 }
 
-std::size_t Arena::fold_memory() const { return sizeof(Fold) + fold_->memory(); }
+std::size_t Identities::memory() const {
+  return sizeof *this + bytes_of(fold_.rules) + bytes_of(fold_.nodes) + bytes_of(fold_.shared);
+}
+
+std::optional<Hash> Arena::portable_hash(Id e) {
+  if (!identities_) identities_ = std::make_unique<Identities>(*this);
+  return identities_->of(e);
+}
 
 }  // namespace guiderail

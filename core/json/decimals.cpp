@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "base/work.hpp"
-#include "expr/expression.hpp"
 
 namespace guiderail {
 namespace {
@@ -46,16 +45,6 @@ u64 bucket_hash(const DecimalState& s) {
   hash.add(u64{s.place} << 32 | s.room).add(u64{s.phase} << 1 | s.fresh);
   for (u128 v : s.value) hash.add(static_cast<u64>(v)).add(static_cast<u64>(v >> 64));
   return hash.add({s.list.data(), s.list.size()}).done();
-}
-
-std::unique_ptr<DecimalParts> DecimalParts::fresh() const {
-  auto to = std::make_unique<DecimalParts>();
-  to->tables.assign(tables.begin(), tables.begin() + extent_tables);
-  to->table_bytes = table_bytes;
-  to->states = states.first(extent_states);
-  to->extent_tables = extent_tables;
-  to->extent_states = extent_states;
-  return to;
 }
 
 void DecimalTable::derive() {
@@ -469,19 +458,18 @@ u32 DecimalReader::least(const DecimalState& s) const {
 }
 
 // -- the expression --
-Id Arena::decimals(DecimalTable table) {
-  if (!decimals_) decimals_ = std::make_unique<DecimalParts>();
+Id Decimals::decimals(DecimalTable table) {
   if (table.cuts.empty() || table.cuts[0].whole != "0" || !table.cuts[0].fraction.empty())
     throw Error("bad-shape", "decimals: the first cut must be 0");
   for (char c : std::string_view("0123456789.")) char_class(CharSet::make({{static_cast<u8>(c), static_cast<u8>(c)}}));
   table.derive();
   DecimalState start;
-  start.table = static_cast<u32>(decimals_->tables.size());
+  start.table = static_cast<u32>(tables_.size());
   start.room = table.room;
   start.value.resize(table.moduli.size(), 0);
-  decimals_->table_bytes += sizeof(table) + table.told.size() + 100 * table.cuts.size();
-  decimals_->tables.push_back(std::make_shared<const DecimalTable>(std::move(table)));
-  const DecimalReader reader(*decimals_->tables.back());
+  table_bytes_ += sizeof(table) + table.told.size() + 100 * table.cuts.size();
+  tables_.push_back(std::make_shared<const DecimalTable>(std::move(table)));
+  const DecimalReader reader(*tables_.back());
   u32 least = kInf;
   for (u8 byte = '0'; byte <= '9'; ++byte)
     if (DecimalState next; reader.next(start, byte, next))
@@ -490,32 +478,65 @@ Id Arena::decimals(DecimalTable table) {
 }
 
 // Only made where something completes it: so it is live, and known to be.
-Id Arena::decimal_node(DecimalState state, u32 least) {
-  const DecimalTable& table = *decimals_->tables[state.table];
+Id Decimals::decimal_node(DecimalState state, u32 least) {
+  const DecimalTable& table = *tables_[state.table];
   Draft d = draft(Kind::Decimal);
   d.shortest = least;
   d.longest = kInf;
   d.flags = kSearch | kLiveKnown;
   if (DecimalReader(table).accepts(state)) d.flags |= kNullable;
-  d.a = decimals_->states.id(std::move(state));
+  d.a = states_.id(std::move(state));
   return intern(d);
 }
 
-Id Arena::derive_decimal(Id e, u8 byte) {
-  const DecimalState& state = decimals_->states.values[node(e).a];
-  const DecimalReader reader(*decimals_->tables[state.table]);
+Id Decimals::derivative(Id e, u8 byte) {
+  const DecimalState& state = states_.values[decimal_state(node(e))];
+  const DecimalReader reader(*tables_[state.table]);
   DecimalState next;
   if (!reader.next(state, byte, next)) return kEmpty;
   const u32 least = reader.least(next);
   return least == kInf ? kEmpty : decimal_node(std::move(next), least);
 }
 
-ByteSet Arena::first_decimal(Id e) const {
-  const DecimalState& state = decimals_->states.values[node(e).a];
+ByteSet Decimals::first_bytes(Id e) {
+  const DecimalState& state = states_.values[decimal_state(node(e))];
   ByteSet set;
   if (state.phase != DecimalState::Zero) set.add_range('0', '9');
   if (state.phase != DecimalState::Start && state.phase < DecimalState::Tight) set.add('.');
   return set;
+}
+
+void Decimals::describe(Id e, Description& to) const {
+  const DecimalState& state = states_.values[decimal_state(node(e))];
+  to.text(tables_[state.table]->told);
+  to.word(u64{state.phase} << 33 | u64{state.fresh} << 32 | state.count);
+  to.word(u64{state.place} << 32 | state.room);
+  to.word(state.list.size());
+  for (u32 x : state.list) to.word(x);
+  for (u128 v : state.value) {
+    to.word(static_cast<u64>(v));
+    to.word(static_cast<u64>(v >> 64));
+  }
+}
+
+std::vector<DumpItem> Decimals::dump(Id e) const { return {{"number " + std::to_string(decimal_state(node(e)))}}; }
+
+void Decimals::note_extent() {
+  extent_tables_ = static_cast<u32>(tables_.size());
+  extent_states_ = static_cast<u32>(states_.values.size());
+}
+
+void Decimals::fresh(Arena& arena) const {
+  Decimals& to = Decimals::of(arena);
+  to.tables_.assign(tables_.begin(), tables_.begin() + extent_tables_);
+  to.table_bytes_ = table_bytes_;
+  to.states_ = states_.first(extent_states_);
+  to.extent_tables_ = extent_tables_;
+  to.extent_states_ = extent_states_;
+}
+
+void Decimals::count(Tally& to) const {
+  if (!tables_.empty()) to.add("numbers", sizeof(*this) + bytes_of(tables_) + table_bytes_ + states_.memory());
 }
 
 }  // namespace guiderail

@@ -9,6 +9,7 @@
 #include "base/interned.hpp"
 #include "base/short_vector.hpp"
 #include "base/support.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 
@@ -72,19 +73,6 @@ struct DecimalState {
 u64 bucket_hash(const DecimalState& s);
 inline std::size_t bytes_of(const DecimalState& of) { return bytes_of(of.list) + bytes_of(of.value); }
 
-struct DecimalParts {
-  std::vector<std::shared_ptr<const DecimalTable>> tables;
-  Interned<DecimalState> states;
-  std::size_t table_bytes = 0;
-  u32 extent_tables = 0, extent_states = 0;
-  void note_extent() {
-    extent_tables = static_cast<u32>(tables.size());
-    extent_states = static_cast<u32>(states.values.size());
-  }
-  std::unique_ptr<DecimalParts> fresh() const;
-  std::size_t memory() const { return sizeof(*this) + bytes_of(tables) + table_bytes + states.memory(); }
-};
-
 // One state read off its table.
 class DecimalReader {
  public:
@@ -129,6 +117,33 @@ class DecimalReader {
   Offset offset(u32 cut, const Block& b) const;
   u128 rest(u32 cut, const Block& b) const;
   const DecimalTable& t_;
+};
+
+inline u32 decimal_state(const Node& n) { return n.a; }
+
+class Decimals final : public Family {
+ public:
+  static constexpr std::array kKinds{Kind::Decimal};
+  using Family::Family;
+  static Decimals& of(Arena& arena) { return arena.family<Decimals>(); }
+
+  Id decimals(DecimalTable table);
+
+  Id derivative(Id e, u8 byte) override;
+  ByteSet first_bytes(Id e) override;
+  void describe(Id e, Description& to) const override;
+  std::vector<DumpItem> dump(Id e) const override;
+  void note_extent() override;
+  void fresh(Arena& to) const override;
+  void count(Tally& to) const override;
+
+ private:
+  Id decimal_node(DecimalState state, u32 least);
+
+  std::vector<std::shared_ptr<const DecimalTable>> tables_;
+  Interned<DecimalState> states_;
+  std::size_t table_bytes_ = 0;
+  u32 extent_tables_ = 0, extent_states_ = 0;
 };
 
 }  // namespace guiderail

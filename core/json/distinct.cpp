@@ -6,7 +6,7 @@
 // repeated one could come of it.
 #include <algorithm>
 
-#include "json/members.hpp"
+#include "json/json.hpp"
 
 namespace guiderail {
 namespace {
@@ -54,18 +54,18 @@ Number read_number(std::string_view text) {
 
 }  // namespace
 
-bool Arena::item_is_dense(Id e) const {
+bool Json::item_is_dense(Id e) const {
   if (node(e).kind != Kind::Concat) return false;
   const Id inside = node(e).b;
   if (node(inside).kind != Kind::Concat) return false;
   const Node& body = node(node(inside).a);
   std::string open, close;
-  return body.kind == Kind::Escaped && body.a == any_text_ && body.b == kBetween && is_literal(node(e).a, &open) &&
-         open == "\"" && is_literal(node(inside).b, &close) && close == "\"";
+  return is_escaped(body) && escaped_text(body) == any_text() && is_literal(node(e).a, &open) && open == "\"" &&
+         is_literal(node(inside).b, &close) && close == "\"";
 }
 
-Id Arena::item(Id e, bool infinite, u32 label) {
-  if (!json_) json_ = std::make_unique<JsonParts>();
+Id Json::item(Id e, bool infinite, u32 label) {
+  used_ = true;
   if (has(e, kHasItem)) throw Error("item-outside", "an item must stand inside a distinct of its own");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one item");
   if (label >= kItemLabels) throw Error("item-label", "items have at most 32 labels");
@@ -73,7 +73,7 @@ Id Arena::item(Id e, bool infinite, u32 label) {
   return item_at(e, 0, dense | (infinite ? kInfinite : 0) | label << 2);
 }
 
-Id Arena::item_at(Id e, u32 text, u32 facts) {
+Id Json::item_at(Id e, u32 text, u32 facts) {
   if (e == kEmpty) return kEmpty;
   const Node& n = node(e);
   Draft d = draft(Kind::Item);
@@ -91,42 +91,35 @@ Id Arena::item_at(Id e, u32 text, u32 facts) {
   return intern(d);
 }
 
-Id Arena::distinct(Id body) {
-  if (!json_) json_ = std::make_unique<JsonParts>();
-  return distinct_node(body, json_->seen.id({}));
-}
-
-// A marker: whether anything follows here depends on a text that was forgotten.
-Id Arena::unknown() {
-  Draft d = draft(Kind::Token);
-  d.flags = kUnknownText;
-  d.has_list = true;
-  return intern(d);
+Id Json::distinct(Id body) {
+  used_ = true;
+  return distinct_node(body, seen_states_.id({}));
 }
 
 // Distinct(item(any text " ...) ...) while the item differs from all before it.
-bool Arena::free_item(Id e) const {
+bool Json::free_item(Id e) const {
   if (node(e).kind != Kind::Distinct) return false;
-  Id first = node(e).a;
+  Id first = distinct_body(node(e));
   if (node(first).kind == Kind::Concat) first = node(first).a;
   const Node& item = node(first);
-  if (item.kind != Kind::Item || item.b != kSomeText || node(item.a).kind != Kind::Concat) return false;
-  const Node& body = node(node(item.a).a);
-  return body.kind == Kind::Escaped && body.a == any_text_ && body.b == kBetween;
+  if (item.kind != Kind::Item || item_text(item) != kSomeText || node(item_rest(item)).kind != Kind::Concat)
+    return false;
+  const Node& body = node(node(item_rest(item)).a);
+  return is_escaped(body) && escaped_text(body) == any_text();
 }
 
-Id Arena::distinct_node(Id body, u32 seen) {
+Id Json::distinct_node(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
     first = node(body).a;
     rest = node(body).b;
   }
-  if (node(first).kind == Kind::Item && node(first).a == kEpsilon && node(first).b != 0) {
-    if (json_->seen.values[seen].some) return unknown();
-    return distinct_node(rest, with_seen(seen, node(first).b));
+  if (const Node& n = node(first); n.kind == Kind::Item && item_rest(n) == kEpsilon && item_text(n) != 0) {
+    if (seen_states_.values[seen].some) return unknown();
+    return distinct_node(rest, with_seen(seen, item_text(n)));
   }
-  const SeenState& state = json_->seen.values[seen];
+  const SeenState& state = seen_states_.values[seen];
   Draft d = draft(Kind::Distinct);
   d.a = body;
   d.b = seen;
@@ -142,24 +135,24 @@ Id Arena::distinct_node(Id body, u32 seen) {
   return has(out, kDead) ? kEmpty : out;
 }
 
-u32 Arena::with_seen(u32 seen, u32 text) {
-  SeenState next = json_->seen.values[seen];
+u32 Json::with_seen(u32 seen, u32 text) {
+  SeenState next = seen_states_.values[seen];
   if (text == kSomeText)
     next.some = true;
   else if (auto at = std::lower_bound(next.texts.begin(), next.texts.end(), text);
            at == next.texts.end() || *at != text)
     next.texts.insert(at, text);
-  return json_->seen.id(std::move(next));
+  return seen_states_.id(std::move(next));
 }
 
-u32 Arena::without_seen(u32 seen) {
-  if (json_->seen.values[seen].texts.empty()) return seen;
+u32 Json::without_seen(u32 seen) {
+  if (seen_states_.values[seen].texts.empty()) return seen;
   SeenState plain;
   plain.some = true;
-  return json_->seen.id(std::move(plain));
+  return seen_states_.id(std::move(plain));
 }
 
-Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
+Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
   if (!has(body, kHasItem)) return derive(body, byte);
   const Node& n = node(body);
   Id first = body, rest = kEpsilon;
@@ -169,7 +162,7 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
       for (Id& m : members) m = derive_distinct(m, seen, byte);
       return unite(members);
     }
-    case Kind::Ref: return derive_distinct(rules_[n.a].body, seen, byte);
+    case Kind::Ref: return derive_distinct(rule_body(n.a), seen, byte);
     case Kind::Concat:
       first = n.a;
       rest = n.b;
@@ -184,20 +177,20 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
   }
   switch (f.kind) {
     case Kind::Item: {
-      const u32 text = f.b, facts = f.min;
-      Id e = f.a;
-      const SeenState& state = json_->seen.values[seen];
+      const u32 text = item_text(f), facts = item_facts(f);
+      Id e = item_rest(f);
+      const SeenState& state = seen_states_.values[seen];
       if (text == 0) {
         if (state.some && !(facts & kDense)) return unknown();
         e = other_than(e, seen);
       }
       Id out = kEmpty;
       if (Id d = derive(e, byte); d != kEmpty) {
-        const u32 longer = text == kSomeText ? kSomeText : json_->texts.grow(text, byte);
+        const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
         out = distinct_node(concat(item_at(d, longer, facts), rest), seen);
       }
-      if (text != 0 && nullable(f.a)) {
-        if (json_->seen.values[seen].some) return unknown();
+      if (text != 0 && nullable(item_rest(f))) {
+        if (seen_states_.values[seen].some) return unknown();
         out = unite(out, derive_distinct(rest, with_seen(seen, text), byte));
       }
       return out;
@@ -212,37 +205,37 @@ Id Arena::derive_distinct(Id body, u32 seen, u8 byte) {
       const Id read = derive_distinct(concat(f.a, more), seen, byte);
       return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
     }
-    case Kind::Ref: return derive_distinct(concat(rules_[f.a].body, rest), seen, byte);
+    case Kind::Ref: return derive_distinct(concat(rule_body(f.a), rest), seen, byte);
     default: throw Error("item-outside", "an item cannot stand inside an intersection, complement or terminal");
   }
 }
 
 // e without the spellings of the values seen.
-Id Arena::other_than(Id e, u32 seen) {
-  const SeenState& state = json_->seen.values[seen];
+Id Json::other_than(Id e, u32 seen) {
+  const SeenState& state = seen_states_.values[seen];
   if (state.texts.empty()) return e;
-  auto known = json_->others.find(seen);
-  if (known == json_->others.end()) {
+  auto known = others_.find(seen);
+  if (known == others_.end()) {
     std::vector<Id> equal;
     for (u32 text : state.texts) equal.push_back(equal_values(text));
     const Id others = negate(unite(std::move(equal)));
-    known = json_->others.emplace(seen, others).first;
+    known = others_.emplace(seen, others).first;
   }
   return intersect(std::array{e, known->second}, true);
 }
 
 // -- all spellings of one value --
-Id Arena::equal_values(u32 text) {
-  if (auto it = json_->equal.find(text); it != json_->equal.end()) return it->second;
-  const std::string whole = json_->texts.whole(text);
+Id Json::equal_values(u32 text) {
+  if (auto it = equal_.find(text); it != equal_.end()) return it->second;
+  const std::string whole = texts_.whole(text);
   std::size_t at = 0;
   const Id e = equal_value(whole, at, 0);
-  json_->equal.emplace(text, e);
+  equal_.emplace(text, e);
   return e;
 }
 
 // White space and order are left free: what they may be is for the item itself to say.
-Id Arena::equal_value(const std::string& text, std::size_t& at, int depth) {
+Id Json::equal_value(const std::string& text, std::size_t& at, int depth) {
   if (depth > kDeepest)
     throw Error("depth", "an item of a list of distinct values is nested more than 500 levels deep");
   const Id blank = repeat(char_class(CharSet::make({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}})), 0, kInf);
@@ -265,7 +258,7 @@ Id Arena::equal_value(const std::string& text, std::size_t& at, int depth) {
   const char kind = at < text.size() ? text[at] : '\0';
   if (kind == '"') {
     const Id quote = literal("\"");
-    const Id body = escaped_at(literal(string()), kBetween, Escapes::All);
+    const Id body = escaped_.escaped_at(literal(string()), kBetween, Escapes::All);
     return concat(quote, concat(body, quote));
   }
   if (kind == '[') {
@@ -313,7 +306,7 @@ Id Arena::equal_value(const std::string& text, std::size_t& at, int depth) {
 }
 
 // Plain, and with an exponent after one digit before the point, or after an integer.
-Id Arena::equal_number(std::string_view text) {
+Id Json::equal_number(std::string_view text) {
   const Number number = read_number(text);
   const Id digit = char_class(CharSet::make({{'0', '9'}})), zero = literal("0");
   const Id zeros = repeat(zero, 0, kInf), point_zeros = repeat(concat(literal("."), repeat(zero, 1, kInf)), 0, 1);

@@ -1,17 +1,17 @@
 // Escaped(e, at): the inside of a JSON string whose decoded text matches e. Texts are constrained as decoded; that a
 // line feed is spelled \n is this file's business and nobody else's.
-#include "expr/expression.hpp"
+#include "json/escaped.hpp"
 
 namespace guiderail {
 
 // -- the expression --
-Id Arena::escaped(Id e, Escapes mode) {
+Id Escaped::escaped(Id e, Escapes mode) {
   if (has(e, kHasToken)) throw Error("not-regular", "the text of a string cannot hold special tokens");
   if (has(e, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within the string");
   return escaped_at(e, kBetween, mode);
 }
 
-Id Arena::escaped_at(Id e, EscapeAt at, Escapes mode) {
+Id Escaped::escaped_at(Id e, EscapeAt at, Escapes mode) {
   if (e == kEmpty || (e == kEpsilon && at == kBetween)) return e;
   const Node& n = node(e);
   Draft d = draft(Kind::Escaped);
@@ -23,14 +23,15 @@ Id Arena::escaped_at(Id e, EscapeAt at, Escapes mode) {
   if (at == kBetween && has(e, kNullable)) d.flags |= kNullable;
   d.shortest = at == kBetween ? n.shortest : 1;
   d.longest = at == kBetween ? mul_sat(n.longest, 12) : kInf;
+  made_ = true;
   Id out = intern(d);
   return has(out, kDead) ? kEmpty : out;
 }
 
-Id Arena::derive_escaped(Id e, u8 byte) {
-  const Id inner = node(e).a;
-  const Escapes mode = static_cast<Escapes>(node(e).min);
-  const Unescaped read = unescape(node(e).b, byte, mode);
+Id Escaped::derivative(Id e, u8 byte) {
+  const Id inner = escaped_text(node(e));
+  const Escapes mode = escapes_of(node(e));
+  const Unescaped read = unescape(escaped_place(node(e)), byte, mode);
   switch (read.what) {
     case Unescaped::Refused: return kEmpty;
     case Unescaped::Inside: return escaped_at(inner, read.at, mode);
@@ -42,8 +43,7 @@ Id Arena::derive_escaped(Id e, u8 byte) {
   return escaped_at(next, kBetween, mode);
 }
 
-// Can the escape that was begun still become a character that e can begin with?
-bool Arena::live_escaped(Id e, EscapeAt at, Escapes mode) {
+bool Escaped::live_escaped(Id e, EscapeAt at, Escapes mode) {
   if (at == kBetween) return live(e);
   if (!live(e)) return false;
   ByteSet middle;  // a byte that continues a character: an escape would split it
@@ -52,8 +52,71 @@ bool Arena::live_escaped(Id e, EscapeAt at, Escapes mode) {
   const int all = both.count();
   both &= middle;
   if (both.count() == all) return false;
-  const Id begin = concat(char_class(escape_range(at, mode)), any_text_);
+  const Id begin = concat(char_class(escape_range(at, mode)), any_text());
   return live(intersect(std::array{e, begin}, has(e, kHasRef)));
+}
+
+ByteSet Escaped::first_bytes(Id e) {
+  const Node& n = node(e);
+  return first_escaped(first(escaped_text(n)), escaped_place(n), escapes_of(n));
+}
+
+Id Escaped::live_as(Id e) {
+  const Node& n = node(e);
+  const bool alive = live_escaped(escaped_text(n), escaped_place(n), escapes_of(n));
+  node(e).flags.fetch_or(kLiveKnown | (alive ? 0u : u32{kDead}), std::memory_order_relaxed);
+  return alive ? kEpsilon : kEmpty;
+}
+
+// Spellings of X | spellings of Y = spellings of (X | Y).
+bool Escaped::join(Ids& parts) {
+  bool joined = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Node& n = node(parts[i]);
+    if (n.kind != Kind::Escaped) continue;
+    Ids inner{escaped_text(n)};
+    const EscapeAt at = escaped_place(n);
+    const Escapes mode = escapes_of(n);
+    for (std::size_t k = parts.size(); --k > i;) {
+      const Node& o = node(parts[k]);
+      if (o.kind != Kind::Escaped || escaped_place(o) != at || escapes_of(o) != mode) continue;
+      inner.push_back(escaped_text(o));
+      parts.erase(k);
+    }
+    if (inner.size() == 1) continue;
+    parts[i] = escaped_at(unite(inner), at, mode);
+    joined = true;
+  }
+  return joined;
+}
+
+void Escaped::describe(Id e, Description& to) const {
+  const Node& n = node(e);
+  to.word(u64{escaped_place(n)} << 32 | static_cast<u32>(escapes_of(n)));
+  to.part(escaped_text(n));
+}
+
+std::vector<DumpItem> Escaped::dump(Id e) const {
+  const Node& n = node(e);
+  return {{is_escaped(n) ? "escaped(" : "escaped(\\...: "}, {"", escaped_text(n)}, {")"}};
+}
+
+void Escaped::productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const {
+  const Node& n = node(e);
+  if (!is_escaped(n)) {  // within an escape: made by a search, not by users
+    productive = true;
+    return;
+  }
+  nullable = nullable || has(escaped_text(n), kNullable);
+  productive = known[escaped_text(n)];
+}
+
+void Escaped::split_spellings(ByteSet& starts) {
+  for (char c : std::string_view("\"\\/bfnrtu0123456789abcdefABCDEF")) alone(starts, static_cast<u8>(c));
+  for (char c : std::string_view("0A_a")) starts.add(static_cast<u8>(c));  // words: see lookahead.cpp
+  for (char c : std::string_view("9Z_z")) starts.add(static_cast<u8>(c + 1));
+  starts.add(0x20);
+  starts.add(0x80);
 }
 
 }  // namespace guiderail

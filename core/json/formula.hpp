@@ -1,9 +1,12 @@
 // Formulas over cells (Vote): what is true of their parts while some cells have failed.
 #pragma once
 
+#include "expr/kinds.hpp"
 #include "json/members.hpp"
 
 namespace guiderail {
+
+void describe(const Vote& vote, Description& to);
 
 enum Truth : u8 { False, True, Open };
 

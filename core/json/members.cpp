@@ -5,16 +5,15 @@
 // being read. Both are made only if they can be completed, so they are never dead. All that would be a product of
 // unions (which names in which order, which of them excluded from the other keys) is a table and a few integers here:
 // an object of a thousand properties costs what its text costs.
-#include "json/members.hpp"
-
 #include <algorithm>
+
+#include "json/json.hpp"
 
 namespace guiderail {
 namespace {
 
 constexpr std::size_t kMostObligations = 10;
 constexpr std::size_t kLongestKey = 64;  // bytes, where keys are counted
-constexpr u32 kFewNames = 64;
 
 u32 count_characters(std::string_view text) {
   return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
@@ -27,41 +26,10 @@ u32 names_due(const MemberTable& table, const Bits& gone) {
   return due;
 }
 
-// One character of UTF-8 text.
-u32 character_at(std::string_view text) {
-  const u8 b = static_cast<u8>(text[0]);
-  const u32 more = b < 0x80 ? 0 : b < 0xE0 ? 1 : b < 0xF0 ? 2 : 3;
-  u32 c = more == 0 ? b : b & (0x3F >> more);
-  for (u32 i = 1; i <= more; ++i) c = c << 6 | (static_cast<u8>(text[i]) & 0x3F);
-  return c;
-}
-
-// The part of a sorted range whose texts go on with a byte. `at(k)` is the k-th text.
-template <class At>
-void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
-  auto below = [&](u32 k, unsigned limit) {  // texts that end here come first
-    const std::string& text = at(k);
-    return text.size() <= depth || static_cast<u8>(text[depth]) < limit;
-  };
-  auto first_not_below = [&](u32 from, u32 to, unsigned limit) {
-    while (from < to) {
-      const u32 middle = (from + to) / 2;
-      if (below(middle, limit))
-        from = middle + 1;
-      else
-        to = middle;
-    }
-    return from;
-  };
-  const u32 end = hi;
-  lo = first_not_below(lo, end, byte);
-  hi = first_not_below(lo, end, byte + 1u);
-}
-
 }  // namespace
 
 // The texts of other keys, if they are fewer than the least number of members; else kInf.
-u32 Arena::count_other_texts(const MemberTable& table) {
+u32 Json::count_other_texts(const MemberTable& table) {
   for (const OtherKeys& o : table.others)
     if (node(o.key).longest == kInf && !has(o.key, kSearch)) return kInf;
   std::vector<std::string> found;
@@ -84,8 +52,8 @@ u32 Arena::count_other_texts(const MemberTable& table) {
   return found.size() < table.min ? static_cast<u32>(found.size()) : kInf;
 }
 
-Id Arena::members(MemberTable table) {
-  if (!json_) json_ = std::make_unique<JsonParts>();
+Id Json::members(MemberTable table) {
+  used_ = true;
   const u32 count = static_cast<u32>(table.names.size());
   table.order.resize(count);
   table.needed.assign(count / 64 + 1, 0);
@@ -130,7 +98,7 @@ Id Arena::members(MemberTable table) {
     o.dense = o.dense || endless_class(o.key) != kUnknown;
     table.dense = table.dense && o.dense;
   }
-  if (finalized_) table.flags |= kExactStep;  // made of a text met while reading
+  if (finalized()) table.flags |= kExactStep;  // made of a text met while reading
   u32 value = kInf;
   table.least = kInf;
   const u32 colon = add_sat(2, node(table.colon).shortest);
@@ -147,19 +115,19 @@ Id Arena::members(MemberTable table) {
   }
   table.bare = add_sat(colon, value);
   MemberState start;
-  start.table = static_cast<u32>(json_->tables.size());
+  start.table = static_cast<u32>(tables_.size());
   start.gone.assign(table.needed.size(), 0);
   start.pending = table.pending;
-  json_->table_bytes += bytes_of(table);
   const bool vote = table.vote != nullptr;
   if (vote) start.failed.assign((table.vote->cells.size() + 63) / 64, 0);
-  json_->tables.push_back(std::move(table));
+  tables_.push_back(std::move(table));
+  table_bytes_ += bytes_of(tables_.back());
   if (vote) settle(start);
   return feasible(start) ? members_node(std::move(start)) : kEmpty;
 }
 
-MembersDue Arena::members_due(const MemberState& state) const {
-  const MemberTable& table = json_->tables[state.table];
+MembersDue Json::members_due(const MemberState& state) const {
+  const MemberTable& table = tables_[state.table];
   MembersDue due;
   for (std::size_t w = 0; w < table.needed.size(); ++w)
     for (u64 left = table.needed[w] & ~state.gone[w]; left; left &= left - 1) {
@@ -172,8 +140,8 @@ MembersDue Arena::members_due(const MemberState& state) const {
 
 // Characters that complete the object, at least. Of the member that is being written, if one is, nothing is counted;
 // but of one that is due, all but the characters `written`.
-u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const {
-  const MemberTable& table = json_->tables[state.table];
+u32 Json::shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const {
+  const MemberTable& table = tables_[state.table];
   u32 more = state.count < table.min ? table.min - state.count : 0;  // than those that are due
   if (state.pending) more = std::max(more, 1u);
   more = more > due.count ? more - due.count : 0;
@@ -190,8 +158,8 @@ u32 Arena::shortest_members(const MemberState& state, const MembersDue& due, Wri
   return add_sat(characters, mul_sat(node(table.comma).shortest, begins ? count - 1 : count));
 }
 
-MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharges) const {
-  const MemberTable& table = json_->tables[state.table];
+MemberState Json::with_field(const MemberState& state, u32 field, u32 discharges) const {
+  const MemberTable& table = tables_[state.table];
   MemberState next = state;
   if (table.vote) {
     fail(next, discharges, field);
@@ -206,15 +174,15 @@ MemberState Arena::with_field(const MemberState& state, u32 field, u32 discharge
   return next;
 }
 
-MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges) {
-  const MemberTable& table = json_->tables[state.table];
+MemberState Json::with_other(const MemberState& state, u32 text, u32 discharges) {
+  const MemberTable& table = tables_[state.table];
   MemberState next = state;
   if (table.ordered && !table.vote)
     for (u32 i = 0; i < table.names.size(); ++i) set_bit(next.gone, i);
   if (text == kSomeText) {
     next.some = true;
   } else {
-    Texts& texts = json_->texts;
+    Texts& texts = texts_;
     auto at = std::lower_bound(next.seen.begin(), next.seen.end(), text,
                                [&](u32 a, u32 b) { return texts.whole(a) < texts.whole(b); });
     next.seen.insert(at, text);
@@ -230,8 +198,8 @@ MemberState Arena::with_other(const MemberState& state, u32 text, u32 discharges
 
 // Can the object be completed, as far as counts go, after `field` was written (kInf: nothing more; kOther: another
 // key)?
-bool Arena::counts_fit(const MemberState& state, u32 field) const {
-  const MemberTable& table = json_->tables[state.table];
+bool Json::counts_fit(const MemberState& state, u32 field) const {
+  const MemberTable& table = tables_[state.table];
   const bool plenty = !table.others.empty() && table.other_texts == kInf;
   if (table.max == kInf && (table.min == 0 || plenty)) return true;
   u32 due = 0, left = 0, count = state.count + (field == kInf ? 0 : 1);
@@ -257,8 +225,8 @@ bool Arena::counts_fit(const MemberState& state, u32 field) const {
 
 // The same with obligations: the fewest members that fulfil them are found exactly, over sets of obligations: names
 // that are required come first, then any others.
-bool Arena::feasible(const MemberState& state) {
-  const MemberTable& table = json_->tables[state.table];
+bool Json::feasible(const MemberState& state) {
+  const MemberTable& table = tables_[state.table];
   if (state.pending == 0) return counts_fit(state, kInf);
   if (table.vote) return vote_feasible(state);
   // compress the pending obligations into consecutive bits
@@ -300,8 +268,8 @@ bool Arena::feasible(const MemberState& state) {
   return counts_fit(state, kInf);
 }
 
-bool Arena::allowed(const MemberState& state, u32 field) {
-  const MemberTable& table = json_->tables[state.table];
+bool Json::allowed(const MemberState& state, u32 field) {
+  const MemberTable& table = tables_[state.table];
   if (bit(state.gone, field) || table.values[field].empty()) return false;
   if (table.ordered)  // none that is required may be passed over
     for (u32 i = 0; i < field; i += 64) {
@@ -315,8 +283,8 @@ bool Arena::allowed(const MemberState& state, u32 field) {
   return false;
 }
 
-bool Arena::others_allowed(const MemberState& state) {
-  const MemberTable& table = json_->tables[state.table];
+bool Json::others_allowed(const MemberState& state) {
+  const MemberTable& table = tables_[state.table];
   if (table.others.empty() || (table.ordered && names_due(table, state.gone) > 0)) return false;
   if (state.pending == 0) return counts_fit(state, kOther);
   for (const OtherKeys& o : table.others)
@@ -324,32 +292,32 @@ bool Arena::others_allowed(const MemberState& state) {
   return false;
 }
 
-MemberFacts& Arena::facts_of(u32 state) {
-  while (json_->facts.size() <= state) json_->facts.emplace_back();
-  return json_->facts[state];
+MemberFacts& Json::facts_of(u32 state) {
+  while (facts_.size() <= state) facts_.emplace_back();
+  return facts_[state];
 }
 
-bool Arena::allowed_at(u32 state, u32 field) {
-  const MemberState& members = json_->members.values[state];
+bool Json::allowed_at(u32 state, u32 field) {
+  const MemberState& members = member_states_.values[state];
   if (members.pending == 0) return allowed(members, field);
   MemberFacts& facts = facts_of(state);
   if (facts.fields.empty()) {
-    facts.fields.resize(json_->tables[members.table].names.size());
-    json_->facts_bytes += bytes_of(facts.fields);
+    facts.fields.resize(tables_[members.table].names.size());
+    facts_bytes_ += bytes_of(facts.fields);
   }
   u8& known = facts.fields[field];
   if (!known) known = allowed(members, field) ? 2 : 1;
   return known == 2;
 }
 
-bool Arena::others_allowed_at(u32 state) {
+bool Json::others_allowed_at(u32 state) {
   u8& known = facts_of(state).others;
-  if (!known) known = others_allowed(json_->members.values[state]) ? 2 : 1;
+  if (!known) known = others_allowed(member_states_.values[state]) ? 2 : 1;
   return known == 2;
 }
 
-Id Arena::members_node(MemberState state) {
-  const MemberTable& table = json_->tables[state.table];
+Id Json::members_node(MemberState state) {
+  const MemberTable& table = tables_[state.table];
   const bool can_end = state.pending == 0 ? state.count >= table.min && names_due(table, state.gone) == 0
                                           : table.vote && vote_holds(state);
   bool can_go_on = others_allowed(state);
@@ -360,321 +328,22 @@ Id Arena::members_node(MemberState state) {
   if (can_end) d.flags |= kNullable;
   d.shortest = can_end ? 0 : shortest_members(state, members_due(state), Writing::Nothing, 0);
   d.longest = kInf;
-  d.a = json_->members.id(std::move(state));
+  d.a = member_states_.id(std::move(state));
+  made_ = true;
   return intern(d);
 }
 
 // The state after a comma (none before the first member), or the comma itself being read.
-Id Arena::derive_members(Id e, u8 byte) {
-  const MemberState& state = json_->members.values[node(e).a];
-  const MemberTable& table = json_->tables[state.table];
+Id Json::derive_members(Id e, u8 byte) {
+  const MemberState& state = member_states_.values[members_state(node(e))];
+  const MemberTable& table = tables_[state.table];
   if (state.count > 0 && !first(table.comma).has(byte)) return kEmpty;
-  const u32 id = node(e).a;
+  const u32 id = members_state(node(e));
   const bool at_start = state.count == 0;
   if (state.some && !table.dense && others_allowed_at(id)) return unknown();
   const Id start = key_start(id);
   if (at_start) return derive(start, byte);
   return derive(concat(table.comma, start), byte);
-}
-
-// Whether a name that must come goes on from the key; perhaps, where many do.
-bool Arena::perhaps_due(const KeyState& key) const {
-  const MemberState& state = json_->members.values[key.members];
-  const MemberTable& table = json_->tables[state.table];
-  if (key.hi - key.lo > kFewNames) return true;
-  for (u32 k = key.lo; k < key.hi; ++k) {
-    const u32 field = table.order[k];
-    if ((table.needed[field >> 6] & ~state.gone[field >> 6]) >> (field & 63) & 1) return true;
-  }
-  return false;
-}
-
-Id Arena::key_node(KeyState key) {
-  const MemberState& state = json_->members.values[key.members];
-  const MemberTable& table = json_->tables[state.table];
-  if (!others_allowed_at(key.members)) std::fill(key.others.begin(), key.others.end(), kEmpty);
-  if (table.vote)
-    for (u32 r = 0; r < key.others.size(); ++r)
-      if (key.others[r] != kEmpty && !other_allowed_at(key.members, r)) key.others[r] = kEmpty;
-  bool live_now = false;
-  for (u32 k = key.lo; k < key.hi && !live_now; ++k) {
-    const u32 field = table.order[k];
-    if (!allowed_at(key.members, field)) continue;
-    const std::string& name = table.names[field];
-    const bool whole = name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) != 0x80;
-    live_now = key.at == kBetween ||
-               (whole &&
-                escape_range(key.at, table.escapes)->contains(character_at(std::string_view(name).substr(key.depth))));
-  }
-  for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
-    Id rest = key.others[r];
-    if (rest == kEmpty) continue;
-    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi) &&
-        !(key.at == kBetween && surely_endless(rest))) {
-      std::vector<std::string> taken;
-      const CharSet::Ptr begun = key.at == kBetween ? nullptr : escape_range(key.at, table.escapes);
-      auto take = [&](const std::string& text) {  // an escape that was begun tells most from it
-        const std::string_view left = std::string_view(text).substr(key.depth);
-        if (!begun ||
-            (!left.empty() && (static_cast<u8>(left[0]) & 0xC0) != 0x80 && begun->contains(character_at(left))))
-          taken.emplace_back(left);
-      };
-      for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
-      for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(json_->texts.whole(state.seen[k]));
-      if (!taken.empty()) rest = intersect(rest, negate(choice(std::move(taken))));
-    }
-    live_now = live_escaped(rest, key.at, table.escapes);
-  }
-  if (!live_now) return kEmpty;
-  Draft d = draft(Kind::Key);
-  d.flags = table.flags;
-  if (key.text != kSomeText) d.flags |= kExactKey;
-  if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
-  std::optional<MembersDue>& due = facts_of(key.members).due;
-  if (!due) due = members_due(state);
-  u32 text = key.lo < key.hi ? 0 : kInf;  // of the key that is still to come, at least
-  for (Id o : key.others)
-    if (text > 0 && o != kEmpty) text = std::min(text, node(o).shortest);
-  const u32 quote = key.quoted ? 1 : 0;
-  d.shortest = add_sat(add_sat(table.bare - quote, text), shortest_members(state, *due, Writing::Other, 0));
-  if (due->count > 0 && perhaps_due(key)) {
-    const std::string_view prefix = std::string_view(table.names[table.order[key.lo]]).substr(0, key.depth);
-    const u32 written = quote + count_characters(prefix);
-    d.shortest = std::min(d.shortest, shortest_members(state, *due, Writing::Due, written));
-  }
-  d.longest = kInf;
-  d.a = json_->keys.id(std::move(key));
-  return intern(d);
-}
-
-bool Arena::feed_key(KeyState& key, u8 byte) {
-  const MemberState& state = json_->members.values[key.members];
-  const MemberTable& table = json_->tables[state.table];
-  narrow_range(key.lo, key.hi, key.depth, byte,
-               [&](u32 k) -> const std::string& { return table.names[table.order[k]]; });
-  narrow_range(key.seen_lo, key.seen_hi, key.depth, byte,
-               [&](u32 k) -> const std::string& { return json_->texts.whole(state.seen[k]); });
-  bool any = key.lo < key.hi;
-  for (Id& o : key.others) {
-    if (o != kEmpty) o = step_text(o, byte);
-    if (o != kEmpty && !live(o)) o = kEmpty;
-    any = any || o != kEmpty;
-  }
-  if (key.text != kSomeText) key.text = json_->texts.grow(key.text, byte);
-  ++key.depth;
-  // ranges that are empty say nothing more: one representation for all of them
-  if (key.lo == key.hi) key.lo = key.hi = 0;
-  if (key.seen_lo == key.seen_hi) key.seen_lo = key.seen_hi = 0;
-  if (key.lo == key.hi && key.seen_lo == key.seen_hi) key.depth = 0;
-  return any;
-}
-
-Id Arena::derive_key(Id e, u8 byte) {
-  KeyState key = json_->keys.values[node(e).a];
-  const MemberTable& table = json_->tables[json_->members.values[key.members].table];
-  if (!key.quoted) {
-    if (byte != '"') return kEmpty;
-    key.quoted = true;
-    return key_node(std::move(key));
-  }
-  if (key.at == kBetween && byte == '"') return close_key(key);
-  const Unescaped read = unescape(key.at, byte, table.escapes);
-  switch (read.what) {
-    case Unescaped::Refused: return kEmpty;
-    case Unescaped::Inside: key.at = read.at; break;
-    case Unescaped::Raw:
-      if (!feed_key(key, byte)) return kEmpty;
-      break;
-    case Unescaped::Character:
-      key.at = kBetween;
-      for (char c : utf8(read.character))
-        if (!feed_key(key, static_cast<u8>(c))) return kEmpty;
-      break;
-  }
-  return key_node(std::move(key));
-}
-
-std::size_t Arena::read_key(Id& e, std::string_view bytes) {
-  if (!json_ || !has(e, kExactKey)) return 0;
-  const bool stacked = node(e).kind == Kind::Concat;
-  const Id head = stacked ? node(e).a : e;
-  if (node(head).kind != Kind::Key) return 0;
-  const KeyState& from = json_->keys.values[node(head).a];
-  if (!from.quoted || from.at != kBetween || from.text == kSomeText) return 0;
-  const auto end = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_raw(static_cast<u8>(c)); });
-  const auto count = static_cast<std::size_t>(end - bytes.begin());
-  if (count < 2) return 0;
-  const Id tail = stacked ? node(e).b : kEpsilon;
-  KeyState key = from;
-  for (std::size_t i = 0; i < count; ++i)
-    if (!feed_key(key, static_cast<u8>(bytes[i]))) {
-      e = kEmpty;
-      return count;
-    }
-  e = concat(key_node(std::move(key)), tail);
-  if (e != kEmpty && !live(e)) e = kEmpty;
-  return count;
-}
-
-ByteSet Arena::first_member(Id e) {
-  ByteSet out;
-  if (node(e).kind == Kind::Members) {
-    const MemberState& state = json_->members.values[node(e).a];
-    if (state.count > 0) return first(json_->tables[state.table].comma);
-    out.add('"');
-    return out;
-  }
-  const KeyState& key = json_->keys.values[node(e).a];
-  if (!key.quoted) {
-    out.add('"');
-    return out;
-  }
-  const MemberState& state = json_->members.values[key.members];
-  const MemberTable& table = json_->tables[state.table];
-  bool can_close = false;
-  for (u32 k = key.lo; k < key.hi; ++k) {
-    const std::string& name = table.names[table.order[k]];
-    if (name.size() > key.depth)
-      out.add(static_cast<u8>(name[key.depth]));
-    else
-      can_close = true;
-  }
-  for (Id o : key.others) {
-    out |= first(o);
-    can_close = can_close || nullable(o);
-  }
-  out = first_escaped(out, key.at, table.escapes);
-  if (can_close && key.at == kBetween) out.add('"');
-  return out;
-}
-
-// The key is complete: its value, and what is left of the object.
-Id Arena::close_key(const KeyState& key) {
-  const MemberState& state = json_->members.values[key.members];
-  const MemberTable& table = json_->tables[state.table];
-  Ids ways;
-  std::vector<std::pair<MemberState, Ids>> same;  // of a vote: values after which nothing differs
-  auto follow = [&](Id value, MemberState next) {
-    if (!feasible(next)) return;
-    if (!table.vote) {
-      ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
-      return;
-    }
-    auto known = std::find_if(same.begin(), same.end(), [&](const auto& other) { return other.first == next; });
-    if (known == same.end()) known = same.insert(same.end(), {std::move(next), {}});
-    known->second.push_back(value);
-  };
-  auto finish = [&] {
-    for (auto& [next, values] : same)
-      ways.push_back(concat(table.colon, concat(unite(std::move(values)), members_node(std::move(next)))));
-    return unite(ways);
-  };
-  if (key.lo < key.hi && table.names[table.order[key.lo]].size() == key.depth) {
-    const u32 field = table.order[key.lo];
-    if (allowed_at(key.members, field))
-      for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
-    return finish();
-  }
-  if (key.seen_lo < key.seen_hi && json_->texts.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
-  if (!others_allowed_at(key.members)) return kEmpty;
-  for (std::size_t r = 0; r < key.others.size(); ++r) {
-    if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
-    // whether this key was written before is not known: see canonical()
-    if (state.some) return unknown();
-    follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
-  }
-  return finish();
-}
-
-u32 Arena::endless_class(Id text) const {
-  const Node& n = node(text);
-  return n.kind == Kind::Repeat && n.max == kInf && !n.b && node(n.a).kind == Kind::Class ? node(n.a).a : kUnknown;
-}
-
-u32 Arena::free_key(Id e) const {
-  const Node& n = node(e);
-  if (n.kind != Kind::Key) return kUnknown;
-  const KeyState& key = json_->keys.values[n.a];
-  const bool named = key.lo < key.hi || key.seen_lo < key.seen_hi;
-  if (named || !key.quoted || key.at != kBetween || key.remembers()) return kUnknown;
-  u32 set = kUnknown;
-  for (Id o : key.others) {
-    if (o == kEmpty) continue;
-    const u32 other = endless_class(o);
-    if (other == kUnknown || (set != kUnknown && set != other)) return kUnknown;
-    set = other;
-  }
-  return set;
-}
-
-Escapes Arena::key_escapes(Id key) const {
-  return json_->tables[json_->members.values[json_->keys.values[node(key).a].members].table].escapes;
-}
-
-bool Arena::key_in_progress(Id e, Ids& others) const {
-  const KeyState& key = json_->keys.values[node(e).a];
-  if (!key.quoted || key.at != kBetween || key.remembers()) return false;
-  others = Ids(key.others);
-  return true;
-}
-
-bool Arena::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
-  if (node(e).kind != Kind::Key) return false;
-  const KeyState key = json_->keys.values[node(e).a];
-  const MemberState& state = json_->members.values[key.members];
-  const MemberTable& table = json_->tables[state.table];
-  if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
-  const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
-  if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
-  if (!closed && (!table.dense || key.remembers())) return false;
-  const std::string quote = key.quoted ? "" : "\"";
-  for (u32 k = key.lo; k < key.hi; ++k) {  // inside a character
-    const std::string& name = table.names[table.order[k]];
-    if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;
-  }
-  auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
-  for (u32 k = key.lo; k < key.hi; ++k)
-    if (!closed || allowed_at(key.members, table.order[k])) add(table.names[table.order[k]]);
-  for (u32 k = key.seen_lo; k < key.seen_hi && !closed; ++k) add(json_->texts.whole(state.seen[k]));
-  free = kEmpty;
-  if (closed) return true;
-  KeyState bare = key;
-  bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
-  bare.text = kSomeText;
-  KeyState inside = bare;
-  inside.quoted = true;
-  free = key_node(std::move(bare));
-  return free == kEmpty || free_key(key_node(std::move(inside))) != kUnknown;
-}
-
-// Masks of keys that no name begins with are one mask.
-Id Arena::key_without_text(Id e) {
-  KeyState key = json_->keys.values[node(e).a];
-  key.text = kSomeText;
-  return key_node(std::move(key));
-}
-
-MemberState Arena::without_keys(MemberState state) {
-  if (!state.seen.empty()) {
-    state.seen.clear();
-    state.some = true;
-  }
-  return state;
-}
-
-Id Arena::key_without_values(Id e) {
-  const KeyState& whole = json_->keys.values[node(e).a];
-  const MemberState& state = json_->members.values[whole.members];
-  if (state.seen.empty() && whole.text == kSomeText) return e;
-  KeyState key = whole;
-  key.text = kSomeText;
-  if (!state.seen.empty()) {
-    MemberState plain = without_keys(state);
-    key.members = json_->members.id(std::move(plain));
-    key.seen_lo = key.seen_hi = 0;
-    if (key.lo == key.hi) key.depth = 0;
-  }
-  return key_node(std::move(key));
 }
 
 }  // namespace guiderail

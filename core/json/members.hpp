@@ -1,13 +1,16 @@
-// What is left of a JSON object between its braces (see members.cpp).
+// What objects and lists of distinct values are made of (see members.cpp, votes.cpp, distinct.cpp).
 #pragma once
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 
-#include "expr/expression.hpp"
+#include "base/bits.hpp"
+#include "base/flat_map.hpp"
+#include "base/memory.hpp"
+#include "expr/node.hpp"
+#include "text/escape.hpp"
 
 namespace guiderail {
 
@@ -23,10 +26,6 @@ struct OtherKeys {
   u32 discharges;
   std::vector<std::string> few;  // of a vote: all their texts, where they are few
 };
-
-using Bits = std::vector<u64>;
-inline bool bit(const Bits& bits, u32 i) { return bits[i >> 6] >> (i & 63) & 1; }
-inline void set_bit(Bits& bits, u32 i) { bits[i >> 6] |= u64{1} << (i & 63); }
 
 // Alternatives that are read side by side (see votes.cpp): a formula over cells, each a conjunction of conditions.
 struct Vote {
@@ -51,38 +50,6 @@ struct Vote {
   u32 counted = 1;  // members are counted up to this
 };
 
-// Alternatives of an array that are read side by side, and many counters of items (see tallies.cpp).
-struct TallyTable {
-  struct Counter {  // at least and at most so many items of some kind, or its cell fails
-    u32 cell = 0, min = 0, max = kInf;
-  };
-  struct Items {  // values that make the same difference
-    Id value;
-    Bits fails;               // cells
-    std::vector<u32> counts;  // counters that go up by one
-  };
-  std::vector<std::vector<Items>> places;  // by position; the last: from there on
-  std::vector<Counter> counters;
-  Vote vote;  // `required`, `effects` and `settled` are not used; bounds are of items
-  Id comma = kEmpty;
-  // Derived from the above.
-  u32 flags = 0, least = 0;  // characters of any item
-};
-
-struct TallyState {
-  u32 table = 0;
-  u32 place = 0;            // as far as it matters, as are all counts
-  u32 items = 0;            // written
-  Bits failed;              // cells that do not hold, or that no longer matter
-  std::vector<u32> counts;  // by counter
-  bool operator==(const TallyState&) const = default;
-};
-inline u64 bucket_hash(const TallyState& s) {
-  BucketHash hash(u64{s.table} << 32 | s.place);
-  for (u64 w : s.failed) hash.add(w);
-  return hash.add(u64{s.items}).add(s.counts).done();
-}
-
 struct MemberTable {
   std::vector<std::string> names;                // decoded, distinct
   std::vector<std::vector<Alternative>> values;  // none: the name is forbidden
@@ -106,7 +73,7 @@ struct MemberTable {
   u32 flags = 0;
 };
 
-// The text of a key or item of which masks need not know more than that it is some text (see Arena::canonical).
+// The text of a key or item of which masks need not know more than that it is some text (see Abstraction::canonical).
 constexpr u32 kSomeText = 0xFFFFFFFF;
 
 struct MemberState {
@@ -144,7 +111,6 @@ inline u64 bucket_hash(const KeyState& k) {
   return hash.add(u64{k.seen_lo} << 32 | k.seen_hi).add({k.others.data(), k.others.size()}).done();
 }
 
-struct MemberTable;
 struct KeyApart {  // a Key between two characters, its text forgotten
   const KeyState* key;
   const MemberState* state;
@@ -164,12 +130,11 @@ struct SeenState {         // items of a Distinct
 inline u64 bucket_hash(const SeenState& s) { return BucketHash(s.some).add(s.texts).done(); }
 
 // What the values own.
+std::size_t bytes_of(const Vote& of);
 std::size_t bytes_of(const MemberTable& of);
 inline std::size_t bytes_of(const MemberState& of) {
   return bytes_of(of.gone) + bytes_of(of.seen) + bytes_of(of.failed);
 }
-std::size_t bytes_of(const TallyTable& of);
-inline std::size_t bytes_of(const TallyState& of) { return bytes_of(of.failed) + bytes_of(of.counts); }
 inline std::size_t bytes_of(const KeyState& of) { return bytes_of(of.others); }
 inline std::size_t bytes_of(const SeenState& of) { return bytes_of(of.texts); }
 
@@ -229,43 +194,6 @@ struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 
   Id elided = 0;               // what a token sees of it; 0: not made
   std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees after it
   std::optional<MembersDue> due;
-};
-
-struct JsonParts {
-  std::deque<MemberFacts> facts;
-  std::size_t facts_bytes = 0;  // of what they own
-  std::deque<MemberTable> tables;
-  std::size_t table_bytes = 0;  // the same
-  Interned<MemberState> members;
-  Interned<KeyState> keys;
-  Interned<SeenState> seen;
-  std::deque<TallyTable> tally_tables;
-  Interned<TallyState> tallies;
-  std::vector<u8> tally_hope;       // by TallyState: can it be completed? 0 not known, 1 no, 2 yes
-  std::vector<Id> tally_expansion;  // by TallyState; 0: not made
-  Texts texts;
-  std::unordered_map<u32, Id> equal;    // text id -> Arena::equal_values
-  std::unordered_map<u32, Id> others;   // id of a SeenState -> everything but its values
-  std::unordered_map<u32, Id> same;     // the same -> just its values
-  std::unordered_map<Id, Id> bare;      // see Arena::without_items
-  std::unordered_map<u64, bool> twice;  // body << 32 | labels -> Arena::comes_twice
-  struct Extent {                       // see Arena::fresh
-    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1, tally_tables = 0, tallies = 0;
-    std::size_t table_bytes = 0;
-  } extent;
-  // Called when the arena is finalized.
-  void note_extent();
-  std::unique_ptr<JsonParts> fresh() const;
-  std::size_t memory() const;
-};
-
-// The memos of portable hashes.
-struct Arena::Fold {
-  std::size_t memory() const { return bytes_of(rules) + bytes_of(nodes) + bytes_of(tables); }
-  std::unordered_map<u32, std::optional<Hash>> rules;  // none: not portable
-  bool final = false;                                  // those of the rules are known: expressions keep their own
-  std::unordered_map<Id, std::optional<Hash>> nodes;   // else: above a rule
-  std::unordered_map<u32, std::optional<Hash>> tables;
 };
 
 }  // namespace guiderail

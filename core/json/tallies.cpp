@@ -7,11 +7,13 @@
 //
 // Can the rest be completed? States only move forward: counts grow, cells fail. So a search in depth that tries first
 // what promises to end soon is exact, and every state along what it finds is settled with it.
+#include "json/tallies.hpp"
+
 #include <algorithm>
 
 #include "base/faults.hpp"
 #include "base/work.hpp"
-#include "json/formula.hpp"
+#include "json/json.hpp"
 
 namespace guiderail {
 namespace {
@@ -33,8 +35,8 @@ std::size_t bytes_of(const TallyTable& of) {
   return bytes;
 }
 
-Id Arena::tally(TallyTable table) {
-  if (!json_) json_ = std::make_unique<JsonParts>();
+Id Tallies::tally(TallyTable table) {
+  Json::of(arena_).use();
   table.least = kInf;
   table.flags = node(table.comma).flags.load(std::memory_order_relaxed) & (kHasRef | kHasToken);
   for (auto& place : table.places) {
@@ -45,21 +47,21 @@ Id Arena::tally(TallyTable table) {
       table.least = std::min(table.least, node(items.value).shortest);
     }
   }
-  if (finalized_) table.flags |= kExactStep;  // made of a text met while reading
+  if (finalized()) table.flags |= kExactStep;  // made of a text met while reading
   TallyState start;
-  start.table = static_cast<u32>(json_->tally_tables.size());
+  start.table = static_cast<u32>(tables_.size());
   start.failed.assign((table.vote.cells.size() + 63) / 64, 0);
   start.counts.assign(table.counters.size(), 0);
-  json_->table_bytes += bytes_of(table);
-  json_->tally_tables.push_back(std::move(table));
-  settle_tally(start);
-  const u32 id = json_->tallies.id(std::move(start));
-  return tally_possible(id) ? tally_node(id) : kEmpty;
+  tables_.push_back(std::move(table));
+  table_bytes_ += bytes_of(tables_.back());
+  settle(start);
+  const u32 id = states_.id(std::move(start));
+  return possible(id) ? node_of(id) : kEmpty;
 }
 
 // Forgets what makes no difference any more.
-void Arena::settle_tally(TallyState& state) const {
-  const TallyTable& table = json_->tally_tables[state.table];
+void Tallies::settle(TallyState& state) const {
+  const TallyTable& table = table_of(state);
   const Vote& vote = table.vote;
   for (u32 i = 0; i < vote.cells.size(); ++i)
     if (state.items > vote.cells[i].max) set_bit(state.failed, i);
@@ -82,20 +84,20 @@ void Arena::settle_tally(TallyState& state) const {
   }
 }
 
-TallyState Arena::with_item(const TallyState& state, u32 which) const {
-  const TallyTable& table = json_->tally_tables[state.table];
+TallyState Tallies::with_item(const TallyState& state, u32 which) const {
+  const TallyTable& table = table_of(state);
   const TallyTable::Items& items = table.places[state.place][which];
   TallyState next = state;
   for (std::size_t w = 0; w < next.failed.size(); ++w) next.failed[w] |= items.fails[w];
   for (u32 c : items.counts) ++next.counts[c];
   ++next.items;
   next.place = std::min(next.place + 1, static_cast<u32>(table.places.size()) - 1);
-  settle_tally(next);
+  settle(next);
   return next;
 }
 
-bool Arena::tally_holds(const TallyState& state) const {
-  const TallyTable& table = json_->tally_tables[state.table];
+bool Tallies::holds(const TallyState& state) const {
+  const TallyTable& table = table_of(state);
   Bits short_of = state.failed;
   for (u32 c = 0; c < table.counters.size(); ++c)
     if (state.counts[c] < table.counters[c].min) set_bit(short_of, table.counters[c].cell);
@@ -105,8 +107,8 @@ bool Arena::tally_holds(const TallyState& state) const {
 }
 
 // About how many items complete the list, at least; kNever where nothing can. A guess: it only orders the search.
-u64 Arena::tally_distance(const TallyState& state) const {
-  const TallyTable& table = json_->tally_tables[state.table];
+u64 Tallies::distance(const TallyState& state) const {
+  const TallyTable& table = table_of(state);
   std::vector<u64> due(table.vote.cells.size(), 0);
   for (u32 i = 0; i < due.size(); ++i)
     due[i] = state.items < table.vote.cells[i].min ? table.vote.cells[i].min - state.items : 0;
@@ -140,13 +142,12 @@ u64 Arena::tally_distance(const TallyState& state) const {
   return cost.back().first;
 }
 
-bool Arena::tally_possible(u32 start) {
-  std::vector<u8>& hope = json_->tally_hope;
+bool Tallies::possible(u32 start) {
   auto known = [&](u32 id) {
-    if (id >= hope.size()) hope.resize(id + 1, 0);
-    return hope[id];
+    if (id >= hope_.size()) hope_.resize(id + 1, 0);
+    return hope_[id];
   };
-  if (known(start)) return hope[start] == 2;
+  if (known(start)) return hope_[start] == 2;
   struct Frame {
     u32 state;
     std::vector<std::pair<u64, u32>> ways;  // sorted, the best last: distance and which items
@@ -154,60 +155,60 @@ bool Arena::tally_possible(u32 start) {
   std::vector<Frame> stack;
   u64 steps = 0;
   auto open = [&](u32 id) {  // true: it can be completed
-    const TallyState& state = json_->tallies.values[id];
-    const TallyTable& table = json_->tally_tables[state.table];
-    if (tally_holds(state)) return true;
+    const TallyState& state = states_.values[id];
+    const TallyTable& table = table_of(state);
+    if (holds(state)) return true;
     Frame& frame = stack.emplace_back(Frame{id, {}});
     const auto& items = table.places[state.place];
     const u64 each = 1 + (table.vote.parts.size() + table.counters.size() + table.vote.cells.size()) / 8;
     Work::spend(each * items.size());
     steps += each * items.size();
-    if (steps > u64{limits_.fuel} * 20 || faults::on_limit())
+    if (steps > u64{limits().fuel} * 20 || faults::on_limit())
       throw Error("fuel", "deciding how the items of an array can still be counted took more than " +
-                              std::to_string(limits_.fuel) +
+                              std::to_string(limits().fuel) +
                               " states; lower minContains, maxContains or the bounds on items, or raise fuel");
     for (u32 i = 0; i < items.size(); ++i) {
-      const u64 distance = tally_distance(with_item(state, i));
-      if (distance < kNever) frame.ways.push_back({distance, i});
+      const u64 away = distance(with_item(state, i));
+      if (away < kNever) frame.ways.push_back({away, i});
     }
     std::sort(frame.ways.begin(), frame.ways.end(), std::greater<>());
     return false;
   };
   bool found = open(start);
   while (!found && !stack.empty()) {
-    make_room();
+    arena_.make_room();
     Frame& top = stack.back();
     if (top.ways.empty()) {  // all that it leads to was tried
       known(top.state);
-      hope[top.state] = 1;
+      hope_[top.state] = 1;
       stack.pop_back();
       continue;
     }
     const u32 which = top.ways.back().second;
     top.ways.pop_back();
-    const u32 next = json_->tallies.id(with_item(json_->tallies.values[top.state], which));
+    const u32 next = states_.id(with_item(states_.values[top.state], which));
     if (next == top.state || known(next) == 1) continue;
-    found = hope[next] == 2 || open(next);
-    if (found) hope[next] = 2;
+    found = hope_[next] == 2 || open(next);
+    if (found) hope_[next] = 2;
   }
   if (!found) return false;
   known(start);
-  hope[start] = 2;
+  hope_[start] = 2;
   for (const Frame& frame : stack) {
     known(frame.state);
-    hope[frame.state] = 2;
+    hope_[frame.state] = 2;
   }
   return true;
 }
 
-Id Arena::tally_node(u32 id) {
-  const TallyState& state = json_->tallies.values[id];
-  const TallyTable& table = json_->tally_tables[state.table];
-  const bool can_end = tally_holds(state);
+Id Tallies::node_of(u32 id) {
+  const TallyState& state = states_.values[id];
+  const TallyTable& table = table_of(state);
+  const bool can_end = holds(state);
   if (can_end) {
     bool more = false;
     for (u32 i = 0; i < table.places[state.place].size() && !more; ++i)
-      more = tally_possible(json_->tallies.id(with_item(state, i)));
+      more = possible(states_.id(with_item(state, i)));
     if (!more) return kEpsilon;
   }
   Draft d = draft(Kind::Tally);
@@ -219,15 +220,15 @@ Id Arena::tally_node(u32 id) {
 }
 
 // An item, what stands before it, and the list after it.
-Id Arena::expand_tally(u32 id) {
-  if (id < json_->tally_expansion.size() && json_->tally_expansion[id] != 0) return json_->tally_expansion[id];
-  const TallyState& state = json_->tallies.values[id];
-  const TallyTable& table = json_->tally_tables[state.table];
+Id Tallies::expand(u32 id) {
+  if (id < expansion_.size() && expansion_[id] != 0) return expansion_[id];
+  const TallyState& state = states_.values[id];
+  const TallyTable& table = table_of(state);
   const auto& items = table.places[state.place];
   std::vector<std::pair<u32, Id>> ways;  // the state after, the item
   for (u32 i = 0; i < items.size(); ++i) {
-    const u32 next = json_->tallies.id(with_item(state, i));
-    if (tally_possible(next)) ways.push_back({next, items[i].value});
+    const u32 next = states_.id(with_item(state, i));
+    if (possible(next)) ways.push_back({next, items[i].value});
   }
   std::sort(ways.begin(), ways.end());
   std::vector<Id> parts;
@@ -236,13 +237,59 @@ Id Arena::expand_tally(u32 id) {
     const u32 next = ways[i].first;
     for (; i < ways.size() && ways[i].first == next; ++i) same.push_back(ways[i].second);
     const Id item = unite(std::move(same));
-    parts.push_back(concat(item, tally_node(next)));
+    parts.push_back(concat(item, node_of(next)));
   }
   const Id some = unite(std::move(parts));
   const Id out = state.items > 0 ? concat(table.comma, some) : some;
-  auto& made = json_->tally_expansion;
-  if (id >= made.size()) made.resize(id + 1, 0);
-  return made[id] = out;
+  if (id >= expansion_.size()) expansion_.resize(id + 1, 0);
+  return expansion_[id] = out;
+}
+
+// -- identities, copies, memory --
+void Tallies::describe(Id e, Description& to) const {
+  const TallyState& state = states_.values[tally_state(node(e))];
+  to.shared(*this, Kind::Tally, state.table);
+  to.word(u64{state.place} << 32 | state.items);
+  for (u64 w : state.failed) to.word(w);
+  for (u32 count : state.counts) to.word(count);
+}
+
+void Tallies::describe_shared(u32 id, Description& to) const {
+  const TallyTable& table = tables_[id];
+  to.part(table.comma);
+  guiderail::describe(table.vote, to);
+  to.word(u64{table.counters.size()} << 32 | table.places.size());
+  for (const TallyTable::Counter& counter : table.counters) {
+    to.word(counter.cell);
+    to.word(u64{counter.min} << 32 | counter.max);
+  }
+  for (const auto& place : table.places) {
+    to.word(place.size());
+    for (const TallyTable::Items& items : place) {
+      to.part(items.value);
+      for (u64 w : items.fails) to.word(w);
+      to.word(items.counts.size());
+      for (u32 counter : items.counts) to.word(counter);
+    }
+  }
+}
+
+void Tallies::note_extent() {
+  extent_ = {static_cast<u32>(tables_.size()), static_cast<u32>(states_.values.size()), table_bytes_};
+}
+
+void Tallies::fresh(Arena& arena) const {
+  Tallies& to = Tallies::of(arena);
+  to.tables_.assign(tables_.begin(), tables_.begin() + extent_.tables);
+  to.table_bytes_ = extent_.table_bytes;
+  to.states_ = states_.first(extent_.states);
+  to.extent_ = extent_;
+}
+
+void Tallies::count(Tally& to) const {
+  if (!tables_.empty())
+    to.add("arrays", sizeof(*this) + bytes_of(tables_) + table_bytes_ + states_.memory() + bytes_of(hope_) +
+                         bytes_of(expansion_));
 }
 
 }  // namespace guiderail

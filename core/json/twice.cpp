@@ -8,7 +8,7 @@
 // common. So the text of b alone tells whether an item can still come twice, and nothing needs to be searched.
 #include <algorithm>
 
-#include "json/members.hpp"
+#include "json/json.hpp"
 
 namespace guiderail {
 namespace {
@@ -17,20 +17,20 @@ u32 label_of(u32 facts) { return u32{1} << (facts >> 2); }
 
 }  // namespace
 
-Id Arena::twice(Id body) {
-  if (!json_) json_ = std::make_unique<JsonParts>();
-  return twice_node(body, json_->seen.id({}), 0);
+Id Json::twice(Id body) {
+  used_ = true;
+  return twice_node(body, seen_states_.id({}), 0);
 }
 
 // The labels are those of S.
-Id Arena::twice_node(Id body, u32 seen, u32 labels) {
+Id Json::twice_node(Id body, u32 seen, u32 labels) {
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
     first = node(body).a;
     rest = node(body).b;
   }
-  if (const Node& f = node(first); f.kind == Kind::Item && f.a == kEpsilon && f.b != 0)
-    return twice_node(rest, with_seen(seen, f.b), labels | label_of(f.min));
+  if (const Node& f = node(first); f.kind == Kind::Item && item_rest(f) == kEpsilon && item_text(f) != 0)
+    return twice_node(rest, with_seen(seen, item_text(f)), labels | label_of(item_facts(f)));
   if (!comes_twice(body, labels)) return kEmpty;
   Draft d = draft(Kind::Twice);
   d.a = body;
@@ -38,14 +38,14 @@ Id Arena::twice_node(Id body, u32 seen, u32 labels) {
   d.min = labels;
   absorb(d, body, true);
   d.flags &= ~static_cast<u32>(kHasItem | kFiniteItem);
-  if (!json_->seen.values[seen].texts.empty()) d.flags |= kExactStep;
+  if (!seen_states_.values[seen].texts.empty()) d.flags |= kExactStep;
   d.shortest = node(body).shortest;
   d.longest = node(body).longest;
   return intern(d);
 }
 
 // Whether some path through a body has an item with one of the labels, or two with the same.
-bool Arena::comes_twice(Id body, u32 labels) {
+bool Json::comes_twice(Id body, u32 labels) {
   for (;;) {
     if (!has(body, kHasItem)) return false;
     Id first = body, rest = kEpsilon;
@@ -59,13 +59,14 @@ bool Arena::comes_twice(Id body, u32 labels) {
     }
     const Node& f = node(first);
     if (f.kind == Kind::Item) {
-      if (f.b == 0 && (labels & label_of(f.min))) return true;  // one that is being read is none of the values before
-      labels |= label_of(f.min);
+      const u32 label = label_of(item_facts(f));
+      if (item_text(f) == 0 && (labels & label)) return true;  // one that is being read is none of the values before
+      labels |= label;
       body = rest;
       continue;
     }
     const u64 key = u64{body} << 32 | labels;
-    if (auto known = json_->twice.find(key); known != json_->twice.end()) return known->second;
+    if (auto known = twice_.find(key); known != twice_.end()) return known->second;
     bool found = false;
     if (f.kind == Kind::Union) {
       const Ids members(operands(first));
@@ -76,12 +77,12 @@ bool Arena::comes_twice(Id body, u32 labels) {
     } else {
       throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
     }
-    json_->twice.emplace(key, found);
+    twice_.emplace(key, found);
     return found;
   }
 }
 
-Id Arena::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
+Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
   if (!has(body, kHasItem)) return kEmpty;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Union) {
@@ -101,10 +102,10 @@ Id Arena::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
   const Node& f = node(first);
   switch (f.kind) {
     case Kind::Item: {
-      const u32 text = f.b, facts = f.min;
-      Id e = f.a, out = kEmpty;
+      const u32 text = item_text(f), facts = item_facts(f);
+      Id e = item_rest(f), out = kEmpty;
       if (text == 0) {
-        const SeenState& state = json_->seen.values[seen];
+        const SeenState& state = seen_states_.values[seen];
         if (state.some) return unknown();
         if (!state.texts.empty() && (labels & label_of(facts))) {
           if (const Id d = derive(intersect(std::array{e, same_as(seen)}, true), byte); d != kEmpty)
@@ -113,7 +114,7 @@ Id Arena::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
         }
       }
       if (const Id d = derive(e, byte); d != kEmpty) {
-        const u32 longer = text == kSomeText ? kSomeText : json_->texts.grow(text, byte);
+        const u32 longer = text == kSomeText ? kSomeText : texts_.grow(text, byte);
         out = unite(out, twice_node(concat(item_at(d, longer, facts), rest), seen, labels));
       }
       if (text != 0 && nullable(e))
@@ -136,32 +137,32 @@ Id Arena::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
 }
 
 // All spellings of the values seen.
-Id Arena::same_as(u32 seen) {
-  if (auto known = json_->same.find(seen); known != json_->same.end()) return known->second;
-  const std::vector<u32> texts = json_->seen.values[seen].texts;
+Id Json::same_as(u32 seen) {
+  if (auto known = same_.find(seen); known != same_.end()) return known->second;
+  const std::vector<u32> texts = seen_states_.values[seen].texts;
   std::vector<Id> equal;
   for (u32 text : texts) equal.push_back(equal_values(text));
   const Id out = unite(std::move(equal));
-  json_->same.emplace(seen, out);
+  same_.emplace(seen, out);
   return out;
 }
 
 // A body none of whose items need be remembered any more.
-Id Arena::without_items(Id e) {
+Id Json::without_items(Id e) {
   if (!has(e, kHasItem)) return e;
-  if (auto known = json_->bare.find(e); known != json_->bare.end()) return known->second;
+  if (auto known = bare_.find(e); known != bare_.end()) return known->second;
   Id out = e;
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Item: return n.a;
+    case Kind::Item: return item_rest(n);
     case Kind::Concat: {  // as many as there are items: no recursion along them
       std::vector<Id> stack;
       Id tail = e;
-      for (; node(tail).kind == Kind::Concat && !json_->bare.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).b) stack.push_back(tail);
       out = without_items(tail);
       while (!stack.empty()) {
         out = concat(without_items(node(stack.back()).a), out);
-        json_->bare.emplace(stack.back(), out);
+        bare_.emplace(stack.back(), out);
         stack.pop_back();
       }
       return out;
@@ -181,7 +182,7 @@ Id Arena::without_items(Id e) {
     }
     default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
   }
-  json_->bare.emplace(e, out);
+  bare_.emplace(e, out);
   return out;
 }
 

@@ -18,7 +18,7 @@
 #include "base/faults.hpp"
 #include "base/work.hpp"
 #include "json/formula.hpp"
-#include "json/members.hpp"
+#include "json/json.hpp"
 
 namespace guiderail {
 namespace {
@@ -297,16 +297,16 @@ class Completion {
 
 }  // namespace
 
-std::optional<u32> Arena::plain_members(Id e) const {
+std::optional<u32> Json::plain_members(Id e) const {
   if (node(e).kind != Kind::Members) return std::nullopt;
-  const MemberState& state = json_->members.values[node(e).a];
+  const MemberState& state = member_states_.values[members_state(node(e))];
   if (state.count > 0 || state.pending > 0) return std::nullopt;
   return state.table;
 }
 
 // A member was written (kOther: not one of the names) that has an effect.
-void Arena::fail(MemberState& next, u32 effect, u32 name) const {
-  const MemberTable& table = json_->tables[next.table];
+void Json::fail(MemberState& next, u32 effect, u32 name) const {
+  const MemberTable& table = tables_[next.table];
   const Vote& vote = *table.vote;
   for (std::size_t w = 0; w < next.failed.size(); ++w) next.failed[w] |= vote.effects[effect][w];
   if (table.ordered) {  // names that are passed over cannot come any more
@@ -324,8 +324,8 @@ void Arena::fail(MemberState& next, u32 effect, u32 name) const {
   settle(next);
 }
 
-void Arena::settle(MemberState& state) const {
-  const Vote& vote = *json_->tables[state.table].vote;
+void Json::settle(MemberState& state) const {
+  const Vote& vote = *tables_[state.table].vote;
   for (u32 i = 0; i < vote.cells.size(); ++i)
     if (state.count > vote.cells[i].max) set_bit(state.failed, i);
   const std::vector<u8> known = truths(vote, [&](u32 i) { return bit(state.failed, i) ? False : Open; });
@@ -336,7 +336,7 @@ void Arena::settle(MemberState& state) const {
   if (!plain || known.back() == False) return;
   for (const Vote::Settled& settled : vote.settled) {
     if (settled.cells != wanted) continue;
-    const MemberTable& to = json_->tables[settled.table];
+    const MemberTable& to = tables_[settled.table];
     state.table = settled.table;
     state.failed.clear();
     state.pending = 0;
@@ -346,8 +346,8 @@ void Arena::settle(MemberState& state) const {
 }
 
 // Whether the formula holds of the object as it stands.
-bool Arena::vote_holds(const MemberState& state) const {
-  const Vote& vote = *json_->tables[state.table].vote;
+bool Json::vote_holds(const MemberState& state) const {
+  const Vote& vote = *tables_[state.table].vote;
   return truths(vote, [&](u32 i) {
            const Vote::Cell& cell = vote.cells[i];
            if (bit(state.failed, i) || state.count < cell.min || state.count > cell.max) return False;
@@ -357,11 +357,11 @@ bool Arena::vote_holds(const MemberState& state) const {
          }).back() == True;
 }
 
-bool Arena::vote_feasible(const MemberState& state) {
+bool Json::vote_feasible(const MemberState& state) {
   if (vote_holds(state)) return true;
-  const u32 id = json_->members.id(MemberState(state));
+  const u32 id = member_states_.id(MemberState(state));
   if (const u8 known = facts_of(id).feasible) return known == 2;
-  const MemberTable& table = json_->tables[state.table];
+  const MemberTable& table = tables_[state.table];
   std::vector<u32> available;
   for (const OtherKeys& o : table.others) {
     if (o.few.empty()) {
@@ -370,20 +370,20 @@ bool Arena::vote_feasible(const MemberState& state) {
     }
     u32 written = 0;
     for (u32 text : state.seen)
-      written += std::find(o.few.begin(), o.few.end(), json_->texts.whole(text)) != o.few.end() ? 1 : 0;
+      written += std::find(o.few.begin(), o.few.end(), texts_.whole(text)) != o.few.end() ? 1 : 0;
     available.push_back(static_cast<u32>(o.few.size()) - written);
   }
-  const bool found = Completion(table, state, limits_.fuel, available).possible();
+  const bool found = Completion(table, state, limits().fuel, available).possible();
   facts_of(id).feasible = found ? 2 : 1;
   return found;
 }
 
-bool Arena::other_allowed_at(u32 state, u32 kind) {
-  const MemberState members = json_->members.values[state];
-  const MemberTable& table = json_->tables[members.table];
+bool Json::other_allowed_at(u32 state, u32 kind) {
+  const MemberState members = member_states_.values[state];
+  const MemberTable& table = tables_[members.table];
   if (facts_of(state).each_other.empty()) {
     facts_of(state).each_other.resize(table.others.size());
-    json_->facts_bytes += bytes_of(facts_of(state).each_other);
+    facts_bytes_ += bytes_of(facts_of(state).each_other);
   }
   if (const u8 known = facts_of(state).each_other[kind]) return known == 2;
   const bool found = feasible(with_other(members, kSomeText, table.others[kind].discharges));
@@ -392,7 +392,7 @@ bool Arena::other_allowed_at(u32 state, u32 kind) {
 }
 
 // All texts of other keys, where they are few; none: they are not.
-std::vector<std::string> Arena::few_texts(Id key, const std::vector<std::string>& names) {
+std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
   constexpr std::size_t kFew = 64, kLongest = 64;
   std::vector<std::string> found;
   if (node(key).longest == kInf && !has(key, kSearch)) return {};

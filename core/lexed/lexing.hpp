@@ -4,7 +4,10 @@
 #include <deque>
 #include <optional>
 
-#include "json/members.hpp"
+#include "base/bits.hpp"
+#include "base/flat_map.hpp"
+#include "base/interned.hpp"
+#include "expr/kinds.hpp"
 
 namespace guiderail {
 
@@ -34,7 +37,7 @@ struct Lexer {
   std::string before;                             // read as if it stood before the text
   std::vector<u32> traps;                         // what may stand in front of never()
   std::vector<u32> nested;                        // terminals that are languages of their own
-  std::vector<std::vector<std::string>> samples;  // of each terminal, see Arena::samples
+  std::vector<std::vector<std::string>> samples;  // of each terminal, see Lexed::samples
   std::vector<u8> sampled;
   // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
@@ -88,37 +91,183 @@ inline u64 bucket_hash(const Layout& l) { return BucketHash(l.brackets).add(l.co
 
 inline std::size_t bytes_of(const Layout& of) { return bytes_of(of.columns); }
 
-struct LexParts {
-  std::deque<Lexer> lexers;
-  Interned<LexState> states;
-  Interned<Layout> layouts;
-  std::vector<ByteSet> symbol_sets;
-  IdTable symbol_set_ids;
-  struct Facts {
-    bool lines = false;          // a line break is being read: columns count
-    bool tokens = false;         // special tokens
-    ByteSet beyond;              // bytes that may follow its end here
-    u8 ends = 0;                 // see Arena::lexeme_ends, Arena::context_holds
-    std::vector<LexStep> steps;  // by byte class
+// What the numbers of the nodes mean.
+inline u32 terminal_symbols(const Node& n) { return n.a; }  // of a Terminal
+inline bool is_textless(const Node& n) { return n.b; }
+inline u32 lexed_lexer(const Node& n) { return n.a; }  // of a Lexed
+inline Id lexed_grammar(const Node& n) { return n.b; }
+inline u32 lexed_layout(const Node& n) { return n.min; }
+inline bool is_resumed(const Node& n) { return n.max; }  // in the midst of a text
+inline u32 scan_state(const Node& n) { return n.a; }     // of a Scan: the lexeme being read
+inline Id scan_grammar(const Node& n) { return n.b; }    // what is left of the grammar
+inline u32 scan_layout(const Node& n) { return n.min; }
+inline u32 scan_column(const Node& n) { return n.max; }
+inline Id guard_texts(const Node& n) { return n.a; }  // of a MunchGuard
+inline Id guarded(const Node& n) { return n.b; }
+
+// All functions require: mutex held, or no other thread knows the arena yet.
+class Lexed final : public Family {
+ public:
+  static constexpr std::array kKinds{Kind::Lexed, Kind::Terminal, Kind::Scan, Kind::MunchGuard};
+  using Family::Family;
+  static Lexed& of(Arena& arena) { return arena.family<Lexed>(); }
+  bool used() const { return !lexers_.empty(); }  // needs no mutex, once finalized
+
+  // -- construction --
+  u32 lexer(Lexer lexer);
+  Id terminal(u32 lexer, u32 index);
+  Id never(u32 lexer);           // behind a terminal: it competes for lexemes, and then nothing can come
+  Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
+
+  // -- lexemes without their grammar (see pieces.cpp) --
+  struct Place {  // between two lexemes: what is left of the grammar, and the layout
+    Id parse;
+    u32 layout;
   };
-  std::deque<Facts> facts;  // of states
-  FlatMap starts;           // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
-  FlatMap wide_starts;      // (lexer, what is left of the grammar, in brackets) -> LexState
-  FlatMap advances;         // (rest of the grammar, terminal) -> the rest after it
-  FlatMap kept;             // see Arena::first_kept
-  FlatMap ahead;            // (part of a grammar, terminal) -> peeks
-  std::vector<Arena::Peek> peeks;
-  FlatMap cuts;                  // see Arena::cut_grammar
-  std::vector<u32> cut_layouts;  // layouts without columns
-  Id hole = kEmpty;              // see Arena::hole
-  std::size_t bytes = 0;         // of the steps
-  std::size_t lexer_bytes = 0;   // of the lexers, when finalized
-  struct Extent {
+  struct Lexeme {    // being read
+    Id munch_guard;  // kEmpty: none
+    u32 lexer, state, column;
+  };
+  struct LexemeEnd {
+    u32 lexer, terminal, column;
+    Id munch_guard;  // no beginning of what follows is one of these texts
+    bool whole;      // with the last byte; else before the next one
+  };
+  enum class Behind { Nothing, Unknown, Something };
+  bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
+  bool is_open(Id e) const;
+  Id lexed_start(Id e);  // a Lexed as the state between lexemes that it is
+  Id nested_at(u32 lexer, const Place& place);
+  Id munch_guard(Id texts, Id rest);
+  Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
+  LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
+  bool munch_guard_allows(Id munch_guard, u8 byte);
+  // Moves a place behind a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
+  Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
+  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar behind.
+  Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
+  // A place without the alternatives that do not go on with the lexeme's end, nor what may be left out in front of
+  // those that do: what is behind it is the same.
+  Place reading_end(const LexemeEnd& end, const Place& place);
+  void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
+  // As far as the next `kept` parts of the grammar, whatever the indentation.
+  Place cut_place(u32 lexer, const Place& place, u32 kept);
+  // Which columns may the line have that begins behind a lexeme? Any: it begins none, or within brackets.
+  enum class Column { Any, This, None };
+  Column column_at(const LexemeEnd& end, const Place& place);
+  bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
+  // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
+  // the two differ in nothing but what follows such a text. kEmpty: there are none.
+  Id scan_without_names(Id e, Id& texts);
+  Id cut_scan(Id e);
+
+  // -- as the algebra asks --
+  Id derivative(Id e, u8 byte) override;
+  ByteSet first_bytes(Id e) override;
+  Id derivative_by_symbol(Id e, u32 symbol) override;
+  void symbols_at(Id e, std::vector<u32>& out, std::vector<Id>& open) override;
+  Id live_as(Id e) override { return node(e).kind == Kind::Lexed ? lexed_start(e) : e; }
+  bool surely_live(Id e) override;
+  u32 joined_kinds() const override { return u32{1} << static_cast<u32>(Kind::Terminal); }
+  bool join(Ids& parts) override;
+  void describe(Id e, Description& to) const override;
+  std::vector<DumpItem> dump(Id e) const override;
+  void productive(Id e, const std::vector<char>& known, bool& nullable, bool& productive) const override;
+  void split_bytes(ByteSet& starts) const override;
+  void finalize() override;
+  void note_extent() override;
+  void survey() override;
+  void fresh(Arena& to) const override;
+  void count(Tally& to) const override;
+
+ private:
+  static constexpr u8 kCut = 255;  // the symbol that stands for all that was cut off (canonical)
+  struct Facts {                   // of a state
+    bool lines = false;            // a line break is being read: columns count
+    bool tokens = false;           // special tokens
+    ByteSet beyond;                // bytes that may follow its end here
+    u8 ends = 0;                   // see lexeme_ends, context_holds
+    std::vector<LexStep> steps;    // by byte class
+  };
+  struct Peek {           // behind a terminal
+    ByteSet first, kept;  // as of what is left of the grammar there
+    bool live = false;    // something can still come, or the end
+    bool nullable = false;
+  };
+  class Sampling;
+
+  const Lexer& lexer_at(u32 lexer) const;
+  Id symbols_of(const ByteSet& set, bool textless);
+  // lexemes
+  u32 lex_state(LexState state);
+  u32 lex_start(u32 lexer, const Bits& context, const Bits& rivals);
+  template <class LeadsOn>
+  u32 lex_start_in(u32 lexer, Bits context, bool brackets, LeadsOn leads_on);
+  u32 lex_start_by(u32 lexer, u32 symbols, u32 kept, bool brackets);
+  u32 lex_start_of(u32 lexer, Id parse, bool brackets);
+  template <class Read>
+  LexStep lex_step_by(u32 state, Read read);
+  LexStep lex_step(u32 state, u8 byte);
+  LexStep lex_step_symbol(u32 state, u32 symbol);
+  Id read_text(Id text, u8 byte);
+  bool all_ignored(const LexState& state) const;
+  u32 first_kept(Id parse);
+  // places
+  Id advance(u32 lexer, Id parse, u32 terminal);
+  bool parse_ends(u32 lexer, Id parse, u32 layout);
+  u32 equivalent_column(u32 lexer, Id parse, const Layout& at, u32 column);
+  u32 column_behind(Id e, const LexStep& step, u8 byte) const;
+  bool behind_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
+  u32 layout_id(Layout layout);
+  Id scan(u32 state, Id parse, u32 layout, u32 column);
+  Id scan_start(u32 lexer, Id parse, u32 layout);
+  Id scan_behind(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
+  Id lexed_rest(u32 lexer, Id parse, u32 layout);
+  Id after_step(Id e, const LexStep& step, u32 column);
+  Id derive_scan(Id e, u8 byte);
+  Id derive_scan_symbol(Id e, u32 symbol);
+  Id derive_munch_guard(Id e, u8 byte);
+  ByteSet first_scan(Id e);
+  void scan_symbols(Id e, std::vector<u32>& out);
+  // open lexemes, and places that are cut short
+  Id hole();
+  Id open_scan(u32 state, u32 column);
+  bool beyond_cut(Id parse) { return first(parse).has(kCut); }
+  Id cut_grammar(u32 lexer, Id parse, u32 kept);
+  bool peek(Id parse, u8 symbol, Peek& to);
+  void peek_past(const Peek& head, Id tail, Peek& to);
+  // emptiness
+  bool falls(u32 lexer, Id munch_guard);
+  bool lexeme_ends_at(u32 state);
+  bool lexeme_ends(u32 state);
+  u32 lexeme_missing(u32 state, u32 terminal) const;
+  ByteSet lexeme_first(u32 state, u32 terminal);
+  Id munch_guard_lives(Id e);
+  bool context_holds(u32 start);
+  void sample(u32 start, u32 most, u32 wanted);
+  const std::vector<std::string>& samples(u32 id, u32 terminal);
+
+  std::deque<Lexer> lexers_;
+  Interned<LexState> states_;
+  Interned<Layout> layouts_;
+  std::vector<ByteSet> symbol_sets_;
+  IdTable symbol_set_ids_;
+  std::deque<Facts> facts_;  // of states
+  FlatMap starts_;           // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
+  FlatMap wide_starts_;      // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap advances_;         // (rest of the grammar, terminal) -> the rest after it
+  FlatMap kept_;             // see first_kept
+  FlatMap ahead_;            // (part of a grammar, terminal) -> peeks
+  std::vector<Peek> peeks_;
+  FlatMap cuts_;                  // see cut_grammar
+  std::vector<u32> cut_layouts_;  // layouts without columns
+  Id hole_ = kEmpty;              // see hole
+  std::size_t step_bytes_ = 0;    // of the steps
+  std::size_t lexer_bytes_ = 0;   // of the lexers, when finalized
+  std::vector<u64> sampling_;     // lexer << 32 | terminal: samples of which are being looked for
+  struct Extent {                 // when the arena was finalized
     u32 states = 0, layouts = 0, symbol_sets = 0;
-  } extent;  // see Arena::fresh
-  void note_extent();
-  std::unique_ptr<LexParts> fresh() const;
-  std::size_t memory() const;
+  } extent_;
 };
 
 }  // namespace guiderail

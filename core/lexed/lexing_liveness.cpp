@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/work.hpp"
+#include "expr/outside.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
@@ -27,9 +28,9 @@ struct Open {
 }  // namespace
 
 // Does a text of the guard not begin with what may be expected to follow?
-bool Arena::falls(u32 lexer_id, Id munch_guard) {
+bool Lexed::falls(u32 lexer_id, Id munch_guard) {
   if (munch_guard == kEmpty) return true;
-  const Lexer& lexer = lex_->lexers[lexer_id];
+  const Lexer& lexer = lexers_[lexer_id];
   bool all = true;
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
@@ -42,41 +43,40 @@ bool Arena::falls(u32 lexer_id, Id munch_guard) {
 }
 
 // May a lexeme end here, whatever follows?
-bool Arena::lexeme_ends_at(u32 state) {
-  const LexState& at = lex_->states.values[state];
-  const Lexer& lexer = lex_->lexers[at.lexer];
+bool Lexed::lexeme_ends_at(u32 state) {
+  const LexState& at = states_.values[state];
+  const Lexer& lexer = lexers_[at.lexer];
   if (at.emitted == kNone) return false;
   if (at.line && (at.munch_guard == kEmpty || read_text(at.munch_guard, '\n') == kEmpty)) return true;
   if (!lexer.indentation || at.emitted != lexer.indentation->newline) return falls(at.lexer, at.munch_guard);
   const LexStep more = lex_step(state, '\n');  // if it takes another line break, then it may end at any column
-  return more.next != kNone && lex_->facts[more.next].lines;
+  return more.next != kNone && facts_[more.next].lines;
 }
 
 // Bytes with which the lexeme goes on, as one terminal or as any (kNone).
-ByteSet Arena::lexeme_first(u32 state, u32 terminal) {
+ByteSet Lexed::lexeme_first(u32 state, u32 terminal) {
   ByteSet set;
-  for (const auto& entry : lex_->states.values[state].entries)
+  for (const auto& entry : states_.values[state].entries)
     if (terminal == kNone || entry.key >> 2 == terminal) set |= first(entry.text);
   return set;
 }
 
 // Characters that it needs at least until it may end, as one terminal or as any (kNone).
-u32 Arena::lexeme_missing(u32 state, u32 terminal) const {
+u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
   u32 least = kInf;
-  for (const auto& entry : lex_->states.values[state].entries)
+  for (const auto& entry : states_.values[state].entries)
     if (terminal == kNone || entry.key >> 2 == terminal) least = std::min(least, node(entry.text).shortest);
   return least;
 }
 
 // Can the lexeme come to an end?
-bool Arena::lexeme_ends(u32 state) {
-  LexParts& lex = *lex_;
-  if (lex.facts[state].ends) return lex.facts[state].ends == kEnds;
-  const Lexer& lexer = lex.lexers[lex.states.values[state].lexer];
+bool Lexed::lexeme_ends(u32 state) {
+  if (facts_[state].ends) return facts_[state].ends == kEnds;
+  const Lexer& lexer = lexers_[states_.values[state].lexer];
   // A text of rules can always be finished, and what ends it is no part of a longer one.
-  const auto& entries = lex.states.values[state].entries;
+  const auto& entries = states_.values[state].entries;
   if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
-    lex.facts[state].ends = kEnds;
+    facts_[state].ends = kEnds;
     return true;
   }
   // By what is missing at least: a long lexeme would be a hopeless search in breadth.
@@ -95,50 +95,50 @@ bool Arena::lexeme_ends(u32 state) {
     const u32 at = found_states[work.top().number];
     work.pop();
     bool found = lexeme_ends_at(at);
-    never = never && lex.states.values[at].emitted == kNone;
+    never = never && states_.values[at].emitted == kNone;
     const ByteSet goes_on = lexeme_first(at, kNone);
-    for (u32 c = 0; c < class_count_ && !found; ++c) {
-      if (!goes_on.has(representatives_[c])) continue;
+    for (u32 c = 0; c < byte_class_count() && !found; ++c) {
+      if (!goes_on.has(representative(c))) continue;
       Work::spend();
-      const LexStep step = lex_step(at, representatives_[c]);
+      const LexStep step = lex_step(at, representative(c));
       found = step.ended != kNone && !(lexer.indentation && step.ended == lexer.indentation->newline);
       never = never && step.ended == kNone;
       if (step.next == kNone) continue;
-      const u8 ends = lex.facts[step.next].ends;
+      const u8 ends = facts_[step.next].ends;
       found = found || ends == kEnds;
       if (ends != kNeverEnds) add(step.next, at);
     }
     if (!found) continue;
     for (u32 s = at;; s = from[s]) {
-      lex.facts[s].ends = kEnds;
+      facts_[s].ends = kEnds;
       if (s == state) return true;
     }
   }
-  never = never && work.empty() && !lex.facts[state].tokens;
+  never = never && work.empty() && !facts_[state].tokens;
   if (never) {
     for (u32 one : found_states)
-      if (!lex.facts[one].ends) lex.facts[one].ends = kNeverEnds;
+      if (!facts_[one].ends) facts_[one].ends = kNeverEnds;
   } else {
-    lex.facts[state].ends = kEndsNot;
+    facts_[state].ends = kEndsNot;
   }
   return false;
 }
 
 // A lexeme after a guard: can it end without one of the guard's texts? Else kEmpty; unknown() where only
 // what follows could tell.
-Id Arena::munch_guard_lives(Id e) {
+Id Lexed::munch_guard_lives(Id e) {
   constexpr std::size_t kMostPairs = 256;
-  const u32 lexer = lex_->states.values[node(node(e).b).a].lexer;
-  std::vector<std::pair<Id, u32>> work{{node(e).a, node(node(e).b).a}};
+  const u32 start = scan_state(node(guarded(node(e)))), lexer = states_.values[start].lexer;
+  std::vector<std::pair<Id, u32>> work{{guard_texts(node(e)), start}};
   bool doubt = false;
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (work.size() > kMostPairs) return unknown();
     const auto [texts, state] = work[i];
-    const LexState& at = lex_->states.values[state];
+    const LexState& at = states_.values[state];
     if (at.emitted != kNone && falls(lexer, at.munch_guard == kEmpty ? texts : unite(texts, at.munch_guard))) return e;
     const ByteSet goes_on = lexeme_first(state, kNone);
-    for (u32 c = 0; c < class_count_; ++c) {
-      const u8 byte = representatives_[c];
+    for (u32 c = 0; c < byte_class_count(); ++c) {
+      const u8 byte = representative(c);
       if (!goes_on.has(byte)) continue;
       const Id left = read_text(texts, byte);
       if (left != kEmpty && nullable(left)) continue;
@@ -146,7 +146,7 @@ Id Arena::munch_guard_lives(Id e) {
       if (step.next == kNone && step.ended == kNone) continue;
       if (left == kEmpty) {
         if (step.next == kNone || lexeme_ends(step.next)) return e;
-        doubt = doubt || lex_->facts[step.next].ends != kNeverEnds;
+        doubt = doubt || facts_[step.next].ends != kNeverEnds;
       } else if (step.next == kNone) {
         if (falls(lexer, left)) return e;
         doubt = true;
@@ -154,17 +154,17 @@ Id Arena::munch_guard_lives(Id e) {
         work.push_back(pair);
       }
     }
-    doubt = doubt || lex_->states.values[state].emitted != kNone;
+    doubt = doubt || states_.values[state].emitted != kNone;
   }
   return doubt ? unknown() : kEmpty;
 }
 
 // Between lexemes: is a text of each terminal that may come here read as it? One that nothing but the end may follow (a
 // comment) does not count, if there are others.
-bool Arena::context_holds(u32 start) {
-  if (lex_->facts[start].ends) return lex_->facts[start].ends == kEnds;
-  const LexState& state = lex_->states.values[start];
-  const Lexer& lexer = lex_->lexers[state.lexer];
+bool Lexed::context_holds(u32 start) {
+  if (facts_[start].ends) return facts_[start].ends == kEnds;
+  const LexState& state = states_.values[start];
+  const Lexer& lexer = lexers_[state.lexer];
   bool all = true, any = false, some = false;
   for (const auto& entry : state.entries) {
     const u32 t = entry.key >> 2;
@@ -176,8 +176,8 @@ bool Arena::context_holds(u32 start) {
       if (found) break;
       LexStep at{true, start, kNone};
       for (char c : text) at = at.next == kNone ? LexStep{} : lex_step(at.next, static_cast<u8>(c));
-      const bool emits = at.next != kNone && lex_->states.values[at.next].emitted == t;
-      found = at.ended == t || (emits && (line || falls(state.lexer, lex_->states.values[at.next].munch_guard)));
+      const bool emits = at.next != kNone && states_.values[at.next].emitted == t;
+      found = at.ended == t || (emits && (line || falls(state.lexer, states_.values[at.next].munch_guard)));
       last = last || emits;
     }
     any = any || found;
@@ -187,56 +187,55 @@ bool Arena::context_holds(u32 start) {
     }
   }
   const bool holds = all && (any || !some);
-  lex_->facts[start].ends = holds ? kEnds : kEndsNot;
+  facts_[start].ends = holds ? kEnds : kEndsNot;
   return holds;
 }
 
-bool Arena::surely_live(Id e) {
-  for (;;) {
-    if (e == kEmpty) return false;
-    if (nullable(e)) return true;
-    const Node& n = node(e);
-    switch (n.kind) {
-      case Kind::Scan:
-        if (is_open(e)) return true;
-        return lex_->states.values[n.a].start ? context_holds(n.a) : lexeme_ends(n.a);
-      case Kind::MunchGuard: {
-        const Id rest = n.b;
-        if (node(rest).kind != Kind::Scan) return false;
-        if (is_open(rest)) return true;
-        const LexState& state = lex_->states.values[node(rest).a];
-        return state.start && falls(state.lexer, n.a) && context_holds(node(rest).a);
-      }
-      case Kind::Union: {
-        std::vector<Id> members(operands(e).begin(), operands(e).end());
-        for (Id m : members)
-          if (surely_live(m)) return true;
-        return false;
-      }
-      case Kind::Concat:
-        if (!surely_live(n.a)) return false;
-        e = n.b;
-        continue;
-      case Kind::Lexed: {  // after a nested terminal nothing is guarded off: as good as a context that holds
-        const u32 lexer = n.a;
-        const Place place{n.b, n.min};
-        const u32 start = lex_start_of(lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
-        if (!lex_->states.values[start].entries.empty() && context_holds(start)) return true;
-        const ByteSet symbols = first(place.parse);
-        for (u32 t : lex_->lexers[lexer].nested)
-          if (symbols.has(static_cast<u8>(lex_->lexers[lexer].wide() ? t >> 8 : t)) &&
-              advance(lexer, place.parse, t) != kEmpty && live(lex_->lexers[lexer].terminals[t].text))
-            return true;
-        return false;
-      }
-      default: return !has(e, kSearch);
+bool Lexed::surely_live(Id e) {
+  const Node& n = node(e);
+  switch (n.kind) {
+    case Kind::Scan:
+      if (is_open(e)) return true;
+      return states_.values[scan_state(n)].start ? context_holds(scan_state(n)) : lexeme_ends(scan_state(n));
+    case Kind::MunchGuard: {
+      const Id rest = guarded(n);
+      if (node(rest).kind != Kind::Scan) return false;
+      if (is_open(rest)) return true;
+      const LexState& state = states_.values[scan_state(node(rest))];
+      return state.start && falls(state.lexer, guard_texts(n)) && context_holds(scan_state(node(rest)));
     }
+    case Kind::Lexed: {  // after a nested terminal nothing is guarded off: as good as a context that holds
+      const u32 lexer = lexed_lexer(n);
+      const Place place{lexed_grammar(n), lexed_layout(n)};
+      const u32 start = lex_start_of(lexer, place.parse, layouts_.values[place.layout].brackets != 0);
+      if (!states_.values[start].entries.empty() && context_holds(start)) return true;
+      const ByteSet symbols = first(place.parse);
+      for (u32 t : lexers_[lexer].nested)
+        if (symbols.has(static_cast<u8>(lexers_[lexer].wide() ? t >> 8 : t)) &&
+            advance(lexer, place.parse, t) != kEmpty && live(lexers_[lexer].terminals[t].text))
+          return true;
+      return false;
+    }
+    default: return !has(e, kSearch);
   }
 }
 
+// While it lives, samples of a terminal are being looked for, by this thread alone.
+class Lexed::Sampling : public Arena::Aside {
+ public:
+  Sampling(Lexed& lexed, u64 key) : Aside(lexed.arena_), list_(lexed.sampling_), key_(key) { enter(); }
+  ~Sampling() override { leave(); }
+  void enter() override { list_.push_back(key_); }
+  void leave() override { list_.erase(std::find(list_.begin(), list_.end(), key_)); }
+
+ private:
+  std::vector<u64>& list_;
+  const u64 key_;
+};
+
 // From the start of a lexeme: texts that are read as the terminals, or as one of them; at most one each.
-void Arena::sample(u32 start, u32 most, u32 wanted) {
-  Lexer& lexer = lex_->lexers[lex_->states.values[start].lexer];
+void Lexed::sample(u32 start, u32 most, u32 wanted) {
+  Lexer& lexer = lexers_[states_.values[start].lexer];
   struct At {
     u32 state, before;  // of the list
     char read;
@@ -260,13 +259,13 @@ void Arena::sample(u32 start, u32 most, u32 wanted) {
     const u32 number = work.top().number, at = list[number].state;
     work.pop();
     const ByteSet goes_on = lexeme_first(at, wanted);
-    for (u32 c = 0; c < class_count_ && missing; ++c) {
-      if (!goes_on.has(representatives_[c])) continue;
+    for (u32 c = 0; c < byte_class_count() && missing; ++c) {
+      if (!goes_on.has(representative(c))) continue;
       Work::spend();
-      const LexStep step = lex_step(at, representatives_[c]);
-      const u32 t = step.next == kNone ? step.ended : lex_->states.values[step.next].emitted;
+      const LexStep step = lex_step(at, representative(c));
+      const u32 t = step.next == kNone ? step.ended : states_.values[step.next].emitted;
       if (t == kNone && step.next == kNone) continue;
-      const char read = static_cast<char>(representatives_[c]);
+      const char read = static_cast<char>(representative(c));
       if (t != kNone && !found[t] && (wanted == kNone || t == wanted)) {
         found[t] = 1;
         --missing;
@@ -277,22 +276,18 @@ void Arena::sample(u32 start, u32 most, u32 wanted) {
       add(static_cast<u32>(list.size() - 1));
     }
   }
-  if (wanted != kNone && std::exchange(lexer.sampled[wanted], 1))
-    return;  // others were first, and read what they found
+  if (wanted != kNone && lexer.sampled[wanted]) return;  // others were first, and read what they found
   for (auto& [t, text] : texts) lexer.samples[t].push_back(std::move(text));
+  if (wanted != kNone) lexer.sampled[wanted] = 1;
 }
 
 // A few texts of a terminal: perhaps one that is read as it where all compete, and its shortest.
-const std::vector<std::string>& Arena::samples(u32 id, u32 terminal) {
-  Lexer& lexer = lex_->lexers[id];
+const std::vector<std::string>& Lexed::samples(u32 id, u32 terminal) {
+  Lexer& lexer = lexers_[id];
   const u64 key = u64{id} << 32 | terminal;
   if (lexer.sampled[terminal] || std::find(sampling_.begin(), sampling_.end(), key) != sampling_.end())
     return lexer.samples[terminal];
-  struct Within {
-    Within(std::vector<u64>& list, u64 key) : list(list) { list.push_back(key); }
-    ~Within() { list.pop_back(); }
-    std::vector<u64>& list;
-  } within(sampling_, key);
+  const Sampling within(*this, key);
   const Bits none((lexer.terminals.size() + 63) / 64);
   Bits alone = none;
   for (u32 t = 0; t < lexer.terminals.size(); ++t)
@@ -302,10 +297,9 @@ const std::vector<std::string>& Arena::samples(u32 id, u32 terminal) {
 }
 
 // What is true of all contexts of a lexer.
-void Arena::survey_lexers() {
-  if (!lex_) return;
-  for (u32 id = 0; id < lex_->lexers.size(); ++id) {
-    Lexer& lexer = lex_->lexers[id];
+void Lexed::survey() {
+  for (u32 id = 0; id < lexers_.size(); ++id) {
+    Lexer& lexer = lexers_[id];
     const u32 count = static_cast<u32>(lexer.terminals.size());
     const Bits none((count + 63) / 64);
     Bits all = none, ignored = none;
@@ -323,7 +317,7 @@ void Arena::survey_lexers() {
     for (unsigned b = 0; b < 256; ++b) {
       if (lexer.indentation && (b == '\n' || b == '\r')) continue;
       const LexStep gap = lex_step(gaps, static_cast<u8>(b));
-      if (gap.ended != kNone || (gap.next != kNone && lex_->states.values[gap.next].emitted != kNone))
+      if (gap.ended != kNone || (gap.next != kNone && states_.values[gap.next].emitted != kNone))
         lexer.separators.add(static_cast<u8>(b));
     }
     sample(lex_start(id, all, none), kMostSampled, kNone);

@@ -8,10 +8,10 @@ namespace guiderail {
 // -- places --
 // What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
 // end of an indentation; then a symbol that tells that more follows.
-Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
+Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
   const u64 key = (u64{parse} << 8 | kept) << 16 | lexer_id;
-  if (const u32* known = lex_->cuts.find(key)) return *known;
-  const Lexer& lexer = lex_->lexers[lexer_id];
+  if (const u32* known = cuts_.find(key)) return *known;
+  const Lexer& lexer = lexers_[lexer_id];
   const bool lines = lexer.indentation && !lexer.wide();
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
@@ -25,7 +25,7 @@ Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
     Id cur = parse;
     for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
       const Id head = node(cur).a;
-      const bool textless = node(head).kind == Kind::Terminal && node(head).b;
+      const bool textless = node(head).kind == Kind::Terminal && is_textless(node(head));
       heads.push_back(head);
       if (head == newline || (textless && lines))
         read = kept;
@@ -39,77 +39,78 @@ Id Arena::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
       for (std::size_t i = heads.size(); i-- > 0;) out = concat(heads[i], out);
     }
   }
-  lex_->cuts.set(key, out);
+  cuts_.set(key, out);
   return out;
 }
 
 // A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
 // a line, without the indentation.
-Id Arena::cut_scan(Id e) {
+Id Lexed::cut_scan(Id e) {
   constexpr u32 kKept = 2;
   const Node& n = node(e);
-  const LexState& state = lex_->states.values[n.a];
-  u32 layout = n.min;
-  if (lex_->lexers[state.lexer].indentation) {
-    Layout at = lex_->layouts.values[layout];
-    if (lex_->facts[n.a].lines && at.brackets == 0) return e;
+  const LexState& state = states_.values[scan_state(n)];
+  u32 layout = scan_layout(n);
+  if (lexers_[state.lexer].indentation) {
+    Layout at = layouts_.values[layout];
+    if (facts_[scan_state(n)].lines && at.brackets == 0) return e;
     at.columns = {kAnyColumn};
     layout = layout_id(std::move(at));
   }
-  return scan(n.a, cut_grammar(state.lexer, n.b, state.start ? kKept : kKept + 1), layout, n.max);
+  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kKept : kKept + 1), layout,
+              scan_column(n));
 }
 
 // -- open lexemes --
 // A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Their derivatives go on with the
 // lexeme; where it may end, kLexemeMayEnd says so. Where only the grammar could tell whether the lexeme can come to an
 // end, they are unknown().
-Id Arena::hole() {
-  if (lex_->hole == kEmpty) {
+Id Lexed::hole() {
+  if (hole_ == kEmpty) {
     ByteSet cut;
     cut.add(kCut);
-    lex_->hole = symbols_of(cut, true);
+    hole_ = symbols_of(cut, true);
   }
-  return lex_->hole;
+  return hole_;
 }
 
-bool Arena::is_open(Id e) const {
+bool Lexed::is_open(Id e) const {
   const Node& n = node(e);
-  return n.kind == Kind::Scan && n.b == lex_->hole;
+  return n.kind == Kind::Scan && scan_grammar(n) == hole_;
 }
 
-Id Arena::open_scan(u32 state, u32 column) {
-  const LexParts::Facts& facts = lex_->facts[state];
+Id Lexed::open_scan(u32 state, u32 column) {
+  const Facts& facts = facts_[state];
   Draft d = draft(Kind::Scan);
   d.a = state;
   d.b = hole();
   d.max = facts.lines ? column : 0;
-  d.flags = kHasRef | kSearch | (lex_->states.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
+  d.flags = kHasRef | kSearch | (states_.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
   d.longest = kInf;
   return intern(d);
 }
 
-bool Arena::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
+bool Lexed::lexed_place(Id e, Lexeme& lexeme, Place& place) const {
   lexeme.munch_guard = kEmpty;
   if (node(e).kind == Kind::MunchGuard) {
-    lexeme.munch_guard = node(e).a;
-    e = node(e).b;
+    lexeme.munch_guard = guard_texts(node(e));
+    e = guarded(node(e));
   }
   const Node& n = node(e);
   if (n.kind != Kind::Scan) return false;
-  lexeme.lexer = lex_->states.values[n.a].lexer;
-  lexeme.state = n.a;
-  lexeme.column = n.max;
-  place = {n.b, n.min};
+  lexeme.lexer = states_.values[scan_state(n)].lexer;
+  lexeme.state = scan_state(n);
+  lexeme.column = scan_column(n);
+  place = {scan_grammar(n), scan_layout(n)};
   return true;
 }
 
-Arena::Place Arena::cut_place(u32 lexer, const Place& place, u32 kept) {
+Lexed::Place Lexed::cut_place(u32 lexer, const Place& place, u32 kept) {
   Place out{cut_grammar(lexer, place.parse, kept), place.layout};
-  if (lex_->lexers[lexer].indentation) {
-    auto& cut = lex_->cut_layouts;
-    if (cut.size() <= place.layout) cut.resize(lex_->layouts.values.size(), kNone);
+  if (lexers_[lexer].indentation) {
+    auto& cut = cut_layouts_;
+    if (cut.size() <= place.layout) cut.resize(layouts_.values.size(), kNone);
     if (cut[place.layout] == kNone) {
-      Layout at = lex_->layouts.values[place.layout];
+      Layout at = layouts_.values[place.layout];
       at.columns = {kAnyColumn};
       const u32 id = layout_id(std::move(at));
       cut[place.layout] = id;
@@ -119,10 +120,10 @@ Arena::Place Arena::cut_place(u32 lexer, const Place& place, u32 kept) {
   return out;
 }
 
-Arena::Column Arena::column_at(const LexemeEnd& end, const Place& place) {
-  const auto& lines = lex_->lexers[end.lexer].indentation;
+Lexed::Column Lexed::column_at(const LexemeEnd& end, const Place& place) {
+  const auto& lines = lexers_[end.lexer].indentation;
   if (!lines || lines->newline != end.terminal) return Column::Any;
-  const Layout& at = lex_->layouts.values[place.layout];
+  const Layout& at = layouts_.values[place.layout];
   if (at.brackets > 0) return Column::Any;
   const u32 column = end.column & 0xFFFF;
   if ((end.column & kBehindBlanks) || column == 0) return Column::This;
@@ -136,23 +137,23 @@ Arena::Column Arena::column_at(const LexemeEnd& end, const Place& place) {
                                                                                                     : Column::None;
 }
 
-Id Arena::open_lexeme(const Lexeme& lexeme) {
+Id Lexed::open_lexeme(const Lexeme& lexeme) {
   return munch_guard(lexeme.munch_guard, open_scan(lexeme.state, lexeme.column));
 }
 
-Arena::LexemeEnd Arena::lexeme_end(Id open) {
+Lexed::LexemeEnd Lexed::lexeme_end(Id open) {
   Id before = kEmpty;
   if (node(open).kind == Kind::MunchGuard) {
-    before = node(open).a;
-    open = node(open).b;
+    before = guard_texts(node(open));
+    open = guarded(node(open));
   }
-  const LexState& state = lex_->states.values[node(open).a];
-  LexemeEnd end{state.lexer, state.emitted, node(open).max, state.munch_guard, state.entries.empty()};
+  const LexState& state = states_.values[scan_state(node(open))];
+  LexemeEnd end{state.lexer, state.emitted, scan_column(node(open)), state.munch_guard, state.entries.empty()};
   if (before != kEmpty) end.munch_guard = end.munch_guard == kEmpty ? before : unite(before, end.munch_guard);
   return end;
 }
 
-bool Arena::munch_guard_allows(Id munch_guard, u8 byte) {
+bool Lexed::munch_guard_allows(Id munch_guard, u8 byte) {
   if (munch_guard == kEmpty) return true;
   const Id more = read_text(munch_guard, byte);
   return more == kEmpty || !nullable(more);
@@ -160,7 +161,7 @@ bool Arena::munch_guard_allows(Id munch_guard, u8 byte) {
 
 // Adds what may come after a terminal, without the rest of the grammar there: an alternative that only leads to
 // what never comes counts for `first` alone. False: only the rest could tell.
-bool Arena::peek(Id parse, u8 symbol, Peek& to) {
+bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
   if (!first(parse).has(symbol)) return true;
   const Node& n = node(parse);
   switch (n.kind) {
@@ -177,7 +178,7 @@ bool Arena::peek(Id parse, u8 symbol, Peek& to) {
     }
     case Kind::Union: {
       for (u32 i = 0; i < n.b; ++i)
-        if (!peek(pool_.at(n.a)[i], symbol, to)) return false;
+        if (!peek(operands(parse)[i], symbol, to)) return false;
       return true;
     }
     case Kind::Repeat: {
@@ -189,14 +190,14 @@ bool Arena::peek(Id parse, u8 symbol, Peek& to) {
     }
     case Kind::Ref: {
       const u64 key = u64{parse} << 8 | symbol;
-      const u32* known = lex_->ahead.find(key);
+      const u32* known = ahead_.find(key);
       Peek of;
       if (known) {
-        of = lex_->peeks[*known];
+        of = peeks_[*known];
       } else {
-        if (!peek(rules_[n.a].body, symbol, of)) return false;
-        lex_->ahead.set(key, static_cast<u32>(lex_->peeks.size()));
-        lex_->peeks.push_back(of);
+        if (!peek(rule_body(n.a), symbol, of)) return false;
+        peeks_.push_back(of);  // before it is found there, and whatever fails then
+        ahead_.set(key, static_cast<u32>(peeks_.size() - 1));
       }
       peek_past(of, kEpsilon, to);
       return true;
@@ -205,19 +206,19 @@ bool Arena::peek(Id parse, u8 symbol, Peek& to) {
   }
 }
 
-void Arena::peek_past(const Peek& head, Id tail, Peek& to) {
+void Lexed::peek_past(const Peek& head, Id tail, Peek& to) {
   to.first |= head.first;
   if (head.nullable) to.first |= first(tail);
   if (!head.live || has(tail, kBarren)) return;
   to.live = true;
   to.kept |= head.kept;
   if (!head.nullable) return;
-  to.kept |= firsts_[first_kept(tail)];
+  to.kept |= first_set(first_kept(tail));
   to.nullable = to.nullable || nullable(tail);
 }
 
-Arena::Place Arena::reading_end(const LexemeEnd& end, const Place& place) {
-  const Lexer& lexer = lex_->lexers[end.lexer];
+Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
+  const Lexer& lexer = lexers_[end.lexer];
   const bool line = lexer.indentation && end.terminal == lexer.indentation->newline;
   if (lexer.wide() || lexer.ignored[end.terminal] || line || beyond_cut(place.parse) || has(place.parse, kUnknownText))
     return place;
@@ -228,14 +229,14 @@ Arena::Place Arena::reading_end(const LexemeEnd& end, const Place& place) {
   if (const Node& n = node(parse); n.kind == Kind::Union) {
     std::vector<Id> those;
     for (u32 i = 0; i < n.b; ++i)
-      if (const Id m = pool_.at(n.a)[i]; first(m).has(symbol)) those.push_back(m);
-    if (!those.empty() && those.size() < n.b) parse = those.size() == 1 ? those[0] : make_list(Kind::Union, those);
+      if (const Id m = operands(parse)[i]; first(m).has(symbol)) those.push_back(m);
+    if (!those.empty() && those.size() < n.b) parse = those.size() == 1 ? those[0] : union_of(those);
   }
   return {parse, place.layout};
 }
 
-Arena::Behind Arena::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
-  const Lexer& lexer = lex_->lexers[end.lexer];
+Lexed::Behind Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
+  const Lexer& lexer = lexers_[end.lexer];
   const auto& lines = lexer.indentation;
   auto among = [&](const std::vector<u32>& list) {
     return std::find(list.begin(), list.end(), end.terminal) != list.end();
@@ -249,7 +250,7 @@ Arena::Behind Arena::peek_end(const LexemeEnd& end, const Place& place, u32& sta
   if (beyond_cut(place.parse)) return Behind::Unknown;
   if (!behind.live) return Behind::Nothing;
   if (behind.first.has(kCut)) return Behind::Unknown;
-  u32 brackets = lex_->layouts.values[place.layout].brackets;
+  u32 brackets = layouts_.values[place.layout].brackets;
   if (lines && among(lines->opening))
     ++brackets;
   else if (lines && among(lines->closing) && brackets > 0)
@@ -263,30 +264,30 @@ Arena::Behind Arena::peek_end(const LexemeEnd& end, const Place& place, u32& sta
   start =
       lex_start_by(end.lexer, first_id(behind.first), lexer.traps.empty() ? 0 : first_id(behind.kept), brackets != 0);
   if (nested) return Behind::Something;
-  if (lex_->states.values[start].entries.empty()) {
+  if (states_.values[start].entries.empty()) {
     Place there = place;
     return behind_end(end, there, start, false);
   }
   return context_holds(start) ? Behind::Something : Behind::Unknown;
 }
 
-Arena::Behind Arena::behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
+Lexed::Behind Lexed::behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
   u32 column = end.column;
-  if (const auto& lines = lex_->lexers[end.lexer].indentation; lines && lines->newline == end.terminal) {
-    const Layout& at = lex_->layouts.values[place.layout];
+  if (const auto& lines = lexers_[end.lexer].indentation; lines && lines->newline == end.terminal) {
+    const Layout& at = layouts_.values[place.layout];
     if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return Behind::Unknown;
     column = equivalent_column(end.lexer, place.parse, at, column);
   }
   if (!behind_lexeme(end.lexer, end.terminal, column, place))
     return place.parse != kEmpty && has(place.parse, kUnknownText) ? Behind::Unknown : Behind::Nothing;
   if (beyond_cut(place.parse)) return Behind::Unknown;
-  start = lex_start_of(end.lexer, place.parse, lex_->layouts.values[place.layout].brackets != 0);
+  start = lex_start_of(end.lexer, place.parse, layouts_.values[place.layout].brackets != 0);
   const Id nested = nested_at(end.lexer, place);
   if (nested != kEmpty) {
     if (!exact) return Behind::Unknown;
     return live(scan_start(end.lexer, place.parse, place.layout)) ? Behind::Something : Behind::Nothing;
   }
-  if (lex_->states.values[start].entries.empty())
+  if (states_.values[start].entries.empty())
     return parse_ends(end.lexer, place.parse, place.layout) ? Behind::Something : Behind::Nothing;
   if (context_holds(start)) return Behind::Something;
   if (!exact) return Behind::Unknown;

@@ -2,11 +2,11 @@
 // of masks and not 4,000.
 #include <algorithm>
 
-#include "json/members.hpp"
+#include "mask/abstraction.hpp"
 
 namespace guiderail {
 
-u32 Arena::slack(Id e) {
+u32 Abstraction::slack(Id e) {
   const Node& n = node(e);
   if (n.longest != kInf) return n.longest;
   if (auto it = slack_memo_.find(e); it != slack_memo_.end()) return it->second;
@@ -34,7 +34,7 @@ u32 Arena::slack(Id e) {
 }
 
 // The texts of keys and items being read are at the head, or after the white space before a key that begins.
-Id Arena::without_texts(Id e) {
+Id Abstraction::without_texts(Id e) {
   if (!has(e, kExactKey)) return e;
   const Node& n = node(e);
   switch (n.kind) {
@@ -48,21 +48,21 @@ Id Arena::without_texts(Id e) {
       for (Id& m : members) m = without_texts(m);
       return unite(members);
     }
-    case Kind::Distinct: return distinct_node(without_texts(n.a), n.b);
-    case Kind::Twice: return twice_node(without_texts(n.a), n.b, n.min);
-    case Kind::Item: return item_at(without_texts(n.a), kSomeText, n.min);
+    case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
+    case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
+    case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
     case Kind::And: {
       Ids members(operands(e));
       for (Id& m : members) m = without_texts(m);
       return intersect(members, true);
     }
-    case Kind::Key: return key_without_text(e);
+    case Kind::Key: return json_.key_without_text(e);
     default: return e;
   }
 }
 
-Id Arena::without_values(Id e, std::unordered_map<Id, Id>& known) {
-  if (!json_) return e;
+Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
+  if (!json_.used()) return e;
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat:
@@ -102,21 +102,23 @@ Id Arena::without_values(Id e, std::unordered_map<Id, Id>& known) {
       if (changed) out = n.kind == Kind::Union ? unite(members) : intersect(members, true);
       break;
     }
-    case Kind::Distinct: out = distinct_node(without_values(n.a, known), without_seen(n.b)); break;
-    case Kind::Item: out = n.b == 0 ? e : item_at(n.a, kSomeText, n.min); break;
+    case Kind::Distinct:
+      out = json_.distinct_node(without_values(distinct_body(n), known), json_.without_seen(distinct_seen(n)));
+      break;
+    case Kind::Item: out = item_text(n) == 0 ? e : json_.item_at(item_rest(n), kSomeText, item_facts(n)); break;
     case Kind::Members: {
-      const MemberState& state = json_->members.values[n.a];
-      if (!state.seen.empty()) out = members_node(without_keys(state));
+      const MemberState& state = json_.state(members_state(n));
+      if (!state.seen.empty()) out = json_.members_node(json_.without_keys(state));
       break;
     }
-    case Kind::Key: out = key_without_values(e); break;
+    case Kind::Key: out = json_.key_without_values(e); break;
     default: break;
   }
   known.emplace(e, out);
   return out;
 }
 
-Id Arena::canonical(Id e, u32 horizon) {
+Id Abstraction::canonical(Id e, u32 horizon) {
   Node& n = node(e);
   if (!has(e, kBigRepeat | kExactKey | kHasScan)) return e;
   if (has(e, kExactKey) && n.canonical == kUnknown) {
@@ -159,14 +161,18 @@ Id Arena::canonical(Id e, u32 horizon) {
       out = unite(members);
       break;
     }
-    case Kind::Scan: out = cut_scan(e); break;
-    case Kind::MunchGuard: out = munch_guard(n.a, canonical(n.b, horizon)); break;
+    case Kind::Scan: out = lexed_.cut_scan(e); break;
+    case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), canonical(guarded(n), horizon)); break;
     case Kind::Counted:  // one token more cannot feel how many may follow
       if (n.b || n.min > 0) out = canonical(n.a, horizon);
       break;
-    case Kind::Escaped: out = escaped_at(canonical(n.a, horizon), n.b, static_cast<Escapes>(n.min)); break;
-    case Kind::Distinct: out = distinct_node(canonical(n.a, horizon), n.b); break;
-    case Kind::Twice: out = twice_node(canonical(n.a, horizon), n.b, n.min); break;
+    case Kind::Escaped:
+      out = escaped_.escaped_at(canonical(escaped_text(n), horizon), escaped_place(n), escapes_of(n));
+      break;
+    case Kind::Distinct: out = json_.distinct_node(canonical(distinct_body(n), horizon), distinct_seen(n)); break;
+    case Kind::Twice:
+      out = json_.twice_node(canonical(distinct_body(n), horizon), distinct_seen(n), twice_labels(n));
+      break;
     case Kind::And: {
       // e & any{0,n}: the bound cannot be felt while every state of e within the horizon can finish in time
       if (n.b != 2) break;
@@ -174,7 +180,7 @@ Id Arena::canonical(Id e, u32 horizon) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
         const Node& bound = node(bound_id);
         if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.a).kind != Kind::Class ||
-            charsets_[node(bound.a).a] != CharSet::any() || has(other, kSearch | kHasLook))
+            charset_ptr(node(bound.a).a) != CharSet::any() || has(other, kSearch | kHasLook))
           continue;
         if (add_sat(slack(other), horizon) <= bound.max) {
           out = canonical(other, horizon);
@@ -191,7 +197,7 @@ Id Arena::canonical(Id e, u32 horizon) {
 
 // What is searched for a match as a whole stays as it is: a cap under it would be met by the search. Parts that follow
 // one another are asked one by one.
-Id Arena::cap_groups(Id e, u32 most) {
+Id Abstraction::cap_groups(Id e, u32 most) {
   if (!has(e, kBigGroup) || has(e, kHasRef | kHasLook | kHasScan | kHasToken | kExactKey)) return e;
   const Node& n = node(e);
   if (has(e, kSearch) && n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) return e;
@@ -222,7 +228,9 @@ Id Arena::cap_groups(Id e, u32 most) {
       out = unite(members);
       break;
     }
-    case Kind::Escaped: out = escaped_at(cap_groups(n.a, most), n.b, static_cast<Escapes>(n.min)); break;
+    case Kind::Escaped:
+      out = escaped_.escaped_at(cap_groups(escaped_text(n), most), escaped_place(n), escapes_of(n));
+      break;
     default: break;
   }
   cap_memo_.emplace(key, out);

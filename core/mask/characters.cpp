@@ -4,6 +4,7 @@
 
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
+#include "expr/characters.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -30,10 +31,10 @@ void MaskBuilder::inside_character(Id e, u32 node, u32 all, u32 due, u32 value) 
   if (low < kSurrogates && high >= kSurrogates && high < kBehindSurrogates) high = kSurrogates - 1;
   if (low > high) return;
   if (due == 0) {
-    if (const Id next = arena_.step_char(e, value); next != kEmpty) enter(forget(next), node);
+    if (const Id next = arena_.characters().step(e, value); next != kEmpty) enter(forget(next), node);
     return;
   }
-  if (const int token = trie_.nodes[node].token; token >= 0 && arena_.may_follow(e, low, high)) set(token);
+  if (const int token = trie_.nodes[node].token; token >= 0 && arena_.characters().may_follow(e, low, high)) set(token);
   trie_.each_child(node, [&](u32 child, u8 byte) {
     if ((byte & 0xC0) == 0x80) inside_character(e, child, all, due - 1, value << 6 | (byte & 0x3F));
     return true;

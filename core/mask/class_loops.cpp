@@ -2,6 +2,7 @@
 // they lead along a single chain.
 #include <algorithm>
 
+#include "expr/characters.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -72,8 +73,8 @@ MaskBuilder::SelfLoop MaskBuilder::find_self_loop(Id e) {
   if (ranges.size() < kSmallLoop) return {};
   if (arena_.has_raw_bytes()) return {CharSet::make(std::move(ranges)), inside};
   const bool exact = arena_.has(e, kExactStep) || arena_.has(inside, kExactStep);
-  if (!exact && !arena_.atoms().empty()) {
-    for (const CharSet::Ptr& atom : arena_.atoms()) {
+  if (!exact && !arena_.characters().atoms().empty()) {
+    for (const CharSet::Ptr& atom : arena_.characters().atoms()) {
       const u32 sample = atom->ranges()[0].first;
       if (after_char(e, sample) == inside && (e == inside || after_char(inside, sample) == inside))
         ranges.insert(ranges.end(), atom->ranges().begin(), atom->ranges().end());
@@ -155,7 +156,7 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
   if (!found) return false;
   const Id open = arena_.intersect(members);
   if (!arena_.live(open)) return false;
-  const Id free = arena_.concat(in_string ? arena_.escaped(open, mode) : open, outer);
+  const Id free = arena_.concat(in_string ? Escaped::of(arena_).escaped(open, mode) : open, outer);
   const SelfLoop loop = self_loop(free);
   if (!loop.chars) return false;
   ByteSet both = arena_.first(outer);

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/thresholds.hpp"
-#include "json/members.hpp"
+#include "mask/abstraction.hpp"
 
 namespace guiderail {
 namespace {
@@ -20,16 +20,19 @@ bool is_word(unsigned byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
 }
 
+u32 elided_begins(const Node& n) { return n.a; }
+u32 elided_set(const Node& n) { return n.b; }  // its number + 1, of kSome
+
 }  // namespace
 
-Id Arena::elided(u32 begins) {
+Id Abstraction::elided(u32 begins) {
   Draft d = draft(Kind::Elided);
   d.a = begins;
   d.longest = kInf;
   return intern(d);
 }
 
-Id Arena::elided_before(const ByteSet& begins) {
+Id Abstraction::elided_before(const ByteSet& begins) {
   Draft d = draft(Kind::Elided);
   d.a = kSome;
   d.b = first_id(begins) + 1;
@@ -37,9 +40,9 @@ Id Arena::elided_before(const ByteSet& begins) {
   return intern(d);
 }
 
-ByteSet Arena::first_elided(u32 begins, u32 some) {
+ByteSet Abstraction::first_elided(u32 begins, u32 some) {
   if (begins == kAnything) return ByteSet::all();
-  if (begins == kSome) return firsts_[some - 1];
+  if (begins == kSome) return first_set(some - 1);
   ByteSet set;
   if (begins == kQuote) set.add('"');
   for (unsigned b = 0; b < 128 && begins == kWord; ++b)
@@ -47,11 +50,23 @@ ByteSet Arena::first_elided(u32 begins, u32 some) {
   return set;
 }
 
-Id Arena::derive_elided(Id e, u8 byte) { return first(e).has(byte) ? unknown() : kEmpty; }
+ByteSet Abstraction::first_bytes(Id e) { return first_elided(elided_begins(node(e)), elided_set(node(e))); }
+
+Id Abstraction::derivative(Id e, u8 byte) { return first(e).has(byte) ? unknown() : kEmpty; }
+
+void Abstraction::describe(Id e, Description& to) const {
+  to.word(elided_begins(node(e)));
+  if (const u32 set = elided_set(node(e)))
+    for (u64 w : first_set(set - 1).words) to.word(w);
+}
+
+void Abstraction::count(Tally& to) const {
+  to.add("abstractions", bytes_of(slack_memo_) + bytes_of(cap_memo_) + elided_memo_.memory() + key_memo_.memory());
+}
 
 // What may follow the quote of a key.
-Id Arena::elide_key(const MemberState& state, bool others) {
-  const MemberTable& table = json_->tables[state.table];
+Id Abstraction::elide_key(const MemberState& state, bool others) {
+  const MemberTable& table = json_.table(state.table);
   // most keys begin with a letter, and hardly a token goes on so
   bool words = table.escapes == Escapes::Canonical;
   for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
@@ -65,51 +80,37 @@ Id Arena::elide_key(const MemberState& state, bool others) {
     }
   }
   if (!others || words) return elided(words ? kWord : kAnything);
-  if (std::none_of(table.others.begin(), table.others.end(), [&](const OtherKeys& o) { return any_key_text(o.key); }))
+  if (std::none_of(table.others.begin(), table.others.end(),
+                   [&](const OtherKeys& o) { return json_.any_key_text(o.key); }))
     return elided(kAnything);
   const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
                                                                [](const auto& n) { return n.empty(); });
-  const Id longer = escaped_at(may_be_empty ? repeat(node(any_text_).a, 1, kInf) : any_text_, kBetween, table.escapes);
+  const Id longer =
+      escaped_.escaped_at(may_be_empty ? repeat(node(any_text()).a, 1, kInf) : any_text(), kBetween, table.escapes);
   const Id text = concat(longer, elided(kQuote));
-  return may_be_empty ? unite(text, quoted(concat(table.colon, elided(kAnything)))) : text;
-}
-
-// The Key before its opening quote.
-Id Arena::key_start(u32 id) {
-  if (facts_of(id).start != kEmpty) return facts_of(id).start;
-  const MemberState& state = json_->members.values[id];
-  const MemberTable& table = json_->tables[state.table];
-  KeyState key;
-  key.members = id;
-  key.hi = static_cast<u32>(table.order.size());
-  key.seen_hi = static_cast<u32>(state.seen.size());
-  key.text = table.others.empty() ? kSomeText : 0;
-  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
-  const Id start = key_node(std::move(key));
-  facts_of(id).start = start;
-  return start;
+  return may_be_empty ? unite(text, json_.quoted(concat(table.colon, elided(kAnything)))) : text;
 }
 
 // What is left of an object, as far as a token sees it; e itself where that is not simple.
-Id Arena::elide_members(Id e) {
+Id Abstraction::elide_members(Id e) {
   if (node(e).kind != Kind::Members) return e;
-  const u32 id = node(e).a;
-  if (facts_of(id).elided != kEmpty) return facts_of(id).elided;
-  const MemberState& state = json_->members.values[id];
-  const MemberTable& table = json_->tables[state.table];
-  const bool others = others_allowed_at(id);
+  const u32 id = members_state(node(e));
+  if (json_.facts_of(id).elided != kEmpty) return json_.facts_of(id).elided;
+  const MemberState& state = json_.state(id);
+  const MemberTable& table = json_.table(state.table);
+  const bool others = json_.others_allowed_at(id);
   Id out = e;
-  if (!others || table.dense || (!state.some && key_start(id) != kEmpty)) {
-    out = quoted(elide_key(state, others));
+  if (!others || table.dense || (!state.some && json_.key_start(id) != kEmpty)) {
+    out = json_.quoted(elide_key(state, others));
     if (state.count > 0) out = concat(table.comma, out);
     if (nullable(e)) out = repeat(out, 0, 1);
   }
-  facts_of(id).elided = out;
+  json_.facts_of(id).elided = out;
   return out;
 }
 
 // The same of what may hold objects that were not entered yet.
-Id Arena::elide_part(Id e) {
+Id Abstraction::elide_part(Id e) {
   const Node& n = node(e);
   if (n.kind == Kind::Members) return elide_members(e);
   if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kLeastObjectDepth ||
@@ -135,7 +136,7 @@ Id Arena::elide_part(Id e) {
   return out;
 }
 
-Id Arena::elide_stack(Id e, u32 left) {
+Id Abstraction::elide_stack(Id e, u32 left) {
   ShortVector<u64, 12> stack;  // parts and what was left at them: no recursion, for arrays may be nested deeply
   Id out = kEpsilon;
   for (; e != kEpsilon; e = node(e).b) {
@@ -168,19 +169,19 @@ Id Arena::elide_stack(Id e, u32 left) {
 
 // -- lists of distinct values --
 // Does e begin with a string of which endlessly many texts are left, whatever few are taken?
-bool Arena::begins_endless_string(Id e) {
+bool Abstraction::begins_endless_string(Id e) {
   if (!first(e).has('"')) return false;
   const Id inside = derive(e, '"');
   const Ids ways = node(inside).kind == Kind::Union ? Ids(operands(inside)) : Ids{inside};
   return std::any_of(ways.begin(), ways.end(), [&](Id way) {
     if (node(way).kind != Kind::Concat || has(way, kSearch)) return false;
     const Node& text = node(node(way).a);
-    return text.kind == Kind::Escaped && text.b == kBetween && surely_endless(text.a);
+    return is_escaped(text) && json_.surely_endless(escaped_text(text));
   });
 }
 
 // What follows an item, up to the next one: which values that may have depends on all before it.
-Id Arena::elide_items(Id e) {
+Id Abstraction::elide_items(Id e) {
   Ids before;
   for (; node(e).kind == Kind::Concat && !has(node(e).a, kHasItem); e = node(e).b) {
     if (has(e, kFiniteItem)) break;  // whether anything may follow depends on them, too
@@ -191,10 +192,10 @@ Id Arena::elide_items(Id e) {
     const bool stacked = node(e).kind == Kind::Concat;
     const Id head = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
     const Node& h = node(head);
-    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(h.a)) {
-      ByteSet others = first(h.a);
+    if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(item_rest(h))) {
+      ByteSet others = first(item_rest(h));
       others.words['"' >> 6] &= ~(u64{1} << ('"' & 63));
-      out = quoted(elided(kAnything));
+      out = json_.quoted(elided(kAnything));
       if (others.any()) out = unite(out, elided_before(others));
     } else if (h.kind == Kind::Repeat && !has(e, kFiniteItem)) {
       out = elide_items(h.a);
@@ -210,7 +211,7 @@ Id Arena::elide_items(Id e) {
 
 // A list of distinct values as the item being read, or the first one, and what can be told of the others without
 // their values. kEmpty: it is not that simple.
-Id Arena::item_alone(Id body, u32 seen) {
+Id Abstraction::item_alone(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   const bool stacked = node(body).kind == Kind::Concat;
   const Id head = stacked ? node(body).a : body, tail = stacked ? node(body).b : kEpsilon;
@@ -222,9 +223,9 @@ Id Arena::item_alone(Id body, u32 seen) {
   switch (h.kind) {
     case Kind::Item: {
       if (has(tail, kFiniteItem) && !nullable(tail)) return kEmpty;  // whether enough values are left
-      const Id text = h.a;
-      if (h.b == 0 && nullable(text)) return kEmpty;
-      return concat(h.b == 0 ? other_than(text, seen) : text, elide_items(tail));
+      const Id text = item_rest(h);
+      if (item_text(h) == 0 && nullable(text)) return kEmpty;
+      return concat(item_text(h) == 0 ? json_.other_than(text, seen) : text, elide_items(tail));
     }
     case Kind::Union: {
       Ids members(operands(head));
@@ -247,119 +248,49 @@ Id Arena::item_alone(Id body, u32 seen) {
   }
 }
 
-Id Arena::list_alone(Id e) {
+Id Abstraction::list_alone(Id e) {
   const bool stacked = node(e).kind == Kind::Concat;
   const Id list = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
   if (node(list).kind != Kind::Distinct) return kEmpty;
-  const u32 seen = node(list).b;
-  if (json_->seen.values[seen].some) return kEmpty;
-  const Id alone = item_alone(node(list).a, seen);
+  const u32 seen = distinct_seen(node(list));
+  if (json_.seen_state(seen).some) return kEmpty;
+  const Id alone = item_alone(distinct_body(node(list)), seen);
   return alone == kEmpty ? kEmpty : concat(alone, tail);
 }
 
-bool Arena::any_key_text(Id text) const {
-  const u32 set = endless_class(text);
-  return set != kUnknown && charsets_[set] == CharSet::any();
-}
-
-// Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
-// some are left. False: perhaps.
-bool Arena::surely_endless(Id text, int depth) {
-  if (text == kEmpty) return false;
-  if (endless_class(text) != kUnknown) return true;
-  if (!has(text, kSearch | kHasRef | kHasLook)) return node(text).longest == kInf;
-  const u64 key = u64{text} << 2 | static_cast<u64>(depth);
-  if (const u32* known = endless_memo_.find(key)) return *known != 0;
-  bool found = false;
-  const ByteSet possible = first(text);
-  for (int round = 0; round < 2 && !found && depth < kEndlessProbes; ++round)
-    each_byte(text, [&](u8 byte) {
-      if (byte < 0x80 && possible.has(byte)) {
-        const Id next = step_slow(text, byte);
-        found = round == 0 ? endless_class(next) != kUnknown : surely_endless(next, depth + 1);
-      }
-      return !found;
-    });
-  endless_memo_.set(key, found);
-  return found;
-}
-
 // -- keys as strings --
-bool Arena::key_apart(Id key, KeyApart& out) {
-  if (node(key).kind != Kind::Key) return false;
-  const KeyState& k = json_->keys.values[node(key).a];
-  const MemberState& state = json_->members.values[k.members];
-  const MemberTable& table = json_->tables[state.table];
-  if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;
-  out = {&k, &state, &table, state.table, true, false};
-  for (Id o : k.others) {
-    out.closed = out.closed && o == kEmpty;
-    out.any = out.any || any_key_text(o);
-  }
-  return true;
-}
-
 // The key as a string that is none of the names: its text, and after the quote each kind of value with what is left of
 // the object. `longer`: by a character at least. kEmpty: it cannot be said.
-Id Arena::key_as_string(const KeyApart& key, bool longer) {
+Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
   const KeyState& k = *key.key;
   if (key.state->some) return kEmpty;
   for (Id o : k.others)
-    if (longer && o != kEmpty && nullable(o) && !any_key_text(o)) return kEmpty;
+    if (longer && o != kEmpty && nullable(o) && !json_.any_key_text(o)) return kEmpty;
   const u32 id = k.members;
   const bool keep = k.others.size() == 1 && id < 1u << 30;
   const u64 memo = keep ? u64{id} << 34 | u64{k.others[0]} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
   if (const u32* known = keep ? key_memo_.find(memo) : nullptr) return *known;
-  if (facts_of(id).after.empty()) {
+  if (json_.facts_of(id).after.empty()) {
     std::vector<Id> after;  // whole when others see it
     for (const OtherKeys& o : key.table->others) {
-      MemberState next = with_other(*key.state, kSomeText, o.discharges);
+      MemberState next = json_.with_other(*key.state, kSomeText, o.discharges);
       Id behind = kEmpty;
-      if (feasible(next)) behind = elide_members(members_node(std::move(next)));
+      if (json_.feasible(next)) behind = elide_members(json_.members_node(std::move(next)));
       behind = concat(key.table->colon, concat(o.value, behind));
-      after.push_back(concat(quote_, behind));
+      after.push_back(json_.quoted(behind));
     }
-    json_->facts_bytes += bytes_of(after);
-    facts_of(id).after = std::move(after);
+    json_.note_after(id, std::move(after));
   }
   Ids ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)
-    if (k.others[r] != kEmpty && facts_of(id).after[r] != kEmpty) {
+    if (k.others[r] != kEmpty && json_.facts_of(id).after[r] != kEmpty) {
       const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
-      ways.push_back(concat(escaped_at(text, kBetween, key.table->escapes), facts_of(id).after[r]));
+      ways.push_back(concat(escaped_.escaped_at(text, kBetween, key.table->escapes), json_.facts_of(id).after[r]));
     }
   Id text = unite(ways);
-  if (!k.quoted) text = concat(quote_, text);
+  if (!k.quoted) text = json_.quoted(text);
   if (keep) key_memo_.set(memo, text);
   return text;
 }
-
-// May what begins the rest of a name be gone on with as another key?
-KeyAlong Arena::others_along(const KeyApart& key, std::string_view rest) {
-  if (key.any) return KeyAlong::Endless;
-  Ids texts(key.key->others);
-  for (std::size_t i = 0;; ++i) {
-    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
-    if (std::none_of(texts.begin(), texts.end(), goes_on)) {
-      const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
-      return none ? KeyAlong::Dies : KeyAlong::Unclear;
-    }
-    if (i == rest.size()) return KeyAlong::Endless;
-    for (Id& t : texts)
-      if (t != kEmpty) t = step_text(t, static_cast<u8>(rest[i]));
-  }
-}
-
-// The texts of strings and keys are states that many others hold.
-Id Arena::step_text(Id text, u8 byte) {
-  if (!finalized_ || has(text, kExactStep)) {
-    const Id next = derive(text, byte);
-    return live(next) ? next : kEmpty;
-  }
-  ensure_row(text);
-  return step_slow(text, byte);
-}
-
-const std::string& Arena::text_of(u32 text) { return json_->texts.whole(text); }
 
 }  // namespace guiderail

@@ -14,7 +14,7 @@
 #include "base/flat_map.hpp"
 #include "base/thresholds.hpp"
 #include "base/work.hpp"
-#include "expr/expression.hpp"
+#include "mask/abstraction.hpp"
 #include "mask/strategies.hpp"
 #include "vocab/vocabulary.hpp"
 
@@ -33,11 +33,8 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> build(Id state);
   // The same of a lexed text in progress, as it is; null: it is none. `fresh`: no state had this mask before.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
-  // The mask of a state from that of its canonical form: the open tokens.
+  // The mask of a state from that of its canonical form: the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
-  // The same where only single tokens are open, shared by states that agree on them; null: it is not that simple.
-  // `made`: one that was not there before.
-  const MaskEntry* settle_tokens(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
   // A state whose mask is the same but for open tokens, and that many places come to.
   Id shared_form(Id e);
   // The state with the counts of its groups cut to `most`.
@@ -45,7 +42,7 @@ class MaskBuilder {
   // A key with its names, which no other program is likely to come to.
   bool own_key(Id e) {
     KeyParts parts;
-    return arena_.has_json() && key_parts(e, parts);
+    return Json::of(arena_).used() && key_parts(e, parts);
   }
   void count(Tally& to) const;
 
@@ -58,7 +55,7 @@ class MaskBuilder {
   struct Continuation;
   struct Sum;
   struct Position {  // a place with a number
-    Arena::Place place;
+    Lexed::Place place;
     u32 number;
   };
   struct Source {          // the children of a node
@@ -88,7 +85,7 @@ class MaskBuilder {
     Reach reach;
     bool (MaskBuilder::*make)(Id e, u32 node);
   };
-  static const std::array<Row, 14> kOrder;
+  static const std::array<Row, 11> kOrder;
   bool by_strategy(Id e, u32 node, Reach least, Strategy first = {});
   template <class Make>
   bool attempt(Strategy strategy, Make make) {
@@ -98,9 +95,6 @@ class MaskBuilder {
     counts_.note(strategy, made, Work::spent() - before);
     return made;
   }
-  bool excluded_texts(Id e, u32 node);
-  bool closed_keys(Id e, u32 node);
-  bool open_keys(Id e, u32 node);
   bool several_keys(Id e, u32 node);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);
@@ -139,7 +133,6 @@ class MaskBuilder {
   bool starts_with_loop(Id e, int depth) const;
   Id after(const Loop& loop, u32 chars);
   bool without_names(Id e, Id& free, std::vector<std::string>& rests);
-  Id unnamed(Id e);
   struct KeyParts {
     Id before, key, tail;
     char blank;  // that may stand before the key; 0: none
@@ -152,14 +145,10 @@ class MaskBuilder {
     Hit,    // a token can complete the name, or other keys along it are not that simple
     Alone,  // no other key has what begins it
   };
-  struct Touched {  // names from here on, with their quotes
-    std::vector<std::string> hit, alone;
-    bool complete = false;  // nothing is missing of one but its quote
-  };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
   Touch touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
-  bool touched_names(const KeyApart& key, const KeyParts& parts, Touched& out);
+  bool names_matter(const KeyApart& key, const KeyParts& parts, bool& complete);
   bool copy_known(Id e, u32 node);
   void copy(const MaskEntry& entry);
   std::shared_ptr<const MaskEntry> entry_of(Id e);
@@ -188,12 +177,6 @@ class MaskBuilder {
   };
   const std::vector<Leaving>* leaving_of(Id e, const MaskEntry& entry, Escapes mode);
   bool ends_endless(Id text, int depth = 0) const;
-  bool beginnings(std::string_view text, std::vector<int>& out) const;
-  struct ClosedName {
-    bool made = false;
-    std::vector<int> begin;          // tokens that begin it
-    std::vector<std::string> whole;  // its spellings that tokens begin with
-  };
   Id key_form(Id e, const KeyParts& parts);
   void only_names(Id e, u32 node, const std::vector<std::string>& rests);
   void correct(Id texts, Id e, u32 node, std::vector<int>* without);
@@ -236,7 +219,7 @@ class MaskBuilder {
   }
   Id forget(Id e) { return !exact_ && arena_.has(e, kExactKey | kHasScan) ? canonical(e) : e; }
   Id canonical(Id e) {
-    return StrategySwitches::on(Strategy::Counters) ? arena_.canonical(e, vocabulary_.longest()) : e;
+    return StrategySwitches::on(Strategy::Counters) ? Abstraction::of(arena_).canonical(e, vocabulary_.longest()) : e;
   }
   // Can nothing be said of the tokens below a node to which `e` leads? Then they are kept for later.
   bool postponed(Id e, u32 node) {
@@ -273,18 +256,18 @@ class MaskBuilder {
   void bundle(Piece& piece);
   u32 continuation(u32 bundle, u32 start, Id after, Id nested);
   u32 intern_outcome(std::span<const u32> of);
-  Position position(const Arena::Place& place, u32 how);
-  Position near_position(u32 lexer, const Arena::Place& place);
+  Position position(const Lexed::Place& place, u32 how);
+  Position near_position(u32 lexer, const Lexed::Place& place);
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
-    Arena::Behind how{};
+    Lexed::Behind how{};
     u32 start = 0;
     bool passed = false;  // `place` is after it and not in front
-    Arena::Place place{};
+    Lexed::Place place{};
     Position next{};
   };
   u32 transition_at(u32 bundle, const Position& at);
   u32 near_outcome(u32 bundle, const Position& at);
-  void outcomes(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out);
+  void outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out);
   u32 exact_outcome(u32 bundle, const Position& at, Id after, u32 near);
   void begin_taking();
   void take(Piece& piece, Sum& to);
@@ -293,7 +276,7 @@ class MaskBuilder {
   Id begun(Id e);
   void forget_pieces();
   std::shared_ptr<const Words> common_base(std::vector<std::shared_ptr<const Words>>& dense);
-  void resolve(Id state, Sum& sum);
+  bool resolve(Id state, Sum& sum);
   // A mask is drawn on a scratch where there is one, and on words_ where it is put together from pieces.
   void set(int token) {
     if (scratch_)
@@ -437,8 +420,6 @@ class MaskBuilder {
   } free_;
   std::vector<std::vector<KeyHits>> key_hits_;  // by table
   std::unordered_map<u32, KeyHits> text_hits_;
-  // By table and name: after the quote, before it, before a blank and it.
-  std::vector<std::vector<std::array<ClosedName, 3>>> closed_names_;
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
@@ -449,18 +430,6 @@ class MaskBuilder {
   std::size_t lexed_memory() const;
   FlatMap shared_forms_;   // of unions
   FlatMap stacked_forms_;  // of keys that are strings: by the string and what follows the key
-  struct Outcome {         // of open tokens
-    const MaskEntry* shared;
-    u64 alive;
-    bool operator==(const Outcome&) const = default;
-  };
-  struct OutcomeHash {
-    std::size_t operator()(const Outcome& o) const {
-      return static_cast<std::size_t>(BucketHash(reinterpret_cast<std::uintptr_t>(o.shared)).add(o.alive).done());
-    }
-  };
-  std::unordered_map<Outcome, std::shared_ptr<const MaskEntry>, OutcomeHash> outcomes_;
-  const MaskEntry* settled(const MaskEntry& shared, Id state, std::shared_ptr<const MaskEntry>& made);
 };
 
 }  // namespace guiderail

@@ -30,9 +30,9 @@ bool MaskBuilder::any_string(Id e, std::optional<Escapes>& mode) const {
       return true;
     }
     case Kind::Escaped: return n.b == kBetween && any(arena_.endless_class(n.a)) && same(static_cast<Escapes>(n.min));
-    case Kind::Key: return any(arena_.free_key(e)) && same(arena_.key_escapes(e));
+    case Kind::Key: return any(Json::of(arena_).free_key(e)) && same(Json::of(arena_).key_escapes(e));
     case Kind::Distinct: {
-      if (!arena_.free_item(e)) return false;
+      if (!Json::of(arena_).free_item(e)) return false;
       Id item = n.a;
       if (arena_.node(item).kind == Kind::Concat) item = arena_.node(item).a;
       const Id text = arena_.node(arena_.node(item).a).a;
@@ -111,7 +111,7 @@ void MaskBuilder::warm(Vocabulary& vocabulary) {
   if (vocabulary.spelling().empty()) return;
   const Escapes mode = Escapes::Canonical;
   Arena arena{Limits{}};
-  const Id loop = arena.concat(arena.escaped(arena.any_text(), mode), arena.literal("\""));
+  const Id loop = arena.concat(Escaped::of(arena).escaped(arena.any_text(), mode), arena.literal("\""));
   const Id quoted = arena.concat(arena.literal("\""), loop);
   const Id spaced = arena.concat(arena.repeat(arena.literal(" "), 0, 1), quoted);
   arena.finalize(spaced);

@@ -8,10 +8,7 @@ namespace guiderail {
 namespace {
 
 constexpr std::array<StrategyInfo, kStrategies> kInfo{{
-    {"excluded-texts", "root", "all but some texts: the mask of all, and where the two differ"},
-    {"closed-keys", "root", "a key that is one of some names: the tokens that begin them"},
-    {"open-keys", "root", "a key that may be a name: the mask of any key, and what completes a name"},
-    {"several-keys", "strings", "the same for alternatives of keys"},
+    {"several-keys", "strings", "keys that may be names: the mask of any key, and what completes a name"},
     {"keywords", "large", "a lexeme some texts of which are another terminal: as if there were none, then those"},
     {"bounded-strings", "root", "a string of m to n characters: the tokens of any string, by their length"},
     {"prefix-summaries", "root", "h t: what stays within h, found once, then t from the places where h may end"},
@@ -29,7 +26,6 @@ constexpr std::array<StrategyInfo, kStrategies> kInfo{{
     {"counters", "sharing", "counts beyond the longest token, and texts of keys, are forgotten"},
     {"elision", "sharing", "what a token hardly reaches is left out, and the tokens that do are read one by one"},
     {"capped-groups", "sharing", "counts of groups are cut short as long as no token reaches the cut"},
-    {"settled-tokens", "sharing", "states that allow the same of the tokens left open share one mask"},
 }};
 
 struct Registry {  // of living builders
@@ -87,10 +83,7 @@ bool StrategySwitches::set(std::string_view name, bool on) {
 
 // -- the order --
 // Exact and cheap ones first; each may assume that those before it did not apply, but must be right without them.
-const std::array<MaskBuilder::Row, 14> MaskBuilder::kOrder{{
-    {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
-    {Strategy::ClosedKeys, Reach::Root, &MaskBuilder::closed_keys},
-    {Strategy::OpenKeys, Reach::Root, &MaskBuilder::open_keys},
+const std::array<MaskBuilder::Row, 11> MaskBuilder::kOrder{{
     {Strategy::SeveralKeys, Reach::Strings, &MaskBuilder::several_keys},
     {Strategy::Keywords, Reach::Large, &MaskBuilder::keywords},
     {Strategy::BoundedStrings, Reach::Root, &MaskBuilder::bounded_strings},
@@ -116,8 +109,7 @@ bool MaskBuilder::by_strategy(Id e, u32 node, Reach least, Strategy first) {
 std::size_t MaskBuilder::memory(Strategy s) const {
   const std::size_t own = owned_[static_cast<std::size_t>(s)];
   switch (s) {
-    case Strategy::ClosedKeys: return own + bytes_of(closed_names_);
-    case Strategy::OpenKeys: return own + bytes_of(key_hits_) + bytes_of(text_hits_) + bytes_of(free_.diff);
+    case Strategy::SeveralKeys: return own + bytes_of(free_.diff);
     case Strategy::BoundedStrings: return own + bytes_of(leaving_);
     case Strategy::PrefixSummaries: return own + bytes_of(own_summaries_);
     case Strategy::StringDifferences: return own + bytes_of(text_differences_);
@@ -125,9 +117,8 @@ std::size_t MaskBuilder::memory(Strategy s) const {
     case Strategy::StateDifferences: return own + bytes_of(kept_);
     case Strategy::SelfLoops: return own + bytes_of(self_loops_);
     case Strategy::LexedPieces: return own + lexed_memory();
-    case Strategy::KeysAsStrings: return own + stacked_forms_.memory();
+    case Strategy::KeysAsStrings: return own + stacked_forms_.memory() + bytes_of(key_hits_) + bytes_of(text_hits_);
     case Strategy::Elision: return own + shared_forms_.memory();
-    case Strategy::SettledTokens: return own + bytes_of(outcomes_);
     default: return own;
   }
 }

@@ -15,9 +15,6 @@ namespace guiderail {
 
 enum class Strategy : u8 {
   // make a mask, in this order (see strategies.cpp)
-  ExcludedTexts,
-  ClosedKeys,
-  OpenKeys,
   SeveralKeys,
   Keywords,
   BoundedStrings,
@@ -38,7 +35,6 @@ enum class Strategy : u8 {
   Counters,
   Elision,
   CappedGroups,
-  SettledTokens,
   kCount
 };
 inline constexpr std::size_t kStrategies = static_cast<std::size_t>(Strategy::kCount);

@@ -2,6 +2,7 @@
 // that are known by how tokens are spelled.
 #include <algorithm>
 
+#include "expr/outside.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -78,7 +79,7 @@ bool MaskBuilder::reads_any(Id e, bool& all) {
       return true;
     case Kind::Key: {
       Ids others;
-      if (!arena_.key_in_progress(e, others)) return false;
+      if (!Json::of(arena_).key_in_progress(e, others)) return false;
       for (Id o : others) all = all || (o != kEmpty && (takes_any(o, 0) || never_dies(o)));
       return true;
     }

@@ -75,7 +75,7 @@ Guide::Guide(std::shared_ptr<Program> program, std::shared_ptr<Vocabulary> vocab
 
 void Guide::prepare(u32 masks) const {
   const std::shared_ptr<Program> program = this->program();
-  if (!program->arena().has_json()) return;  // a text of few tokens, or one of which nothing is known
+  if (!Json::of(program->arena()).used()) return;  // a text of few tokens, or one of which nothing is known
   const std::string text = program->likely(root_, kBytesOfMask * masks);
   std::string_view rest = text;
   try {
@@ -185,7 +185,7 @@ const MaskEntry* Guide::new_mask(Program& program, Id state) const {
 
 const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const {
   const MaskEntry* entry = nullptr;
-  if (program.arena_->has_lexers()) {
+  if (Lexed::of(*program.arena_).used()) {
     bool fresh = false;
     if (auto made = builder.lexed(state, specials(program, state), fresh)) {
       entry = made.get();
@@ -194,14 +194,11 @@ const MaskEntry* Guide::make_mask(Program& program, MaskBuilder& builder, Progra
   }
   if (!entry) entry = form_mask(program, builder, lock, builder.shared_form(state));
   if (!entry->is_open()) return entry;
-  std::shared_ptr<const MaskEntry> own;
-  const MaskEntry* settled = builder.settle_tokens(*entry, state, own);
-  if (!settled) {
-    own = builder.settle(*entry, state);
-    settled = own.get();
-  }
-  if (own) program.keep(own);
-  return settled;
+  auto own = builder.settle(*entry, state);
+  if (!own) return entry;
+  entry = own.get();
+  program.keep(std::move(own));
+  return entry;
 }
 
 // Special tokens that a state reads; ~s: those of a set, by its symbol.

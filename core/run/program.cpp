@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "run/mask_making.hpp"
+#include "search/likely_text.hpp"
 
 namespace guiderail {
 
@@ -13,6 +14,7 @@ constexpr const char* kEnd = "the search for an end of the text, which may take 
 }  // namespace
 
 Program::Program(std::shared_ptr<Arena> arena, Id root) : arena_(std::move(arena)), root_(root) {
+  Abstraction::of(*arena_);  // and with it all kinds that it knows: from here on they are only looked up
   arena_->finalize(root_);
   if (!arena_->live(root_)) root_ = kEmpty;
   note_size();
@@ -114,7 +116,7 @@ Id Program::advance_from(Id state, std::string_view bytes, u32 token, bool whole
       until = i + kBytesOfStep;
       step.emplace(step_work(), "reading this text");
     }
-    if (const std::size_t read = arena_->read_key(state, bytes.substr(i)))
+    if (const std::size_t read = Json::of(*arena_).read_key(state, bytes.substr(i)))
       i += read;
     else
       state = arena_->step_slow(state, static_cast<u8>(bytes[i++]));
@@ -231,8 +233,8 @@ u64 Program::next_serial() {
 std::string Program::likely(Id state, std::size_t limit) {
   return deep(state, [&] {
     Lock lock(*this);
-    Arena::Likely likely{limit, limit * kLikelyWork};
-    arena_->likely_text(state, likely);
+    Likely likely{limit, limit * kLikelyWork};
+    likely_text(*arena_, state, likely);
     return likely.text;
   });
 }
@@ -247,7 +249,7 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
   for (bool haste : {false, true}) {
     bool all = true;  // whether every search saw all there is
     for (auto [plain, forget] : {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
-      if (!arena_->has_json() && (plain || forget)) continue;  // the states are few: the shortest of all
+      if (!Json::of(*arena_).used() && (plain || forget)) continue;  // the states are few: the shortest of all
       bool some = false;
       if (search(start, limit, {plain, forget, haste}, out, some)) return true;
       all = all && !some;
@@ -261,7 +263,7 @@ bool Program::shortest_from(Id start, std::size_t limit, std::string& out) {
 bool Program::search(Id exact, std::size_t limit, Manner manner, std::string& out, bool& left) {
   const std::size_t most = std::min<std::size_t>(arena_->limits().fuel, kMostSearchStates);
   const std::size_t weight = manner.haste ? kShortestHaste : 1;
-  auto seen = [&](Id e) { return manner.forget ? arena_->without_texts(e) : e; };
+  auto seen = [&](Id e) { return manner.forget ? Abstraction::of(*arena_).without_texts(e) : e; };
   const Id start = seen(exact);
   struct Item {
     std::size_t total, depth;

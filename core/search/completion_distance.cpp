@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "base/work.hpp"
+#include "search/token_walk.hpp"
 
 namespace guiderail {
 CompletionDistance::CompletionDistance(Arena& arena, Vocabulary& vocabulary, const std::vector<u32>& tokens,
@@ -18,44 +18,6 @@ CompletionDistance::CompletionDistance(Arena& arena, Vocabulary& vocabulary, con
     if (!sets_[s]) symbols_of_[specials_[s]].push_back(s);
   for (auto [one, other] : vocabulary.twins()) twins_[one].push_back(other);
 }
-
-// While it lives, a search has its turn. What it keeps is put away while others have theirs.
-class CompletionDistance::Turn : public Arena::Aside {
- public:
-  explicit Turn(CompletionDistance& costs) : Arena::Aside(costs.arena_), costs_(costs) {}
-  void leave() override {
-    work_ = costs_.work_;
-    steps_ = costs_.steps_;
-    hasty_ = costs_.hasty_;
-    work_kept_ = std::exchange(costs_.work_kept_, 1);
-    nodes_kept_ = std::exchange(costs_.nodes_kept_, 0);
-    begun_at_ = costs_.begun_at_;
-    most_nodes_ = std::exchange(costs_.most_nodes_, 0);
-    depth_ = std::exchange(costs_.depth_, 0);
-    unspelled_ = costs_.unspelled_;
-    nodes_ = costs_.arena_.node_count();
-  }
-  void enter() override {
-    const u32 foreign = costs_.arena_.node_count() - nodes_;
-    costs_.work_ = work_;
-    costs_.steps_ = steps_;
-    costs_.hasty_ = hasty_;
-    costs_.work_kept_ = work_kept_;
-    costs_.nodes_kept_ = nodes_kept_;
-    costs_.begun_at_ = begun_at_ + foreign;
-    costs_.most_nodes_ = most_nodes_ + foreign;
-    costs_.depth_ = depth_;
-    costs_.unspelled_ = unspelled_;
-  }
-
- private:
-  CompletionDistance& costs_;
-  std::size_t work_ = 0, steps_ = 0, work_kept_ = 0;
-  std::optional<Manner> hasty_;
-  u32 nodes_kept_ = 0, begun_at_ = 0, most_nodes_ = 0, nodes_ = 0;
-  int depth_ = 0;
-  bool unspelled_ = false;
-};
 
 std::optional<u32> CompletionDistance::found(Id state) {
   const u32 least = known(state);
@@ -87,89 +49,6 @@ ByteSet CompletionDistance::staying(Id state) {
   return out;
 }
 
-template <class F, class Whole, class Many, class Open>
-void CompletionDistance::each_token(Id state, F f, Whole whole, Many many, Open open) {
-  std::vector<Id> states(vocabulary_.longest() + 2);
-  std::unordered_map<Id, ByteSet> stay;
-  states[0] = state;
-  u32 count = 0;
-  for (u32 n = 1; n < trie_.nodes[0].end;) {
-    if (++count % kNodesBetweenBreaks == 0) {
-      arena_.make_room();
-      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
-    }
-    const TrieNode& node = trie_.nodes[n];
-    const u32 depth = trie_.depths[n];
-    const Id before = states[depth - 1];
-    Id next = arena_.known_step(before, arena_.byte_class(node.byte));
-    if (next == before) {  // in the midst of a string: all that follows is known of it
-      if (const ByteSet* below = below_.of(n)) {
-        auto [it, fresh] = stay.try_emplace(before);
-        if (fresh) it->second = staying(before);
-        if (it->second.contains(*below)) {
-          if (!whole(n, arena_.token_end(before))) return;
-          n = node.end;
-          continue;
-        }
-      }
-    } else {
-      if (next == kUnknown) next = arena_.step_slow(before, node.byte);
-      if (next != kEmpty) next = forget(next);
-      if (next == kEmpty) {
-        n = node.end;
-        continue;
-      }
-      if (arena_.has(next, kUnknownText)) {
-        open(n);
-        n = node.end;
-        continue;
-      }
-      if (node.end > n + 1) arena_.ensure_row(next);
-    }
-    states[depth] = next;
-    if (node.token >= 0 && !f(static_cast<u32>(node.token), arena_.token_end(next))) return;
-    ++n;
-  }
-  if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
-    std::vector<u32> symbols, tokens;
-    arena_.first_symbols(state, symbols);
-    std::sort(symbols.begin(), symbols.end());
-    symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
-    for (u32 s : symbols) {
-      if (!sets_[s]) {
-        tokens.push_back(specials_[s]);
-      } else if (const Id next = arena_.derive_symbol(state, s); next != kEmpty && arena_.live(next)) {
-        many(*sets_[s], forget(next));
-      }
-    }
-    std::sort(tokens.begin(), tokens.end());
-    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-    for (u32 token : tokens)
-      if (const Id next = read_special(state, token); next != kEmpty && !f(token, forget(next))) return;
-  }
-}
-
-std::size_t CompletionDistance::Branch::size() const {
-  std::size_t out = tokens.size();
-  for (auto [first, end] : spans) out += end - first;
-  return out;
-}
-
-template <class F>
-void CompletionDistance::each_of(const Branch& branch, F f) const {
-  std::for_each(branch.tokens.begin(), branch.tokens.end(), f);
-  for (auto [first, end] : branch.spans)
-    for (u32 n = first; n < end; ++n) {
-      const int token = trie_.nodes[n].token;
-      if (token < 0) continue;
-      f(static_cast<u32>(token));
-      if (twins_.empty()) continue;
-      if (auto it = twins_.find(static_cast<u32>(token)); it != twins_.end())
-        std::for_each(it->second.begin(), it->second.end(), f);
-    }
-}
-
-// -- completions --
 u32 CompletionDistance::known(Id state) {
   if (arena_.nullable(state)) return 0;
   u32 least = kInf;
@@ -252,7 +131,7 @@ bool CompletionDistance::complete(Id state) {
     for (Manner manner :
          {Manner{true, true, haste}, {true, false, haste}, {false, true, haste}, {false, false, haste}}) {
       const bool last = !manner.plain && !manner.forgetful;
-      if (!arena_.has_json() && !last) continue;
+      if (!Json::of(arena_).used() && !last) continue;
       const u32 now = arena_.node_count();
       if (!search(manner, last ? work_kept : half(work_, work_kept),
                   last ? nodes_kept : half(most_nodes_ > now ? most_nodes_ - now : 0, nodes_kept)))
@@ -479,159 +358,6 @@ Id CompletionDistance::read(Id state, u32 token) {
     if (state != kEmpty) state = arena_.step_slow(state, static_cast<u8>(c));
   if (state == kEmpty) return unit;
   return arena_.unite(unit, arena_.token_end(state));
-}
-
-// -- masks --
-// The tokens of a state, by the states after them. Those are without texts where a state without texts tells of them.
-CompletionDistance::Branches CompletionDistance::profile(Id state) {
-  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;
-  if (profile_size_ > kMostProfiles) {
-    profiles_.clear();
-    profile_size_ = 0;
-  }
-  std::vector<Branch> found;
-  std::unordered_map<Id, std::size_t> places;
-  Id last = kEmpty;
-  std::size_t place = 0;
-  auto branch = [&](Id next, bool plain) -> Branch& {
-    if (next != last || found[place].plain != plain) {
-      auto [it, fresh] = places.try_emplace(next, found.size());
-      if (fresh) found.push_back({next, plain, {}});
-      place = it->second;
-      last = next;
-      found[place].plain = found[place].plain && plain;
-    }
-    return found[place];
-  };
-  auto note = [&](u32 token, Id next, bool plain, bool unit = false) {
-    if (steps_ > 0) --steps_;
-    std::vector<u32>& tokens = branch(next, plain).tokens;
-    tokens.push_back(token);
-    if (twins_.empty() || unit) return;
-    if (auto it = twins_.find(token); it != twins_.end())
-      tokens.insert(tokens.end(), it->second.begin(), it->second.end());
-  };
-  const Id plain = forget(state);
-  const bool forgotten = !arena_.has(plain, kUnknownText);
-  std::vector<u32> open;
-  each_token(
-      forgotten ? plain : state,
-      [&](u32 token, Id next) {
-        note(token, next, forgotten);
-        return true;
-      },
-      [&](u32 node, Id next) {
-        branch(next, forgotten).spans.push_back({node, trie_.nodes[node].end});
-        return true;
-      },
-      [&](const Words& tokens, Id next) {
-        for_each_bit(tokens, [&](u32 token) { note(token, next, forgotten, true); });
-      },
-      [&](u32 node) { open.push_back(node); });
-  for (u32 node : open)
-    for (u32 n = node; n < trie_.nodes[node].end; ++n) {
-      const int token = trie_.nodes[n].token;
-      if (token < 0) continue;
-      if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
-        note(static_cast<u32>(token), next, false);
-    }
-  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // others were first
-  for (const Branch& branch : found) profile_size_ += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
-  return profiles_[state] = std::make_shared<const std::vector<Branch>>(std::move(found));
-}
-
-// What is needed after a token, looked for only as far as it matters to whoever has `left` tokens.
-u32 CompletionDistance::need(Id next, u32 left) {
-  u32 needed = known(next);
-  if (needed <= left || exhausted()) return needed;
-  if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // surely more
-  if (needed == kInf) {  // no search takes what those for other tokens need
-    const std::size_t kept = work_ > kSearchShare ? work_ - kSearchShare : 0;
-    work_ -= kept;
-    needed = find(next);
-    work_ += kept;
-  }
-  if (needed > left && steps_ > 0 && !exhausted() && looked_at_[next] < left) {
-    const bool found = by_tokens(next, kFewByTokens, left);
-    looked_at_[next] = left;
-    if (found) needed = known(next);
-  }
-  return needed;
-}
-
-bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
-  const Turn turn(*this);
-  begin(kMaskSearchWork);
-  steps_ = kFewSteps;
-  u32 least = need(after, left);
-  auto part = [&](Id next) {
-    if (least > left && next != kEmpty && arena_.live(next)) least = std::min(least, need(forget(next), left));
-  };
-  if (!specials_.empty()) {
-    Id text = kEmpty;
-    if (vocabulary_.is_text(token)) {
-      text = before;
-      for (char c : vocabulary_.bytes(token))
-        if (text != kEmpty) text = arena_.step_slow(text, static_cast<u8>(c));
-    }
-    if (text != kEmpty) part(arena_.token_end(text));
-    if (auto it = symbols_of_.find(token); it != symbols_of_.end())
-      for (u32 symbol : it->second) part(arena_.derive_symbol(before, symbol));
-    for (u32 s = 0; s < sets_.size(); ++s)
-      if (sets_[s] && (*sets_[s])[token >> 5] >> (token & 31) & 1) part(arena_.derive_symbol(before, s));
-    if (least <= left) lower(after, least);
-  }
-  return least <= left;
-}
-
-std::optional<u32> CompletionDistance::worst(Id state) const {
-  auto it = worst_.find(state);
-  return it == worst_.end() ? std::nullopt : std::optional(it->second);
-}
-
-void CompletionDistance::restrict(Id state, u32 left, u32* words) {
-  const Turn turn(*this);
-  begin(kMaskSearchWork);
-  Words refused(vocabulary_.words(), 0);
-  u32 worst = 0, least = kInf;
-  auto refuse = [&](u32 token) { refused[token >> 5] |= 1u << (token & 31); };
-  auto allow = [&](u32 token) { refused[token >> 5] &= ~(1u << (token & 31)); };
-  auto count = [&](u32 needed) {
-    worst = std::max(worst, needed);
-    least = std::min(least, needed);
-    return needed <= left;
-  };
-  std::vector<u32> lost, far;  // without texts there is no end, or none that is near enough
-  const Branches branches = profile(state);
-  steps_ = kFewSteps;  // where there are many tokens, one more or less is no matter
-  for (const Branch& branch : *branches) steps_ -= std::min(steps_, branch.size());
-  std::vector<const Branch*> allowed;
-  for (const Branch& branch : *branches) {
-    const u32 needed = need(branch.next, left);
-    if (count(needed)) {
-      allowed.push_back(&branch);
-      continue;
-    }
-    each_of(branch, refuse);
-    if (branch.plain && arena_.has_json()) {
-      std::vector<u32>& tokens = needed == kInf && known_.contains(branch.next) ? lost : far;
-      each_of(branch, [&](u32 token) { tokens.push_back(token); });
-    }
-  }
-  if (worst > left && !specials_.empty())  // else no token leads to two states, as text and as a unit
-    for (const Branch* branch : allowed) each_of(*branch, allow);
-  // With the texts there may be one, and where one was promised there is.
-  auto reread = [&](const std::vector<u32>& tokens, bool thorough) {
-    for (u32 token : tokens) {
-      if ((!thorough || exhausted()) && least < known(state)) return;
-      if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
-    }
-  };
-  reread(lost, lost.size() <= kFewLost);
-  reread(far, false);
-  if (least != kInf) lower(state, least + 1);
-  worst_[state] = worst;
-  for (u32 w = 0; w < refused.size(); ++w) words[w] &= ~refused[w];
 }
 
 std::size_t CompletionDistance::memory() const {

@@ -18,7 +18,7 @@
 #include <unordered_map>
 
 #include "base/thresholds.hpp"
-#include "expr/expression.hpp"
+#include "mask/abstraction.hpp"
 #include "vocab/vocabulary.hpp"
 
 namespace guiderail {
@@ -79,7 +79,7 @@ class CompletionDistance {
   Branches profile(Id state);
   Id best_next(Id state);
   u32 need(Id next, u32 left);
-  Id forget(Id e) { return arena_.without_values(e, plain_); }
+  Id forget(Id e) { return Abstraction::of(arena_).without_values(e, plain_); }
   Id leave(Id state);  // see Arena::counts_spent
   Id read_special(Id state, u32 token);
   Id read(Id state, u32 token);

@@ -1,6 +1,8 @@
 // A text as one would begin it, read off an expression: what is declared, in order, as little of each as possible.
+#include "search/likely_text.hpp"
+
 #include "base/thresholds.hpp"
-#include "json/members.hpp"
+#include "json/json.hpp"
 
 namespace guiderail {
 namespace {
@@ -23,64 +25,67 @@ bool of_number(const ByteSet& first) {
 
 // Appends to `to.text`. It is a guess, made in one pass over the structure, which no search backs: who reads it stops
 // where it cannot go on. False: what comes next is not known, or there is enough.
-bool Arena::likely_text(Id e, Likely& to, int depth) {
+bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
   if (to.text.size() >= to.limit || to.work == 0 || depth > kMostRuleDepth) return false;
   --to.work;
-  const Node& n = node(e);
+  const Node& n = arena.node(e);
   switch (n.kind) {
     case Kind::Epsilon:
     case Kind::Ahead:
     case Kind::Behind: return true;
     case Kind::Class:
     case Kind::Bytes: {
-      const u8 c = plain_of(first(e));
+      const u8 c = plain_of(arena.first(e));
       if (c) to.text.push_back(static_cast<char>(c));
       return c != 0;
     }
     case Kind::Switch:
-      for (; node(e).kind == Kind::Switch && to.text.size() < to.limit; e = pool_.at(node(e).a)[1])
-        to.text.push_back(static_cast<char>(pool_.at(node(e).a)[0] & 0xFF));
-      return likely_text(e, to, depth);
+      for (; arena.node(e).kind == Kind::Switch && to.text.size() < to.limit; e = arena.operands(e)[1])
+        to.text.push_back(static_cast<char>(arena.operands(e)[0] & 0xFF));
+      return likely_text(arena, e, to, depth);
     case Kind::Concat:
-      for (; node(e).kind == Kind::Concat; e = node(e).b)
-        if (!likely_text(node(e).a, to, depth)) return false;
-      return likely_text(e, to, depth);
+      for (; arena.node(e).kind == Kind::Concat; e = arena.node(e).b)
+        if (!likely_text(arena, arena.node(e).a, to, depth)) return false;
+      return likely_text(arena, e, to, depth);
     case Kind::Union:
     case Kind::And: {
       Id some = kEmpty;
-      for (Id part : operands(e))
+      for (Id part : arena.operands(e))
         if (some == kEmpty && part != kEpsilon) some = part;
-      return likely_text(some, to, depth + 1);
+      return likely_text(arena, some, to, depth + 1);
     }
     case Kind::Repeat: {  // what may be left out is written, but in numbers; lists are not gone on with
-      const u32 count = n.max == 1 && !of_number(first(n.a)) ? 1 : n.min;
+      const u32 count = n.max == 1 && !of_number(arena.first(n.a)) ? 1 : n.min;
       for (u32 i = 0; i < count; ++i)
-        if (!likely_text(n.a, to, depth + 1)) return false;
+        if (!likely_text(arena, n.a, to, depth + 1)) return false;
       return true;
     }
-    case Kind::Ref: return likely_text(rules_[n.a].body, to, depth + 1);
+    case Kind::Ref: return likely_text(arena, arena.rule_body(n.a), to, depth + 1);
     case Kind::Scope:
     case Kind::Counted:
     case Kind::Distinct:
-    case Kind::Item: return likely_text(n.a, to, depth + 1);
+    case Kind::Item: return likely_text(arena, n.a, to, depth + 1);
     case Kind::Escaped: {
       Likely inner{to.limit - to.text.size(), to.work};
-      const bool whole = likely_text(n.a, inner, depth + 1);
+      const bool whole = likely_text(arena, n.a, inner, depth + 1);
       to.text += canonical_spelling(inner.text);
       to.work = inner.work;
       return whole;
     }
     case Kind::Members: {
-      const MemberTable& table = json_->tables[json_->members.values[n.a].table];
+      Json& json = Json::of(arena);
+      const u32 state = members_state(n);
+      const MemberTable& table = json.table(json.state(state).table);
       bool more = false;
       for (u32 i = 0; i < table.names.size(); ++i) {
-        if (!allowed_at(n.a, i)) continue;
-        if (std::exchange(more, true) && !likely_text(table.comma, to, depth)) return false;
+        if (!json.name_allowed(state, i)) continue;
+        if (std::exchange(more, true) && !likely_text(arena, table.comma, to, depth)) return false;
         to.text += '"' + canonical_spelling(table.names[i]) + '"';
-        if (!likely_text(table.colon, to, depth) || !likely_text(table.values[i].front().value, to, depth + 1))
+        if (!likely_text(arena, table.colon, to, depth) ||
+            !likely_text(arena, table.values[i].front().value, to, depth + 1))
           return false;
       }
-      return more || nullable(e);
+      return more || arena.nullable(e);
     }
     default: return false;
   }

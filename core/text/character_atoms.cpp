@@ -60,14 +60,13 @@ std::vector<CharacterAtoms::Run>::const_iterator CharacterAtoms::run_of(u32 char
 u32 CharacterAtoms::of(u32 character) const { return run_of(character)->atom; }
 
 const std::vector<u32>& CharacterAtoms::within(u32 low, u32 high) {
-  auto [it, fresh] = within_.try_emplace({low, high});
-  if (!fresh) return it->second;
-  std::vector<u32>& found = it->second;
+  if (auto it = within_.find({low, high}); it != within_.end()) return it->second;
+  std::vector<u32> found;
   for (auto run = run_of(low); run->from <= high && run->from != kEnd; ++run) found.push_back(run->atom);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   bytes_ += bytes_of(found);
-  return found;
+  return within_.try_emplace({low, high}, std::move(found)).first->second;
 }
 
 std::vector<CharSet::Ptr> CharacterAtoms::sets() const {

@@ -216,7 +216,6 @@ bool CharSet::covers(const CharSet& other) const { return overlap(ranges_, other
 
 void CharSet::build() const {
   automaton_ = Utf8(ranges_).take();
-  charge(bytes_of(automaton_));
   for (unsigned b = 0; b < 256; ++b)
     if (automaton_[kStart][b] != kDead) first_.add(static_cast<u8>(b));
   std::map<std::vector<u16>, u8> columns;
@@ -225,11 +224,12 @@ void CharSet::build() const {
     for (std::size_t s = 0; s < automaton_.size(); ++s) column[s] = automaton_[s][b];
     classes_[b] = columns.emplace(column, static_cast<u8>(columns.size())).first->second;
   }
+  charge(bytes_of(automaton_));  // once: what fails above is begun again
 }
 
-const std::vector<std::array<u16, 256>>& CharSet::automaton() const {
+void CharSet::build_once() const {
   std::call_once(built_, [this] { build(); });
-  return automaton_;
+  is_built_.store(true, std::memory_order_release);
 }
 const ByteSet& CharSet::first() const {
   automaton();

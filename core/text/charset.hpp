@@ -5,6 +5,7 @@
 // of a character; a character takes at most four bytes, so the automaton has no cycle.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -42,7 +43,11 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   bool ascii_only() const { return ranges_.empty() || ranges_.back().second < 0x80; }
   bool covers(const CharSet& other) const;
 
-  const std::vector<std::array<u16, 256>>& automaton() const;
+  const std::vector<std::array<u16, 256>>& automaton() const {
+    if (!is_built_.load(std::memory_order_acquire)) [[unlikely]]
+      build_once();  // not asked every time: std::call_once costs more than most derivatives
+    return automaton_;
+  }
   const ByteSet& first() const;  // the bytes a character of the set can begin with
   // Two bytes with equal values are treated alike by every state of the automaton.
   const std::array<u8, 256>& byte_classes() const;
@@ -51,6 +56,7 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   explicit CharSet(std::vector<Range> ranges);
   static Ptr intern(std::vector<Range> normal);
   void build() const;
+  void build_once() const;
   void charge(std::size_t bytes) const;
 
   std::vector<Range> ranges_;
@@ -58,6 +64,7 @@ class CharSet : public std::enable_shared_from_this<CharSet> {
   u32 size_ = 0;
   mutable std::size_t bytes_ = 0;
   mutable std::once_flag built_;
+  mutable std::atomic<bool> is_built_{false};
   mutable std::vector<std::array<u16, 256>> automaton_;
   mutable ByteSet first_;
   mutable std::array<u8, 256> classes_{};

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <unordered_set>
 
+#include "json/json.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail::fuzz {
@@ -219,7 +220,7 @@ void Expressions::members() {
   meaning->max = table.max;
   meaning->pending = table.pending;
   meaning->mode = table.escapes;
-  const Id inside = arena_.members(std::move(table));
+  const Id inside = guiderail::Json::of(arena_).members(std::move(table));
   const int term = meant ? oracle_.add({.kind = Term::Members, .object = meaning}) : kNoMeaning;
   stack_.push_back(enclosed("{", {inside, term, code}, "}"));
 }
@@ -268,7 +269,7 @@ Made Expressions::value(u32& values) {
       const Made set = chars(in_.chance(2) ? 3 : in_.byte());
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
       const u32 least = in_.below(3);
-      const Id text = arena_.escaped(arena_.repeat(set.id, least, kInf), mode);
+      const Id text = guiderail::Escaped::of(arena_).escaped(arena_.repeat(set.id, least, kInf), mode);
       const int inside = oracle_.add({.kind = Term::Repeat, .parts = {set.term}, .min = least, .max = kInf});
       const std::string code = call(
           "escaped", call("repeat", set.code + ", " + bound(least) + ", -1") + (mode == Escapes::All ? ", 1" : ", 0"));
@@ -280,7 +281,7 @@ Made Expressions::value(u32& values) {
 void Expressions::distinct() {
   u32 values = 0;
   const Made value = this->value(values);
-  const Id item = arena_.item(value.id, values == kInf);
+  const Id item = guiderail::Json::of(arena_).item(value.id, values == kInf);
   const u32 least = std::min(in_.below(3), values - 1);
   const u32 most = values == kInf && in_.chance(2) ? kInf : std::min(least + in_.below(4), values - 1);
   const Id more = arena_.repeat(arena_.concat(arena_.literal(","), item), least, most);
@@ -295,7 +296,7 @@ void Expressions::distinct() {
   }
   const int term =
       oracle_.add({.kind = Term::Distinct, .parts = {value.term}, .min = least, .max = most, .negative = none});
-  stack_.push_back(enclosed("[", {arena_.distinct(body), term, call("distinct", code)}, "]"));
+  stack_.push_back(enclosed("[", {guiderail::Json::of(arena_).distinct(body), term, call("distinct", code)}, "]"));
 }
 
 // Objects and lists of distinct values are no lexemes: front ends make them nested terminals.
@@ -343,7 +344,7 @@ void Expressions::lexed() {
   }
   const std::string name = "l" + std::to_string(rules_++);
   std::string code = "(" + name + " := b.lexer([" + terminal_code + "], [" + ignored_code + "])), ";
-  const u32 number = arena_.lexer(std::move(lexer));
+  const u32 number = guiderail::Lexed::of(arena_).lexer(std::move(lexer));
   std::vector<Made> parts;
   auto part = [&](Lexed::Part made) {
     meaning->parts.push_back(std::move(made));
@@ -351,7 +352,8 @@ void Expressions::lexed() {
   };
   auto of = [](const Made& e) { return static_cast<u32>(e.term); };  // here a part of the grammar
   auto terminal = [&](u32 index) {
-    return Made{arena_.terminal(number, index), part({.kind = Lexed::Part::Terminal, .terminal = index}),
+    return Made{guiderail::Lexed::of(arena_).terminal(number, index),
+                part({.kind = Lexed::Part::Terminal, .terminal = index}),
                 call("terminal", name + ", " + std::to_string(index))};
   };
   auto top = [&] {
@@ -413,7 +415,7 @@ void Expressions::lexed() {
   code += call("lexed", name + ", " + body.code);
   meaning->start = of(body);
   const int term = meant ? oracle_.add({.kind = Term::Lexed, .lexed = meaning}) : kNoMeaning;
-  stack_.push_back({arena_.lexed(number, body.id), term, explaining ? "(" + code + ")[-1]" : ""});
+  stack_.push_back({guiderail::Lexed::of(arena_).lexed(number, body.id), term, explaining ? "(" + code + ")[-1]" : ""});
 }
 
 // r ::= open r close | r-free, perhaps twice.
@@ -556,7 +558,7 @@ void Expressions::one() {
       if (raw_) return;  // the inside of a string is text
       const Made e = in_.chance(4) ? object() : text();
       const Escapes mode = in_.chance(2) ? Escapes::All : Escapes::Canonical;
-      Made text{arena_.escaped(e.id, mode), kNoMeaning,
+      Made text{guiderail::Escaped::of(arena_).escaped(e.id, mode), kNoMeaning,
                 call("escaped", e.code + (mode == Escapes::All ? ", 1" : ", 0"))};
       if (e.term != kNoMeaning) text.term = oracle_.add({.kind = Term::Escaped, .parts = {e.term}, .mode = mode});
       return stack_.push_back(enclosed("\"", text, "\""));

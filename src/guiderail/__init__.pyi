@@ -82,9 +82,12 @@ from .frontends.xml_schema import (
     XmlSchemaOptions as XmlSchemaOptions,
     xml_schema as xml_schema,
 )
+from .generation.awaiting import agenerate as agenerate, agenerations as agenerations
 from .generation.generate import (
     Generation as Generation,
     IncompleteError as IncompleteError,
+    ShortenedError as ShortenedError,
+    ShortenedWarning as ShortenedWarning,
     Snapshot as Snapshot,
     Stream as Stream,
     ValueStream as ValueStream,
@@ -92,6 +95,7 @@ from .generation.generate import (
     generations as generations,
     stream as stream,
 )
+from .generation.logprobs import TokenLogprob as TokenLogprob
 from .generation.models import load_model as load_model
 from .matching.bitmask import (
     allocate_token_bitmask as allocate_token_bitmask,

@@ -21,7 +21,7 @@ constexpr u32 kNothing = 0, kNotKnown = 0xFFFFFFFF;
 void MaskBuilder::bundle(Piece& piece) {
   std::map<std::tuple<u32, u32, u32>, u32> index;
   for (auto& group : piece.own) {
-    const Arena::LexemeEnd& end = group->end;
+    const Lexed::LexemeEnd& end = group->end;
     const u32 next = static_cast<u32>(bundles_.size());
     const auto [it, fresh] = index.try_emplace({end.lexer, end.terminal, end.column}, next);
     if (fresh) {
@@ -62,15 +62,15 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   const u32 lexer = made.behind->end.lexer;
   for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
     Group& group = *made.behind->groups[i];
-    go_on(group, arena_.open_lexeme({group.end.munch_guard, lexer, start, 0}));
+    go_on(group, Lexed::of(arena_).open_lexeme({group.end.munch_guard, lexer, start, 0}));
     if (after != kEpsilon) {  // no lexeme: no guard holds there
       const ByteSet begins = arena_.first(after);
       for (unsigned b = 0; b < 256 && !made.blurred; ++b)
-        made.blurred =
-            begins.has(static_cast<u8>(b)) && !arena_.munch_guard_allows(group.end.munch_guard, static_cast<u8>(b));
+        made.blurred = begins.has(static_cast<u8>(b)) &&
+                       !Lexed::of(arena_).munch_guard_allows(group.end.munch_guard, static_cast<u8>(b));
       go_on(group, after);
     }
-    if (nested != kEmpty) go_on(group, arena_.munch_guard(group.end.munch_guard, nested));
+    if (nested != kEmpty) go_on(group, Lexed::of(arena_).munch_guard(group.end.munch_guard, nested));
   }
   // Lexemes that differ only in what no token of the bundle begins with lead to the same pieces.
   std::vector<u32> same{bundle};
@@ -121,13 +121,13 @@ u32 MaskBuilder::intern_outcome(std::span<const u32> of) {
   return id;
 }
 
-MaskBuilder::Position MaskBuilder::position(const Arena::Place& place, u32 how) {
+MaskBuilder::Position MaskBuilder::position(const Lexed::Place& place, u32 how) {
   const u32 next = static_cast<u32>(positions_.size());
   return {place, positions_.try_emplace({place.parse, place.layout, how}, next).first->second};
 }
 
-MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Arena::Place& place) {
-  return position(arena_.cut_place(lexer, place, kNearParts), 0);
+MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place) {
+  return position(Lexed::of(arena_).cut_place(lexer, place, kNearParts), 0);
 }
 
 // What is after the end of a bundle's lexemes, at a place that was cut short: the same for all bundles that end so,
@@ -135,14 +135,14 @@ MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Arena::Place& 
 u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
   const u64 key = u64{bundles_[bundle].ending} << 32 | at.number;
   if (const u32* known = transition_ids_.find(key)) return *known;
-  const Arena::LexemeEnd& end = bundles_[bundle].end;
+  const Lexed::LexemeEnd& end = bundles_[bundle].end;
   u32 id = static_cast<u32>(transitions_.size());
-  if (const Arena::Place reading = arena_.reading_end(end, at.place); reading.parse != at.place.parse) {
+  if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, at.place); reading.parse != at.place.parse) {
     id = transition_at(bundle, position(reading, 0));
   } else {
     Transition transition;
     transition.place = reading;
-    transition.how = arena_.peek_end(end, reading, transition.start);
+    transition.how = Lexed::of(arena_).peek_end(end, reading, transition.start);
     transitions_.push_back(transition);
   }
   transition_ids_.set(key, id);
@@ -154,22 +154,22 @@ u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
 u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   const u32 transition_id = transition_at(bundle, at);
   Transition& transition = transitions_[transition_id];
-  if (transition.how != Arena::Behind::Something)
-    return transition.how == Arena::Behind::Nothing ? kNothing : kNotKnown;
+  if (transition.how != Lexed::Behind::Something)
+    return transition.how == Lexed::Behind::Nothing ? kNothing : kNotKnown;
   const Continuation& behind = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
   if (behind.bundles.empty()) return intern_outcome({&behind.number, 1});
   const u64 key = u64{bundle} << 32 | transition_id;
   if (const u32* known = near_outcomes_.find(key)) return *known;
   if (!transition.passed) {
-    const Arena::LexemeEnd& end = bundles_[bundle].end;
-    arena_.pass_end(end, transition.place);
+    const Lexed::LexemeEnd& end = bundles_[bundle].end;
+    Lexed::of(arena_).pass_end(end, transition.place);
     transition.next = near_position(end.lexer, transition.place);
     transition.passed = true;
   }
   const std::size_t from = pending_.size();
   pending_.push_back(behind.number);
   for (u32 b : behind.bundles) {
-    const bool any = arena_.column_at(bundles_[b].end, transition.place) == Arena::Column::Any;
+    const bool any = Lexed::of(arena_).column_at(bundles_[b].end, transition.place) == Lexed::Column::Any;
     const u32 of = any ? near_outcome(b, transition.next) : kNotKnown;
     pending_.push_back(of);
   }
@@ -180,17 +180,17 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
 }
 
 // What bundles allow at a place.
-void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Arena::Place& place, Id after, u32* out) {
+void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& place, Id after, u32* out) {
   if (bundles.empty()) return;
   const u32 lexer = bundles_[bundles[0]].end.lexer;
   const Position near = near_position(lexer, place);
   std::optional<Position> exact;
   for (std::size_t i = 0; i < bundles.size(); ++i) {
     if (out[i] != kNotKnown && !open_[out[i]]) continue;
-    const Arena::Column column = arena_.column_at(bundles_[bundles[i]].end, place);
-    u32 known = column == Arena::Column::None ? kNothing : kNotKnown;
+    const Lexed::Column column = Lexed::of(arena_).column_at(bundles_[bundles[i]].end, place);
+    u32 known = column == Lexed::Column::None ? kNothing : kNotKnown;
     // whether the text can end may take more than the next parts of the grammar
-    if (column == Arena::Column::Any && after == kEpsilon) known = near_outcome(bundles[i], near);
+    if (column == Lexed::Column::Any && after == kEpsilon) known = near_outcome(bundles[i], near);
     if (known == kNotKnown || open_[known]) {
       if (!exact) exact = position(place, after << 1 | 1);
       known = exact_outcome(bundles[i], *exact, after, known);
@@ -202,19 +202,19 @@ void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Arena::Place& 
 u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 near) {
   const u64 key = u64{bundle} << 32 | at.number;
   if (const u32* known = exact_outcomes_.find(key)) return *known;
-  const Arena::LexemeEnd& end = bundles_[bundle].end;
-  Arena::Place place = at.place;
+  const Lexed::LexemeEnd& end = bundles_[bundle].end;
+  Lexed::Place place = at.place;
   u32 start = 0, result = kNothing;
-  if (const Arena::Place reading = arena_.reading_end(end, place); reading.parse != place.parse) {
+  if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, place); reading.parse != place.parse) {
     result = exact_outcome(bundle, position(reading, after << 1 | 1), after, near);
-  } else if (arena_.behind_end(end, place, start, true) != Arena::Behind::Nothing) {
+  } else if (Lexed::of(arena_).behind_end(end, place, start, true) != Lexed::Behind::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
       const auto known = outcome(near);
       of.assign(known.begin(), known.end());
     } else {
-      const bool ends = after != kEpsilon && arena_.place_ends(end.lexer, place);
-      const Id nested = arena_.nested_at(end.lexer, place);
+      const bool ends = after != kEpsilon && Lexed::of(arena_).place_ends(end.lexer, place);
+      const Id nested = Lexed::of(arena_).nested_at(end.lexer, place);
       of.push_back(continuation(bundle, start, ends ? after : kEpsilon,
                                 nested == kEmpty ? kEmpty : arena_.concat(nested, after)));
       of.resize(continuations_[of[0]].bundles.size() + 1, kNotKnown);
@@ -261,7 +261,7 @@ void MaskBuilder::take(u32 outcome, Sum& to) {
 Id MaskBuilder::begun(Id e) {
   const Node& n = arena_.node(e);
   switch (n.kind) {
-    case Kind::Lexed: return arena_.lexed_start(e);
+    case Kind::Lexed: return Lexed::of(arena_).lexed_start(e);
     case Kind::Concat: {
       const Id after = n.b;
       const Id head = begun(n.a);
@@ -284,12 +284,12 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
     const bool several = arena_.node(of).kind == Kind::Union;
     return several ? std::vector<Id>(arena_.operands(of).begin(), arena_.operands(of).end()) : std::vector<Id>{of};
   };
-  Arena::Lexeme lexeme{};
-  Arena::Place place{};
+  Lexed::Lexeme lexeme{};
+  Lexed::Place place{};
   for (Id m : members(e)) {
     const Node& n = arena_.node(m);
     if (n.kind != Kind::Concat) {
-      if (arena_.lexed_place(m, lexeme, place))
+      if (Lexed::of(arena_).lexed_place(m, lexeme, place))
         parts.push_back({m, kEpsilon});
       else
         rest.push_back(m);
@@ -300,7 +300,7 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
     const std::vector<Id> heads = members(arena_.node(m).a);
     std::vector<Id> plain;
     for (Id head : heads) {
-      if (!arena_.lexed_place(head, lexeme, place)) {
+      if (!Lexed::of(arena_).lexed_place(head, lexeme, place)) {
         plain.push_back(head);
         continue;
       }
@@ -350,22 +350,22 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   fresh = false;
   std::vector<std::pair<Id, Id>> lexed;
   std::vector<Id> others;
-  if (!StrategySwitches::on(Strategy::LexedPieces) || !arena_.has_lexers() || !lexed_parts(begun(state), lexed, others))
-    return nullptr;
+  if (!StrategySwitches::on(Strategy::LexedPieces) || !Lexed::of(arena_).used()) return nullptr;
+  if (!lexed_parts(begun(state), lexed, others)) return nullptr;
   counts_.note(Strategy::LexedPieces, true, 0);
   if (lexed_memory() > kMostPieceBytes) forget_pieces();
   pending_.clear();
   struct Part {
     Id open, after;
-    Arena::Place place;
+    Lexed::Place place;
   };
   std::vector<Part> parts;
   std::vector<u32> key;
   for (auto [part, after] : lexed) {
-    Arena::Lexeme lexeme{};
-    Arena::Place place{};
-    arena_.lexed_place(part, lexeme, place);
-    const Id open = forget(arena_.open_lexeme(lexeme));
+    Lexed::Lexeme lexeme{};
+    Lexed::Place place{};
+    Lexed::of(arena_).lexed_place(part, lexeme, place);
+    const Id open = forget(Lexed::of(arena_).open_lexeme(lexeme));
     parts.push_back({open, after, place});
   }
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
@@ -437,16 +437,16 @@ std::shared_ptr<const MaskEntry> MaskBuilder::settle(const MaskEntry& shared, Id
   for (auto [word, value] : shared.diff) sum.words[word] = value;
   sum.open_nodes = shared.open_nodes;
   sum.open_tokens = shared.open_tokens;
-  resolve(state, sum);
+  if (!resolve(state, sum)) return nullptr;
   auto entry = std::make_shared<MaskEntry>();
   entry->specials = shared.specials;
   store(sum.words, shared.base, *entry);
   return entry;
 }
 
-// What is still open, node by node.
-void MaskBuilder::resolve(Id state, Sum& sum) {
-  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return;
+// What is still open, node by node. False: nothing of it is allowed.
+bool MaskBuilder::resolve(Id state, Sum& sum) {
+  if (sum.open_nodes.empty() && sum.open_tokens.empty()) return false;
   postponed_ = std::move(sum.open_nodes);
   postponed_tokens_ = std::move(sum.open_tokens);
   share_ = false;
@@ -473,7 +473,12 @@ void MaskBuilder::resolve(Id state, Sum& sum) {
   for (int token : open.open_tokens)
     if (follow_path(vocabulary_.bytes(static_cast<u32>(token))) != kEmpty) set(token);
   exact_ = false;
-  for (std::size_t i = 0; i < words_.size(); ++i) sum.words[i] |= words_[i];
+  u32 any = 0;
+  for (std::size_t i = 0; i < words_.size(); ++i) {
+    any |= words_[i];
+    sum.words[i] |= words_[i];
+  }
+  return any != 0;
 }
 
 }  // namespace guiderail

@@ -16,7 +16,7 @@ namespace guiderail {
 // Notes that a lexeme may end at a node. True: it does, and the token continues after it or ends.
 bool MaskBuilder::ends_lexeme(Id e, u32 node, const ExitTrie* trie) {
   endings_.push_back({e, node, trie, without_});
-  return arena_.lexeme_end(e).whole;
+  return Lexed::of(arena_).lexeme_end(e).whole;
 }
 
 MaskBuilder::MaskBuilder(Arena& arena, Vocabulary& vocabulary)
@@ -31,7 +31,7 @@ MaskBuilder::~MaskBuilder() = default;
 // May all below a node be a piece of its own? Not where names of the lexeme will be corrected (keywords).
 bool MaskBuilder::shareable(Id e, u32 node) const {
   if (arena_.node(e).kind == Kind::MunchGuard) e = arena_.node(e).b;
-  if (!arena_.is_open(e)) return false;
+  if (!Lexed::of(arena_).is_open(e)) return false;
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
 
@@ -251,7 +251,7 @@ void MaskBuilder::note_endings(Piece& piece) {
   auto group_of = [&](Id state) {
     auto [known_at, unknown] = known.try_emplace(state);
     if (unknown) {
-      const Arena::LexemeEnd end = arena_.lexeme_end(state);
+      const Lexed::LexemeEnd end = Lexed::of(arena_).lexeme_end(state);
       auto [it, fresh] = index.try_emplace({end.terminal, end.column, end.munch_guard}, making.size());
       if (fresh) {
         making.push_back(std::make_unique<Making>());
@@ -263,7 +263,7 @@ void MaskBuilder::note_endings(Piece& piece) {
   };
   auto allowed = [&](Making& m, u8 byte) {
     char& is = m.allowed[byte];
-    if (!is) is = arena_.munch_guard_allows(m.group.end.munch_guard, byte) ? 2 : 1;
+    if (!is) is = Lexed::of(arena_).munch_guard_allows(m.group.end.munch_guard, byte) ? 2 : 1;
     return is == 2;
   };
   for (const Ending& ending : endings_) {
@@ -415,10 +415,10 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id s
 bool MaskBuilder::keywords(Id e, u32 node) {
   if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
   Id texts = kEmpty;
-  const Id free = arena_.scan_without_names(e, texts);
+  const Id free = Lexed::of(arena_).scan_without_names(e, texts);
   if (free == kEmpty || !arena_.live(free)) return false;
   const u32 before = without_;
-  const bool open = arena_.is_open(e);
+  const bool open = Lexed::of(arena_).is_open(e);
   if (open) {
     without_ = static_cast<u32>(withouts_.size());
     withouts_.push_back(std::make_shared<std::vector<int>>());

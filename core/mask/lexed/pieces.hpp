@@ -22,7 +22,7 @@ struct MaskBuilder::Begin {
 };
 
 struct MaskBuilder::Group {
-  Arena::LexemeEnd end;
+  Lexed::LexemeEnd end;
   std::vector<int> whole;  // tokens that end with it, until its bundle has them
   std::vector<Begin> begins;
   std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
@@ -30,7 +30,7 @@ struct MaskBuilder::Group {
 
 // Groups of one piece whose lexemes end as the same terminal.
 struct MaskBuilder::Bundle {
-  Arena::LexemeEnd end;  // its guard is that of the first
+  Lexed::LexemeEnd end;  // its guard is that of the first
   u32 ending;            // number of how it ends
   std::vector<Group*> groups;
   std::vector<int> whole;  // tokens that end with them

@@ -12,6 +12,7 @@ from guiderail.batch.job import Job, Task
 from guiderail.constraints.constraint import Choice, Constraint
 from guiderail.constraints.reading import TEXT
 from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     from guiderail.integrations._requests import Asked
@@ -71,7 +72,7 @@ class LocalEngine:
 
     def __init__(self, job: Job) -> None:
         from guiderail.generation.models import load_model
-        from guiderail.generation.sampling import Sampling
+        from guiderail.generation.options import Options
         from guiderail.matching.guide import compile
 
         options = job.options
@@ -79,7 +80,10 @@ class LocalEngine:
         self.model = load_model(options.model, threads=job.threads)
         self.guide = compile(job.constraint, self.model.vocabulary)
         self.rows = min(job.rows_at_once, self.model.max_batch or job.rows_at_once)
-        self.sampling = Sampling(options.temperature, options.top_p, options.top_k, options.seed)
+        self.asked = Options(  # a text is the model's own, or it has failed: none is steered to its end
+            options.max_tokens, options.temperature, options.top_p, options.top_k, options.seed, on_incomplete="return"
+        )
+        self.is_text = job.constraint.reading().is_text
 
     def answer(self, tasks: Sequence[Task]) -> list[Answer]:
         """See :class:`Engine`."""
@@ -107,23 +111,16 @@ class LocalEngine:
         from guiderail.generation.decoding import Batch
         from guiderail.generation.sampling import Sampler
 
-        batch = Batch(
-            self.model,
-            [tokens for _, _, tokens in part],
-            [self.guide] * len(part),
-            [TEXT] * len(part),
-            max_tokens=self.options.max_tokens,
-            sampling=self.sampling,
-            first_row=0,
-            jump_forward=True,
-        )
+        prompts = [tokens for _, _, tokens in part]
+        batch = Batch(self.model, prompts, [self.guide] * len(part), [TEXT] * len(part), options=self.asked)
         for writing, (_, row, _) in zip(batch.rows, part, strict=True):
-            writing.sampler = Sampler(self.sampling, row)  # by its number in the input, whatever the batch
+            writing.sampler = Sampler(self.asked.sampling, row)  # by its number in the input, whatever the batch
         for _ in batch.steps():
             continue
         answers = []
         for made in map(batch.generation, range(len(part))):
-            error = None if made.matched else unfinished(len(made.tokens))
+            cut = made.finish_reason == "length" and not self.is_text  # a number, say, that could have had more digits
+            error = unfinished(len(made.tokens)) if cut or not made.matched else None
             answers.append(Answer(made.text, made.finish_reason, made.prompt_tokens, len(made.tokens), error))
         return answers
 
@@ -171,13 +168,12 @@ class VllmEngine:
         asked = asked_for(job.constraint)
         # The engine stays in this process: none of another process can be left behind when this one is killed.
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+        os.environ["GUIDERAIL_VLLM_FINISH"] = "0"  # a row is what the model says, or it has failed
         try:
             from vllm import LLM, SamplingParams
             from vllm.sampling_params import StructuredOutputsParams
         except ImportError as error:
-            raise ModelError(
-                f'vLLM is missing ({error}): pip install "guiderail[vllm]"', code="missing-package"
-            ) from error
+            raise ModelError(f"vLLM is missing ({error}): {install('vllm')}", code="missing-package") from error
         from guiderail.integrations.vllm import register
 
         register()
@@ -217,10 +213,11 @@ class VllmEngine:
         return [answers[place] for place in range(len(tasks))]
 
     def _judge(self, made: Any) -> ModelError | None:
-        if self.constraint.matches(made.text):
-            return None
-        if made.finish_reason == "length":
+        matched = self.constraint.matches(made.text)
+        if made.finish_reason == "length" and not (matched and self.constraint.reading().is_text):
             return unfinished(len(made.token_ids))
+        if matched:
+            return None
         return ModelError(  # some tokenizers drop the space that begins a text
             "the tokens fit the constraint, but vLLM's text of them does not", code="read-mismatch"
         )

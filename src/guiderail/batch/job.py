@@ -1,31 +1,34 @@
-"""What a batch is to do, cut into shards; what of it is done; how a shard becomes a file."""
+"""What a batch is to do, and what may not differ between two runs of one output."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from guiderail.batch.files import write_whole
+from guiderail.batch.rows import Input
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
 
-__all__ = ["BatchOptions", "Input", "Job", "Shard", "Task", "Totals", "described", "read_shard", "write_shard"]
+__all__ = ["BatchOptions", "Job", "Task", "begin", "described"]
 
 ENGINES = ("guiderail", "vllm")
+_MAY_DIFFER = frozenset({"max_tokens"})  # rows that are complete do not change with it, and those it cut get more
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """How the rows of a batch are answered. What differs between two runs of one output is refused.
+    """How the rows of a batch are answered. What differs between two runs of one output is refused, except for
+    ``max_tokens``: more of them complete the rows that had too few.
 
     Attributes:
-        prompt: what is asked, with members of the row in braces (``"Describe {name}."``; ``{{`` and ``}}`` are
-            braces).
+        prompt: what is asked, with columns (members) of the row in braces (``"Describe {name}."``; ``{{`` and ``}}``
+            are braces).
         system: the system message.
         chat: ask by the model's chat template; False continues the prompt.
         max_tokens: the most tokens of an answer.
@@ -112,80 +115,6 @@ class BatchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
-    """Some rows of one file that are answered and written together.
-
-    Attributes:
-        index: of all shards.
-        path: of the file.
-        start: its first byte.
-        end: behind its last.
-        first_row: of all rows of the input, from 0.
-        rows: how many.
-    """
-
-    index: int
-    path: str
-    start: int
-    end: int
-    first_row: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """Of the file in the output."""
-        return f"part-{self.index:06}.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """The rows to be answered.
-
-    Attributes:
-        shards: all of them, in order.
-        rows: of all together.
-        sha256: of all bytes.
-    """
-
-    shards: tuple[Shard, ...]
-    rows: int
-    sha256: str
-
-    @classmethod
-    def scan(cls, source: str | os.PathLike[str], shard_rows: int) -> Input:
-        """Reads through a ``.jsonl`` file, or all of a folder; blank lines are no rows.
-
-        Raises:
-            ModelError: ``missing-file``, or ``bad-option`` where there is nothing to do.
-        """
-        path = Path(source).resolve()
-        files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-        digest = hashlib.sha256()
-        shards: list[Shard] = []
-        total = 0
-        for file in files:
-            start = end = rows = 0
-            try:
-                with file.open("rb") as lines:
-                    for line in lines:
-                        digest.update(line)
-                        end += len(line)
-                        if line.strip():
-                            rows += 1
-                        if rows == shard_rows:
-                            shards.append(Shard(len(shards), str(file), start, end, total, rows))
-                            total, start, rows = total + rows, end, 0
-            except OSError as error:
-                raise ModelError(f"the rows cannot be read: {error}", code="missing-file") from None
-            if rows:
-                shards.append(Shard(len(shards), str(file), start, end, total, rows))
-                total += rows
-        if not shards:
-            raise ModelError(f"there are no rows in {path} (a .jsonl file, or a folder of them)", code="bad-option")
-        return cls(tuple(shards), total, digest.hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """A row as an engine gets it.
 
@@ -196,27 +125,6 @@ class Task:
 
     row: int
     prompt: str
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counts over rows.
-
-    Attributes:
-        rows: answered, with an answer that fits or without.
-        failed: those without.
-        tokens: written.
-    """
-
-    rows: int = 0
-    failed: int = 0
-    tokens: int = 0
-
-    def add(self, other: Totals) -> None:
-        """Counts those of another, too."""
-        self.rows += other.rows
-        self.failed += other.failed
-        self.tokens += other.tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,13 +190,13 @@ def begin(job: Job, source: Input, shard_rows: int) -> None:
     if not file.exists():
         if any(folder.glob("part-*.jsonl")):
             raise CompileError(f"{folder} has parts but no job.json; name another output", code="batch-differs")
-        _write(file, json.dumps(wanted, indent=1).encode())
+        write_whole(file, [json.dumps(wanted, indent=1).encode()])
         return
     try:
         known = json.loads(file.read_bytes())
     except ValueError as error:
         raise CompileError(f"{file} is damaged ({error}); name another output", code="batch-differs") from None
-    different = sorted(name for name in {*wanted, *known} if wanted.get(name) != known.get(name))
+    different = sorted(name for name in {*wanted, *known} - _MAY_DIFFER if wanted.get(name) != known.get(name))
     if different:
         shown = "; ".join(f"{name} was {known.get(name)!r}, is {wanted.get(name)!r}" for name in different)
         raise CompileError(
@@ -296,63 +204,3 @@ def begin(job: Job, source: Input, shard_rows: int) -> None:
             "options, or name another output",
             code="batch-differs",
         )
-
-
-def read_shard(shard: Shard) -> Iterator[tuple[int, Any]]:
-    """The rows of a shard with their numbers; a row that is no JSON object is the error that says so."""
-    with open(shard.path, "rb") as file:
-        file.seek(shard.start)
-        data = file.read(shard.end - shard.start)
-    number = shard.first_row
-    for line in data.split(b"\n"):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                row = ModelError(f"a row is a JSON object, not {line[:60]!r}", code="bad-row")
-        except (ValueError, RecursionError) as error:
-            row = ModelError(f"the row is not JSON: {error}", code="bad-row")
-        yield number, row
-        number += 1
-
-
-def write_shard(folder: str, shard: Shard, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes the answers of a shard, all or none.
-
-    Raises:
-        ModelError: ``batch-failed``: they are not as many as the rows of the shard.
-    """
-    if [row["row"] for row in rows] != list(range(shard.first_row, shard.first_row + shard.rows)):
-        raise ModelError(
-            f"{shard.path} has changed while it was read (rows {shard.first_row} to {shard.first_row + shard.rows})",
-            code="batch-failed",
-        )
-    _write(Path(folder) / shard.name, b"".join(map(_line, rows)))
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    try:
-        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
-        return json.dumps(row).encode() + b"\n"
-
-
-def _write(file: Path, data: bytes) -> None:
-    # Readers, and this program after a crash, see the whole file or none.
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-    temporary.replace(file)
-
-
-def count(file: Path) -> Totals:
-    """What a finished part holds."""
-    totals = Totals()
-    with file.open("rb") as lines:
-        for line in lines:
-            row = json.loads(line)
-            totals.add(Totals(1, int(row["error"] is not None), row["tokens"]))
-    return totals

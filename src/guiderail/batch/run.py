@@ -10,13 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from guiderail.batch.engines import Answer, asked_for, make_engine
-from guiderail.batch.job import BatchOptions, Input, Job, Shard, Task, Totals, begin, count, read_shard, write_shard
+from guiderail.batch import tables
+from guiderail.batch.answers import write_answers
+from guiderail.batch.engines import Answer, Engine, asked_for, make_engine
+from guiderail.batch.job import BatchOptions, Job, Task, begin
+from guiderail.batch.parts import Failure, Totals, answers, count, failures, kept, retriable, write_part
+from guiderail.batch.rows import LINES, Input, Shard, as_lines, check_names, input_files, read_shard
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, ModelError
+from guiderail.support.packages import install
 
 __all__ = ["BatchProgress", "BatchReport", "run_batch"]
 
@@ -45,12 +51,14 @@ class BatchReport:
     """What came of a batch.
 
     Attributes:
-        output: the folder with the parts.
+        output: the folder with the parts, or the file with all answers.
         rows: of the input; each has one line in the parts.
         resumed: of those, were answered by earlier runs.
         failed: rows without an answer that fits; their ``error`` says why.
         tokens: written in this run.
         seconds: of this run, the loading of models included.
+        retried: rows that had failed in earlier runs and were tried again.
+        failures: the reasons of the failed rows, the most frequent first.
     """
 
     output: Path
@@ -59,6 +67,8 @@ class BatchReport:
     failed: int
     tokens: int
     seconds: float
+    retried: int = 0
+    failures: tuple[Failure, ...] = ()
 
 
 def run_batch(
@@ -74,19 +84,25 @@ def run_batch(
     ray_address: str | None = None,
     cpus: float = 1,
     gpus: float = 0,
+    retry: bool = True,
     progress: Callable[[BatchProgress], None] | None = None,
 ) -> BatchReport:
-    """Answers every row of a file, once; the same call again goes on where it was stopped.
+    """Answers every row of a file, once; the same call again resumes where it was stopped.
 
-    A row is a JSON object on a line of ``input``. Its answer is a line of a ``part-*.jsonl`` in ``output``, in the
-    order of the input: ``{"row": 0, "input": {…}, "text": "…", "value": …, "finish_reason": "…", "prompt_tokens": 9,
-    "tokens": 12, "error": null}``. ``value`` is there where the target is JSON. A row that cannot be answered (it is
-    no object, its prompt is too long, the tokens ran out) has an ``error`` with ``code`` and ``message``, and does not
-    hold up the others.
+    A row is a JSON object on a line of ``input``, or a row of a table. Its answer is a line of a ``part-*.jsonl`` in
+    ``output``, in the order of the input: ``{"row": 0, "input": {…}, "text": "…", "value": …, "finish_reason": "…",
+    "prompt_tokens": 9, "tokens": 12, "error": null}``. ``value`` is there where the target is JSON. A row that cannot
+    be answered (it is no object, its prompt is too long, the tokens ran out) has an ``error`` with ``code`` and
+    ``message``, and does not hold up the others. The same call tries such rows again, those apart that are at fault
+    themselves (``bad-row``); ``max_tokens`` may be raised for that.
 
     Args:
-        input: a ``.jsonl`` file, or a folder of them.
-        output: a folder, made if it is not there.
+        input: a file of JSON Lines (``.jsonl``), CSV (``.csv``, ``.tsv``) or Parquet (``.parquet``), or a folder of
+            such files. CSV and Parquet need pyarrow.
+        output: a folder, made if it is not there; or a file that ends with one of these suffixes. A file gets all
+            answers when the last row is done; the parts are in a folder beside it, ``NAME.parts``. A table has the
+            columns of the input; ``value.NAME`` for each member of the answers if these are objects, else ``value``;
+            then ``text``, ``finish_reason``, ``prompt_tokens``, ``tokens`` and ``error``.
         target: a constraint, a JSON Schema as a dict, or a Python type. Values of a type are written as JSON; its own
             validators run when they are read from there.
         options: how the rows are answered.
@@ -98,13 +114,15 @@ def run_batch(
         ray_address: of a cluster; by default one is started on this machine. Given, Ray is used for one replica, too.
         cpus: that Ray sets aside for each replica.
         gpus: likewise.
+        retry: try again the rows that failed in earlier runs.
         progress: called after every shard.
 
     Raises:
         CompileError: ``batch-differs``: something else was begun in ``output``; ``batch-running``: someone is at it;
             or the target is refused.
-        ModelError: the input or a model cannot be read, Ray is missing, or a replica failed (``batch-failed``): what
-            is done stays, and the same call resumes.
+        ModelError: the input or a model cannot be read, the prompt names a column that no row has
+            (``unknown-column``), pyarrow or Ray is missing, or a replica failed (``batch-failed``): what is done
+            stays, and the same call resumes.
     """
     began = time.monotonic()
     options = options or BatchOptions()
@@ -116,46 +134,106 @@ def run_batch(
     constraint.program()
     if options.engine == "vllm":
         asked_for(constraint)
-    folder = Path(output).resolve()
+    files, target_file = input_files(input), Path(output).resolve()
+    is_file = target_file.suffix.lower() in (*LINES, *tables.SUFFIXES) and not target_file.is_dir()
+    tables.need([*files, *([target_file] if is_file else [])])
+    check_names(options.names(), files)
+    folder = target_file.with_name(f"{target_file.name}.parts") if is_file else target_file
     job = Job(str(folder), constraint, is_json, options, rows_at_once, threads)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        source = Input.scan(input, shard_rows)
-        begin(job, source, shard_rows)
-        for left in folder.glob(".part-*.tmp"):
+        for left in folder.glob(".*.tmp"):
             left.unlink(missing_ok=True)
-        before = _done(folder, source.shards)
-        waiting = [shard for shard in source.shards if shard.index not in before]
-        total, tokens = Totals(), 0
-        for one in before.values():
-            total.add(one)
-        resumed = total.rows
+        source = Input.scan(as_lines(files, folder), shard_rows)
+        begin(job, source, shard_rows)
+        work = _Work(folder, source, retry)
 
         def tell() -> None:
             if progress is not None:
-                progress(BatchProgress(source.rows, total.rows, total.failed, tokens, time.monotonic() - began))
+                total = work.total
+                progress(BatchProgress(source.rows, total.rows, total.failed, work.tokens, time.monotonic() - began))
 
         tell()
-        with (folder / "done.jsonl").open("a", encoding="utf-8") as log:
-            if not waiting:
-                made: Iterator[tuple[int, Totals]] = iter(())
-            elif replicas == 1 and ray_address is None:
-                made = _here(job, waiting)
-            else:
-                made = _with_ray(job, waiting, replicas, ray_address, cpus, gpus)
+        if not work.waiting:
+            made: Iterator[tuple[int, Totals]] = iter(())
+        elif replicas == 1 and ray_address is None:
+            made = _here(job, work.waiting)
+        else:
+            made = _with_ray(job, work.waiting, replicas, ray_address, cpus, gpus)
+        for _ in work.done(made):
+            tell()
+        parts = work.parts()
+        if is_file:
+            write_answers(target_file, parts, files)
+        for line_file in folder.glob(".input-*.jsonl"):
+            line_file.unlink(missing_ok=True)
+    return BatchReport(
+        target_file,
+        source.rows,
+        work.resumed,
+        work.total.failed,
+        work.tokens,
+        time.monotonic() - began,
+        work.retried,
+        failures(parts) if work.total.failed else (),
+    )
+
+
+class _Work:
+    """What of a batch is done, and what is to be done."""
+
+    def __init__(self, folder: Path, source: Input, retry: bool) -> None:
+        self.folder, self.source = folder, source
+        self.held = _done(folder, source.shards)  # without the rows that are to be tried again
+        again = {
+            index: _failed(folder / source.shards[index].name)
+            for index, one in self.held.items()
+            if retry and one.failed
+        }
+        again = {index: one for index, one in again.items() if one.rows}
+        self.waiting = [shard for shard in source.shards if shard.index not in self.held or shard.index in again]
+        for index, one in again.items():
+            self.held[index].add(one, -1)
+        self.total, self.tokens = Totals(), 0
+        for one in self.held.values():
+            self.total.add(one)
+        self.resumed = self.total.rows
+        self.retried = sum(one.rows for one in again.values())
+
+    def done(self, made: Iterator[tuple[int, Totals]]) -> Iterator[None]:
+        """Notes the shards that are answered, one after the other."""
+        with (self.folder / "done.jsonl").open("a", encoding="utf-8") as log:
             for index, one in made:
-                total.add(one)
-                tokens += one.tokens
+                held = self.held.get(index, Totals())
+                self.tokens += one.tokens - held.tokens
+                self.total.add(one)
+                self.total.add(held, -1)
                 log.write(json.dumps({"shard": index, **asdict(one)}) + "\n")
                 log.flush()
-                tell()
-        missing = [shard.name for shard in source.shards if not (folder / shard.name).exists()]
-        if missing or total.rows != source.rows:
+                yield
+
+    def parts(self) -> list[Path]:
+        """The files with the answers, in order.
+
+        Raises:
+            ModelError: ``batch-failed``: some are not there.
+        """
+        files = [self.folder / shard.name for shard in self.source.shards]
+        missing = [file.name for file in files if not file.exists()]
+        left = self.source.rows - self.total.rows
+        if missing or left:
             raise ModelError(
-                f"{source.rows - total.rows} rows have no answer ({', '.join(missing[:3])} …); the same call resumes",
-                code="batch-failed",
+                f"{left} rows have no answer ({', '.join(missing[:3])} …); the same call resumes", code="batch-failed"
             )
-    return BatchReport(folder, source.rows, resumed, total.failed, tokens, time.monotonic() - began)
+        return files
+
+
+def _failed(part: Path) -> Totals:
+    """The rows of a part that are to be tried again."""
+    totals = Totals()
+    for row in filter(retriable, answers(part)):
+        totals.add(Totals(1, 1, row["tokens"]))
+    return totals
 
 
 def _constraint(target: Any) -> tuple[Constraint, bool]:
@@ -215,7 +293,11 @@ class Replica:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.engine = make_engine(job)
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What answers, with its model; loaded when it is first needed."""
+        return make_engine(self.job)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[int]]:
         """Answers the shards of a batch of columns; returns a column of each count."""
@@ -239,22 +321,25 @@ class Replica:
         }
 
     def answer(self, shard: Shard) -> Totals:
-        """Answers a shard and writes its part."""
+        """Answers a shard, or what of it has failed before, and writes its part."""
         found = list(read_shard(shard))
+        held = kept(Path(self.job.output) / shard.name)
         tasks: list[Task] = []
-        answers: dict[int, Answer] = {}
+        made: dict[int, Answer] = {}
         for number, row in found:
+            if number in held:
+                continue
             if isinstance(row, GuiderailError):
-                answers[number] = Answer(error=row)
+                made[number] = Answer(error=row)
                 continue
             try:
                 tasks.append(Task(number, self.job.options.asked(row)))
             except GuiderailError as error:
-                answers[number] = Answer(error=error)
+                made[number] = Answer(error=error)
         if tasks:
-            answers |= zip((task.row for task in tasks), self.engine.answer(tasks), strict=True)
-        rows = [self._row(number, row, answers[number]) for number, row in found]
-        write_shard(self.job.output, shard, rows)
+            made |= zip((task.row for task in tasks), self.engine.answer(tasks), strict=True)
+        rows = [held.get(number) or self._row(number, row, made[number]) for number, row in found]
+        write_part(self.job.output, shard, rows)
         return Totals(len(rows), sum(row["error"] is not None for row in rows), sum(row["tokens"] for row in rows))
 
     def _row(self, number: int, row: Any, answer: Answer) -> dict[str, Any]:
@@ -284,7 +369,8 @@ def _here(job: Job, shards: Sequence[Shard]) -> Iterator[tuple[int, Totals]]:
         for shard in shards:
             yield shard.index, replica.answer(shard)
     finally:
-        replica.engine.close()
+        if "engine" in vars(replica):
+            replica.engine.close()
 
 
 def _with_ray(
@@ -294,9 +380,7 @@ def _with_ray(
         import ray
         import ray.data
     except ImportError as error:
-        raise ModelError(
-            f'several replicas need Ray ({error}): pip install "guiderail[ray]"', code="missing-package"
-        ) from error
+        raise ModelError(f"several replicas need Ray ({error}): {install('ray')}", code="missing-package") from error
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     started = not ray.is_initialized()
     if started and address is not None:
@@ -315,6 +399,7 @@ def _with_ray(
 
             def __init__(self) -> None:
                 super().__init__(job)
+                _ = self.engine  # before the first shard, so that what is wrong with the model is said at once
 
         rows = ray.data.from_items([asdict(shard) for shard in shards], override_num_blocks=len(shards))
         done = rows.map_batches(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from guiderail.cli import _batch, _bench, _check, _explain, _generate, _match, _serve
+from guiderail.cli._words import in_words_of
 from guiderail.errors import GuiderailError
 
 __all__ = ["app", "main"]
@@ -59,6 +60,7 @@ def main() -> None:
         app()
     except GuiderailError as error:
         sys.stdout.flush()
+        error.message = in_words_of(typer.main.get_command(app), error.message, error.code)
         print(f"error: {error.render()}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader, say `head`, has gone: nothing is left to tell

@@ -14,9 +14,12 @@ from guiderail.cli._options import Given, ModelOption, takes_constraint
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
-    from guiderail.batch import BatchProgress
+    from collections.abc import Sequence
+
+    from guiderail.batch import BatchProgress, Failure
 
 _SPREAD = "How the work is spread"
+_REASONS = 8  # that are shown
 
 
 @takes_constraint(without=("xsd", "root", "tools", "tool_format", "tool_choice"))
@@ -25,12 +28,15 @@ def batch_command(
     input: Annotated[
         Path,
         typer.Option(
-            "--input", "-i", metavar="FILE|FOLDER", help="Rows to answer: a .jsonl file, or a folder of them."
+            "--input", "-i", metavar="FILE|FOLDER", help="Rows to answer: .jsonl, .csv, .tsv or .parquet, or a folder."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the answers.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Folder for the answers, or a file of those kinds."),
+    ],
     prompt: Annotated[
-        str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with members of the row in braces.")
+        str, typer.Option("--prompt", "-P", metavar="TEXT", help="Prompt, with columns of the row in braces.")
     ] = "{prompt}",
     given: Given,
     model: ModelOption = None,
@@ -76,18 +82,23 @@ def batch_command(
     gpus: Annotated[
         float, typer.Option(metavar="N", help="GPUs that Ray reserves for a replica.", rich_help_panel=_SPREAD)
     ] = 0.0,
+    retry: Annotated[
+        bool, typer.Option("--retry/--no-retry", help="Try again the rows that failed in earlier runs.")
+    ] = True,
 ) -> None:
     r"""Answer every row of a file under one constraint.
 
-    A row is a JSON object on a line; its answer is a line of `part-*.jsonl` in the output. The same command again goes
-    on where it was stopped: no row is lost or answered twice. With --replicas the work is spread by Ray Data.
+    A row is a JSON object on a line, or a row of a table; its answer is a line of `part-*.jsonl` in the output, or a
+    row of the file that you name (CSV and Parquet need pyarrow). The same command again resumes where it was stopped:
+    no row is lost or answered twice, and rows that failed are tried again. With --replicas the work is spread by Ray
+    Data.
 
     Exit status: 1 if rows have no answer that fits (their `error` says why).
 
     **Examples**
 
     - `guiderail batch --schema person.json --input rows.jsonl --output out/ --prompt "Describe {name}." --replicas 2`
-    - `guiderail batch --choice yes --choice no -i reviews.jsonl -o out/ -P "Is this kind? {review}"`
+    - `guiderail batch --choice yes --choice no -i reviews.csv -o judged.csv -P "Is this kind? {review}"`
     - `guiderail batch --schema s.json -i rows.jsonl -o out/ --engine vllm --model MODEL --gpus 1 --replicas 8`
     """
     constraint = given.constraint()
@@ -110,15 +121,29 @@ def batch_command(
             ray_address=ray_address,
             cpus=cpus,
             gpus=gpus,
+            retry=retry,
             progress=show.update,
         )
+    again = f", {report.retried} tried again" if report.retried else ""
     print(
         f"{report.rows} rows in {report.output}: {report.rows - report.failed} answered, {report.failed} failed, "
-        f"{report.resumed} of an earlier run; {report.tokens} tokens in {report.seconds:.1f} s",
+        f"{report.resumed} of an earlier run{again}; {report.tokens} tokens in {report.seconds:.1f} s",
         file=sys.stderr,
     )
+    _say_why(report.failures)
     if report.failed:
         raise typer.Exit(1)
+
+
+def _say_why(failures: Sequence[Failure]) -> None:
+    """The reasons of failed rows, on stderr."""
+    for one in failures[:_REASONS]:
+        rows = ", ".join(map(str, one.rows)) + (" …" if one.count > len(one.rows) else "")
+        word = "row" if one.count == 1 else "rows"
+        print(f"  {one.count} {word} failed ({rows}): {one.message:.400} [{one.code}]", file=sys.stderr)
+    if len(failures) > _REASONS:
+        rest = sum(one.count for one in failures[_REASONS:])
+        print(f"  {rest} more failed for other reasons; each answer has its `error`", file=sys.stderr)
 
 
 def _arguments(given: list[str] | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import Given, ModelOption, takes_constraint
+from guiderail.cli._options import ContextOption, DeviceOption, Given, GpuLayersOption, ModelOption, takes_constraint
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ def generate_command(
     ] = None,
     given: Given,
     model: ModelOption = None,
+    device: DeviceOption = None,
+    gpu_layers: GpuLayersOption = None,
+    context_length: ContextOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="The system message.")] = None,
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
@@ -46,10 +49,30 @@ def generate_command(
             "on, and fail where they run out.",
         ),
     ] = True,
+    on_shortened: Annotated[
+        str | None,
+        typer.Option(
+            metavar="error|warn",
+            help="What to do if the text is complete only because it was steered to its end: by default an error for "
+            "--schema, --type, --xsd and --tools, else a warning.",
+        ),
+    ] = None,
     temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
     top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
     top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Makes sampling repeatable.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Ends the text, and is no part of it; may be repeated.")
+    ] = None,
+    presence_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Subtracted from the logits of tokens that the text has, -2 to 2.")
+    ] = 0.0,
+    frequency_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Subtracted for each time that the text has the token, -2 to 2.")
+    ] = 0.0,
+    repetition_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Makes tokens of the prompt and the text less likely; 1 does not.")
+    ] = 1.0,
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
     ] = None,
@@ -72,6 +95,8 @@ def generate_command(
     - `guiderail generate --grammar sql --prompt "The oldest three people in people(name, age), in SQL:"`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
+    if on_shortened not in (None, "error", "warn"):
+        raise ModelError(f"--on-shortened is error or warn, not {on_shortened!r}", code="bad-option")
     constraint = given.constraint("indented")
     if prompt is None:
         if sys.stdin.isatty():
@@ -86,7 +111,7 @@ def generate_command(
 
     show = _Display(json=structured)
     show.note("loading the model …")
-    runner = load_model(model, threads=threads)
+    runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
     with stream(
         runner,
         prompt,
@@ -96,9 +121,14 @@ def generate_command(
         top_p=top_p,
         top_k=top_k,
         seed=seed,
+        stop=stop,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        repetition_penalty=repetition_penalty,
         system=system,
         chat=chat,
         on_incomplete="finish" if finish else "return",
+        on_shortened="return" if finish else None,
     ) as run:
         show.note("reading the prompt …")
         started = time.perf_counter()
@@ -120,12 +150,38 @@ def generate_command(
     verdict = _validate(constraint, result) if long and result.matched else ""
     show.end(f"{status()}  {result.finish_reason}{verdict}")
     runner.close()
-    if not result.matched:
-        way = "bound the schema (maxLength, maxItems)" if structured else "bound the constraint (--max-length)"
+    bounds = "the schema (maxLength, maxItems)" if structured else "the constraint (--max-length)"
+    how = on_shortened or ("error" if long else "warn")
+    _check_end(result, bounds=bounds, is_text=not long, finish=finish, on_shortened=how)
+
+
+def _check_end(result: Generation, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
+    """Tells of a text that was cut, or steered to its end.
+
+    Raises:
+        ModelError: ``incomplete``, ``shortened``.
+    """
+    from guiderail.generation.result import shortened_message, was_shortened
+
+    shortened = was_shortened(result)
+    if result.stop_text is not None and not result.matched:
+        if is_text:
+            return
         raise ModelError(
-            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or {way}",
+            f"the value was ended by --stop {result.stop_text!r} before it was complete", code="incomplete"
+        )
+    if not result.matched or (shortened and not finish):
+        raise ModelError(
+            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or bound {bounds}",
             code="incomplete",
         )
+    if not shortened:
+        return
+    way_out = f"raise --max-tokens, or bound {bounds}"
+    if on_shortened == "error":
+        message = shortened_message(result, "", f"{way_out}; --on-shortened warn takes it as it is")
+        raise ModelError(message, code="shortened")
+    print(f"warning: {shortened_message(result, '', way_out)}", file=sys.stderr)
 
 
 def _validate(constraint: Constraint, result: Generation) -> str:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
-from inspect import Parameter, Signature, signature
+from inspect import Parameter, Signature, get_annotations, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,7 +21,17 @@ from guiderail.errors import CompileError
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Given", "ModelOption", "VocabularyOption", "load_vocabulary", "schema_source", "takes_constraint"]
+__all__ = [
+    "ContextOption",
+    "DeviceOption",
+    "Given",
+    "GpuLayersOption",
+    "ModelOption",
+    "VocabularyOption",
+    "load_vocabulary",
+    "schema_source",
+    "takes_constraint",
+]
 
 _WHAT = "The constraint (exactly one kind)"
 
@@ -109,6 +119,18 @@ ModelOption = Annotated[
     typer.Option("--model", "-m", metavar="PATH",
                  help="A GGUF file, or the folder or hub name of a transformers model; by default the embedded one."),
 ]  # fmt: skip
+DeviceOption = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="Where a transformers model runs: cuda, cuda:1, mps, cpu or auto."),
+]
+GpuLayersOption = Annotated[
+    int | None,
+    typer.Option("--gpu-layers", metavar="N", help="Layers of a GGUF model that a GPU computes; -1: all."),
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option("--context-length", metavar="N", help="Most tokens of a prompt and its text together."),
+]
 VocabularyOption = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
@@ -237,8 +259,7 @@ def takes_constraint(*, without: Sequence[str] = ()) -> Callable[[Callable[..., 
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         offered = [one for one in fields(Given) if one.name not in without]
-        kinds = get_type_hints(Given, include_extras=True)
-        hints = get_type_hints(command, include_extras=True)
+        kinds, hints = get_annotations(Given, eval_str=True), get_annotations(command, eval_str=True)
 
         @wraps(command)
         def call(**said: Any) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import ModelOption
+from guiderail.cli._options import ContextOption, DeviceOption, GpuLayersOption, ModelOption
 from guiderail.errors import ModelError
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     import uvicorn
@@ -22,6 +23,9 @@ _LIMITS = "Limits"
 
 def serve_command(
     model: ModelOption = None,
+    device: DeviceOption = None,
+    gpu_layers: GpuLayersOption = None,
+    context_length: ContextOption = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0: everywhere.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0: a free one.")] = 8000,
     name: Annotated[
@@ -80,7 +84,7 @@ def serve_command(
     ] = 20_000_000,
     max_step_work: Annotated[
         int, typer.Option(metavar="N", help="The same steps, for one mask or one token.", rich_help_panel=_LIMITS)
-    ] = 5_000_000,
+    ] = 1_000_000,
     request_seconds: Annotated[
         float, typer.Option(metavar="S", help="To answer one request.", rich_help_panel=_LIMITS)
     ] = 600.0,
@@ -101,7 +105,7 @@ def serve_command(
     try:
         import uvicorn
     except ImportError as error:
-        raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
+        raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
     from guiderail.generation.models import load_model
     from guiderail.server import ServerOptions, create_app
     from guiderail.server.bodies import calm_collector
@@ -136,7 +140,7 @@ def serve_command(
         request_seconds=request_seconds,
     )
     with _bound(host, port) as listener:
-        runner = load_model(model, threads=threads)
+        runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
         try:
             app = create_app(runner, options)
             calm_collector()

@@ -391,6 +391,25 @@ class SpecialToken(Constraint):
         return f"special_token({', '.join(map(repr, self.names))})"
 
 
+@dataclass(frozen=True, slots=True)
+class TokenSet(Constraint):
+    """One token of any kind out of these, or any token but these and those that end a text, as a unit.
+
+    Attributes:
+        names: texts or ids. A text is that of a special token, or else that of an ordinary one.
+        but: any token but these.
+    """
+
+    names: tuple[str | int, ...]
+    but: bool = False
+
+    def _lower(self, b: _core.Builder) -> int:
+        return b.token_set(list(self.names), but=self.but)
+
+    def __repr__(self) -> str:
+        return f"{'any_token_but' if self.but else 'one_token_of'}({', '.join(map(repr, self.names))})"
+
+
 # -- constructors ------------------------------------------------------------------------------------------------
 def literal(text: str) -> Constraint:
     """Exactly ``text``."""

@@ -9,96 +9,28 @@ is not asked to say so.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.constraints.reading import TEXT, Reading
+from guiderail.constraints.reading import Reading
 from guiderail.errors import ModelError
+from guiderail.generation.logprobs import Likelihoods, TokenLogprob
 from guiderail.generation.models import Model
 from guiderail.generation.models.base import feed_rows
+from guiderail.generation.options import Options
 from guiderail.generation.overlap import Masks
+from guiderail.generation.result import FinishReason, Generation, read_by, which
 from guiderail.generation.row import Row
-from guiderail.generation.sampling import Sampler, Sampling
+from guiderail.generation.sampling import Sampler
 from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.matching.guide import Guide
 from guiderail.matching.matcher import Matcher
 
-__all__ = ["Batch", "FinishReason", "Generation", "IncompleteError", "Observer"]
-
-FinishReason = Literal["complete", "stop", "length"]
-
-
-class _Readable:
-    """Room beside the fields of a generation, so that ``dataclasses.asdict`` of one is plain data."""
-
-    __slots__ = ("_reading", "_value")
-    _reading: Reading
-    _value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Generation(_Readable):
-    """What came of one prompt.
-
-    Attributes:
-        text: the text, without the stop token.
-        tokens: its token ids; the stop token, if the model chose one, is the last.
-        finish_reason: ``"complete"``, nothing could follow; ``"stop"``, the model chose a stop token where the text
-            may end; ``"length"``, ``max_tokens`` or the context ran out.
-        matched: whether the text is allowed by the constraint as it stands. Only ``"length"`` can leave it False.
-        prompt_tokens: tokens of the prompt.
-        forced_tokens: how many tokens were written without asking the model.
-        seconds: wall time, from the first forced token or forward pass; of all rows of the batch.
-        constraint_seconds: the part of it spent on forced tokens and on masks, sampling excluded, of all rows of the
-            batch. A mask that is filled while the model computes counts only for as long as it is waited for.
-    """
-
-    text: str
-    tokens: tuple[int, ...]
-    finish_reason: FinishReason
-    matched: bool
-    prompt_tokens: int
-    forced_tokens: int
-    seconds: float
-    constraint_seconds: float
-
-    @property
-    def value(self) -> Any:
-        """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, the calls for tools
-        (a ``ToolText``), the values of a document for an XML Schema, else the text.
-
-        If the text is not complete (``matched`` is False), as much of the value as it holds, like the last snapshot
-        of a stream. The text is read when this is first asked for.
-
-        Raises:
-            ReadError: code of the user's own (a validator, ``__post_init__``) refuses the value.
-        """
-        if not hasattr(self, "_value"):
-            reading = getattr(self, "_reading", TEXT)
-            if self.matched:
-                value = reading.read(self.text)
-            else:
-                partial = reading.partial(growing_strings=True)
-                partial.feed(self.text)
-                value = partial.snapshot()
-            object.__setattr__(self, "_value", value)
-        return self._value
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # without the value, which may be of any kind: a copy reads the text again
-        return read_by, (getattr(self, "_reading", TEXT), *(getattr(self, f.name) for f in fields(self)))
-
-
-def read_by(reading: Reading, *values: Any) -> Generation:
-    """A generation of these fields that is read so."""
-    made = Generation(*values)
-    object.__setattr__(made, "_reading", reading)
-    return made
+__all__ = ["Batch", "Observer"]
 
 
 class Observer(Protocol):
@@ -116,27 +48,18 @@ class Observer(Protocol):
         """
 
 
-class IncompleteError(ModelError):
-    """``max_tokens`` (or the context) ran out before a text was complete.
-
-    Attributes:
-        generations: all rows, finished or not; empty after unpickling.
-    """
-
-    code = "incomplete"
-    generations: tuple[Generation, ...] = ()
-
-
 class _Row(Row):
     """A row of a batch."""
 
     def __init__(self, observe: Callable[[Row, int], None] | None, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.text: list[str] = []
+        self.told: list[TokenLogprob] = []  # of each token, where that is wanted
         self.began = False  # the model has read the prompt
         self._observe = observe
 
     def on_forced(self, token: int) -> None:
+        self.told.append(TokenLogprob(token, 0.0))
         if self._observe is not None:
             self._observe(self, token)
 
@@ -145,8 +68,9 @@ class _Row(Row):
 
     @property
     def finish(self) -> FinishReason | None:
-        assert self.end != "stop-text"
-        return self.end
+        if self.shortened:
+            return "shortened"
+        return "stop" if self.end == "stop-text" else self.end
 
 
 class Batch:
@@ -159,19 +83,19 @@ class Batch:
         guides: Sequence[Guide],
         readings: Sequence[Reading],
         *,
-        max_tokens: int,
-        sampling: Sampling,
-        first_row: int,
-        jump_forward: bool,
-        finish: bool = False,
+        options: Options,
+        first_row: int = 0,
         observer: Observer | None = None,
     ) -> None:
         """See :func:`guiderail.generate`.
 
         Args:
-            finish: every text is complete within ``max_tokens``; a LimitError is raised here if one cannot be.
+            first_row: the number of the first prompt, among all that were given.
+
+        Raises:
+            LimitError: to finish is promised, and ``max_tokens`` cannot hold any text.
         """
-        self.model, self.jump_forward, self.observer = model, jump_forward, observer
+        self.model, self.observer, self.logprobs = model, observer, options.logprobs
         self.readings = readings
         self.vocabulary = model.vocabulary
         room = model.context_length
@@ -185,7 +109,7 @@ class Batch:
                     f"{model.name}; shorten it",
                     code="context-full",
                 )
-            limit = min(max_tokens, room - len(prompt))
+            limit = min(options.max_tokens, room - len(prompt))
             if not prompt:
                 raise ModelError(
                     "the prompt is empty and the model adds nothing to it; write something", code="bad-prompt"
@@ -193,17 +117,19 @@ class Batch:
             row = _Row(
                 None if observer is None else partial(self._observe_forced, i),
                 guide,
-                Sampler(sampling, first_row + i),
+                Sampler(options.sampling, first_row + i),
                 prompt,
                 limit,
                 spell=self.vocabulary.token_bytes,
-                jump_forward=jump_forward,
+                stops=options.stops,
+                penalties=options.penalties,
+                jump_forward=options.jump_forward,
             )
             row.mask = self.bitmask[i : i + 1]
             row.begin(
-                "finish" if finish else "return",
+                "finish" if options.on_incomplete == "finish" else "return",
                 way_out='pass on_incomplete="error" or "return" to try without a promise',
-                which=f" of prompt {first_row + i}" if len(prompts) > 1 or first_row else "",
+                which=which(first_row + i, options.n or 1) if len(prompts) > 1 or first_row else "",
             )
             self.rows.append(row)
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
@@ -213,7 +139,7 @@ class Batch:
         self.behind: set[int] = set()  # rows of which the model has not read all that was written
         self.seconds = self.constraint_seconds = 0.0
 
-    def steps(self) -> Iterator[tuple[int, str]]:
+    def steps(self) -> Generator[tuple[int, str], None, None]:
         """Runs to the end of all rows; yields (row, piece of text) as they come."""
         try:
             while active := [i for i, row in enumerate(self.rows) if not row.done]:
@@ -252,11 +178,16 @@ class Batch:
         mark = time.perf_counter()
         width = min(self.vocabulary.size, logits.shape[1])
         seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
+        for i in asked:
+            rows[i].penalize(logits[i])
         mask_rows(logits, self.bitmask, asked, width)
         self.constraint_seconds += time.perf_counter() - mark
         pieces = []
         for i in asked:
+            thought = None if self.logprobs is None else Likelihoods(logits[i, :width], self.logprobs)
             token = rows[i].draw(logits[i], width)
+            if thought is not None:
+                rows[i].told.append(thought.of(token))
             if self.observer is not None and seen is not None:
                 self.observer.on_step(i, rows[i].matcher, token, seen[i])
             said = len(rows[i].text)
@@ -291,4 +222,7 @@ class Batch:
             row.forced,
             self.seconds,
             self.constraint_seconds,
+            row.shortened_at if row.shortened else None,
+            row.stop_text,
+            None if self.logprobs is None else tuple(row.told),
         )

@@ -7,6 +7,8 @@ tokens, finish reasons and times. The loop is in :mod:`guiderail.generation.deco
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,46 +16,44 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
 from guiderail.frontends.given import are_texts
 from guiderail.frontends.prompts import prompt_of
-from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
+from guiderail.generation.conversation import Conversation, Prompt, encode_prompt, prompts_of, with_words
+from guiderail.generation.decoding import Batch
 from guiderail.generation.models import Model, default_model, load_model
-from guiderail.generation.sampling import Sampling
-from guiderail.generation.streams import OnIncomplete as OnIncomplete, Snapshot, Stream, ValueStream, check_complete
+from guiderail.generation.options import Options, options_of, takes_options
+from guiderail.generation.result import (
+    FinishReason,
+    Generation,
+    IncompleteError,
+    OnShortened,
+    ShortenedError,
+    ShortenedWarning,
+    check_ends,
+)
+from guiderail.generation.streams import Snapshot, Stream, ValueStream
 from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide, compile
-from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from typing_extensions import TypedDict, Unpack
+    from typing_extensions import Unpack
 
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.python_types import PythonType
     from guiderail.frontends.tools import ToolCalls
     from guiderail.frontends.xml_schema import XmlSchema
+    from guiderail.generation.options import GenerateOptions, StreamOptions
 
+    _Many: TypeAlias = list[str] | tuple[str, ...] | Sequence[Conversation]
     _Valued: TypeAlias = JsonSchema | ToolCalls | XmlSchema  # constraints whose texts are read as values
-
-    class _Options(TypedDict, total=False):
-        max_tokens: int
-        temperature: float
-        top_p: float
-        top_k: int | None
-        seed: int | None
-        system: str | None
-        chat: bool
-        describe: bool
-        jump_forward: bool
-        on_incomplete: OnIncomplete
-
-    class _StreamOptions(_Options, total=False):
-        growing_strings: bool
 
 
 __all__ = [
     "FinishReason",
     "Generation",
     "IncompleteError",
+    "ShortenedError",
+    "ShortenedWarning",
     "Snapshot",
     "Stream",
     "ValueStream",
@@ -64,37 +64,27 @@ __all__ = [
 
 T = TypeVar("T")
 
-DEFAULT_MAX_TOKENS = 256
-
 
 @overload
-def stream(model: Any, prompt: str, target: type[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
+def stream(model: Any, prompt: Prompt, target: type[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
-def stream(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_StreamOptions]) -> ValueStream[T]: ...
+def stream(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[StreamOptions]) -> ValueStream[T]: ...
 @overload
 def stream(
-    model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[_StreamOptions]
+    model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[StreamOptions]
 ) -> ValueStream[Any]: ...
 @overload
-def stream(model: Any, prompt: str, target: Constraint, **options: Unpack[_StreamOptions]) -> Stream: ...
+def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
-def stream(model: Any, prompt: str, target: Any, **options: Unpack[_StreamOptions]) -> Any: ...
+def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
+@takes_options(without=["n"])
 def stream(
     model: Any,
-    prompt: str,
+    prompt: Prompt,
     target: Any,
     *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    describe: bool = False,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "finish",
     growing_strings: bool = True,
+    **options: Any,
 ) -> Stream | ValueStream[Any]:
     """Like :func:`generate` for one prompt, but yields the result while it grows.
 
@@ -115,18 +105,19 @@ def stream(
 
     Args:
         model: as for :func:`generate`, and so are the options that are not listed here.
-        prompt: one prompt.
+        prompt: one prompt: a text, or a list of messages.
         target: as for :func:`generate`.
         growing_strings: show strings (where the type says ``str``) that are not finished; False holds them back.
 
     Returns:
         A :class:`Stream` of strings or a :class:`ValueStream` of :class:`Snapshot`\\ s, with ``tokens``, ``text``,
-        ``finish_reason`` and ``result``. With ``on_incomplete="error"`` it ends by raising IncompleteError if the
-        tokens ran out; with ``"finish"``, the default, that cannot happen.
+        ``finish_reason`` and ``result``. What ``on_incomplete`` and ``on_shortened`` say about the end of the text
+        happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
-    if not isinstance(prompt, str):
-        raise ModelError(f"stream takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
-    _check(on_incomplete, max_tokens, chat, system)
+    chosen = options_of("stream", options, without=["n"])
+    asked, single = prompts_of(prompt, single=True)
+    if not single:
+        raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
     wanted = as_constraint(target)
     reading = wanted.reading()
     if reading.is_text and growing_strings is not True:
@@ -134,50 +125,43 @@ def stream(
             "growing_strings applies to the values of schemas and types; this target yields text",
             code="bad-option",
         )
-    sampling = Sampling(temperature, top_p, top_k, seed)
     runner, owned = _model(model)
     try:
-        batch = Batch(
-            runner,
-            [runner.encode(_prompt(prompt, target, describe), chat=chat, system=system)],
-            [_guide(wanted, runner)],
-            [reading],
-            max_tokens=max_tokens,
-            sampling=sampling,
-            first_row=0,
-            jump_forward=jump_forward,
-            finish=on_incomplete == "finish",
-        )
+        encoded = [encoded_prompt(runner, asked[0], target, chosen)]
+        batch = Batch(runner, encoded, [_guide(wanted, runner)], [reading], options=chosen)
     except BaseException:
         if owned:
             runner.close()
         raise
     if reading.is_text:
-        return Stream(batch, on_incomplete, owned)
-    return ValueStream(batch, on_incomplete, owned, growing_strings)
+        return Stream(batch, chosen, owned)
+    return ValueStream(batch, chosen, owned, growing_strings)
 
 
+@takes_options(on_incomplete="return")
 def generations(
-    model: Any,
-    prompts: Sequence[str],
-    target: Any,
-    *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    describe: bool = False,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "return",
+    model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
-    """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times."""
-    if not isinstance(prompts, list | tuple) or not all(isinstance(prompt, str) for prompt in prompts):
-        raise ModelError("a prompt is a string, or several are a list of strings", code="bad-prompt")
-    _check(on_incomplete, max_tokens, chat, system)
-    sampling = Sampling(temperature, top_p, top_k, seed)
+    """Like :func:`generate` for a list of prompts, but also returns texts, tokens, finish reasons and times.
+
+    A text that was steered to its end says so in its ``finish_reason``; ``on_shortened`` makes that a warning or an
+    error.
+    """
+    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return")
+    results, _ = run(model, prompts, target, chosen, single=False)
+    return finished(results, chosen, on_shortened="return")
+
+
+def run(
+    model: Any, prompt: object, target: Any, options: Options, *, single: bool, stop: threading.Event | None = None
+) -> tuple[list[Generation], bool]:
+    """Generates, and says whether one prompt was given by itself.
+
+    Args:
+        single: whether that may be.
+        stop: set by who wants no more of it; what is there is returned then.
+    """
+    prompts, alone = prompts_of(prompt, single=single)
     several = isinstance(target, list | tuple) and not are_texts(target)
     if several and len(target) != len(prompts):
         raise ModelError(
@@ -190,84 +174,118 @@ def generations(
     try:
         guides = [_guide(one, runner) for one in wanted]
         targets = target if several else [target] * len(prompts)
-        asked = [_prompt(prompt, one, describe) for prompt, one in zip(prompts, targets, strict=True)]
-        encoded = [runner.encode(prompt, chat=chat, system=system) for prompt in asked]
-        size = runner.max_batch or max(1, len(prompts))
+        encoded = [encoded_prompt(runner, one, goal, options) for one, goal in zip(prompts, targets, strict=True)]
+        n = options.n or 1
+        encoded, guides, wanted = _each(encoded, n), _each(guides, n), _each(wanted, n)
+        size = runner.max_batch or max(1, len(encoded))
         results: list[Generation] = []
-        for start in range(0, len(prompts), size):
-            batch = Batch(
-                runner,
-                encoded[start : start + size],
-                guides[start : start + size],
-                [one.reading() for one in wanted[start : start + size]],
-                max_tokens=max_tokens,
-                sampling=sampling,
-                first_row=start,
-                jump_forward=jump_forward,
-                finish=on_incomplete == "finish",
-            )
-            for _ in batch.steps():
-                continue
+        for start in range(0, len(encoded), size):
+            part = slice(start, start + size)
+            readings = [one.reading() for one in wanted[part]]
+            batch = Batch(runner, encoded[part], guides[part], readings, options=options, first_row=start)
+            with contextlib.closing(batch.steps()) as steps:
+                for _ in steps:
+                    if stop is not None and stop.is_set():
+                        break
             results += [batch.generation(i) for i in range(len(batch.rows))]
     finally:
         if owned:
             runner.close()
-    check_complete(results, on_incomplete)
+    return results, alone
+
+
+def finished(
+    results: list[Generation], options: Options, *, on_shortened: OnShortened | None = None
+) -> list[Generation]:
+    """The same, if the options have nothing against how they ended.
+
+    Args:
+        on_shortened: where the options do not say.
+    """
+    check_ends(results, options.on_incomplete, options.on_shortened or on_shortened, options.n or 1)
     return results
 
 
+def values_of(results: list[Generation], options: Options, *, single: bool) -> Any:
+    """What ``generate`` returns for these."""
+    values: list[Any] = [result.value for result in results]
+    if options.n is not None:
+        values = [values[i : i + options.n] for i in range(0, len(values), options.n)]
+    return values[0] if single else values
+
+
 @overload
-def generate(model: Any, prompt: str, target: type[T], **options: Unpack[_Options]) -> T: ...
-@overload
-def generate(model: Any, prompt: str, target: PythonType[T], **options: Unpack[_Options]) -> T: ...
-@overload
-def generate(model: Any, prompt: str, target: Mapping[str, Any] | _Valued, **options: Unpack[_Options]) -> Any: ...
-@overload
-def generate(model: Any, prompt: str, target: Constraint, **options: Unpack[_Options]) -> str: ...
+def generate(model: Any, prompt: Prompt, target: type[T], *, n: int, **options: Unpack[GenerateOptions]) -> list[T]: ...
 @overload
 def generate(
-    model: Any, prompt: list[str] | tuple[str, ...], target: type[T] | Sequence[type[T]], **options: Unpack[_Options]
+    model: Any, prompt: Prompt, target: PythonType[T], *, n: int, **options: Unpack[GenerateOptions]
 ) -> list[T]: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: Prompt,
+    target: Mapping[str, Any] | _Valued,
+    *,
+    n: int,
+    **options: Unpack[GenerateOptions],
+) -> list[Any]: ...
+@overload
+def generate(
+    model: Any, prompt: Prompt, target: Constraint, *, n: int, **options: Unpack[GenerateOptions]
+) -> list[str]: ...
+@overload
+def generate(model: Any, prompt: Prompt, target: type[T], **options: Unpack[GenerateOptions]) -> T: ...
+@overload
+def generate(model: Any, prompt: Prompt, target: PythonType[T], **options: Unpack[GenerateOptions]) -> T: ...
+@overload
+def generate(
+    model: Any, prompt: Prompt, target: Mapping[str, Any] | _Valued, **options: Unpack[GenerateOptions]
+) -> Any: ...
+@overload
+def generate(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[GenerateOptions]) -> str: ...
+@overload
+def generate(
+    model: Any,
+    prompt: _Many,
+    target: type[T] | Sequence[type[T]],
+    **options: Unpack[GenerateOptions],
+) -> list[T]: ...
+@overload
+def generate(
+    model: Any,
+    prompt: _Many,
     target: PythonType[T] | Sequence[PythonType[T]],
-    **options: Unpack[_Options],
+    **options: Unpack[GenerateOptions],
 ) -> list[T]: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: _Many,
     target: Mapping[str, Any] | _Valued | Sequence[Mapping[str, Any] | _Valued],
-    **options: Unpack[_Options],
+    **options: Unpack[GenerateOptions],
 ) -> list[Any]: ...
 @overload
 def generate(
     model: Any,
-    prompt: list[str] | tuple[str, ...],
+    prompt: _Many,
     target: Constraint | Sequence[Constraint],
-    **options: Unpack[_Options],
+    **options: Unpack[GenerateOptions],
 ) -> list[str]: ...
 @overload
 def generate(
-    model: Any, prompt: str | list[str] | tuple[str, ...], target: Any, **options: Unpack[_Options]
-) -> Any: ...
-def generate(
     model: Any,
-    prompt: str | list[str] | tuple[str, ...],
+    prompt: Prompt | _Many,
     target: Any,
     *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    describe: bool = False,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "finish",
+    n: int | None = None,
+    **options: Unpack[GenerateOptions],
+) -> Any: ...
+@takes_options()
+def generate(
+    model: Any,
+    prompt: Prompt | _Many,
+    target: Any,
+    **options: Any,
 ) -> Any:
     """Makes a model write: a text under a constraint, a value under a JSON Schema or a Python type.
 
@@ -278,7 +296,9 @@ def generate(
     Args:
         model: a :class:`Model` or whatever :func:`load_model` takes (load it once if you call this often); None is
             the embedded model, which stays loaded.
-        prompt: one prompt, or a list of them, which run together as a batch.
+        prompt: one prompt, or a list of them, which run together as a batch. A prompt is a text, or a list of messages,
+            each a dict with a ``role`` (``system``, ``user``, ``assistant`` …) and a ``content``, for the chat template
+            that comes with the model.
         target: what to write; or a list with one target for each prompt.
 
             - A constraint or a compiled guide returns the text. ``gr.json_schema(...)``, ``gr.python_type(...)`` and
@@ -296,6 +316,15 @@ def generate(
         top_p: sample among the most likely tokens whose probabilities reach this sum.
         top_k: sample among this many of the most likely tokens.
         seed: makes sampling repeatable; each row has a random stream of its own.
+        presence_penalty: subtracted from the logit of each token that the text has already, from -2 to 2.
+        frequency_penalty: subtracted for each time that it has the token, from -2 to 2.
+        repetition_penalty: divides the logits of tokens of the prompt and the text where they are positive, and
+            multiplies them where they are negative; 1 changes nothing.
+        stop: a text that ends what is written, or several; it is no part of it. A text is returned as it stands then; a
+            value must be complete.
+        logprobs: see ``Generation.logprobs``: 0 for those of the tokens written, or also of so many of the likeliest
+            tokens at each.
+        n: how many texts to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
         describe: add to the prompt what the schema or type wants, in words (see :func:`prompt_of`). The model does not
@@ -305,56 +334,43 @@ def generate(
         on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
 
             - ``"finish"``: prevent it. The model never writes a token that leaves too few to finish. If ``max_tokens``
-              does not suffice from the start, a LimitError says so at once.
+              does not suffice from the start, a LimitError says so at once. If the model is kept from what it had
+              chosen, the text is *shortened*; see ``on_shortened``.
             - ``"error"``: the model writes as if there were no limit; reaching it raises an IncompleteError.
             - ``"return"``: the same, but return the text so far, or as much of the value as it holds.
+        on_shortened: what to do about a text that is complete only because it was steered to its end. Its last part is
+            not what the model would have written: a list lacks rows, a total is wrong.
+
+            - ``"error"``: raise a ShortenedError; the default where a value is returned.
+            - ``"warn"``: return it, with a ShortenedWarning; the default where a text is returned.
+            - ``"return"``: return it.
 
     Returns:
-        The text or the value, or a list of them for a list of prompts. :func:`generations` gives both.
+        The text or the value, or a list of them for a list of prompts; with ``n``, lists of ``n`` in their place.
+        :func:`generations` gives both, the ``n`` of a prompt one after the other.
 
     Raises:
         LimitError: ``budget-too-small`` or ``budget-unknown``: see ``on_incomplete``.
         IncompleteError: see ``on_incomplete``.
+        ShortenedError: see ``on_shortened``.
         CompileError: this is not a target, or it cannot be compiled for the model's vocabulary.
         ReadError: the user's own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
     """
-    single = isinstance(prompt, str)
-    results = generations(
-        model,
-        [prompt] if isinstance(prompt, str) else prompt,
-        target,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        top_k=top_k,
-        seed=seed,
-        system=system,
-        chat=chat,
-        describe=describe,
-        jump_forward=jump_forward,
-        on_incomplete=on_incomplete,
-    )
-    values = [result.value for result in results]
-    return values[0] if single else values
+    chosen = options_of("generate", options)
+    results, single = run(model, prompt, target, chosen, single=True)
+    return values_of(finished(results, chosen), chosen, single=single)
 
 
-def _check(on_incomplete: str, max_tokens: int, chat: bool, system: str | None) -> None:
-    if on_incomplete not in ("finish", "error", "return"):
-        raise ModelError(
-            f'on_incomplete is "finish", "error" or "return", not {shown(on_incomplete)}', code="bad-option"
-        )
-    if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 1:
-        raise ModelError(f"max_tokens must be a whole number from 1, not {shown(max_tokens)}", code="bad-option")
-    if system is not None and not chat:
-        raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
+def _each(values: Sequence[T], n: int) -> list[T]:
+    return [one for one in values for _ in range(n)]
 
 
-def _prompt(prompt: str, target: Any, describe: bool) -> str:
-    """The prompt, and what is wanted in words."""
-    if not describe:
-        return prompt
-    return f"{prompt}\n\n{prompt_of(target.constraint if isinstance(target, Guide) else target)}"
+def encoded_prompt(model: Model, prompt: Prompt, target: Any, options: Options) -> list[int]:
+    """The token ids of a prompt, with what is wanted in words where that is asked for."""
+    if options.describe:
+        prompt = with_words(prompt, prompt_of(target.constraint if isinstance(target, Guide) else target))
+    return encode_prompt(model, prompt, options)
 
 
 def _model(source: Any) -> tuple[Model, bool]:

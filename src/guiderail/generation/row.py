@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from guiderail.errors import LimitError, ModelError
 from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.overlap import may_be_forced
+from guiderail.generation.penalties import Penalties, Tally
 from guiderail.generation.sampling import Sampler
 from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.matching.guide import Guide
@@ -83,7 +84,8 @@ class Row:
         forced: how many of them needed no model.
         finishing: only what leaves enough tokens to finish may be written.
         promised: so it was promised: a search that meets a limit fails the text.
-        steered: a token was refused in the middle of something, so that the text is finished in time.
+        shortened_at: how many tokens were written when the tokens that are left first refused one that the model had
+            chosen, and with it a text; None: they never did.
         done: nothing follows; ``end`` says why, unless the text has failed.
         matched: whether the constraint allows the text as it stands.
         ready: what must come next is written.
@@ -100,6 +102,7 @@ class Row:
         *,
         spell: Callable[[int], bytes],
         stops: Sequence[str] = (),
+        penalties: Penalties | None = None,
         jump_forward: bool = True,
         ask_always: bool = False,
     ) -> None:
@@ -109,6 +112,7 @@ class Row:
             limit: tokens that it may write.
             spell: the bytes of a token in the text.
             stops: texts that end it; they are no part of it.
+            penalties: on tokens that it has already.
             jump_forward: write forced text as the tokenizer spells it.
             ask_always: the model is asked for every token, even where only one may come.
         """
@@ -118,7 +122,8 @@ class Row:
         self.prompt_tokens = len(self.pending)
         self.tokens: list[int] = []
         self.forced = 0
-        self.finishing = self.promised = self.steered = False
+        self.finishing = self.promised = False
+        self.shortened_at: int | None = None
         self.done = self.matched = False
         self.end: End | None = None
         self.ready = self.filled = False
@@ -129,6 +134,7 @@ class Row:
         self._spell, self._jump_forward, self._ask_always = spell, jump_forward, ask_always
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._cut = StopText(stops)
+        self._tally = Tally(penalties, prompt) if penalties else None
 
     # -- told to those who override them -----------------------------------------------------------------------------
     def on_forced(self, token: int) -> None:
@@ -145,6 +151,11 @@ class Row:
     def remaining(self) -> int:
         """Tokens that it may still write."""
         return self.limit - len(self.tokens)
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the text is complete, but another one than the model would have written with more tokens."""
+        return self.shortened_at is not None and self.matched
 
     @property
     def stop_text(self) -> str | None:
@@ -263,10 +274,27 @@ class Row:
             self._spent(started)
         if fits and np.array_equal(narrow, self.mask):
             return first
-        self.steered |= not (fits or self.matcher.is_accepting())
+        before = logits.copy()
         self.mask[:] = narrow
         mask_rows(logits[None], self.mask, [0], width)
-        return self.sampler(logits)
+        token = self.sampler.again(first, before, logits)
+        if token != first and self.shortened_at is None and not self._spell_the_same(first, token):
+            self.shortened_at = len(self.tokens)
+        return token
+
+    def _spell_the_same(self, one: int, other: int) -> bool:
+        """Whether the bytes of both tokens come next in any case: only the cut of the text into tokens differs."""
+        spelled = self._spell(one), self._spell(other)
+        try:
+            forced = self.matcher.forced_bytes(max(map(len, spelled)))
+        except LimitError:
+            return False
+        return all(text and forced.startswith(text) for text in spelled)
+
+    def penalize(self, logits: NDArray[np.float32]) -> None:
+        """Changes logits of the next token, shape ``(logits_size,)``, by the penalties; before they are masked."""
+        if self._tally is not None:
+            self._tally.apply(logits)
 
     def take(self, token: int, *, forced: bool = False) -> None:
         """Appends a token that the mask allows."""
@@ -287,13 +315,24 @@ class Row:
             self._finish("stop", matched=True)
             return
         self.pending.append(token)
+        if self._tally is not None:
+            self._tally.note(token)
         self.on_text(self._cut.feed(self._decoder.decode(self._spell(token))), token)
         if self._cut.found is not None:
-            self._finish("stop-text", matched=self.matcher.is_accepting())
+            self._finish("stop-text", matched=self._is_match_without(self._cut.found))
         elif self.matcher.is_complete():
             self._finish("complete", matched=True)
         elif self.remaining <= 0:
             self._finish("length", matched=self.matcher.is_accepting())
+
+    def _is_match_without(self, stop: str) -> bool:
+        """Whether the constraint allows the text up to a stop text."""
+        text = b"".join(map(self._spell, self.tokens)).decode("utf-8", "replace")
+        matcher = self.guide.matcher()
+        try:
+            return matcher.accept_string(text[: text.index(stop)]) and matcher.is_accepting()
+        except LimitError:
+            return False
 
     def _finish(self, end: End, *, matched: bool) -> None:
         if self.done:  # it was given up meanwhile

@@ -51,13 +51,18 @@ class Sampling:
             )
 
     @property
+    def is_greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return self.temperature == 0 or self.top_k == 1
+
+    @property
     def cuts(self) -> bool:
         """Whether which tokens are kept depends on which others are allowed.
 
         Drawing again where a token is refused is the same as drawing from what is not refused, except here: a refused
         token takes the place of another one among the ``top_k``, or a part of ``top_p``.
         """
-        return self.temperature > 0 and (self.top_p < 1 or (self.top_k is not None and self.top_k > 1))
+        return not self.is_greedy and (self.top_p < 1 or self.top_k is not None)
 
 
 def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDArray[np.float64]:
@@ -98,12 +103,48 @@ class Sampler:
         Raises:
             ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
         """
+        kept, chances = self._chances(logits)
+        return int(kept[0]) if self.sampling.is_greedy else self._pick(kept, chances)
+
+    def again(self, first: int, before: NDArray[np.float32], logits: NDArray[np.float32]) -> int:
+        """The token in place of one that was drawn before more tokens were forbidden: the same, as often as it can be.
+
+        The result is distributed as a fresh draw, and differs from ``first`` as seldom as any such draw may: with the
+        total variation of the two distributions (a maximal coupling; Lindvall 1992, "Lectures on the Coupling Method",
+        §I.5).
+
+        Args:
+            first: drawn from ``before``.
+            before: shape ``(tokens,)``.
+            logits: the same with more tokens at ``-inf``.
+
+        Raises:
+            ModelError: ``bad-logits``, as for a first draw.
+        """
+        kept, chances = self._chances(logits)
+        past = np.zeros(len(logits))
+        earlier, likely = self._chances(before)
+        past[earlier] = likely
+        (place,) = np.nonzero(kept == first)
+        share = float(chances[place[0]]) / past[first] if len(place) else 0.0
+        if share >= 1 or (share > 0 and self._random.random() < share):
+            return first
+        gained = np.maximum(chances - past[kept], 0)
+        total = float(gained.sum())
+        return self._pick(kept, gained / total) if total > 0 else self._pick(kept, chances)
+
+    def _pick(self, kept: NDArray[np.int64], chances: NDArray[np.float64]) -> int:
+        place = int(np.searchsorted(np.cumsum(chances), self._random.random(), "right"))
+        return int(kept[min(place, len(kept) - 1)])  # rounding may leave the sum a little below 1
+
+    def _chances(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The tokens that may be drawn, with their probabilities."""
         options = self.sampling
         best = int(logits.argmax()) if len(logits) else 0
-        if options.temperature == 0 or options.top_k == 1:
+        if options.is_greedy:
             if not len(logits) or not math.isfinite(float(logits[best])):
                 probabilities(logits)  # raises, with the reason
-            return best
+            return np.array([best]), np.ones(1)
         kept = np.flatnonzero(logits != -np.inf)
         if options.top_k is not None and options.top_k < len(kept):
             # ties at the border: the lower id is kept, whatever the order of the partition
@@ -115,5 +156,4 @@ class Sampler:
             enough = int(np.searchsorted(np.cumsum(chances[order]), options.top_p)) + 1
             order = order[:enough]
             kept, chances = kept[order], chances[order] / chances[order].sum()
-        place = int(np.searchsorted(np.cumsum(chances), self._random.random(), "right"))
-        return int(kept[min(place, len(kept) - 1)])  # rounding may leave the sum a little below 1
+        return kept, chances

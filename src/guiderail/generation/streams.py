@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from typing import Generic, Literal, TypeVar
+import asyncio
+from collections.abc import AsyncIterator, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar, cast
 
-from guiderail.generation.decoding import Batch, FinishReason, Generation, IncompleteError
+from guiderail.generation.decoding import Batch
+from guiderail.generation.options import Options
+from guiderail.generation.result import FinishReason, Generation, check_ends
 
-__all__ = ["Snapshot", "Stream", "ValueStream", "check_complete"]
+__all__ = ["Snapshot", "Stream", "ValueStream"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
-OnIncomplete = Literal["finish", "error", "return"]
+_END = object()
 
 
 class _Run(Generic[Item]):
-    """A generation of one prompt, step by step. A context manager: leaving it stops the generation."""
+    """A generation of one prompt, step by step. A context manager: leaving it stops the generation.
 
-    def __init__(self, batch: Batch, on_incomplete: OnIncomplete, close: bool) -> None:
-        self._batch, self._on_incomplete, self._close = batch, on_incomplete, close
+    ``for`` and ``async for`` both iterate over it, ``with`` and ``async with`` both close it.
+    """
+
+    def __init__(self, batch: Batch, options: Options, close: bool) -> None:
+        self._batch, self._options, self._close = batch, options, close
         self._items = self._run()
+        self._thread: ThreadPoolExecutor | None = None
 
     def _pieces(self) -> Generator[str, None, None]:
         try:
@@ -29,13 +37,32 @@ class _Run(Generic[Item]):
         finally:
             if self._close:
                 self._batch.model.close()
-        check_complete([self.result], self._on_incomplete)
+        check_ends([self.result], self._options.on_incomplete, self._options.on_shortened)
 
     def _run(self) -> Generator[Item, None, None]:
         raise NotImplementedError
 
     def __next__(self) -> Item:
         return next(self._items)
+
+    async def __anext__(self) -> Item:
+        """The next item, made on a thread; a task that is cancelled stops the model after its current pass."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="guiderail-stream")
+        step = asyncio.get_running_loop().run_in_executor(self._thread, next, self._items, _END)
+        try:
+            item = await asyncio.shield(step)
+        except asyncio.CancelledError:
+            await asyncio.wait([step])
+            self.close()
+            raise
+        except BaseException:
+            self._end_thread()
+            raise
+        if item is _END:
+            self._end_thread()
+            raise StopAsyncIteration
+        return cast("Item", item)
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -63,8 +90,17 @@ class _Run(Generic[Item]):
         self._batch.session.close()
         if self._close:
             self._batch.model.close()
+        self._end_thread()
+
+    def _end_thread(self) -> None:
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+            self._thread = None
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aexit__(self, *_: object) -> None:
         self.close()
 
 
@@ -77,7 +113,13 @@ class Stream(_Run[str]):
     def __iter__(self) -> Iterator[str]:
         return self
 
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
     def __enter__(self) -> Stream:
+        return self
+
+    async def __aenter__(self) -> Stream:
         return self
 
 
@@ -121,13 +163,13 @@ class Snapshot(Generic[T]):
 class ValueStream(_Run[Snapshot[T]]):
     """An iterator over :class:`Snapshot`\\ s of a growing value, one a piece of text. Made by :func:`stream`.
 
-    The last one has ``done`` set and holds the finished, validated value. If tokens run out before, and
-    ``on_incomplete="return"``, there is none with ``done``.
+    The last one has ``done`` set and holds the finished, validated value. There is none with ``done`` if tokens run out
+    before, and ``on_incomplete="return"``; or if the value was steered to its end, which ends in a ShortenedError.
     """
 
-    def __init__(self, batch: Batch, on_incomplete: OnIncomplete, close: bool, growing_strings: bool) -> None:
+    def __init__(self, batch: Batch, options: Options, close: bool, growing_strings: bool) -> None:
         self._growing_strings = growing_strings
-        super().__init__(batch, on_incomplete, close)
+        super().__init__(batch, options, close)
 
     def _run(self) -> Generator[Snapshot[T], None, None]:
         partial = self._batch.readings[0].partial(growing_strings=self._growing_strings)
@@ -144,7 +186,13 @@ class ValueStream(_Run[Snapshot[T]]):
     def __iter__(self) -> Iterator[Snapshot[T]]:
         return self
 
+    def __aiter__(self) -> AsyncIterator[Snapshot[T]]:
+        return self
+
     def __enter__(self) -> ValueStream[T]:
+        return self
+
+    async def __aenter__(self) -> ValueStream[T]:
         return self
 
     def values(self) -> Iterator[T]:
@@ -154,19 +202,3 @@ class ValueStream(_Run[Snapshot[T]]):
     def pieces(self) -> Iterator[str]:
         """The pieces of text alone."""
         return (snapshot.delta for snapshot in self if snapshot.delta)
-
-
-def check_complete(results: Sequence[Generation], on_incomplete: OnIncomplete) -> None:
-    """Raises an IncompleteError for the first text that may not end where it does, if that is asked for."""
-    if on_incomplete == "return":
-        return
-    for i, result in enumerate(results):
-        if not result.matched:
-            which = f" of prompt {i}" if len(results) > 1 else ""
-            tail = result.text if len(result.text) <= 200 else "…" + result.text[-200:]
-            error = IncompleteError(
-                f"the text{which} was not complete after {len(result.tokens)} tokens: {tail!r}; raise max_tokens, "
-                'bound the constraint (max_length), or pass on_incomplete="return"'
-            )
-            error.generations = tuple(results)
-            raise error

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
-from guiderail.generation.generate import DEFAULT_MAX_TOKENS, OnIncomplete
-from guiderail.generation.sampling import Sampling, probabilities
+from guiderail.generation.options import options_of, takes_options
+from guiderail.generation.result import check_ends
+from guiderail.generation.sampling import probabilities
 from guiderail.generation.targets import as_constraint
 from guiderail.inspect.sentences import why
 from guiderail.inspect.where import Place, Source, Where, source_of
@@ -29,6 +30,9 @@ from guiderail.matching.matcher import Matcher
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from guiderail.generation.options import GenerateOptions
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["Candidate", "Record", "Recorder", "Step", "Weights", "record", "replay", "weigh"]
@@ -140,8 +144,9 @@ class Record:
     Attributes:
         text: what was written.
         steps: one a token.
-        finish: ``"complete"``, ``"stop"`` or ``"length"`` (see :class:`Generation`), ``"stop-text"`` if a text that it
-            was to stop at came, ``"refused"`` if a given text is not allowed, or ``"open"`` if it could go on.
+        finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`),
+            ``"stop-text"`` if a text that it was to stop at came, ``"refused"`` if a given text is not allowed, or
+            ``"open"`` if it could go on.
         matched: whether the text is allowed as it stands.
         source: what the constraint was made of.
         model: its name, or None if none was asked.
@@ -371,21 +376,14 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
+@takes_options(without=["n", "logprobs"], on_incomplete="return")
 def record(
     model: Any,
     prompt: str,
     target: Any,
     *,
-    max_tokens: int = DEFAULT_MAX_TOKENS,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
-    seed: int | None = None,
-    system: str | None = None,
-    chat: bool = True,
-    jump_forward: bool = True,
-    on_incomplete: OnIncomplete = "return",
     top: int = 8,
+    **options: Unpack[GenerateOptions],
 ) -> Record:
     """Generates as :func:`guiderail.generate` does, and tells how it came about.
 
@@ -407,27 +405,21 @@ def record(
     """
     from guiderail.generation import generate as generation
     from guiderail.generation.decoding import Batch
-    from guiderail.generation.streams import check_complete
 
     if not isinstance(prompt, str):
         raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
-    generation._check(on_incomplete, max_tokens, chat, system)
+    chosen = options_of("record", dict(options), without=["n", "logprobs"], on_incomplete="return")
     wanted = as_constraint(target)
-    sampling = Sampling(temperature, top_p, top_k, seed)
     runner, owned = generation._model(model)
     try:
         guide = generation._guide(wanted, runner)
         recorder = Recorder(guide, top=top)
         batch = Batch(
             runner,
-            [runner.encode(prompt, chat=chat, system=system)],
+            [generation.encoded_prompt(runner, prompt, target, chosen)],
             [guide],
             [wanted.reading()],
-            max_tokens=max_tokens,
-            sampling=sampling,
-            first_row=0,
-            jump_forward=jump_forward,
-            finish=on_incomplete == "finish",
+            options=chosen,
             observer=recorder,
         )
         for _ in batch.steps():
@@ -437,7 +429,7 @@ def record(
     finally:
         if owned:
             runner.close()
-    check_complete([result], on_incomplete)
+    check_ends([result], chosen.on_incomplete, chosen.on_shortened or "return")
     return Record(
         result.text,
         tuple(recorder.steps),

@@ -7,7 +7,6 @@
     constraints.py    response_format, structured_outputs, text.format … → a constraint
     tools.py          tools and tool_choice → a constraint, and calls read back as they are written
     reading.py        the bytes of a request → what it says; large ones in another process
-    chat_template.py, rendering.py    messages → token ids, by the model's own template
     recipes.py        what a constraint is made of, as plain data
     compiling.py      constraints → guides, off the event loop, within limits, clients in turn (fair.py)
     nursery.py, nursery_child.py    the process in which constraints are compiled first
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.errors import ModelError
 from guiderail.server.options import ServerOptions
+from guiderail.support.packages import install
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -56,5 +56,5 @@ def create_app(model: Any = None, options: ServerOptions | None = None) -> FastA
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _NEEDED:
             raise
-        raise ModelError('a server needs: pip install "guiderail[server]"', code="missing-package") from error
+        raise ModelError(f"a server needs: {install('server')}", code="missing-package") from error
     return create(model, options)

@@ -8,11 +8,12 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
+from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
 from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
-from guiderail.server.rows import Delta, TokenInfo, token_text
+from guiderail.server.rows import Delta, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
 from guiderail.server.tools import ToolPlan
@@ -138,7 +139,7 @@ def _gather(parts: list[Part]) -> tuple[str, list[dict[str, Any]]]:
     return "".join(content), list(calls.values())
 
 
-def _logprob(vocabulary: Vocabulary, info: TokenInfo) -> dict[str, Any]:
+def _logprob(vocabulary: Vocabulary, info: TokenLogprob) -> dict[str, Any]:
     top = [{**token_text(vocabulary, token), "logprob": _finite(value)} for token, value in info.top]
     return {**token_text(vocabulary, info.token), "logprob": _finite(info.logprob), "top_logprobs": top}
 
@@ -181,8 +182,7 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
         stops=request.stops,
         logprobs=logprobs,
         bias=bias,
-        presence=float(request.presence_penalty or 0),
-        frequency=float(request.frequency_penalty or 0),
+        penalties=service.penalties(request),
         watch=watch,
     )
     return ChatAnswer(service, request, run, plan)

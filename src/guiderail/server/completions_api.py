@@ -7,10 +7,11 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
+from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.errors import ApiError
 from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
-from guiderail.server.rows import Delta, TokenInfo, token_text
+from guiderail.server.rows import Delta, token_text
 from guiderail.server.schemas import CompletionRequest
 from guiderail.server.service import Run, Service, Watches
 from guiderail.server.written import sse
@@ -66,7 +67,7 @@ class CompletionAnswer:
         finally:
             self.run.cancel()
 
-    def _logprobs(self, tokens: list[TokenInfo], offset: int) -> dict[str, Any]:
+    def _logprobs(self, tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
         """The older form: lists side by side. ``text_offset`` counts characters."""
         vocabulary = self._service.vocabulary
         told: dict[str, list[Any]] = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
@@ -125,8 +126,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
         stops=request.stops,
         logprobs=request.logprobs,
         bias=bias,
-        presence=float(request.presence_penalty or 0),
-        frequency=float(request.frequency_penalty or 0),
+        penalties=service.penalties(request),
         watch=watch,
     )
     return CompletionAnswer(service, request, run, count)

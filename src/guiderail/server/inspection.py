@@ -116,7 +116,8 @@ class Watch:
             recorder.on_step(0, matcher, token, weights)
             matcher.accept_token(token)
         read = len(recorder.steps)
-        shown = self.tokens[:-1] if self.finish == "stop" else self.tokens
+        ended = self.tokens and self.tokens[-1] in matcher.stop_token_ids()
+        shown = self.tokens[:-1] if ended else self.tokens
         prompt = vocabulary.decode(self.prompt, skip_special_tokens=False)
         return Record(
             vocabulary.decode(shown, skip_special_tokens=False),

@@ -10,7 +10,7 @@ from guiderail.server.errors import ApiError
 from guiderail.server.schemas import Message
 
 if TYPE_CHECKING:
-    from guiderail.server.rendering import Renderer
+    from guiderail.generation.rendering import Renderer
     from guiderail.server.schemas import ResponsesRequest
     from guiderail.server.tools import ToolSet
 

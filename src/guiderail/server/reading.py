@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from guiderail.generation.rendering import Renderer, Shown
 from guiderail.server.bodies import parse_json, uncollected
 from guiderail.server.constraints import Ask, ask_of, ask_of_response
 from guiderail.server.errors import ApiError
 from guiderail.server.messages import conversation, messages_of
 from guiderail.server.problems import from_validation
-from guiderail.server.rendering import Renderer, Shown
 from guiderail.server.schemas import ChatRequest, CompletionRequest, ResponsesRequest
 from guiderail.server.tools import ToolSet, chat_tools, response_tools
 from guiderail.server.written import Raw, told

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import LimitError
+from guiderail.generation.logprobs import Likelihoods, TokenLogprob
+from guiderail.generation.penalties import Penalties
 from guiderail.generation.row import Row as TextRow
 from guiderail.generation.sampling import Sampler, Sampling
 from guiderail.matching.bitmask import mask_rows
@@ -31,7 +33,6 @@ __all__ = [
     "Job",
     "OnIncomplete",
     "Row",
-    "TokenInfo",
     "token_text",
 ]
 
@@ -43,27 +44,12 @@ WAY_OUT = "leave guiderail.on_incomplete out"
 
 
 @dataclass(frozen=True, slots=True)
-class TokenInfo:
-    """What the model thought of a token: natural logarithms of its own distribution, before the constraint.
-
-    Attributes:
-        token: its id.
-        logprob: of this token; ``-inf`` never.
-        top: the likeliest tokens with theirs, best first. The constraint may forbid any of them.
-    """
-
-    token: int
-    logprob: float
-    top: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Delta:
     """More of text ``index``; ``text`` may be empty where only tokens are known yet."""
 
     index: int
     text: str
-    tokens: tuple[TokenInfo, ...] = ()
+    tokens: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +57,8 @@ class Finished:
     """Text ``index`` has ended.
 
     Attributes:
-        reason: ``"length"``: it was cut where it might have gone on. ``"stop"``: it ended by itself, or was brought to
-            an end because the tokens ran out.
+        reason: ``"length"``: the tokens ran out; it was cut, or steered to its end (``matched``). ``"stop"``: it ended
+            by itself, or at a stop text.
         matched: whether the constraint allows it as it stands.
     """
 
@@ -103,7 +89,8 @@ class Job:
         on_incomplete: None: the texts are complete within ``limit`` tokens where that is possible; ``"finish"``: they
             are, or fail at once; ``"return"``: nothing is done about it.
         deadline: of ``time.monotonic``.
-        logprobs: how many of the likeliest tokens to tell with each token; None: nothing is told.
+        logprobs: how many of the likeliest tokens to tell with each token, of the model's own distribution, before the
+            constraint; None: nothing is told.
         push: receives the events, from any thread.
         watch: makes somebody who watches the text of this index.
         cancelled: set by the receiver; the texts are given up before their next step.
@@ -119,8 +106,7 @@ class Job:
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
     bias: Mapping[int, float] = field(default_factory=dict)
-    presence: float = 0.0
-    frequency: float = 0.0
+    penalties: Penalties = field(default_factory=Penalties)
     watch: Callable[[int], Watch] | None = None
     on_incomplete: OnIncomplete | None = None
     deadline: float = float("inf")
@@ -140,13 +126,13 @@ class Row(TextRow):
             job.limit,
             spell=partial(token_bytes, self.vocabulary),
             stops=job.stops,
+            penalties=job.penalties,
             ask_always=job.logprobs is not None,  # each token's probability is wanted, so each is asked for
         )
         self.work: Work | None = None  # that is being done about it
         self.slow = False  # the last work took long
         self.held: NDArray[np.float32] | None = None  # logits that wait for the mask
-        self._info: TokenInfo | None = None  # of the token being taken
-        self._counts: dict[int, int] = {}
+        self._info: TokenLogprob | None = None  # of the token being taken
         self._watch = None if job.watch is None else job.watch(self.index)
 
     @property
@@ -161,7 +147,7 @@ class Row(TextRow):
         except LimitError as error:
             self.fail(error)
 
-    def write(self, token: int, info: TokenInfo | None) -> None:
+    def write(self, token: int, info: TokenLogprob | None) -> None:
         """Takes a token that was drawn; ``info`` is told with it."""
         self._info = info
         self.take(token)
@@ -173,18 +159,14 @@ class Row(TextRow):
 
     def on_text(self, text: str, token: int | None) -> None:
         info = None if token is None else self._info
-        if token is not None and (self.job.presence or self.job.frequency):
-            self._counts[token] = self._counts.get(token, 0) + 1
         if text or info is not None:
             self.job.push(Delta(self.index, text, () if info is None else (info,)))
 
     def on_end(self) -> None:
-        brought = self.end == "length" and self.steered and self.matched  # to an end, in time
-        cut = self.end == "length" and not brought
         if self._watch is not None:  # before the end is told: who asks then finds it
-            said = "complete" if brought or self.end is None else self.end
+            said = "shortened" if self.shortened else self.end or "complete"
             self._watch.end(self.job.guide, self.job.prompt, said, self.matched)
-        reason: Finish = "length" if cut else "stop"
+        reason: Finish = "length" if self.shortened or self.end == "length" else "stop"
         self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_text))
 
     def fail(self, error: Exception) -> None:
@@ -192,7 +174,7 @@ class Row(TextRow):
             self.done = True
             self.job.push(Failed(self.index, error))
 
-    def sample(self, logits: NDArray[np.float32]) -> tuple[int, TokenInfo | None]:
+    def sample(self, logits: NDArray[np.float32]) -> tuple[int, TokenLogprob | None]:
         """Draws the next token.
 
         Where it would leave too few tokens to finish, it is drawn again from what leaves enough.
@@ -202,14 +184,11 @@ class Row(TextRow):
         """
         job = self.job
         width = min(self.vocabulary.size, len(logits))  # beyond are columns of no token
-        thought = _Thought(logits[:width], job.logprobs) if job.logprobs is not None else None
+        thought = Likelihoods(logits[:width], job.logprobs) if job.logprobs is not None else None
         seen = None if self._watch is None else logits[:width].copy()
         if job.bias:
             logits[list(job.bias)] += np.fromiter(job.bias.values(), np.float32)
-        if self._counts:
-            ids = np.fromiter(self._counts, np.int64)
-            counts = np.fromiter(self._counts.values(), np.float32)
-            logits[ids] -= job.presence + job.frequency * counts
+        self.penalize(logits)
         started = time.perf_counter()
         mask_rows(logits[None], self.mask, [0], width)
         self.mask_seconds += time.perf_counter() - started
@@ -217,22 +196,6 @@ class Row(TextRow):
         if self._watch is not None and seen is not None:
             self._watch.chosen(token, self.mask, seen, self.vocabulary.size)
         return token, None if thought is None else thought.of(token)
-
-
-class _Thought:
-    """The model's distribution, kept from before the mask is applied."""
-
-    def __init__(self, logits: NDArray[np.float32], count: int) -> None:
-        wide = logits.astype(np.float64)
-        top = wide.max()
-        self._logprobs: NDArray[np.float64] = wide - (top + np.log(np.exp(wide - top).sum()))
-        count = min(count, len(wide))
-        best = np.argpartition(-wide, count - 1)[:count] if count else np.zeros(0, np.int64)
-        self._best = best[np.argsort(-wide[best], kind="stable")]
-
-    def of(self, token: int) -> TokenInfo:
-        top = tuple((int(i), float(self._logprobs[i])) for i in self._best)
-        return TokenInfo(token, float(self._logprobs[token]), top)
 
 
 @lru_cache(maxsize=8)

@@ -91,6 +91,7 @@ class Sampled(_Closed):
     stream_options: StreamOptions | None = None
     presence_penalty: Annotated[StrictInt | StrictFloat, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[StrictInt | StrictFloat, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[StrictInt | StrictFloat, Field(gt=0, le=100)] | None = None
     logit_bias: dict[str, Annotated[StrictInt | StrictFloat, Field(ge=-100, le=100)]] | None = None
 
     structured_outputs: StructuredOutputs | None = None

@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
 from guiderail.generation.budget import check_budget, least_tokens
+from guiderail.generation.chat_template import ChatTemplate
+from guiderail.generation.logprobs import TokenLogprob
 from guiderail.generation.models import Model
+from guiderail.generation.penalties import Penalties
 from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
 from guiderail.server.asides import Asides
-from guiderail.server.chat_template import ChatTemplate
 from guiderail.server.compiling import Compiler
 from guiderail.server.engine import Engine, Overloaded, TimedOut
 from guiderail.server.errors import ApiError, from_guiderail
@@ -31,7 +33,6 @@ from guiderail.server.rows import (
     Finished,
     Job,
     OnIncomplete,
-    TokenInfo,
 )
 from guiderail.server.tools import tool_format_of
 
@@ -47,7 +48,7 @@ class Text:
     """One text of a run, as far as it has come."""
 
     pieces: list[str] = field(default_factory=list)
-    tokens: list[TokenInfo] = field(default_factory=list)
+    tokens: list[TokenLogprob] = field(default_factory=list)
     end: Finished | None = None
 
     @property
@@ -277,6 +278,12 @@ class Service:
         except ModelError as error:
             raise from_guiderail(error) from error
 
+    @staticmethod
+    def penalties(request: Any) -> Penalties:
+        """What tokens lose that the text has already."""
+        presence, frequency = (float(value or 0) for value in (request.presence_penalty, request.frequency_penalty))
+        return Penalties(presence, frequency, float(request.repetition_penalty or 1))
+
     async def _check_promise(self, guide: Guide, limit: int, param: str) -> None:
         """Looks for a way to finish within so many tokens, which was promised.
 
@@ -313,7 +320,7 @@ class Service:
             count: texts for each prompt.
             param: the parameter of the request with the prompts.
             on_incomplete: see :class:`Job`.
-            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``presence``, ``frequency``, ``watch``.
+            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``penalties``, ``watch``.
 
         Raises:
             ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although

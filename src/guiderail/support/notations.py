@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from guiderail.errors import CompileError, ReadError
+from guiderail.support.packages import install
 from guiderail.support.texts import shown
 from guiderail.support.trees import Called, Mismatch, Number, Tree, members_of
 
@@ -47,7 +48,7 @@ def _yaml(text: str) -> Tree:
     try:
         import yaml
     except ImportError:
-        raise CompileError("YAML needs PyYAML: pip install pyyaml", code="missing-package") from None
+        raise CompileError(f"YAML needs PyYAML: {install('yaml')}", code="missing-package") from None
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

@@ -137,7 +137,13 @@ class GrammarConstraint(Constraint):
             indenter=self.indentation,
             constraints=dict(self.constraints),
             path=self.path,
+            nested=self._nested,
         )
+
+    def _nested(self, text: str, constraints: dict[str, Constraint]) -> Constraint:
+        """A grammar within this one."""
+        given = tuple(constraints.items())
+        return GrammarConstraint(text, "lark", None, self.max_rules, self.path, self.imports, None, given)
 
     def _disk_key(self) -> _DiskKey | None:
         """Where the grammar may lie on disk; None: nowhere."""
@@ -331,13 +337,11 @@ def _guess(text: str) -> str:
 
 def _guess_bnf(text: str) -> str:
     """GBNF and W3C EBNF share much: it is one of them if the other cannot be, or if it makes no difference."""
-    from guiderail.frontends.grammar import ebnf_w3c, gbnf
-
     trees: list[Grammar | None] = []
     errors: list[PatternError] = []
-    for read in (gbnf.read, ebnf_w3c.read):
+    for syntax in ("gbnf", "ebnf-w3c"):
         try:
-            trees.append(read(text, "root"))
+            trees.append(import_module(_READERS[syntax]).read(text, "root"))
         except PatternError as error:
             trees.append(None)
             errors.append(error)

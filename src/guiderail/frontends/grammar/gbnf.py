@@ -4,7 +4,9 @@ r"""GBNF, the notation of llama.cpp, and what XGrammar's EBNF adds to it.
     move  ::= [a-h] [1-8] | castle     # characters; ^ negates; alternatives, also on the next line
     castle ::= "O" ("-O"){1,2}         # ? * + {m} {m,} {m,n}
     any   ::= .                        # any character
-    think ::= <think> !</think>* </think>   # special tokens by text or <[id]>, and anything but one
+    think ::= <think> !</think>* </think>   # tokens by text or <[id]>, and any but one
+    tags  ::= TagDispatch(("<a>", move))    # XGrammar's functions, see :mod:`.gbnf_functions`
+    few[max_chars=3, lazy] ::= [a-z]+       # bounds of a rule
 
 A rule ends where the next one begins, so line breaks may stand anywhere between symbols, as in XGrammar; every grammar
 that ends its rules with lines, as llama.cpp wants it, reads the same. Two notations clash at one point: ``.`` is any
@@ -14,12 +16,17 @@ character in llama.cpp and part of a name in XGrammar. Here ``a.b`` is a name if
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from guiderail.constraints.constraint import AnyText, SpecialToken, TextUntil
-from guiderail.errors import GuiderailError
+from guiderail.constraints.constraint import Constraint, SpecialToken, TextUntil, TokenSet
+from guiderail.errors import CompileError
+from guiderail.frontends.grammar.analysis import reachable_rules
+from guiderail.frontends.grammar.bounds import BOUND, WAY_OUT, shortest, within
 from guiderail.frontends.grammar.build import repetition
+from guiderail.frontends.grammar.gbnf_functions import FUNCTIONS, OtherTokens, function
 from guiderail.frontends.grammar.reading import ANY, Groups, Reader, characters, finish_grammar, literal
-from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule
+from guiderail.frontends.grammar.rules_from import RulesFrom
+from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule, Span
 
 __all__ = ["read"]
 
@@ -27,13 +34,15 @@ _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _NAME = re.compile(r"-*[A-Za-z0-9_][A-Za-z0-9_-]*")
 _DOTTED = re.compile(r"-*[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _HEAD = re.compile(r"(-*[A-Za-z0-9_][A-Za-z0-9_.-]*)[ \t]*(?:\[[^\]\r\n]*\][ \t]*)?::=")
-_ATTRIBUTES = re.compile(r"\[\s*(?:max_tokens|capture)[^\]\r\n]*\]")
+_ATTRIBUTE = re.compile(r"""\s*([a-z_]+)\s*(?:=\s*("[^"\r\n]*"|[^",\s\]]+)\s*)?(,|\])""")
+_COUNTS = ("max_tokens", "max_chars")
+_HIDDEN = "capture_hidden_"  # attributes that XGrammar prints for itself
 _COUNT = re.compile(r"[0-9]+")
 _TOKEN = re.compile(r"<(?:\[([0-9]+)\]|([^\r\n>]+))>")
 _HEX = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "[": "[", "]": "]", "-": "-"}
 # of XGrammar
-_MORE_ESCAPES = {"'": "'", "?": "?", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "e": "\x1b"}
+_MORE_ESCAPES = {"'": "'", "?": "?", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "e": "\x1b", "/": "/"}
 _CLASS_ESCAPES = {c: c for c in "^$.*+?(){}|/"}
 _MOST = 2**32 - 2
 
@@ -58,9 +67,9 @@ class _Gbnf(Reader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.defined = {found[1] for found in re.finditer(rf"(?m)^[ \t]*{_HEAD.pattern}", text)}
-        self.positive: set[str | int] = set()  # tokens that the grammar asks for
-        self.negated: list[tuple[str | int, int, int]] = []
-        self.single: dict[int, tuple[Embedded, int, int]] = {}  # of these, those that nothing repeats, by identity
+        self.bounded: dict[str, tuple[dict[str, str], Span]] = {}  # attributes of rules, and where the rules are
+        self.captures: dict[str, str] = {}
+        self.notes: list[str] = []
 
     def grammar(self, start: str) -> Grammar:
         rules: dict[str, Rule] = {}
@@ -71,17 +80,10 @@ class _Gbnf(Reader):
                 assert rule.span is not None
                 self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
             rules[rule.name] = rule
-        for _, begin, end in self.single.values():
-            self.refuse("!<token> is read with * or + after it, as a text; one token alone cannot be said", begin, end)
-        for token, begin, end in self.negated:
-            if isinstance(token, int) and token not in self.positive:
-                self.refuse(
-                    f"!<[{token}]> names a token that the grammar never asks for, so that nobody can tell whether it "
-                    "is text; ask for it somewhere, or write the token's text",
-                    begin,
-                    end,
-                )
-        return finish_grammar(self.text, rules, start, self.notation)
+        whole = finish_grammar(self.text, rules, start, self.notation)
+        return replace(
+            whole, rules=self.with_bounds(rules), notes=tuple(self.notes), captures=tuple(self.captures.items())
+        )
 
     def rule(self) -> Rule:
         begin = self.at
@@ -90,12 +92,9 @@ class _Gbnf(Reader):
             self.fail(f"the name of a rule was expected, not {self.found()}")
         span = (begin, self.at)
         self.match(_SPACE)
-        attributes = _ATTRIBUTES.match(self.text, self.at)
-        if attributes:
-            self.refuse(
-                "max_tokens and capture belong to a sampler, not to a grammar; remove them, or bound it with {m,n}",
-                *attributes.span(),
-            )
+        if self.take("["):
+            self.attributes(head[0], span)
+            self.match(_SPACE)
         if not self.take("::="):
             self.fail(f"::= was expected after the name {head[0]!r}, not {self.found()}")
         self.match(_SPACE)
@@ -104,6 +103,65 @@ class _Gbnf(Reader):
             self.symbol(groups)
             self.match(_SPACE)
         return Rule(head[0], groups.close(), span)
+
+    def attributes(self, rule: str, span: Span) -> None:
+        """Reads ``[lazy, max_chars=3] ``, up to the closing bracket."""
+        given: dict[str, str] = {}
+        while True:
+            begin = self.at
+            found = self.match(_ATTRIBUTE)
+            if not found:
+                self.fail("an attribute of the rule was expected, such as lazy or max_chars=9", begin)
+            name, value = found[1], found[2] or ""
+            at = found.span(1)
+            if name in given:
+                self.fail(f"the attribute {name} is given twice; leave one out", *at)
+            given[name] = value
+            if name == "temperature":
+                self.refuse(
+                    "temperature belongs to sampling; remove it, and pass temperature=… where you generate", *at
+                )
+            if name in _COUNTS and not (value.isdecimal() and len(value) < 11 and int(value) < _MOST):
+                self.fail(f"{name} is a whole number", *at)
+            if name == "capture":
+                self.captures[rule] = value.strip('"') or rule
+            elif name.startswith(_HIDDEN) or name == "stop_capture":
+                self.notes.append(f"rule {rule}: {name!r} has no effect: what ended a text is not recorded")
+            elif name not in (*_COUNTS, "lazy"):
+                self.refuse(f"there is no attribute {name!r}; there are capture, lazy, max_chars, max_tokens", *at)
+            if found[3] == "]":
+                break
+        if given.keys() & {*_COUNTS, "lazy"}:
+            self.bounded[rule] = given, span
+
+    def with_bounds(self, rules: dict[str, Rule]) -> dict[str, Rule]:
+        """The rules, those with bounds as constraints."""
+        done: dict[str, Rule] = {}
+        bodies = {name: rule.body for name, rule in rules.items()}
+
+        def bounded(name: str, path: tuple[str, ...]) -> None:
+            given, span = self.bounded[name]
+            needed = reachable_rules(bodies, name)
+            for other in sorted(self.bounded.keys() & needed - {name}):
+                if other in path:
+                    self.refuse(f"{BOUND}, and {name!r} holds itself; {WAY_OUT}", *span)
+                if other not in done:
+                    bounded(other, (*path, other))
+            part = {one: done.get(one, rules[one]) for one in needed if one in rules}
+            texts: Constraint = RulesFrom(tuple(part[one] for one in sorted(part)), name)
+            most_tokens, most_chars = (int(given[key]) if key in given else None for key in ("max_tokens", "max_chars"))
+            try:
+                texts = within(shortest(texts) if "lazy" in given else texts, most_tokens, most_chars)
+            except CompileError as error:
+                if error.code != "grammar-bound":
+                    raise
+                raise CompileError(error.message, code=error.code, source=self.text, span=span) from error
+            done[name] = Rule(name, Embedded(texts), span)
+
+        for name in self.bounded:
+            if name not in done:
+                bounded(name, (name,))
+        return {name: done.get(name, rule) for name, rule in rules.items()}
 
     def _ended(self, groups: Groups) -> bool:
         over = self.at >= len(self.text)
@@ -122,21 +180,21 @@ class _Gbnf(Reader):
         c = self.text[begin]
         parts = groups.parts
         if c == "(":
-            if self.peek("(="):
-                self.refuse(
-                    "look-ahead assertions (= …) are not enforced by grammars; leave it out, or put what must follow "
-                    "into the rules",
-                    begin,
-                    begin + 2,
-                )
+            if self.take("(="):
+                groups.open("(=", begin)
+                return
             groups.open("(", begin)
             self.at += 1
         elif c == ")":
             if not groups.depth:
                 self.fail("this ) closes nothing; remove it, or open a group")
             self.at += 1
+            bracket, opened = groups.bracket, groups.opened
             inner = groups.close()
-            groups.parts.append(inner)
+            if bracket == "(=":
+                self.look_ahead(groups, opened)
+            else:
+                groups.parts.append(inner)
         elif c == "|":
             self.at += 1
             groups.bar()
@@ -144,7 +202,7 @@ class _Gbnf(Reader):
             if not parts:
                 self.fail(f"there is nothing for {c} to repeat; a text, a class, a name or a group was expected")
             least, most = self.counts()
-            parts[-1] = self.repeated(parts[-1], least, most, begin)
+            parts[-1] = self.repeated(parts[-1], least, most)
         elif c == '"':
             parts.append(self.string())
         elif c == "[":
@@ -159,6 +217,14 @@ class _Gbnf(Reader):
         else:
             self.fail(f"a text, a class, a name, a token or a bracket was expected, not {self.found()}")
 
+    def look_ahead(self, groups: Groups, begin: int) -> None:
+        """``(= …)`` ends a rule, and says of what follows it only what the other rules say."""
+        end = self.at
+        self.match(_SPACE)
+        if not self._ended(groups) or groups.depth:
+            self.fail("a look-ahead (= …) ends a rule; move it there, or leave it out", begin, end)
+        self.notes.append("look-ahead (= …) has no effect: what may follow a rule is what the other rules say")
+
     # -- symbols ------------------------------------------------------------------------------------------------
     def name(self) -> Expression:
         begin = self.at
@@ -170,47 +236,9 @@ class _Gbnf(Reader):
             assert found
             if found[0].startswith("-") and found[0] not in self.defined:
                 self.fail(f"there is no rule {found[0]!r}; GBNF has no exceptions with -", begin)
-        if self.peek("(") and found[0] in ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken", "Regex"):
-            return self.macro(found[0], begin)
+        if self.peek("(") and found[0] in FUNCTIONS and found[0] not in self.defined:
+            return function(found[0], self, self.quoted, begin)
         return Name(found[0], (begin, self.at))
-
-    def macro(self, name: str, begin: int) -> Expression:
-        """XGrammar's functions: those that name tokens or a pattern are read."""
-        if name not in ("Token", "Regex"):
-            self.at += 1
-            self.refuse(
-                f"{name}(…) is not read; write the tags as alternatives, with gr.text_until for the text between them "
-                '(for example as productions: {"root": [[gr.text_until("<tag>"), …]]})'
-                if "Dispatch" in name
-                else f"{name}(…) is not read; write !<token>* for any text without a token",
-                begin,
-            )
-        self.at += 1
-        tokens: list[str | int] = []
-        while True:
-            self.match(_SPACE)
-            at = self.at
-            count = self.match(_COUNT)
-            if count and name == "Token":
-                tokens.append(self.token_id(count[0], at))
-            elif self.peek('"'):
-                tokens.append(self.quoted())
-            else:
-                self.fail(f"an argument of {name} was expected, not {self.found()}", at)
-            self.match(_SPACE)
-            if self.take(")"):
-                break
-            if name == "Regex" or not self.take(","):
-                self.fail(f") was expected, not {self.found()}")
-        if name == "Token":
-            self.positive.update(tokens)
-            return Embedded(SpecialToken(tuple(tokens)))
-        from guiderail.frontends.regex import regex
-
-        try:
-            return Embedded(regex(str(tokens[0]), dialect="ecma", flags="u"))
-        except GuiderailError as error:
-            self.fail(f"in this pattern: {error.message}", begin, self.at)
 
     def counts(self) -> tuple[int, int | None]:
         begin = self.at
@@ -243,16 +271,11 @@ class _Gbnf(Reader):
             self.fail(f"a count may be {_MOST:,} at most", found.start(), found.end())
         return value
 
-    def repeated(self, item: Expression, least: int, most: int | None, begin: int) -> Expression:
-        if isinstance(item, Embedded) and isinstance(item.constraint, AnyText | TextUntil):
-            self.single.pop(id(item), None)
-            if most is not None or least > 1:  # "any token but" stands for a text, not for a number of tokens
-                self.refuse(
-                    "!<token> can be followed by * or + only: how many tokens a text has is up to the model", begin
-                )
-            if isinstance(item.constraint, TextUntil) and least:
-                self.refuse("!<token>+ of a token that the grammar never asks for; write !<token>*", begin)
-            return repetition(Characters(ANY), least, None) if isinstance(item.constraint, AnyText) else item
+    def repeated(self, item: Expression, least: int, most: int | None) -> Expression:
+        if isinstance(item, Embedded) and isinstance(item.constraint, OtherTokens) and (least, most) == (0, None):
+            (name,) = item.constraint.names if len(item.constraint.names) == 1 else (0,)
+            if isinstance(name, str) and name not in re.sub(rf"!{re.escape(name)}", "", self.text):
+                return Embedded(TextUntil(name, False))  # asked for nowhere: perhaps it is ordinary text
         return repetition(item, least, most)
 
     def string(self) -> Expression:
@@ -327,13 +350,6 @@ class _Gbnf(Reader):
         if not found:
             self.fail(f"a token was expected, <text> or <[number]>, not {self.found()}")
         token: str | int = self.token_id(found[1], begin) if found[1] else found[0]
-        if not negated:
-            self.positive.add(token)
-            return Embedded(SpecialToken((token,)))
-        self.negated.append((token, begin, self.at))
-        if isinstance(token, str) and f"{token}" not in re.sub(rf"!{re.escape(token)}", "", self.text):
-            made = Embedded(TextUntil(token, False))  # asked for nowhere: perhaps it is ordinary text
-        else:
-            made = Embedded(AnyText())
-        self.single[id(made)] = made, begin, self.at
-        return made
+        if negated:
+            return Embedded(OtherTokens((token,)))
+        return Embedded(SpecialToken((token,)) if isinstance(token, str) else TokenSet((token,)))

@@ -173,6 +173,7 @@ class Grammar:
         written_out: rules that a constraint in the tree was made from (exceptions of EBNF), so that they have effect
             without being named.
         notes: what was read and has no meaning here, a sentence each.
+        captures: rules whose texts are captured, with the names of what is captured.
     """
 
     rules: dict[str, Rule]
@@ -181,3 +182,4 @@ class Grammar:
     source: str | None = None
     written_out: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    captures: tuple[tuple[str, str], ...] = ()

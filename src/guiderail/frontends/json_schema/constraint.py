@@ -229,7 +229,8 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
         **options: see :class:`SchemaOptions`: ``dialect``, ``registry``, ``base_uri``, ``on_unsupported``, ``format``,
             ``escapes``, ``layout``, ``indent``, ``separators``, ``max_whitespace``, ``property_order``, ``integers``,
             ``max_integer_digits``, ``max_fraction_digits``, ``max_string_length``, ``max_items``, ``max_depth``,
-            ``max_branches``, ``notation``, ``block_depth``, ``excludes``, ``closed``, ``outer_whitespace``.
+            ``max_branches``, ``notation``, ``block_depth``, ``excludes``, ``closed``, ``outer_whitespace``,
+            ``whitespace``.
 
     Raises:
         SchemaError: the schema is malformed, refers to what is not there, or asks for what cannot be done;

@@ -170,11 +170,15 @@ class JsonNotation(Notation):
             comma, colon = b.literal(b", "), b.literal(b": ")
         elif layout == "free":
             space = b.repeat(b.byte_class(b" \t\n\r"), 0, options.max_whitespace)
+            if options.whitespace is not None:
+                space = options.whitespace._lower(b)
             comma, colon = b.concat([space, comma, space]), b.concat([space, colon, space])
             first = last = space
             empty = b.concat([b.literal(left), space, b.literal(right)])  # one place, not two
         if options.separators is not None:
-            comma, colon = (b.literal(text.encode()) for text in options.separators)
+            comma, colon = (
+                b.literal(one.encode()) if isinstance(one, str) else one._lower(b) for one in options.separators
+            )
         if layout == "indented":
             line = b"\n" + b" " * (options.indent * (level + 1))
             if options.separators is None:

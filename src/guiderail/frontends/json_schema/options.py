@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError
 from guiderail.support.texts import shown
 
@@ -54,8 +55,11 @@ class SchemaOptions:
             none; ``"spaced"``: one, as ``json.dumps``; ``"indented"``: as ``json.dumps(indent=…)``; ``"free"``: any,
             up to ``max_whitespace`` characters in one place.
         indent: spaces of one level in the layout ``"indented"``.
-        separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's.
+        separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's; or two
+            constraints.
         max_whitespace: characters of white space in one place, in the layout ``"free"`` and around the whole.
+        whitespace: a constraint for what may stand in one place, in the layout ``"free"``; None: any white space, up to
+            ``max_whitespace`` characters.
         property_order: ``"declared"``: properties in the order of the schema, then other members; ``"any"``; None: a
             model writes the declared order, whoever runs it (``generate``, logits processors, the server …), and texts
             in any order match (``matches``, ``gr.compile`` of this constraint).
@@ -87,8 +91,9 @@ class SchemaOptions:
     escapes: str = "canonical"
     layout: str = "flexible"
     indent: int = 2
-    separators: tuple[str, str] | None = None
+    separators: tuple[str | Constraint, str | Constraint] | None = None
     max_whitespace: int = 40
+    whitespace: Constraint | None = None
     property_order: str | None = None
     closed: bool = False
     outer_whitespace: bool = False
@@ -129,7 +134,12 @@ class SchemaOptions:
         if self.separators is not None and not _are_separators(self.separators):
             raise CompileError(
                 "separators are two texts, one with a comma and one with a colon among white space, as for json.dumps, "
-                f"not {shown(self.separators)}",
+                f"or two constraints, not {shown(self.separators)}",
+                code="bad-schema-option",
+            )
+        if self.whitespace is not None and (not isinstance(self.whitespace, Constraint) or self.layout != "free"):
+            raise CompileError(
+                "whitespace is a constraint, and for layout='free' only, e.g. whitespace=gr.regex(' ?')",
                 code="bad-schema-option",
             )
         if isinstance(self.excludes, list):
@@ -174,7 +184,11 @@ def _is_text(value: object) -> bool:
 
 
 def _are_separators(value: object) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2 or not all(isinstance(s, str) for s in value):
+    if not isinstance(value, tuple) or len(value) != 2:
+        return False
+    if all(isinstance(s, Constraint) for s in value):
+        return True
+    if not all(isinstance(s, str) for s in value):
         return False
     comma, colon = value
     return [comma.strip(" \t\r\n"), colon.strip(" \t\r\n")] == [",", ":"]

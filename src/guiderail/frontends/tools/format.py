@@ -80,7 +80,8 @@ class Format:
         reasoning: markers around the reasoning, or None.
         content: markers around content, or None: it stands free, before the calls.
         parallel: whether a turn may have several calls.
-        turn_end: markers that may end the text.
+        turn_end: markers that may end a text without calls.
+        calls_end: markers that may end a text after its calls.
         excludes: further texts that do not occur in content.
         examples: as in the file.
     """
@@ -98,6 +99,7 @@ class Format:
     content: Frame | None
     parallel: bool
     turn_end: tuple[str, ...]
+    calls_end: tuple[str, ...]
     excludes: tuple[str, ...]
     examples: str  # JSON, so that the format is a value
 
@@ -207,8 +209,17 @@ def _parse(said: dict[str, Any], where: str) -> Format:
     if reasoning is not None and not reasoning.end:
         raise fail("reasoning needs an end", "reasoning")
     parameters = said.get("parameters")
-    if isinstance(parameters, Mapping) and "item" in parameters:
-        raise fail("guiderail cannot read back arguments with tags inside tags; leave 'item' out", "parameters")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise fail("expected an object", "parameters")
+    ends = said.get("end", [])
+    apart = isinstance(ends, Mapping)
+    if apart and set(ends) - {"content", "calls"}:
+        raise fail("expected markers, or an object with those after 'content' and those after 'calls'", "end")
+
+    def turn_end(after: str) -> tuple[str, ...]:
+        found = ends.get(after, []) if apart else ends
+        return texts(found, f"end/{after}" if apart else "end") if found else ()
+
     made = Format(
         name=texts(said.get("name", ()), "name")[0],
         models=str(said.get("models", "")),
@@ -222,7 +233,8 @@ def _parse(said: dict[str, Any], where: str) -> Format:
         reasoning=reasoning,
         content=content,
         parallel=bool(said.get("parallel", True)),
-        turn_end=texts(said.get("end", []), "end") if said.get("end") else (),
+        turn_end=turn_end("content"),
+        calls_end=turn_end("calls"),
         excludes=texts(said.get("excludes", []), "excludes") if said.get("excludes") else (),
         examples=json.dumps(said.get("examples", [])),
     )

@@ -1,4 +1,4 @@
-"""Arguments written one by one between tags, as in ``<parameter=city>Paris</parameter>``.
+"""Arguments written one by one, between tags as in ``<parameter=city>Paris</parameter>``, or in quotes of their own.
 
 A string stands between the tags as it is, without quotes and escapes, so it must not hold the closing tag; any other
 value is JSON. Arguments come in the order of the schema. What cannot be written so is never written: the texts are
@@ -41,6 +41,7 @@ _KEY_START = _core.CharSet([(0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])
 _NAME = _core.CharSet([(0x21, 0x7E), (0xA0, 0xD7FF), (0xE000, 0x10FFFF)]) & ~_core.CharSet(
     [(ord(c), ord(c)) for c in "<>&\"'"]
 )
+_BARE = re.compile(r"[^\s:,{}\[\]<>\"']+")
 _KINDS = ("null", "boolean", "number", "string", "array", "object")
 _MOST_IN_ANY_ORDER = 6
 _MOST_NESTED = 32
@@ -57,6 +58,9 @@ class ParameterStyle:
         space: whether white space may stand around the arguments and around values that are not strings.
         kinds: JSON type → what ``${kind}`` is for it; ``*`` stands for all others.
         item: the opening tag of an item, where arrays and objects are written with tags again; else they are JSON.
+        quote: what stands around strings, where values are written without tags: objects in braces with their names
+            bare, arrays in brackets, ``between`` between their parts.
+        sorted: whether arguments stand in the order of their names, not in that of the schema.
         item_close: the closing tag of an item, where it is not ``close``.
         reserved: what strings must not hold, where it is not ``close``.
         padded: whether white space may stand around values that are not strings, and where nothing is written, too.
@@ -73,6 +77,8 @@ class ParameterStyle:
     reserved: str = ""
     padded: bool = True
     escapes: tuple[tuple[str, str], ...] = ()
+    quote: str = ""
+    sorted: bool = False
 
     @classmethod
     def of(cls, said: Mapping[str, Any], where: str, *, builtin: bool = False) -> ParameterStyle:
@@ -81,24 +87,37 @@ class ParameterStyle:
         Args:
             builtin: one of those that are written only, for which there are settings that no reader knows.
         """
-        more = {"item_close", "reserved", "padded", "escapes"} if builtin else set()
-        unknown = sorted(set(said) - {"open", "close", "between", "space", "kinds", "item"} - more)
+        more = {"item_close", "reserved", "padded"} if builtin else set()
+        known = {"open", "close", "between", "space", "kinds", "item", "quote", "escapes", "sorted"}
+        unknown = sorted(set(said) - known - more)
         if unknown:
             raise ToolError(f"there is no setting {unknown[0]!r} of parameters", code="tool-format", pointer=where)
         kinds = said.get("kinds", {})
-        texts = [said.get("open"), said.get("close"), said.get("between", "")]
-        if not all(isinstance(t, str) for t in texts) or not said.get("close") or "${key}" not in said.get("open", ""):
+        texts = [said.get(name, "") for name in ("open", "close", "between", "item", "quote")]
+        if not all(isinstance(t, str) for t in texts) or "${key}" not in said.get("open", ""):
             raise ToolError(
                 "parameters need a text 'open' with ${key} in it, and a text 'close'", code="tool-format", pointer=where
+            )
+        if bool(said.get("close")) == bool(said.get("quote")) or (said.get("quote") and said.get("item")):
+            raise ToolError(
+                "parameters have a text 'close', or a text 'quote' where strings stand in quotes and nothing in tags",
+                code="tool-format",
+                pointer=where,
             )
         wrong = [k for k in kinds if k not in (*_KINDS, "*")] if isinstance(kinds, dict) else [kinds]
         if wrong or not all(isinstance(kind, str) and kind for kind in kinds.values()):
             raise ToolError(f"kinds has texts for some of {', '.join(_KINDS)} and *", code="tool-format", pointer=where)
         if ("${kind}" in said["open"]) != bool(kinds):
             raise ToolError("${kind} and kinds go together", code="tool-format", pointer=where)
+        if said.get("item") and not builtin and not {"array", "object", "string"} <= set(kinds):
+            raise ToolError(
+                "'item' needs kinds of its own for string, array and object, by which values are read back",
+                code="tool-format",
+                pointer=where,
+            )
         return cls(
             said["open"],
-            said["close"],
+            said.get("close", ""),
             said.get("between", ""),
             bool(said.get("space")),
             tuple(sorted(kinds.items())),
@@ -107,6 +126,8 @@ class ParameterStyle:
             said.get("reserved", ""),
             bool(said.get("padded", True)),
             tuple(said.get("escapes", {}).items()),
+            said.get("quote", ""),
+            bool(said.get("sorted")),
         )
 
     def kind(self, name: str) -> str | None:
@@ -131,7 +152,23 @@ class ParameterStyle:
         whole = key + self.behind
         if not key or (self.behind and whole.find(self.behind) < len(key)) or (self.reserved and self.reserved in key):
             return None
-        return key
+        return None if self.quote and _BARE.fullmatch(key) is None else key
+
+    def read_key(self, written: str) -> str:
+        """A name, as it stands in its tag, without its escapes."""
+        for plain, escaped in reversed(self.escapes):
+            written = written.replace(escaped, plain)
+        return written
+
+    @property
+    def nested(self) -> bool:
+        """Whether arrays and objects are no JSON."""
+        return bool(self.item or self.quote)
+
+    @property
+    def limit(self) -> str:
+        """What no string holds."""
+        return self.reserved or self.quote or self.close
 
     def opening(self, key: str | None, kind: str | None, b: _core.Builder, space: int) -> int:
         parts = []
@@ -154,10 +191,10 @@ class ParameterStyle:
         """Whether the closing tag has the name, too."""
         return bool(self.reserved) and "${key}" in self.close
 
-    def pattern(self) -> re.Pattern[str]:
-        """What finds an opening tag again: groups ``key`` and ``kind``."""
+    def pattern(self, opening: str | None = None) -> re.Pattern[str]:
+        """What finds an opening tag again, ``open`` or this one: groups ``key`` and ``kind``."""
         found = {"key": "(?P<key>.+?)", "kind": '(?P<kind>[^"<>]*)', "space": "[ \\n\\r\\t]*"}
-        parts = _SLOT.split(self.open)
+        parts = _SLOT.split(opening or self.open)
         return re.compile("".join(found[p] if i % 2 else re.escape(p) for i, p in enumerate(parts)), re.DOTALL)
 
 
@@ -272,11 +309,12 @@ class _Writer:
         # around what is written, whatever it is; and around that which is there
         self.pad, self.gap = (self.space, b.EPSILON) if what.style.padded else (b.EPSILON, self.space)
         self.excludes = schema.options.excludes
-        self.free = without(b, [what.style.reserved or what.style.close])
-        self.raw = without(b, [what.style.reserved or what.style.close, *self.excludes])
+        self.free = without(b, [what.style.limit])
+        self.raw = without(b, [what.style.limit, *self.excludes])
         self.inside: dict[Term, dict[str, int]] = {}  # terms being written, with the rules that stand for them
         self.bodies: dict[Term, list[tuple[str, int]]] = {}
         self.between = b.concat([self.space, Marker(what.style.between)._lower(b)])
+        self.comma = self.between if what.style.quote else self.gap  # between items
 
     def shape(self, shape: Shape) -> int:
         b = self.b
@@ -290,7 +328,10 @@ class _Writer:
                 "a negated condition on members cannot be kept to where arguments are written one by one",
                 code="tool-parameters",
             )
-        written = [(self.member(key, term), key in cell.required) for key, term in cell.named.items()]
+        named = list(cell.named.items())
+        if self.style.sorted:
+            named.sort(key=lambda member: member[0].lower())
+        written = [(self.member(key, term), key in cell.required) for key, term in named]
         if any(e == b.EMPTY and must for e, must in written):
             return b.EMPTY
         written = [(e, must) for e, must in written if e != b.EMPTY]
@@ -397,7 +438,10 @@ class _Writer:
         """Names that can stand in a tag as they are: printable, and with spaces only inside."""
         b = self.b
         some = [c for c in (*self.style.behind[:1], *(plain for plain, _ in self.style.escapes))]
+        some += ":,{}[]" if self.style.quote else ""
         one = b.char_class(_NAME & ~_core.CharSet([(ord(c), ord(c)) for c in some]))
+        if self.style.quote:
+            return b.repeat(one, 1, -1)
         more = b.concat([b.repeat(b.literal(b" "), 0, -1), one])
         return b.concat([one, b.repeat(more, 0, -1)])
 
@@ -481,12 +525,11 @@ class _Writer:
         prefix = first if most is None else min(first, most)
         after = (self.gap if prefix else b.EPSILON) if least == 0 else b.EMPTY
         if rest != b.EMPTY and (left is None or left >= max(least, 1)):
-            one = b.concat([self.gap, rest])
-            more = b.repeat(one, max(least - 1, 0), -1 if left is None else left - 1)
-            after = b.union([after, b.concat([one, more, self.gap])])
+            more = b.repeat(b.concat([self.comma, rest]), max(least - 1, 0), -1 if left is None else left - 1)
+            after = b.union([after, b.concat([self.comma if prefix else self.gap, rest, more, self.gap])])
         for i in range(prefix - 1, -1, -1):
             one = self.tagged(None, cell.prefix[i])
-            more = b.EMPTY if b.EMPTY in (one, after) else b.concat([self.gap, one, after])
+            more = b.EMPTY if b.EMPTY in (one, after) else b.concat([self.comma if i else self.gap, one, after])
             after = more if i < cell.min else b.union([self.gap if i else b.EPSILON, more])
         return b.EMPTY if after == b.EMPTY else b.concat([self.pad, after, self.pad])
 
@@ -501,10 +544,10 @@ class _Writer:
             "object": Shape(*none[:5], shape.objects),
         }
         found = []
-        if self.style.item:
+        if self.style.nested:
             del apart["array"], apart["object"]
-            found += [("object", e) for e in map(self.cell, shape.objects) if e != b.EMPTY]
-            found += [("array", e) for e in map(self.items, shape.arrays) if e != b.EMPTY]
+            found += [("object", self.framed(b"{", e, b"}")) for e in map(self.cell, shape.objects) if e != b.EMPTY]
+            found += [("array", self.framed(b"[", e, b"]")) for e in map(self.items, shape.arrays) if e != b.EMPTY]
         for name, part in apart.items():
             handle = self.json.shape(part, 0)
             if handle != b.EMPTY:
@@ -515,5 +558,9 @@ class _Writer:
             free = self.free if strings.has_pattern() else self.raw
             raw = free if strings is Strings.ALL else b.intersection([text, free])
             if not b.is_empty(raw):
-                found.append(("string", raw))
+                quote = Marker(self.style.quote)._lower(b)
+                found.append(("string", b.concat([quote, raw, quote])))
         return found
+
+    def framed(self, left: bytes, inside: int, right: bytes) -> int:
+        return self.b.concat([self.b.literal(left), inside, self.b.literal(right)]) if self.style.quote else inside

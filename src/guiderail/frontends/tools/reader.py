@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from guiderail.frontends.tools.errors import ToolTextError
+from guiderail.frontends.tools.nested import NestedArguments
 from guiderail.frontends.tools.parameters import Parameters
 from guiderail.support.partial_json import PartialJson
 
@@ -136,6 +137,7 @@ class _Open:
     tails: list[re.Pattern[str]]
     call: ToolCall
     json: PartialJson = field(default_factory=PartialJson)
+    nested: NestedArguments | None = None
     scan: _Json = field(default_factory=_Json)
     members: dict[str, Any] = field(default_factory=dict)
     key: str = ""  # of the argument being read
@@ -165,6 +167,7 @@ class ToolCallReader:
         self._calls: list[ToolCall] = []
         self._open: _Open | None = None
         self._closed = False
+        self._ends = form.turn_end  # markers that may follow
         self._must_think = calls.reasoning == "required"
         self._step: Callable[[], bool] = self._start
         if calls.reasoning == "open" and form.reasoning is not None:
@@ -370,7 +373,11 @@ class ToolCallReader:
         self._calls.append(call)
         self._found.append(ToolDelta("call", index=len(self._calls) - 1, name=name, id=identifier))
         self._at = match.end()
-        self._step = self._json if self._form.parameters is None else self._parameter
+        style = self._form.parameters
+        self._step = self._json if style is None else self._parameter
+        if style is not None and style.nested:
+            self._open.nested = NestedArguments(style, self._open.members)
+            self._step = self._nested
         return True
 
     def _tell(self, text: str) -> None:
@@ -399,6 +406,27 @@ class ToolCallReader:
         self._step = self._tail
         return True
 
+    def _nested(self) -> bool:
+        """Arguments whose arrays and objects are no JSON."""
+        state = self._open
+        assert state is not None and state.nested is not None
+        try:
+            self._at = state.nested.feed(self._text, self._at)
+        except ValueError as error:
+            raise self._wrong(str(error)) from None
+        for key, value in state.nested.found:
+            name, said = json.dumps(key, ensure_ascii=False), json.dumps(value, ensure_ascii=False)
+            self._tell(f"{', ' if state.told else '{'}{name}: {said}")
+        state.nested.found.clear()
+        if not state.nested.done:
+            if self._closed:
+                raise self._wrong("the arguments of a call are not complete")
+            return False
+        self._tell("}" if state.members else "{}")
+        state.call.arguments = dict(state.members)
+        self._step = self._tail
+        return True
+
     def _parameter(self) -> bool:
         """One argument between its tags, or the end of the arguments."""
         state, style = self._open, self._form.parameters
@@ -424,7 +452,7 @@ class ToolCallReader:
                 raise self._wrong("the tag of an argument was expected")
             return False
         self._at = opening.end()
-        state.key, state.kind = opening["key"], opening.groupdict().get("kind")
+        state.key, state.kind = style.read_key(opening["key"]), opening.groupdict().get("kind")
         state.grows = arguments.is_text(state.key, state.kind)
         state.pieces = []
         name = json.dumps(state.key, ensure_ascii=False)
@@ -489,14 +517,14 @@ class ToolCallReader:
     def _between(self) -> bool:
         """Behind a call: another one, or the end of all."""
         form = self._form
-        if self._waits(*(text for text in (form.end, form.separator, *form.turn_end) if text)):
+        if self._waits(*(text for text in (form.end, form.separator, *form.calls_end) if text)):
             return False
         if form.end and self._text.startswith(form.end, self._at):
             self._at += len(form.end)
-            self._step = self._over
+            self._step, self._ends = self._over, form.calls_end
             return True
-        if any(self._text.startswith(text, self._at) for text in form.turn_end):
-            self._step = self._over
+        if any(self._text.startswith(text, self._at) for text in form.calls_end):
+            self._step, self._ends = self._over, form.calls_end
             return True
         if self._at == len(self._text):
             return False
@@ -508,9 +536,9 @@ class ToolCallReader:
 
     def _over(self) -> bool:
         """Behind everything: nothing more but a marker that ends the turn."""
-        if self._at == len(self._text) or self._waits(*self._form.turn_end):
+        if self._at == len(self._text) or self._waits(*self._ends):
             return False
-        for text in self._form.turn_end:
+        for text in self._ends:
             if self._text.startswith(text, self._at):
                 self._at += len(text)
                 return True

@@ -10,32 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from guiderail import _core
-from guiderail.constraints.constraint import Constraint, SpecialToken
+from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
 from guiderail.frontends.tools.errors import ToolError
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["TokenDispatch", "TokenSet", "Tokens"]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenSet(Constraint):
-    """One token out of these, or any token but these and those that end a text.
-
-    Attributes:
-        names: texts or ids. A text is that of a special token, or else that of an ordinary one.
-        but: any token but these.
-    """
-
-    names: tuple[str | int, ...]
-    but: bool = False
-
-    def _lower(self, b: _core.Builder) -> int:
-        return b.token_set(list(self.names), but=self.but)
-
-    def __repr__(self) -> str:
-        return f"{'any_token_but' if self.but else 'one_token_of'}({', '.join(map(repr, self.names))})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,8 +104,10 @@ class ToolCalls(Constraint):
     def _lower_markers(self, b: _core.Builder) -> int:
         form = self.format
         body = self._body(b)
-        if form.turn_end:
-            body = b.concat([body, b.union([b.EPSILON, *(TurnEnd(text)._lower(b) for text in form.turn_end)])])
+        if form.turn_end == form.calls_end:
+            body = b.concat([body, self._ending(b, form.turn_end)])
+        elif form.turn_end and self.choice in ("auto", "none"):
+            body = b.union([body, b.concat([self._content(b, self._forbidden()), self._ending(b, form.turn_end)])])
         frame = form.reasoning
         if frame is None or self.reasoning == "none":
             return body
@@ -116,6 +118,11 @@ class ToolCalls(Constraint):
             return rest
         whole = b.concat([Marker(frame.begin)._lower(b), rest])
         return b.union([body, whole]) if self.reasoning == "optional" else whole
+
+    @staticmethod
+    def _ending(b: _core.Builder, markers: tuple[str, ...]) -> int:
+        """One of the markers that may end a turn, or none."""
+        return b.union([b.EPSILON, *(TurnEnd(text)._lower(b) for text in markers)])
 
     def _forbidden(self) -> tuple[str, ...]:
         """What content does not hold, beside triggers: what a reader would take for something else."""
@@ -153,7 +160,10 @@ class ToolCalls(Constraint):
         if self.parallel:
             separator = Marker(form.separator)._lower(b)
             parts.append(b.repeat(b.concat([separator, b.union([b.concat(list(call)) for call in calls])]), 0, -1))
-        return b.concat([*parts, Marker(form.end)._lower(b)])
+        parts.append(Marker(form.end)._lower(b))
+        if form.turn_end != form.calls_end:
+            parts.append(self._ending(b, form.calls_end))
+        return b.concat(parts)
 
     def _call(self, b: _core.Builder, written: Mapping[str, int], index: int) -> tuple[int, int]:
         """The head of a call, and the rest of it."""

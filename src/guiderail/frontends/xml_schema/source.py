@@ -11,6 +11,7 @@ from guiderail.errors import CompileError
 from guiderail.frontends.xml_schema.errors import XmlSchemaError
 from guiderail.frontends.xml_schema.namespaces import split_name
 from guiderail.frontends.xml_schema.price import spend_on
+from guiderail.support.packages import install
 from guiderail.support.texts import utf8
 
 __all__ = ["Source", "library", "place_of"]
@@ -26,7 +27,7 @@ def library() -> Any:
         import xmlschema
     except ImportError:
         raise CompileError(
-            "XML Schemas need the package xmlschema: pip install 'guiderail[xml]'", code="missing-package"
+            f"XML Schemas need the package xmlschema: {install('xml')}", code="missing-package"
         ) from None
     return xmlschema
 

@@ -22,6 +22,7 @@ from guiderail.generation.models.base import Logits, Model, Session
 from guiderail.generation.models.gguf import EmbeddedModel, GGUFModel
 from guiderail.generation.models.llama_cpp_model import LlamaCppModel
 from guiderail.generation.models.transformers_model import TransformersModel
+from guiderail.support.packages import install
 
 __all__ = [
     "EmbeddedModel",
@@ -35,27 +36,48 @@ __all__ = [
 ]
 
 
-def load_model(source: Any = None, *, threads: int | None = None) -> Model:
+def load_model(
+    source: Any = None,
+    *,
+    threads: int | None = None,
+    context_length: int | None = None,
+    gpu_layers: int | None = None,
+    device: str | None = None,
+) -> Model:
     """Makes a model of what you have; see the table of this module.
 
     Args:
         source: None for the embedded model, a path (``*.gguf``, or a folder or hub name of a transformers model),
             a transformers model, a pair ``(model, tokenizer)``, a ``llama_cpp.Llama``, or a model already.
         threads: threads for models run by llama.cpp (GGUF files: the idle cores by default; the embedded one: 1).
+        context_length: tokens that a text and its prompt may have; by default what the model was trained with.
+        gpu_layers: for models run by llama.cpp, how many layers a GPU computes: 0 by default, -1 for all.
+        device: for a transformers model that is loaded by its name, where it runs: ``"cuda"``, ``"cuda:1"``, ``"mps"``,
+            ``"cpu"``, or ``"auto"`` to spread it (needs accelerate). A model that you loaded is where you put it.
 
     Raises:
         ModelError: it is none of these, it cannot be read, or a package is missing; the message says what to install.
+            ``bad-option``: an option is out of range, or is not one for this kind of model.
     """
-    if threads is not None and not (source is None or _is_gguf(source)):
-        raise ModelError("only GGUF models and the embedded model take threads; leave it out", code="bad-option")
+    by_llama_cpp = source is None or _is_gguf(source)
+    named = isinstance(source, str | os.PathLike) and not by_llama_cpp
+    pair = isinstance(source, tuple) and len(source) == 2
+    for name, value, applies, whose in (
+        ("threads", threads, by_llama_cpp, "GGUF models and the embedded model"),
+        ("gpu_layers", gpu_layers, by_llama_cpp, "GGUF models and the embedded model; for others see device"),
+        ("device", device, named, "transformers models that are loaded by their name; for GGUF models see gpu_layers"),
+        ("context_length", context_length, by_llama_cpp or named or pair, "models that are loaded here"),
+    ):
+        if value is not None and not applies:
+            raise ModelError(f"{name} is an option of {whose}; leave it out", code="bad-option")
     if source is None:
-        return EmbeddedModel(threads=threads)
+        return EmbeddedModel(threads=threads, context_length=context_length, gpu_layers=gpu_layers or 0)
     if isinstance(source, str | os.PathLike):
-        if _is_gguf(source):
-            return GGUFModel(source, threads=threads)
-        return _from_pretrained(os.fspath(source))
-    if isinstance(source, tuple) and len(source) == 2:
-        return TransformersModel(*source)
+        if by_llama_cpp:
+            return GGUFModel(source, threads=threads, context_length=context_length, gpu_layers=gpu_layers or 0)
+        return _from_pretrained(os.fspath(source), device, context_length)
+    if pair:
+        return TransformersModel(*source, context_length=context_length)
     root = type(source).__module__.partition(".")[0]
     if root == "llama_cpp":
         return LlamaCppModel(source)
@@ -82,7 +104,7 @@ def _is_gguf(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) and Path(os.fspath(source)).suffix.lower() == ".gguf"
 
 
-def _from_pretrained(place: str) -> Model:
+def _from_pretrained(place: str, device: str | None, context_length: int | None) -> Model:
     if "/" not in place and not Path(place).exists():
         raise ModelError(
             f"there is no model {place!r}: pass the path of a GGUF file, or the folder or hub name "
@@ -94,11 +116,20 @@ def _from_pretrained(place: str) -> Model:
         from transformers import AutoModelForCausalLM, AutoTokenizer
     except ImportError as error:
         raise ModelError(
-            f"{place!r} is not a GGUF file; for transformers models: pip install transformers torch",
+            f"{place!r} is not a GGUF file; for transformers models: {install('transformers', 'torch')}",
             code="missing-package",
         ) from error
     try:
         tokenizer = AutoTokenizer.from_pretrained(place)
-        return TransformersModel(AutoModelForCausalLM.from_pretrained(place), tokenizer)
-    except (OSError, ValueError) as error:
+        model = AutoModelForCausalLM.from_pretrained(place, **({"device_map": "auto"} if device == "auto" else {}))
+    except (OSError, ValueError, ImportError) as error:
         raise ModelError(f"transformers cannot load {place!r}: {error}", code="bad-model") from error
+    if device not in (None, "auto"):
+        try:
+            model = model.to(device)
+        except (RuntimeError, AssertionError, ValueError) as error:  # no such device, or no room on it
+            reason = str(error).splitlines()[0]
+            raise ModelError(
+                f"the model cannot be put on the device {device!r}: {reason}", code="bad-option"
+            ) from error
+    return TransformersModel(model, tokenizer, context_length=context_length)

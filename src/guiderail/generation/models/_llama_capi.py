@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from guiderail.errors import ModelError
+from guiderail.support.packages import install
 
 __all__ = ["VERSION", "ContextParams", "Library", "ModelParams", "idle_cores", "load", "physical_cores", "recent_log"]
 
@@ -28,7 +29,6 @@ VERSION = "2026.10.11549"
 LOAD_MODE_MMAP = 1
 LEVEL_WARNING, LEVEL_ERROR, LEVEL_CONTINUE = 3, 4, 5  # of ggml_log_level
 
-_HOW = 'pip install "guiderail[demo]"'
 _log = logging.getLogger("guiderail.llama_cpp")
 _recent: deque[str] = deque(maxlen=12)
 
@@ -126,6 +126,7 @@ _LogCallback = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_backend_init": (None, ()),
+    "llama_supports_gpu_offload": (c.c_bool, ()),
     "llama_log_set": (None, (_LogCallback, c.c_void_p)),
     "llama_model_default_params": (ModelParams, ()),
     "llama_context_default_params": (ContextParams, ()),
@@ -213,7 +214,7 @@ def recent_log() -> str:
 def _find() -> Path:
     spec = importlib.util.find_spec("xllamacpp")  # finds it, does not import it
     if spec is None or not spec.submodule_search_locations:
-        raise ModelError(f"running GGUF models needs the xllamacpp package: {_HOW}", code="missing-package")
+        raise ModelError(f"running GGUF models needs the xllamacpp package: {install('demo')}", code="missing-package")
     found = importlib.metadata.version("xllamacpp")
     if found != VERSION:
         raise ModelError(
@@ -224,7 +225,9 @@ def _find() -> Path:
         for name in ("xllamacpp*.so", "xllamacpp*.pyd", "xllamacpp*.dylib"):
             for path in sorted(Path(folder).glob(name)):
                 return path
-    raise ModelError(f"the installed xllamacpp holds no library; reinstall it: {_HOW}", code="missing-package")
+    raise ModelError(
+        f"the installed xllamacpp holds no library; reinstall it: {install('demo')}", code="missing-package"
+    )
 
 
 @lru_cache(maxsize=1)
@@ -264,7 +267,7 @@ def _check_layout(library: Library) -> None:
     if not fine:
         raise ModelError(
             f"the library of xllamacpp {VERSION} does not have the expected layout on this platform "
-            f"({sys.platform}); reinstall it ({_HOW}) or use a transformers model",
+            f"({sys.platform}); reinstall it ({install('demo')}) or use a transformers model",
             code="llama-library",
         )
 

@@ -24,6 +24,7 @@ class TransformersModel:
     Args:
         model: a causal language model, in evaluation mode, on the device where it is to run.
         tokenizer: its tokenizer; loaded from where the model came from when left out.
+        context_length: tokens that a row may hold at most; what the model was made for by default.
 
     Raises:
         ModelError: ``no-tokenizer`` when none is given and none can be found, ``bad-model``.
@@ -31,7 +32,7 @@ class TransformersModel:
 
     max_batch: int | None = None
 
-    def __init__(self, model: Any, tokenizer: Any = None) -> None:
+    def __init__(self, model: Any, tokenizer: Any = None, *, context_length: int | None = None) -> None:
         config = getattr(model, "config", None)
         if config is None or not callable(getattr(model, "forward", None)):
             raise ModelError(f"expected a transformers model, not {type(model).__name__}", code="bad-model")
@@ -56,7 +57,13 @@ class TransformersModel:
                 ) from error
         self.model, self.tokenizer = model, tokenizer
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
-        self.context_length: int = int(getattr(text, "max_position_embeddings", None) or 1 << 20)
+        trained = int(getattr(text, "max_position_embeddings", None) or 1 << 20)
+        if context_length is not None and not 1 <= context_length <= trained:
+            raise ModelError(
+                f"context_length must lie between 1 and the {trained} tokens of the model, not {context_length}",
+                code="bad-option",
+            )
+        self.context_length: int = context_length or trained
         self.logits_size: int = int(getattr(text, "vocab_size", None) or len(tokenizer))
         self._closed = False
 

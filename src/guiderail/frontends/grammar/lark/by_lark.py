@@ -12,6 +12,7 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
+from guiderail.frontends.grammar.lark.embedded import Nested
 from guiderail.frontends.grammar.lark.notation import grammar_builder
 from guiderail.frontends.grammar.lark.quick import Parts
 from guiderail.frontends.grammar.lark.reader import Reader, Reading
@@ -37,10 +38,11 @@ def read(
     indenter: Any,
     constraints: dict[str, Constraint],
     path: str | os.PathLike[str] | None,
+    nested: Nested | None = None,
 ) -> Reading:
     """As :func:`.reader.read`."""
     lark = _lark()
-    reader = _LarkReader(lark, rewrite(text, constraints), start, constraints, indenter)
+    reader = _LarkReader(lark, rewrite(text, constraints, nested), start, constraints, indenter)
     paths = [p if callable(p) else os.fspath(p) for p in import_paths]
     return reader.run(reader.parts(paths, _NOWHERE if path is None else os.fspath(path)))
 
@@ -94,7 +96,7 @@ class _LarkReader(Reader):
             self.all_asked_for(grammar)
         try:
             rules, terminals = self.expand(grammar) if self.start in names else ({}, [])
-        except (errors.LarkError, re.error) as error:
+        except (errors.LarkError, re.error, AssertionError) as error:
             raise self.translated(_cause(error), False) from error
         mentioned = {use for name, uses in self.uses.items() for use in uses if use != name}
         defined = [s.name.text for s in self.statements if s.name is not None]

@@ -6,29 +6,25 @@ new text are mapped back, so that errors point into what the user wrote.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from guiderail.constraints.constraint import Constraint, SpecialToken
+from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, PatternError
+from guiderail.frontends.grammar.lark.attributes import Attributes
+from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, Nested, is_embedded, json_at
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
 
-__all__ = ["UNBOUNDED", "Cut", "Rewritten", "rewrite"]
+__all__ = ["UNBOUNDED", "Bounded", "Cut", "Rewritten", "Stop", "rewrite"]
 
 UNBOUNDED = 1_999_999_999
 """Stands for "without bound" in a rewritten ``~m..n``."""
 
-_ENFORCED = ("lazy", "stop", "suffix")
-_NO_MEANING = {
-    "capture": "what is captured is not recorded",
-    "stop_capture": "what is captured is not recorded",
-    "temperature": "sampling is not the grammar's",
-}
+_OPTIONS = ("allow_initial_skip", "allow_invalid_utf8", "ignore_once", "no_forcing", "skip_repetition")
 _EMPTY = ('""', '""i')  # strings that Lark refuses
-_SPECIAL_RANGES = 4096  # most ids that one `<[…]>` may name
+_KINDS = {"%json": ("JSON", ""), "%lark": ("LARK", "")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,28 +54,49 @@ class Stop:
     stop: tuple[Token, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A rule whose texts are bounded, or that may end wherever one of them does: a language of its own.
+
+    Attributes:
+        rule: its name.
+        tokens: its body.
+        given: its attributes.
+    """
+
+    rule: str
+    tokens: tuple[Token, ...]
+    given: Attributes
+
+
 @dataclass(slots=True)
 class Rewritten:
     """A grammar that Lark reads.
 
     Attributes:
         text: the grammar.
-        embedded: declared terminals that stand for a constraint, or for what ``Stop`` says.
+        embedded: declared terminals that stand for a constraint, or for what ``Stop`` or ``Bounded`` says.
         cuts: terminals to be read without Lark, by name.
         renamed: names of the new text to those of the source, where they differ.
         notes: what was read and has no meaning here.
         foreign: whether anything of llguidance's was found.
+        ignore_once: whether ignored text stands at most once between two terminals.
+        captures: what the texts of rules are called in ``captures``.
         statements: of the source.
+        part_at: reads a language of its own, from its first token and where the next one begins; says where it ends.
     """
 
     source: str
     text: str = ""
-    embedded: dict[str, Constraint | Stop] = field(default_factory=dict)
+    embedded: dict[str, Constraint | Stop | Bounded] = field(default_factory=dict)
     cuts: dict[str, Cut] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     foreign: bool = False
+    ignore_once: bool = False
+    captures: dict[str, str] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
+    part_at: Callable[[Token, int], tuple[Constraint, int]] | None = None
     starts: list[int] = field(default_factory=lambda: [0])  # of unchanged stretches in the new text …
     shifts: list[int] = field(default_factory=lambda: [0])  # … and how far they are from those of the source
 
@@ -89,12 +106,13 @@ class Rewritten:
         return max(0, min(offset + self.shifts[i], len(self.source)))
 
 
-def rewrite(source: str, constraints: Mapping[str, Constraint]) -> Rewritten:
+def rewrite(source: str, constraints: Mapping[str, Constraint], nested: Nested | None = None) -> Rewritten:
     """Rewrites a grammar.
 
     Args:
         source: the grammar.
         constraints: what ``@name`` stands for.
+        nested: makes the constraint of ``%lark``.
 
     Raises:
         PatternError: a form cannot be read.
@@ -103,14 +121,15 @@ def rewrite(source: str, constraints: Mapping[str, Constraint]) -> Rewritten:
     found = tokens(source)
     result = Rewritten(source)
     result.statements = statements(source, found)
-    return _Rewriter(result, constraints).run()
+    return _Rewriter(result, EmbeddedParts(source, constraints, nested, result.notes)).run()
 
 
 class _Rewriter:
-    def __init__(self, result: Rewritten, constraints: Mapping[str, Constraint]) -> None:
+    def __init__(self, result: Rewritten, parts: EmbeddedParts) -> None:
         self.result = result
         self.source = result.source
-        self.constraints = constraints
+        self.parts = parts
+        result.part_at = self.parts.read
         self.edits: list[tuple[int, int, str]] = []
         self.prefix = "GR__"
         while self.prefix in self.source:
@@ -132,7 +151,7 @@ class _Rewriter:
         cut = self.terminals_to_cut()
         for statement in result.statements:
             first = statement.tokens[0]
-            if first.text == "%llguidance":
+            if first.text in ("%llguidance", "%grammar_options"):
                 self.options(statement)
             elif statement.name is not None and statement.name.text in cut and statement.defines_terminal:
                 self.cut(statement)
@@ -166,8 +185,9 @@ class _Rewriter:
         """Terminals with forms that Lark does not know, and those that are made of them."""
         cut: set[str] = set()
         defined = [s for s in self.result.statements if s.defines_terminal]
-        for token in (token for statement in defined for token in statement.body if token.text == "%json"):
-            self.refuse("a JSON Schema is no regular expression: define a rule, with a name in lower case", *token.span)
+        for token in (token for statement in defined for token in statement.body if token.text in ("%json", "%lark")):
+            what = "a JSON Schema" if token.text == "%json" else "a grammar"
+            self.refuse(f"{what} is no regular expression: define a rule, with a name in lower case", *token.span)
         while True:
             more = {s.name.text for s in defined if s.name is not None and _needs_reading(s.body, cut)} - cut
             if not more:
@@ -200,16 +220,18 @@ class _Rewriter:
             self.fail(f"the terminal {name} is defined twice", statement.name.start, statement.name.end)
         self.result.cuts[name] = Cut(name, tuple(statement.body), priority=priority)
         begin, end = statement.tokens[0].start, statement.tokens[-1].end
-        self.edits = [e for e in self.edits if not (begin <= e[0] and e[1] <= end)]
+        self.drop_edits(begin, end)
         self.edit(begin, end, f"%declare {name}")
 
-    def anonymous(self, kind: str, what: Cut | Stop | Constraint, shown: str = "") -> str:
+    def anonymous(self, kind: str, what: Cut | Stop | Bounded | Constraint, shown: str = "") -> str:
         """A declared terminal for ``what``; the same one for what is the same. ``shown``: its name for users."""
         key: object = what
         if isinstance(what, Cut):
             key = (_texts(what.tokens), what.shortest, _texts(what.suffix))
         elif isinstance(what, Stop):
             key = (_texts(what.tokens), _texts(what.stop))
+        elif isinstance(what, Bounded):
+            key = ("bounded", what.rule)
         if key not in self.same:
             name = f"{self.prefix}{kind}_{len(self.same)}"
             self.same[key] = name
@@ -223,25 +245,25 @@ class _Rewriter:
 
     def options(self, statement: Statement) -> None:
         begin, end = statement.tokens[0].start, statement.tokens[-1].end
-        value, stop = self.json(statement.tokens[0], statement.tokens[1:2])
+        head = statement.tokens[0]
+        value, stop = json_at(self.source, head, statement.tokens[1].start if statement.tokens[1:] else head.end)
         if stop != end or not isinstance(value, dict):
             self.fail("%llguidance takes one JSON object", begin, end)
         for key, chosen in value.items():
-            if key == "no_forcing" or (key == "skip_repetition" and chosen == "repeat"):
+            if key == "skip_repetition" and chosen in ("once", "repeat"):
+                self.result.ignore_once = chosen == "once"
+            elif key not in _OPTIONS:
+                self.refuse(f"there is no option {key!r}; there are {', '.join(_OPTIONS)}", begin, end)
+            elif not isinstance(chosen, bool):
+                self.fail(f"the option {key!r} is true or false", begin, end)
+            elif key == "ignore_once":
+                self.result.ignore_once = chosen
+            elif key == "allow_invalid_utf8" and chosen:
+                self.refuse("texts are valid UTF-8 here; remove 'allow_invalid_utf8'", begin, end)
+            elif key == "no_forcing":
                 self.result.notes.append(f"the option {key!r} changes nothing: the language is the same")
-            elif chosen:
-                self.refuse(f"the option {key!r} is not known here; remove it", begin, end)
         self.result.foreign = True
         self.edit(begin, end, "")
-
-    def json(self, token: Token, following: list[Token]) -> tuple[Any, int]:
-        """The JSON value behind a directive, and where it ends."""
-        if not following or following[0].text != "{":
-            self.fail(f"{token.text} must be followed by a JSON object", token.start, token.end)
-        try:
-            return json.JSONDecoder().raw_decode(self.source, following[0].start)
-        except json.JSONDecodeError as error:
-            self.fail(f"this is not JSON: {error.msg.lower()}", error.pos, error.pos + 1)
 
     def statement(self, statement: Statement) -> None:
         found = statement.tokens
@@ -258,71 +280,49 @@ class _Rewriter:
             self.result.foreign = True
             if self.attributes(statement, found[at + 2 : close]):
                 return
-        for token in found[: statement.colon]:
-            if token.text == "::":
-                self.refuse("parametric rules (name::parameter) are not read; write the cases out", *token.span)
         self.body(statement.body)
 
     def attributes(self, statement: Statement, found: list[Token]) -> bool:
         """Reads ``name[…]``; whether the body has been replaced."""
         assert statement.name is not None
-        given: dict[str, tuple[Token, Token | None]] = {}
-        i = 0
-        while i < len(found):
-            key, value = found[i], None
-            if key.kind != "name":
-                self.fail('an attribute of the rule was expected, e.g. lazy or suffix="…"', key.start, key.end)
-            i += 1
-            if i + 1 < len(found) and found[i].text == "=":
-                value = found[i + 1]
-                i += 2
-                while key.text == "temperature" and i < len(found) and found[i].text != ",":
-                    i += 1
-            if i < len(found):
-                if found[i].text != ",":
-                    self.fail("',' was expected between two attributes", found[i].start, found[i].end)
-                i += 1
-            given[key.text] = key, value
+        given = Attributes.read(self.source, found)
         rule = statement.name.text
-        for name, (key, value) in given.items():
-            if name in _NO_MEANING:
-                self.result.notes.append(f"rule {rule}: {name!r} has no effect: {_NO_MEANING[name]}")
-            elif name == "max_tokens":
-                self.refuse(
-                    "max_tokens is not enforced, as a text does not show where tokens end; limit characters in the "
-                    "pattern instead, e.g. /.{0,200}/",
-                    *key.span,
-                )
-            elif name not in _ENFORCED:
-                self.refuse(f"the attribute {name!r} is not known here; remove it", *key.span)
-            elif name != "lazy" and (value is None or value.kind not in ("string", "regexp", "name")):
-                self.fail(f"{name} takes a string, a regular expression or a terminal", *key.span)
-        if not any(name in given for name in _ENFORCED):
+        if given.temperature is not None:
+            self.refuse(
+                "temperature belongs to sampling, and a grammar draws no tokens: remove it, and pass temperature=… "
+                "where you generate",
+                *given.temperature.span,
+            )
+        if given.capture is not None:
+            self.result.captures[rule] = given.capture or rule
+        if given.stop_capture is not None:
+            self.result.notes.append(f"rule {rule}: 'stop_capture' has no effect: what ended a text is not recorded")
+        if not given.change_texts:
             return False
         body = statement.body
         if not body:
             self.fail("this rule is empty; attributes need a terminal expression", *statement.name.span)
-        for token in body:
-            if token.kind in ("special", "grammar") or token.text == "%json" or _is_rule(token):
-                self.refuse(
-                    f"lazy, stop and suffix need a body of terminals, and {token.text} is none; "
-                    "use strings, regular expressions and names in capitals",
-                    *token.span,
-                )
+        other = next((token for token in body if _is_no_terminal(token)), None)
+        if other is not None and given.end_early:
+            self.refuse(
+                f"lazy, stop and suffix need a body of terminals, and {other.text} is none; "
+                "use strings, regular expressions and names in capitals",
+                *other.span,
+            )
         span = body[0].start, body[-1].end
-        stop, suffix = given.get("stop"), given.get("suffix")
-        if stop is not None and stop[1] is not None:
-            if stop[1].text in ('""', "//"):
-                self.refuse("an empty stop hides the end of the model's text; leave the attribute out", *stop[1].span)
-            if suffix is not None:
-                self.fail("a rule has a stop or a suffix, not both", *stop[0].span)
-            name = self.anonymous("STOP", Stop(tuple(body), (stop[1],)))
+        if given.most is not None or given.open_end:
+            name = self.anonymous("PART", Bounded(rule, tuple(body), given), f"{rule}[…]")
+        elif given.stop:
+            name = self.anonymous("STOP", Stop(tuple(body), given.stop))
         else:
-            ending = (suffix[1],) if suffix is not None and suffix[1] is not None else ()
-            name = self.anonymous("LAZY", Cut("", tuple(body), True, ending))
-        self.edits = [e for e in self.edits if not (span[0] <= e[0] and e[1] <= span[1])]
+            name = self.anonymous("LAZY", Cut("", tuple(body), True, given.suffix))
+        self.drop_edits(*span)
         self.edit(*span, name)
         return True
+
+    def drop_edits(self, begin: int, end: int) -> None:
+        """Forgets what was to be changed within a place that is replaced as a whole."""
+        self.edits = [e for e in self.edits if not (begin <= e[0] and e[1] <= end)]
 
     def body(self, found: list[Token]) -> None:
         """Replaces what Lark does not read in a rule or directive."""
@@ -330,35 +330,25 @@ class _Rewriter:
         while i < len(found):
             token = found[i]
             i += 1
-            if token.kind == "directive" and token.text in ("%json", "%regex"):
-                value, end = self.json(token, found[i : i + 1])
+            if is_embedded(token):
+                part, end = self.parts.read(token, found[i].start if i < len(found) else token.end)
+                while i < len(found) and found[i].start < end:
+                    i += 1
+                kind, shown = _KINDS.get(token.text, ("TOKEN" if token.kind == "special" else "PART", token.text))
+                self.drop_edits(token.start, end)
+                self.edit(token.start, end, self.anonymous(kind, part, shown))
+            elif token.text == "%regex":
+                _, end = json_at(self.source, token, found[i].start if i < len(found) else token.end)
                 begin = i
                 while i < len(found) and found[i].start < end:
                     i += 1
-                if token.text == "%json":
-                    name = self.anonymous("JSON", self.schema(value, token, end))
-                else:
-                    name = self.anonymous("REGEX", Cut("", (token, *found[begin:i])))
-                self.edit(token.start, end, name)
+                self.edit(token.start, end, self.anonymous("REGEX", Cut("", (token, *found[begin:i]))))
             elif token.text in _EMPTY:
                 self.edit(token.start, token.end, "()")
-            elif token.kind == "special":
-                self.edit(token.start, token.end, self.anonymous("TOKEN", self.special(token), token.text))
-            elif token.kind == "grammar":
-                if token.text[1:] not in self.constraints:
-                    self.refuse(
-                        f"{token.text} is not known; pass it, e.g. constraints={{{token.text[1:]!r}: …}}", *token.span
-                    )
-                self.edit(token.start, token.end, self.anonymous("PART", self.constraints[token.text[1:]], token.text))
             elif token.text == "{" and _counts(found[i - 1 :]):
                 i = self.braces(found, i - 1)
-            elif token.kind == "mark" and token.text in ("&", "::"):
-                self.refuse(
-                    "'&' joins terminals; define one with a name in capitals"
-                    if token.text == "&"
-                    else "parametric rules (name::parameter) are not read; write the cases out",
-                    *token.span,
-                )
+            elif token.text == "&" and token.kind == "mark":
+                self.refuse("'&' joins terminals; define one with a name in capitals", *token.span)
 
     def braces(self, found: list[Token], i: int) -> int:
         """``{m,n}`` as ``~m..n``; the index behind it."""
@@ -371,43 +361,6 @@ class _Rewriter:
         self.edit(found[i].start, found[close].end, f" ~{low}..{high} ")
         self.result.foreign = True
         return close + 1
-
-    def schema(self, value: Any, token: Token, end: int) -> Constraint:
-        from guiderail.frontends.json_schema import json_schema
-
-        if isinstance(value, dict) and "x-guidance" in value:
-            self.refuse(
-                f"the options under 'x-guidance' ({', '.join(map(str, value['x-guidance']))}) are not read; write "
-                "@name and pass gr.json_schema(…) with options of its own under that name in constraints",
-                token.start,
-                end,
-            )
-        return json_schema(value)
-
-    def special(self, token: Token) -> Constraint:
-        """``<name>``, ``<[12]>``, ``<[10-20,30]>``."""
-        inner = token.text[1:-1]
-        if not (inner.startswith("[") and inner.endswith("]")):
-            return SpecialToken((token.text,))
-        if inner.startswith("[^") or inner == "[*]":
-            self.refuse(
-                "which tokens these are depends on the size of the vocabulary; name the ranges that are meant",
-                *token.span,
-            )
-        ids: list[int] = []
-        for part in inner[1:-1].split(","):
-            low, dash, high = part.partition("-")
-            if not low.isdecimal() or (dash and not high.isdecimal()):
-                self.fail("ids of tokens look like <[12]>, <[10-20]> or <[10-20,30]>", token.start, token.end)
-            first, last = int(low), int(high) if dash else int(low)
-            if last < first or last - first + len(ids) >= _SPECIAL_RANGES or last >= 2**31:
-                self.fail(
-                    f"a range of tokens runs from the lower id to the higher, {_SPECIAL_RANGES} ids at most",
-                    token.start,
-                    token.end,
-                )
-            ids.extend(range(first, last + 1))
-        return SpecialToken(tuple(dict.fromkeys(ids)))
 
     def apply(self) -> None:
         result = self.result
@@ -454,8 +407,8 @@ def _counts(found: list[Token]) -> bool:
     return "".join(inner).replace(",", "", 1).isdecimal()
 
 
-def _is_rule(token: Token) -> bool:
-    return token.kind == "name" and token.text.lstrip("_")[:1].islower()
+def _is_no_terminal(token: Token) -> bool:
+    return is_embedded(token) or (token.kind == "name" and token.text.lstrip("_")[:1].islower())
 
 
 def _texts(found: tuple[Token, ...]) -> tuple[str, ...]:

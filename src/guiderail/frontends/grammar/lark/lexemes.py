@@ -75,12 +75,11 @@ class Lexeme:
     guard_of: str | None = None
 
 
-def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
+def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
     """The lexeme of a terminal that Lark has read (a ``TerminalDef``).
 
     Args:
         definition: name, pattern and priority.
-        foreign: whether a terminal may match the empty text, as llguidance lets it.
         place: source and span of a terminal's definition, for errors.
 
     Raises:
@@ -101,13 +100,6 @@ def lexeme_of_pattern(definition: Any, foreign: bool, place: Any) -> Lexeme:
     rank = _rank(definition)
     if pattern.type == "str" and pattern.min_width:  # in any case: each character has its place
         return Lexeme(name, constraint, False, rank, pattern, definition.priority)
-    if pattern.min_width == 0 and not foreign:
-        raise CompileError(
-            f"the terminal {shown} can be empty, which Lark's lexer does not allow; let it match one character at "
-            "least, and make it optional in the rules",
-            code="lark-empty-terminal",
-            **place(name),
-        )
     lexeme = Lexeme(name, constraint, False, rank, pattern, definition.priority)
     try:
         found = _first_match(constraint)

@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import Any
 
 from guiderail import _core
-from guiderail.constraints.constraint import AllOf, Complement, Constraint, Sequence as Both, any_text
-from guiderail.errors import CompileError
+from guiderail.constraints.constraint import Constraint, Sequence as Both
+from guiderail.errors import CompileError, GuiderailError
 from guiderail.frontends.grammar import syntax
 from guiderail.frontends.grammar.build import NEVER, leaves
-from guiderail.frontends.grammar.lark.bodies import sequence_of
-from guiderail.frontends.grammar.lark.dialect import Cut, Rewritten, Stop
+from guiderail.frontends.grammar.lark.attributes import Attributes
+from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
+from guiderail.frontends.grammar.lark.bounded import bounded
+from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
+from guiderail.frontends.grammar.lark.embedded import Nested
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
 from guiderail.frontends.grammar.lark.guards import guard
 from guiderail.frontends.grammar.lark.lexemes import (
@@ -27,6 +30,7 @@ from guiderail.frontends.grammar.lark.lexemes import (
     no_text,
     ordered,
 )
+from guiderail.frontends.grammar.lark.parametric import write_out
 from guiderail.frontends.grammar.lark.quick import Parts, quick
 from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
@@ -43,12 +47,14 @@ class Reading:
     Attributes:
         grammar: its rules and terminals.
         notes: what was read and has no meaning here, a sentence each.
+        captures: rules whose texts are captured, with the names of what is captured.
         unused: terminals that are defined and neither named by a rule or terminal nor ignored.
         imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
     """
 
     grammar: syntax.Grammar
     notes: tuple[str, ...]
+    captures: dict[str, str]
     unused: tuple[str, ...]
     imported: tuple[tuple[str, str], ...]
     _compile: Callable[[], Any] | None
@@ -98,15 +104,41 @@ def read(
     indenter: Any = None,
     constraints: Mapping[str, Constraint] | None = None,
     path: str | os.PathLike[str] | None = None,
+    nested: Nested | None = None,
 ) -> Reading:
-    """As :func:`read_lark`, with what else there is to say of the grammar."""
+    """As :func:`read_lark`, with what else there is to say of the grammar.
+
+    ``nested`` makes the constraint of ``%lark``, from its text and the constraints that it names.
+    """
     if not isinstance(text, str):
         raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
+    written = write_out(text)
+    if written is None:
+        return _read(text, start, import_paths, indenter, dict(constraints or {}), path, nested)
+    try:
+        return _read(written.text, start, import_paths, indenter, dict(constraints or {}), path, nested)
+    except GuiderailError as error:
+        if error.source != written.text or error.span is None:
+            raise
+        span = written.place(error.span[0]), written.place(error.span[1] - 1) + 1
+        raise type(error)(error.message, code=error.code, source=text, span=span) from error
+
+
+def _read(
+    text: str,
+    start: str,
+    import_paths: Sequence[str | os.PathLike[str] | Callable[..., Any]],
+    indenter: Any,
+    constraints: dict[str, Constraint],
+    path: str | os.PathLike[str] | None,
+    nested: Nested | None,
+) -> Reading:
+    """A grammar without parametric rules."""
     found = None if constraints else quick(text)
     if found is None:
         from guiderail.frontends.grammar.lark import by_lark
 
-        return by_lark.read(text, start, import_paths, indenter, dict(constraints or {}), path)
+        return by_lark.read(text, start, import_paths, indenter, constraints, path, nested)
     reader = Reader(Rewritten(text, text), start, {}, indenter)
 
     def compiled() -> Any:
@@ -202,10 +234,13 @@ class Reader:
         if self.rewritten.renamed or self.divided or self.nullable or self.impossible:
             rules = {rule.name: rule for rule in map(self.final, rules.values())}
         start = self.rewritten.renamed.get(self.start, self.start)
+        if self.rewritten.ignore_once:
+            rules, lexer = once_ignored(rules, lexer)
         mentioned = used | self.constraints.keys() | parts.mentioned
         return Reading(
             syntax.Grammar(rules, start, lexer, self.source),
             tuple(self.rewritten.notes),
+            dict(self.rewritten.captures),
             tuple(name for name in parts.named if name not in mentioned),
             parts.imported,
             parts.compiled,
@@ -219,8 +254,8 @@ class Reader:
     def stops(self, rules: dict[str, Rule]) -> None:
         """Gives rules with ``stop`` their meaning.
 
-        A text that ends before its stop, and that stop right behind it, are one lexeme; at the end of everything the
-        text just has no stop in it.
+        A text that ends before its stop, and that stop right behind it, are one lexeme; elsewhere the text has no stop
+        in it, and may have one after it.
         """
         for name, what in list(self.rewritten.embedded.items()):
             if not isinstance(what, Stop):
@@ -253,23 +288,22 @@ class Reader:
             if any(both in leaves(rule.body)[0] for rule in rules.values()):
                 self.rewritten.cuts[both] = cut
                 self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
-            if Follow(rules)(name):
-                raise CompileError(
-                    "what follows a text with a stop must be that stop itself, as a string directly after the rule; "
-                    "or use suffix=… in place of stop=…",
-                    code="lark-unsupported",
-                    source=self.source,
-                    span=(what.stop[0].start, what.stop[0].end),
-                )
+            self.rewritten.embedded[name] = Bounded(name, what.tokens, Attributes(stop=what.stop))
 
     def part(self, name: str) -> Constraint:
         """What a declared terminal stands for."""
         what = self.rewritten.embedded.get(name) or self.constraints[name]
-        if not isinstance(what, Stop):
-            return what
-        texts = TermParser(self.source, list(what.tokens), self.reference(())).parse()
-        stop = TermParser(self.source, list(what.stop), self.reference(())).parse()
-        return AllOf((texts, Complement(Both((any_text(), stop, any_text())))))
+        find = self.reference(())
+        if isinstance(what, Bounded):
+            assert self.rewritten.part_at is not None
+            try:
+                return bounded(what, self.source, find, self.statements, self.rewritten.part_at)
+            except CompileError as error:
+                if error.source is not None:
+                    raise
+                raise CompileError(error.message, code=error.code, **self.place(what.rule)) from error
+        assert not isinstance(what, Stop)  # see `stops`
+        return what
 
     def final(self, rule: Rule) -> Rule:
         """A rule with names as the user knows them, and terminals that are optional or divided written out."""
@@ -327,9 +361,7 @@ class Reader:
         return self.terms[name]
 
     def lexer(self, used: set[str], ignore: set[str], rules: dict[str, Rule]) -> syntax.Lexer:
-        lexemes = [
-            lexeme_of_pattern(d, self.rewritten.foreign, self.place) for n, d in self.definitions.items() if n in used
-        ]
+        lexemes = [lexeme_of_pattern(d, self.place) for n, d in self.definitions.items() if n in used]
         for name, cut in self.rewritten.cuts.items():
             if name in used:
                 length = cut.tokens[-1].end - cut.tokens[0].start if cut.tokens else 0
@@ -339,12 +371,7 @@ class Reader:
         for name in used & (self.rewritten.embedded.keys() | self.constraints.keys()):
             if name in self.definitions or name in self.rewritten.cuts:
                 continue
-            if isinstance(self.rewritten.embedded.get(name), Stop):
-                lexemes.append(lexeme_of_constraint(name, self.part(name), False, 0, 0, self.place))
-            else:
-                lexemes.append(
-                    lexeme_of_part(name, self.part(name), self.rewritten.renamed.get(name, name), self.place)
-                )
+            lexemes.append(lexeme_of_part(name, self.part(name), self.rewritten.renamed.get(name, name), self.place))
         b = _core.Builder()
         for lexeme in lexemes:
             if lexeme.pattern is not None and lexeme.pattern.type == "re":
@@ -419,6 +446,24 @@ class Reader:
                 span=self.use(name),
             )
         return sorted(names | made)
+
+
+def once_ignored(rules: dict[str, Rule], lexer: syntax.Lexer) -> tuple[dict[str, Rule], syntax.Lexer]:
+    """The same with what is ignored written out: one such text at most, after each terminal."""
+    if not lexer.ignore:
+        return rules, lexer
+    terminals = {terminal.name for terminal in lexer.terminals} - lexer.ignore
+    skipped = Repetition(choice_of([Name(name) for name in sorted(lexer.ignore)]), 0, 1)
+
+    def visit(e: Expression) -> Expression:
+        if isinstance(e, Name):
+            return syntax.Sequence((e, skipped)) if e.name in terminals else e
+        if isinstance(e, Choice | syntax.Sequence):
+            return type(e)(tuple(map(visit, e.parts)))
+        return Repetition(visit(e.item), e.min, e.max) if isinstance(e, Repetition) else e
+
+    found = {name: Rule(rule.name, visit(rule.body), rule.span) for name, rule in rules.items()}
+    return found, replace(lexer, ignore=frozenset())
 
 
 def indentation_of(indenter: Any) -> syntax.Indentation | None:

@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     | (?P<string>"(?:\\.|[^"\\\n])*"i?)
     | (?P<regexp>/(?![/*])(?:\\.|[^/\\])*/[imslux]*)
     | (?P<special><[^\s<>]+>)
-    | (?P<directive>%[a-z]+)
+    | (?P<directive>%[a-z_]+)
     | (?P<name>[_A-Za-z](?:[_A-Za-z0-9]|-(?![>\s]))*)
     | (?P<number>[+-]?[0-9]+)
     | (?P<grammar>@[_A-Za-z][-_A-Za-z0-9]*)
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_WITH_JSON = ("%json", "%regex", "%llguidance")
+_WITH_JSON = ("%json", "%regex", "%lark", "%llguidance", "%grammar_options")
 """Directives whose value may stand in the next line."""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from guiderail.errors import ModelError
 from guiderail.generation.models import GGUFModel, LlamaCppModel, Model, TransformersModel
-from guiderail.server.rendering import Plain, Renderer, Shown
+from guiderail.generation.rendering import Plain, Renderer, Shown
 
 __all__ = ["ChatTemplate"]
 

@@ -1,0 +1,44 @@
+// Reading by whole characters (see characters.cpp).
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "expr/expression.hpp"
+#include "text/character_atoms.hpp"
+
+namespace guiderail {
+
+// requires: mutex held, once the arena is finalized
+class Characters {
+ public:
+  explicit Characters(Arena& arena) : arena_(arena) {}
+  bool read(Id e) {  // is that right and worthwhile, of a state between two characters?
+    const u32 flags = arena_.node(e).flags.load(std::memory_order_relaxed);
+    if (!(flags & kSearch) || arena_.raw_bytes_ || !arena_.finalized_ || arena_.proofs_) return false;
+    return flags & kCharactersKnown ? (flags & kByCharacters) != 0 : find_read(e);
+  }
+  Id step(Id e, u32 character);  // beyond ASCII; kEmpty if nothing can follow. Of states that are read so
+  bool may_follow(Id e, u32 low, u32 high);
+  // The characters beyond ASCII in sets within which every expression treats all alike. Empty: too many to be of use.
+  const std::vector<CharSet::Ptr>& atoms();
+  std::size_t memory() const;
+
+ private:
+  bool find_read(Id e);
+  CharacterAtoms& all();
+  bool reads_text(Id e, int& left) const;
+  bool meets_conditions(Id e, int& left) const;
+  Id derive_bytes(Id e, std::string_view bytes);
+  Id derive(Id e, u32 atom, std::string_view bytes);
+  Id derive_fresh(Id e, u32 atom, std::string_view bytes);
+  Id step_atom(Id e, u32 atom);
+
+  Arena& arena_;
+  std::optional<CharacterAtoms> atoms_;
+  std::optional<std::vector<CharSet::Ptr>> sets_;  // see atoms()
+  AgingMap derived_, steps_;  // expression, atom -> derivative; the same of a state, kEmpty where that is dead
+};
+
+}  // namespace guiderail

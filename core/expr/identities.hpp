@@ -1,0 +1,39 @@
+// Identities that mean the same in every arena (see portable.cpp).
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+
+#include "expr/kinds.hpp"
+
+namespace guiderail {
+
+// requires: mutex held
+class Identities {
+ public:
+  explicit Identities(Arena& arena);
+  std::optional<Hash> of(Id e) { return find(e, fold_); }
+  std::size_t memory() const;
+
+ private:
+  struct Fold {                                           // by what is known of the rules
+    std::unordered_map<u32, std::optional<Hash>> rules;   // none: not portable
+    bool final = false;                                   // those of the rules are known: expressions keep their own
+    std::unordered_map<Id, std::optional<Hash>> nodes;    // else: above a rule
+    std::unordered_map<u64, std::optional<Hash>> shared;  // of families
+  };
+  static u64 key_of(Kind kind, u32 which) { return u64{static_cast<u8>(kind)} << 32 | which; }
+  class Told;
+  template <class To>
+  void describe(Id e, To& to) const;
+  bool known(Id e, const Fold& with, std::optional<Hash>& out) const;
+  std::optional<Hash> find(Id e, Fold& with);
+  bool find_plain(Id e, Ids& work);
+  void rules_below(Id e, std::vector<u32>& rules) const;
+  std::optional<Hash> of_rule(u32 rule);
+
+  Arena& arena_;
+  Fold fold_;
+};
+
+}  // namespace guiderail

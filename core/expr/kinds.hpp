@@ -1,0 +1,156 @@
+// Kinds of expressions that plug into the algebra.
+//
+// A Family is one kind, or a few that belong together, in a folder above expr/: it makes the nodes of its kinds, keeps
+// what they stand for (tables, states), and answers what the algebra asks of an expression that is not its own. Such a
+// node's numbers mean what its family says. The arena makes a family when it is first asked for it
+// (`arena.family<F>()`), so a family has a constructor that takes the arena, and a list `kKinds` of its kinds.
+//
+// All functions require: mutex held, or no other thread knows the arena yet.
+#pragma once
+
+#include "base/memory.hpp"
+#include "expr/expression.hpp"
+
+namespace guiderail {
+
+// What an expression is, told in full and in one way only: its words and texts, its parts by what they stand for.
+class Description {
+ public:
+  virtual void word(u64 word) = 0;
+  virtual void hash(const Hash& hash) = 0;
+  virtual void text(std::string_view text) = 0;
+  virtual void part(Id e) = 0;
+  virtual void unordered(std::span<const Id> parts) = 0;                // in an order that is the arena's own
+  virtual void shared(const Family& family, Kind kind, u32 which) = 0;  // see describe_shared; by kind
+
+ protected:
+  ~Description() = default;
+};
+
+struct DumpItem {  // text to print, or (`id` is not kUnknown) an expression
+  std::string text;
+  Id id = kUnknown;
+  bool tight = false;  // wants brackets around anything that is not an atom
+};
+
+class Family {
+ public:
+  explicit Family(Arena& arena) : arena_(arena) {}
+  virtual ~Family() = default;
+  Family(const Family&) = delete;
+  Family& operator=(const Family&) = delete;
+
+  // -- reading --
+  virtual Id derivative(Id e, u8 byte) = 0;
+  virtual ByteSet first_bytes(Id e) = 0;  // a superset of the bytes that e can begin with
+  virtual Id derivative_by_symbol(Id, u32) { return kEmpty; }
+  // The text that e spells, where each character beyond ASCII is spelled by itself (kUnknown: e is nothing of the
+  // kind); and another text, spelled in the same way.
+  virtual Id spelled(Id) const { return kUnknown; }
+  virtual Id respell(Id e, Id /*text*/) { return e; }
+  // The symbols that e can begin with; those of the expressions in `open` are found as well.
+  virtual void symbols_at(Id, std::vector<u32>& /*out*/, std::vector<Id>& /*open*/) {}
+  // -- is there a match? (of what has kSearch) --
+  // An expression that has one if and only if e has; kEpsilon and kEmpty: it is known. e itself: a search must tell.
+  virtual Id live_as(Id e) { return e; }
+  // False: perhaps. Asked only once prove_liveness() was called.
+  virtual bool surely_live(Id e) { return !has(e, kSearch); }
+  // -- normal forms --
+  virtual u32 joined_kinds() const { return 0; }       // those of which a union's parts may be joined, as bits
+  virtual bool join(Ids& /*parts*/) { return false; }  // makes them fewer. False: it could not
+  // -- identity (see identities.hpp) --
+  // Nothing is told of what has no identity outside its arena.
+  virtual void describe(Id, Description&) const {}
+  virtual void describe_shared(u32, Description&) const {}      // what many expressions share, told once
+  virtual bool portable_over_rules(Id) const { return false; }  // has an identity though it holds rules
+  virtual void parts(Id, std::vector<Id>&) const {}             // those that may hold rules, of such a one
+  // -- in words --
+  virtual std::vector<DumpItem> dump(Id e) const = 0;
+  // -- the end of construction, in this order --
+  // One round of a least fixed point: whether e matches the empty text and matches at all, from what is known of parts.
+  virtual void productive(Id, const std::vector<char>& /*known*/, bool& /*nullable*/, bool& productive) const {
+    productive = true;
+  }
+  virtual Id left_edge(Id) const { return kEmpty; }       // a part that reads the first byte, if it may be a rule
+  virtual void prepare() {}                               // before the byte classes are fixed
+  virtual void split_bytes(ByteSet& /*starts*/) const {}  // adds bytes that begin a class of their own
+  virtual void finalize() {}                              // makes what copies of the arena shall have
+  virtual void note_extent() {}                           // how much there is of what only grows
+  virtual void survey() {}                                // finds what is true of all states
+  virtual void fresh(Arena& to) const = 0;                // gives a copy of the arena what there was then
+  virtual void count(Tally& to) const = 0;
+
+ protected:
+  // -- the algebra, as families see it --
+  const Node& node(Id e) const { return std::as_const(arena_).node(e); }
+  Node& node(Id e) { return arena_.node(e); }
+  bool has(Id e, u32 flag) const { return arena_.has(e, flag); }
+  bool nullable(Id e) const { return arena_.nullable(e); }
+  std::span<const u32> operands(Id e) const { return arena_.operands(e); }
+  const Limits& limits() const { return arena_.limits_; }
+  bool finalized() const { return arena_.finalized_; }
+
+  Draft draft(Kind kind) const { return arena_.draft(kind); }
+  void absorb(Draft& d, Id operand, bool nests) const { arena_.absorb(d, operand, nests); }
+  Id intern(Draft& d) { return arena_.intern(d); }
+  Id literal(std::string_view text) { return arena_.literal(text); }
+  Id char_class(CharSet::Ptr set) { return arena_.char_class(std::move(set)); }
+  Id choice(std::vector<std::string> strings) { return arena_.choice(std::move(strings)); }
+  Id any_text() const { return arena_.any_text_; }
+  Id concat(Id head, Id tail) { return arena_.concat(head, tail); }
+  Id concat_all(std::span<const Id> parts) { return arena_.concat_all(parts); }
+  Id unite(std::span<const Id> parts) { return arena_.unite(parts); }
+  Id unite(Id a, Id b) { return arena_.unite(a, b); }
+  Id union_of(std::span<const Id> sorted) { return arena_.make_list(Kind::Union, sorted); }  // as they stand
+  Id intersect(std::span<const Id> parts, bool allow_rules = false) { return arena_.intersect(parts, allow_rules); }
+  Id intersect(Id a, Id b) { return arena_.intersect(a, b); }
+  Id negate(Id e) { return arena_.negate(e); }
+  Id nonempty(Id e) { return arena_.nonempty(e); }
+  Id repeat(Id e, u32 min, u32 max) { return arena_.repeat(e, min, max); }
+  Id repeat_less(Id e) { return arena_.repeat_less(e); }
+  Id capped_repeat(Id e, u32 min, u32 max) { return arena_.capped_repeat(e, min, max); }
+  Id unknown() { return arena_.unknown(); }
+  void note_literal(std::string_view text) { arena_.note_literal(text); }
+  bool is_literal(Id e, std::string* out) const { return arena_.is_literal(e, out); }
+  u32 endless_class(Id text) const { return arena_.endless_class(text); }
+  const CharSet::Ptr& charset_ptr(u32 index) const { return arena_.charsets_[index]; }
+  Id rule_body(u32 rule) const { return arena_.rules_[rule].body; }
+
+  Id derive(Id e, u8 byte) { return arena_.derive(e, byte); }
+  Id derive_symbol(Id e, u32 symbol) { return arena_.derive_symbol(e, symbol); }
+  Id step_slow(Id e, u8 byte) { return arena_.step_slow(e, byte); }
+  Id step_text(Id text, u8 byte) { return arena_.step_text(text, byte); }
+  const ByteSet& first(Id e) { return arena_.first(e); }
+  u32 first_number(Id e) const { return arena_.node(e).first; }  // of the set, after first(e)
+  u32 first_id(const ByteSet& set) { return arena_.first_id(set); }
+  const ByteSet& first_set(u32 id) const { return arena_.firsts_[id]; }
+  void first_symbols(Id e, std::vector<u32>& out) { arena_.first_symbols(e, out); }
+  bool live(Id e) { return arena_.live(e); }
+  void prove_liveness() { arena_.proofs_ = true; }
+  template <class F>
+  void each_byte(Id e, F f) const {
+    arena_.each_byte(e, f);
+  }
+  u8 byte_class(u8 byte) const { return arena_.classes_[byte]; }
+  u32 byte_class_count() const { return arena_.class_count_; }
+  u8 representative(u32 byte_class) const { return arena_.representatives_[byte_class]; }
+
+  static void alone(ByteSet& starts, u8 byte) {  // see split_bytes: no other byte is of its class
+    starts.add(byte);
+    if (byte < 255) starts.add(byte + 1u);
+  }
+
+  Arena& arena_;
+};
+
+template <class F>
+F& Arena::plug_in() {
+  auto made = std::make_unique<F>(*this);
+  F& out = *made;
+  families_.push_back(std::move(made));
+  for (Kind kind : F::kKinds) by_kind_[static_cast<std::size_t>(kind)] = &out;
+  joined_kinds_ |= out.joined_kinds();
+  return out;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,161 @@
+// Objects, and lists of distinct values.
+#pragma once
+
+#include <deque>
+
+#include "base/interned.hpp"
+#include "json/escaped.hpp"
+#include "json/members.hpp"
+
+namespace guiderail {
+
+// What the numbers of the nodes mean.
+inline u32 members_state(const Node& n) { return n.a; }  // of Members
+inline u32 key_state(const Node& n) { return n.a; }      // of a Key
+inline Id distinct_body(const Node& n) { return n.a; }   // of a Distinct or Twice
+inline u32 distinct_seen(const Node& n) { return n.b; }
+inline u32 twice_labels(const Node& n) { return n.min; }  // as bits
+inline Id item_rest(const Node& n) { return n.a; }        // of an Item: what is left of it
+inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
+inline u32 item_facts(const Node& n) { return n.min; }
+
+// Functions that make expressions require: mutex held, or no other thread knows the arena yet; the others: mutex held.
+class Json final : public Family {
+ public:
+  static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Twice, Kind::Item};
+  static constexpr u32 kItemLabels = 32;
+  explicit Json(Arena& arena) : Family(arena), escaped_(Escaped::of(arena)) {}
+  static Json& of(Arena& arena) { return arena.family<Json>(); }
+  bool used() const { return used_; }  // there are objects or lists with a memory; needs no mutex
+  void use() { used_ = true; }
+
+  // -- construction --
+  Id members(MemberTable table);
+  Id item(Id e, bool infinite, u32 label = 0);
+  Id distinct(Id body);
+  Id twice(Id body);
+  std::optional<u32> plain_members(Id e) const;  // the table of an object nothing of which was written
+
+  // -- states --
+  const MemberTable& table(u32 id) const { return tables_[id]; }
+  const MemberState& state(u32 id) const { return member_states_.values[id]; }
+  const SeenState& seen_state(u32 id) const { return seen_states_.values[id]; }
+  const std::string& text_of(u32 text);  // of another key that was written
+  bool name_allowed(u32 state, u32 field) { return allowed_at(state, field); }
+  bool others_allowed_at(u32 state);
+  bool feasible(const MemberState& state);
+  MemberState with_other(const MemberState& state, u32 key_text, u32 discharges);
+  Id members_node(MemberState state);
+  Id key_start(u32 state);  // the Key before its opening quote
+  MemberFacts& facts_of(u32 state);
+  void note_after(u32 state, std::vector<Id> after);
+  Id quoted(Id e) { return concat(quote_, e); }
+
+  // -- keys --
+  // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
+  // goes on with C*; kUnknown if it is none.
+  u32 free_key(Id e) const;
+  Escapes key_escapes(Id key) const;
+  // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
+  bool key_in_progress(Id e, Ids& others) const;
+  // The names that the Key could still become, spelled from here on to the closing quote, and the same key without
+  // them (kEmpty: only names are keys). False where the difference is not that simple.
+  bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
+  // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
+  // comes to the states between them. How many that were; 0: it is no such state.
+  std::size_t read_key(Id& e, std::string_view bytes);
+  bool key_apart(Id key, KeyApart& out);
+  KeyAlong others_along(const KeyApart& key, std::string_view rest);
+  bool any_key_text(Id text) const;
+  bool surely_endless(Id text, int depth = 0);
+  Id key_without_text(Id e);
+  Id key_without_values(Id e);
+  static MemberState without_keys(MemberState state);
+
+  // -- lists of distinct values --
+  bool free_item(Id e) const;  // as free_key, of an item
+  Id item_at(Id e, u32 text, u32 facts);
+  Id distinct_node(Id body, u32 seen);
+  Id other_than(Id e, u32 seen);  // e without the spellings of the values seen
+  u32 without_seen(u32 seen);
+  Id twice_node(Id body, u32 seen, u32 labels);
+
+  // -- as the algebra asks --
+  Id derivative(Id e, u8 byte) override;
+  ByteSet first_bytes(Id e) override;
+  Id live_as(Id e) override;
+  void describe(Id e, Description& to) const override;
+  void describe_shared(u32 table, Description& to) const override;
+  bool portable_over_rules(Id e) const override { return node(e).kind == Kind::Members || node(e).kind == Kind::Key; }
+  void parts(Id e, std::vector<Id>& to) const override;
+  std::vector<DumpItem> dump(Id e) const override;
+  void prepare() override;
+  void split_bytes(ByteSet& starts) const override;
+  void note_extent() override;
+  void fresh(Arena& to) const override;
+  void count(Tally& to) const override;
+
+ private:
+  enum class Writing { Nothing, Due, Other };  // a member now: one that must come, or another
+  // objects
+  u32 count_other_texts(const MemberTable& table);
+  MembersDue members_due(const MemberState& state) const;
+  u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const;
+  bool counts_fit(const MemberState& state, u32 field) const;
+  bool allowed(const MemberState& state, u32 field);
+  bool others_allowed(const MemberState& state);
+  bool allowed_at(u32 state, u32 field);  // the same by id, remembered
+  MemberState with_field(const MemberState& state, u32 field, u32 discharges) const;
+  Id derive_members(Id e, u8 byte);
+  ByteSet first_member(Id e);
+  // keys
+  bool perhaps_due(const KeyState& key) const;
+  Id key_node(KeyState key);
+  bool feed_key(KeyState& key, u8 byte);
+  Id derive_key(Id e, u8 byte);
+  Id close_key(const KeyState& key);
+  // votes
+  void fail(MemberState& next, u32 effect, u32 name) const;
+  void settle(MemberState& state) const;
+  bool vote_holds(const MemberState& state) const;
+  bool vote_feasible(const MemberState& state);
+  bool other_allowed_at(u32 state, u32 kind);
+  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
+  // lists of distinct values
+  bool item_is_dense(Id e) const;
+  Id derive_distinct(Id body, u32 seen, u8 byte);
+  u32 with_seen(u32 seen, u32 text);
+  Id derive_twice(Id body, u32 seen, u32 labels, u8 byte);
+  bool comes_twice(Id body, u32 labels);
+  Id same_as(u32 seen);
+  Id without_items(Id e);
+  Id equal_values(u32 text);
+  Id equal_value(const std::string& text, std::size_t& at, int depth);
+  Id equal_number(std::string_view text);
+  // identities
+  void describe_members(const MemberState& state, Description& to) const;
+
+  Escaped& escaped_;
+  bool used_ = false, made_ = false;  // there are objects
+  Id quote_ = kUnknown;
+  std::deque<MemberFacts> facts_;
+  std::size_t facts_bytes_ = 0;  // of what they own
+  std::deque<MemberTable> tables_;
+  std::size_t table_bytes_ = 0;  // the same
+  Interned<MemberState> member_states_;
+  Interned<KeyState> key_states_;
+  Interned<SeenState> seen_states_;
+  mutable Texts texts_;                  // keeps what it puts together
+  std::unordered_map<u32, Id> equal_;    // text id -> equal_values
+  std::unordered_map<u32, Id> others_;   // id of a SeenState -> everything but its values
+  std::unordered_map<u32, Id> same_;     // the same -> just its values
+  std::unordered_map<Id, Id> bare_;      // see without_items
+  std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
+  FlatMap endless_memo_;
+  struct Extent {  // when the arena was finalized
+    u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
+    std::size_t table_bytes = 0;
+  } extent_;
+};
+
+}  // namespace guiderail

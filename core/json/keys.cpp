@@ -1,0 +1,425 @@
+// Keys of objects while they are read.
+#include <algorithm>
+
+#include "json/json.hpp"
+
+namespace guiderail {
+namespace {
+
+constexpr u32 kFewNames = 64;
+constexpr int kEndlessProbes = 2;
+
+u32 count_characters(std::string_view text) {
+  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+// One character of UTF-8 text.
+u32 character_at(std::string_view text) {
+  const u8 b = static_cast<u8>(text[0]);
+  const u32 more = b < 0x80 ? 0 : b < 0xE0 ? 1 : b < 0xF0 ? 2 : 3;
+  u32 c = more == 0 ? b : b & (0x3F >> more);
+  for (u32 i = 1; i <= more; ++i) c = c << 6 | (static_cast<u8>(text[i]) & 0x3F);
+  return c;
+}
+
+// The part of a sorted range whose texts go on with a byte. `at(k)` is the k-th text.
+template <class At>
+void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
+  auto below = [&](u32 k, unsigned limit) {  // texts that end here come first
+    const std::string& text = at(k);
+    return text.size() <= depth || static_cast<u8>(text[depth]) < limit;
+  };
+  auto first_not_below = [&](u32 from, u32 to, unsigned limit) {
+    while (from < to) {
+      const u32 middle = (from + to) / 2;
+      if (below(middle, limit))
+        from = middle + 1;
+      else
+        to = middle;
+    }
+    return from;
+  };
+  const u32 end = hi;
+  lo = first_not_below(lo, end, byte);
+  hi = first_not_below(lo, end, byte + 1u);
+}
+
+}  // namespace
+
+// Whether a name that must come goes on from the key; perhaps, where many do.
+bool Json::perhaps_due(const KeyState& key) const {
+  const MemberState& state = member_states_.values[key.members];
+  const MemberTable& table = tables_[state.table];
+  if (key.hi - key.lo > kFewNames) return true;
+  for (u32 k = key.lo; k < key.hi; ++k) {
+    const u32 field = table.order[k];
+    if ((table.needed[field >> 6] & ~state.gone[field >> 6]) >> (field & 63) & 1) return true;
+  }
+  return false;
+}
+
+Id Json::key_node(KeyState key) {
+  const MemberState& state = member_states_.values[key.members];
+  const MemberTable& table = tables_[state.table];
+  if (!others_allowed_at(key.members)) std::fill(key.others.begin(), key.others.end(), kEmpty);
+  if (table.vote)
+    for (u32 r = 0; r < key.others.size(); ++r)
+      if (key.others[r] != kEmpty && !other_allowed_at(key.members, r)) key.others[r] = kEmpty;
+  bool live_now = false;
+  for (u32 k = key.lo; k < key.hi && !live_now; ++k) {
+    const u32 field = table.order[k];
+    if (!allowed_at(key.members, field)) continue;
+    const std::string& name = table.names[field];
+    const bool whole = name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) != 0x80;
+    live_now = key.at == kBetween ||
+               (whole &&
+                escape_range(key.at, table.escapes)->contains(character_at(std::string_view(name).substr(key.depth))));
+  }
+  for (std::size_t r = 0; r < key.others.size() && !live_now; ++r) {
+    Id rest = key.others[r];
+    if (rest == kEmpty) continue;
+    if (!table.others[r].dense && (key.lo < key.hi || key.seen_lo < key.seen_hi) &&
+        !(key.at == kBetween && surely_endless(rest))) {
+      std::vector<std::string> taken;
+      const CharSet::Ptr begun = key.at == kBetween ? nullptr : escape_range(key.at, table.escapes);
+      auto take = [&](const std::string& text) {  // an escape that was begun tells most from it
+        const std::string_view left = std::string_view(text).substr(key.depth);
+        if (!begun ||
+            (!left.empty() && (static_cast<u8>(left[0]) & 0xC0) != 0x80 && begun->contains(character_at(left))))
+          taken.emplace_back(left);
+      };
+      for (u32 k = key.lo; k < key.hi; ++k) take(table.names[table.order[k]]);
+      for (u32 k = key.seen_lo; k < key.seen_hi; ++k) take(texts_.whole(state.seen[k]));
+      if (!taken.empty()) rest = intersect(rest, negate(choice(std::move(taken))));
+    }
+    live_now = escaped_.live_escaped(rest, key.at, table.escapes);
+  }
+  if (!live_now) return kEmpty;
+  Draft d = draft(Kind::Key);
+  d.flags = table.flags;
+  if (key.text != kSomeText) d.flags |= kExactKey;
+  if (key.text != kSomeText || key.seen_lo < key.seen_hi) d.flags |= kExactStep;
+  std::optional<MembersDue>& due = facts_of(key.members).due;
+  if (!due) due = members_due(state);
+  u32 text = key.lo < key.hi ? 0 : kInf;  // of the key that is still to come, at least
+  for (Id o : key.others)
+    if (text > 0 && o != kEmpty) text = std::min(text, node(o).shortest);
+  const u32 quote = key.quoted ? 1 : 0;
+  d.shortest = add_sat(add_sat(table.bare - quote, text), shortest_members(state, *due, Writing::Other, 0));
+  if (due->count > 0 && perhaps_due(key)) {
+    const std::string_view prefix = std::string_view(table.names[table.order[key.lo]]).substr(0, key.depth);
+    const u32 written = quote + count_characters(prefix);
+    d.shortest = std::min(d.shortest, shortest_members(state, *due, Writing::Due, written));
+  }
+  d.longest = kInf;
+  d.a = key_states_.id(std::move(key));
+  return intern(d);
+}
+
+bool Json::feed_key(KeyState& key, u8 byte) {
+  const MemberState& state = member_states_.values[key.members];
+  const MemberTable& table = tables_[state.table];
+  narrow_range(key.lo, key.hi, key.depth, byte,
+               [&](u32 k) -> const std::string& { return table.names[table.order[k]]; });
+  narrow_range(key.seen_lo, key.seen_hi, key.depth, byte,
+               [&](u32 k) -> const std::string& { return texts_.whole(state.seen[k]); });
+  bool any = key.lo < key.hi;
+  for (Id& o : key.others) {
+    if (o != kEmpty) o = step_text(o, byte);
+    if (o != kEmpty && !live(o)) o = kEmpty;
+    any = any || o != kEmpty;
+  }
+  if (key.text != kSomeText) key.text = texts_.grow(key.text, byte);
+  ++key.depth;
+  // ranges that are empty say nothing more: one representation for all of them
+  if (key.lo == key.hi) key.lo = key.hi = 0;
+  if (key.seen_lo == key.seen_hi) key.seen_lo = key.seen_hi = 0;
+  if (key.lo == key.hi && key.seen_lo == key.seen_hi) key.depth = 0;
+  return any;
+}
+
+Id Json::derive_key(Id e, u8 byte) {
+  KeyState key = key_states_.values[key_state(node(e))];
+  const MemberTable& table = tables_[member_states_.values[key.members].table];
+  if (!key.quoted) {
+    if (byte != '"') return kEmpty;
+    key.quoted = true;
+    return key_node(std::move(key));
+  }
+  if (key.at == kBetween && byte == '"') return close_key(key);
+  const Unescaped read = unescape(key.at, byte, table.escapes);
+  switch (read.what) {
+    case Unescaped::Refused: return kEmpty;
+    case Unescaped::Inside: key.at = read.at; break;
+    case Unescaped::Raw:
+      if (!feed_key(key, byte)) return kEmpty;
+      break;
+    case Unescaped::Character:
+      key.at = kBetween;
+      for (char c : utf8(read.character))
+        if (!feed_key(key, static_cast<u8>(c))) return kEmpty;
+      break;
+  }
+  return key_node(std::move(key));
+}
+
+std::size_t Json::read_key(Id& e, std::string_view bytes) {
+  if (!has(e, kExactKey)) return 0;
+  const bool stacked = node(e).kind == Kind::Concat;
+  const Id head = stacked ? node(e).a : e;
+  if (node(head).kind != Kind::Key) return 0;
+  const KeyState& from = key_states_.values[key_state(node(head))];
+  if (!from.quoted || from.at != kBetween || from.text == kSomeText) return 0;
+  const auto end = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_raw(static_cast<u8>(c)); });
+  const auto count = static_cast<std::size_t>(end - bytes.begin());
+  if (count < 2) return 0;
+  const Id tail = stacked ? node(e).b : kEpsilon;
+  KeyState key = from;
+  for (std::size_t i = 0; i < count; ++i)
+    if (!feed_key(key, static_cast<u8>(bytes[i]))) {
+      e = kEmpty;
+      return count;
+    }
+  e = concat(key_node(std::move(key)), tail);
+  if (e != kEmpty && !live(e)) e = kEmpty;
+  return count;
+}
+
+ByteSet Json::first_member(Id e) {
+  ByteSet out;
+  if (node(e).kind == Kind::Members) {
+    const MemberState& state = member_states_.values[members_state(node(e))];
+    if (state.count > 0) return first(tables_[state.table].comma);
+    out.add('"');
+    return out;
+  }
+  const KeyState& key = key_states_.values[key_state(node(e))];
+  if (!key.quoted) {
+    out.add('"');
+    return out;
+  }
+  const MemberState& state = member_states_.values[key.members];
+  const MemberTable& table = tables_[state.table];
+  bool can_close = false;
+  for (u32 k = key.lo; k < key.hi; ++k) {
+    const std::string& name = table.names[table.order[k]];
+    if (name.size() > key.depth)
+      out.add(static_cast<u8>(name[key.depth]));
+    else
+      can_close = true;
+  }
+  for (Id o : key.others) {
+    out |= first(o);
+    can_close = can_close || nullable(o);
+  }
+  out = first_escaped(out, key.at, table.escapes);
+  if (can_close && key.at == kBetween) out.add('"');
+  return out;
+}
+
+// The key is complete: its value, and what is left of the object.
+Id Json::close_key(const KeyState& key) {
+  const MemberState& state = member_states_.values[key.members];
+  const MemberTable& table = tables_[state.table];
+  Ids ways;
+  std::vector<std::pair<MemberState, Ids>> same;  // of a vote: values after which nothing differs
+  auto follow = [&](Id value, MemberState next) {
+    if (!feasible(next)) return;
+    if (!table.vote) {
+      ways.push_back(concat(table.colon, concat(value, members_node(std::move(next)))));
+      return;
+    }
+    auto known = std::find_if(same.begin(), same.end(), [&](const auto& other) { return other.first == next; });
+    if (known == same.end()) known = same.insert(same.end(), {std::move(next), {}});
+    known->second.push_back(value);
+  };
+  auto finish = [&] {
+    for (auto& [next, values] : same)
+      ways.push_back(concat(table.colon, concat(unite(std::move(values)), members_node(std::move(next)))));
+    return unite(ways);
+  };
+  if (key.lo < key.hi && table.names[table.order[key.lo]].size() == key.depth) {
+    const u32 field = table.order[key.lo];
+    if (allowed_at(key.members, field))
+      for (const Alternative& a : table.values[field]) follow(a.value, with_field(state, field, a.discharges));
+    return finish();
+  }
+  if (key.seen_lo < key.seen_hi && texts_.whole(state.seen[key.seen_lo]).size() == key.depth) return kEmpty;
+  if (!others_allowed_at(key.members)) return kEmpty;
+  for (std::size_t r = 0; r < key.others.size(); ++r) {
+    if (key.others[r] == kEmpty || !nullable(key.others[r])) continue;
+    // whether this key was written before is not known: see canonical()
+    if (state.some) return unknown();
+    follow(table.others[r].value, with_other(state, key.text, table.others[r].discharges));
+  }
+  return finish();
+}
+
+u32 Json::free_key(Id e) const {
+  const Node& n = node(e);
+  if (n.kind != Kind::Key) return kUnknown;
+  const KeyState& key = key_states_.values[key_state(n)];
+  const bool named = key.lo < key.hi || key.seen_lo < key.seen_hi;
+  if (named || !key.quoted || key.at != kBetween || key.remembers()) return kUnknown;
+  u32 set = kUnknown;
+  for (Id o : key.others) {
+    if (o == kEmpty) continue;
+    const u32 other = endless_class(o);
+    if (other == kUnknown || (set != kUnknown && set != other)) return kUnknown;
+    set = other;
+  }
+  return set;
+}
+
+Escapes Json::key_escapes(Id key) const {
+  return tables_[member_states_.values[key_states_.values[key_state(node(key))].members].table].escapes;
+}
+
+bool Json::key_in_progress(Id e, Ids& others) const {
+  const KeyState& key = key_states_.values[key_state(node(e))];
+  if (!key.quoted || key.at != kBetween || key.remembers()) return false;
+  others = Ids(key.others);
+  return true;
+}
+
+bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
+  if (node(e).kind != Kind::Key) return false;
+  const KeyState key = key_states_.values[key_state(node(e))];
+  const MemberState& state = member_states_.values[key.members];
+  const MemberTable& table = tables_[state.table];
+  if (table.escapes != Escapes::Canonical || key.at != kBetween) return false;
+  const bool closed = std::all_of(key.others.begin(), key.others.end(), [](Id o) { return o == kEmpty; });
+  if (key.lo == key.hi && key.seen_lo == key.seen_hi) return false;
+  if (!closed && (!table.dense || key.remembers())) return false;
+  const std::string quote = key.quoted ? "" : "\"";
+  for (u32 k = key.lo; k < key.hi; ++k) {  // inside a character
+    const std::string& name = table.names[table.order[k]];
+    if (name.size() > key.depth && (static_cast<u8>(name[key.depth]) & 0xC0) == 0x80) return false;
+  }
+  auto add = [&](std::string_view name) { rests.push_back(quote + canonical_spelling(name.substr(key.depth)) + '"'); };
+  for (u32 k = key.lo; k < key.hi; ++k)
+    if (!closed || allowed_at(key.members, table.order[k])) add(table.names[table.order[k]]);
+  for (u32 k = key.seen_lo; k < key.seen_hi && !closed; ++k) add(texts_.whole(state.seen[k]));
+  free = kEmpty;
+  if (closed) return true;
+  KeyState bare = key;
+  bare.lo = bare.hi = bare.seen_lo = bare.seen_hi = bare.depth = 0;
+  bare.text = kSomeText;
+  KeyState inside = bare;
+  inside.quoted = true;
+  free = key_node(std::move(bare));
+  return free == kEmpty || free_key(key_node(std::move(inside))) != kUnknown;
+}
+
+// Masks of keys that no name begins with are one mask.
+Id Json::key_without_text(Id e) {
+  KeyState key = key_states_.values[key_state(node(e))];
+  key.text = kSomeText;
+  return key_node(std::move(key));
+}
+
+MemberState Json::without_keys(MemberState state) {
+  if (!state.seen.empty()) {
+    state.seen.clear();
+    state.some = true;
+  }
+  return state;
+}
+
+Id Json::key_without_values(Id e) {
+  const KeyState& whole = key_states_.values[key_state(node(e))];
+  const MemberState& state = member_states_.values[whole.members];
+  if (state.seen.empty() && whole.text == kSomeText) return e;
+  KeyState key = whole;
+  key.text = kSomeText;
+  if (!state.seen.empty()) {
+    MemberState plain = without_keys(state);
+    key.members = member_states_.id(std::move(plain));
+    key.seen_lo = key.seen_hi = 0;
+    if (key.lo == key.hi) key.depth = 0;
+  }
+  return key_node(std::move(key));
+}
+
+// -- for masks --
+// The Key before its opening quote.
+Id Json::key_start(u32 id) {
+  if (facts_of(id).start != kEmpty) return facts_of(id).start;
+  const MemberState& state = member_states_.values[id];
+  const MemberTable& table = tables_[state.table];
+  KeyState key;
+  key.members = id;
+  key.hi = static_cast<u32>(table.order.size());
+  key.seen_hi = static_cast<u32>(state.seen.size());
+  key.text = table.others.empty() ? kSomeText : 0;
+  for (const OtherKeys& o : table.others) key.others.push_back(o.key);
+  const Id start = key_node(std::move(key));
+  facts_of(id).start = start;
+  return start;
+}
+
+bool Json::key_apart(Id key, KeyApart& out) {
+  if (node(key).kind != Kind::Key) return false;
+  const KeyState& k = key_states_.values[key_state(node(key))];
+  const MemberState& state = member_states_.values[k.members];
+  const MemberTable& table = tables_[state.table];
+  if (k.at != kBetween || table.escapes != Escapes::Canonical) return false;
+  out = {&k, &state, &table, state.table, true, false};
+  for (Id o : k.others) {
+    out.closed = out.closed && o == kEmpty;
+    out.any = out.any || any_key_text(o);
+  }
+  return true;
+}
+
+// May what begins the rest of a name be gone on with as another key?
+KeyAlong Json::others_along(const KeyApart& key, std::string_view rest) {
+  if (key.any) return KeyAlong::Endless;
+  Ids texts(key.key->others);
+  for (std::size_t i = 0;; ++i) {
+    auto goes_on = [&](Id t) { return t != kEmpty && (key.table->dense || surely_endless(t)); };
+    if (std::none_of(texts.begin(), texts.end(), goes_on)) {
+      const bool none = std::all_of(texts.begin(), texts.end(), [](Id t) { return t == kEmpty; });
+      return none ? KeyAlong::Dies : KeyAlong::Unclear;
+    }
+    if (i == rest.size()) return KeyAlong::Endless;
+    for (Id& t : texts)
+      if (t != kEmpty) t = step_text(t, static_cast<u8>(rest[i]));
+  }
+}
+
+const std::string& Json::text_of(u32 text) { return texts_.whole(text); }
+
+bool Json::any_key_text(Id text) const {
+  const u32 set = endless_class(text);
+  return set != kUnknown && charset_ptr(set) == CharSet::any();
+}
+
+// Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
+// some are left. False: perhaps.
+bool Json::surely_endless(Id text, int depth) {
+  if (text == kEmpty) return false;
+  if (endless_class(text) != kUnknown) return true;
+  if (!has(text, kSearch | kHasRef | kHasLook)) return node(text).longest == kInf;
+  const u64 key = u64{text} << 2 | static_cast<u64>(depth);
+  if (const u32* known = endless_memo_.find(key)) return *known != 0;
+  bool found = false;
+  const ByteSet possible = first(text);
+  for (int round = 0; round < 2 && !found && depth < kEndlessProbes; ++round)
+    each_byte(text, [&](u8 byte) {
+      if (byte < 0x80 && possible.has(byte)) {
+        const Id next = step_slow(text, byte);
+        found = round == 0 ? endless_class(next) != kUnknown : surely_endless(next, depth + 1);
+      }
+      return !found;
+    });
+  endless_memo_.set(key, found);
+  return found;
+}
+
+void Json::note_after(u32 state, std::vector<Id> after) {
+  facts_bytes_ += bytes_of(after);
+  facts_of(state).after = std::move(after);
+}
+
+}  // namespace guiderail

@@ -1,0 +1,67 @@
+// States that a token cannot tell apart share a form, and so a mask.
+#pragma once
+
+#include <unordered_map>
+
+#include "json/json.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail {
+
+// All functions require: mutex held.
+class Abstraction final : public Family {
+ public:
+  static constexpr std::array kKinds{Kind::Elided};
+  explicit Abstraction(Arena& arena)
+      : Family(arena), json_(Json::of(arena)), escaped_(Escaped::of(arena)), lexed_(Lexed::of(arena)) {}
+  static Abstraction& of(Arena& arena) { return arena.family<Abstraction>(); }
+
+  // -- counters and texts (canonical.cpp) --
+  Id canonical(Id e, u32 horizon);  // an expression with the same texts up to `horizon` bytes, bounds capped
+  // e with the texts of keys and items being read forgotten. Whether one is repeated is then unknown: what depends on
+  // it has the flag kUnknownText.
+  Id without_texts(Id e);
+  // The same, and without what other keys and items were written before, anywhere in e: what completes the result
+  // completes e. `known` keeps what was found.
+  Id without_values(Id e, std::unordered_map<Id, Id>& known);
+  // e with the counters of groups cut to `most`: equal to e for as long as no cap is reached. Reading past one sets
+  // cap_hit() and yields kEmpty, and then nothing that was found counts.
+  Id cap_groups(Id e, u32 most);
+
+  // -- what a token does not reach (lookahead.cpp) --
+  static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
+  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
+  // has the flag kUnknownText.
+  Id elide_stack(Id e, u32 left = kWholeStack);
+  Id list_alone(Id e);  // a list of distinct values without the values before and the text after; kEmpty: it is none
+  Id key_as_string(const KeyApart& key, bool longer = false);
+
+  // -- as the algebra asks: of an Elided --
+  Id derivative(Id e, u8 byte) override;
+  ByteSet first_bytes(Id e) override;
+  void describe(Id e, Description& to) const override;
+  std::vector<DumpItem> dump(Id) const override { return {{"..."}}; }
+  void fresh(Arena& to) const override { Abstraction::of(to); }
+  void count(Tally& to) const override;
+
+ private:
+  u32 slack(Id e);  // characters that complete a match from any state reachable from e, an upper bound
+  Id elided(u32 begins);
+  Id elided_before(const ByteSet& begins);
+  ByteSet first_elided(u32 begins, u32 set);
+  Id elide_key(const MemberState& state, bool others);
+  Id elide_members(Id e);
+  Id elide_part(Id e);
+  bool begins_endless_string(Id e);
+  Id elide_items(Id e);
+  Id item_alone(Id body, u32 seen);
+
+  Json& json_;
+  Escaped& escaped_;
+  Lexed& lexed_;
+  std::unordered_map<Id, u32> slack_memo_;
+  std::unordered_map<u64, Id> cap_memo_;
+  FlatMap elided_memo_, key_memo_;
+};
+
+}  // namespace guiderail

@@ -1,0 +1,385 @@
+// Syntactic loops over a class, C{m,M} t: the mask is that of the class, and the tokens that leave it are walked from
+// where they do.
+#include <algorithm>
+
+#include "base/work.hpp"
+#include "mask/mask.hpp"
+
+namespace guiderail {
+
+bool MaskBuilder::starts_with_loop(Id e, int depth) const {
+  if (depth > 12) return false;
+  for (;;) {
+    const Node& n = arena_.node(e);
+    switch (n.kind) {
+      case Kind::Repeat:
+        if (arena_.node(n.a).kind == Kind::Class) return n.max >= 2;
+        e = n.a;
+        continue;
+      case Kind::Concat:
+        if (starts_with_loop(n.a, depth + 1)) return true;
+        if (!arena_.nullable(n.a)) return false;
+        e = n.b;
+        continue;
+      case Kind::Union: {
+        for (Id m : arena_.operands(e))
+          if (starts_with_loop(m, depth + 1)) return true;
+        return false;
+      }
+      case Kind::Ref:
+        e = arena_.rule_body(n.a);
+        if (++depth > 12) return false;
+        continue;
+      case Kind::Escaped:
+        if (n.b != kBetween) return false;
+        e = n.a;
+        continue;
+      case Kind::Key: return Json::of(arena_).free_key(e) != kUnknown;
+      case Kind::Distinct: return Json::of(arena_).free_item(e);
+      default: return false;
+    }
+  }
+}
+
+// Takes e apart into loops over a class and the rest. False: not worth it.
+bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
+  Ids work{e};
+  int budget = 64;
+  ByteSet escape;
+  escape.add('\\');
+  while (!work.empty()) {
+    Id x = work.back();
+    work.pop_back();
+    if (x == kEmpty || x == kEpsilon) continue;
+    if (--budget < 0 || loops.size() > kMostLoops) return false;
+    if (!starts_with_loop(x, 0)) {
+      rest.push_back(x);
+      continue;
+    }
+    if (!arena_.live(x)) continue;
+    const Node& n = arena_.node(x);
+    Id head = x, outer = kEpsilon;
+    if (n.kind == Kind::Concat) {
+      head = n.a;
+      outer = n.b;
+    }
+    if (arena_.node(head).kind == Kind::Key || arena_.node(head).kind == Kind::Distinct) {
+      if (!free_loop(x, loops)) rest.push_back(x);
+      continue;
+    }
+    // in a string the parts stay wrapped: escaped(head inner) outer
+    Id inner = kEpsilon;
+    const bool in_string = arena_.node(head).kind == Kind::Escaped;
+    const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
+    if (in_string) {
+      head = arena_.node(head).a;
+      if (arena_.node(head).kind == Kind::Concat) {
+        inner = arena_.node(head).b;
+        head = arena_.node(head).a;
+      }
+    }
+    auto join = [&](Id first, Id after) {
+      return in_string ? arena_.concat(Escaped::of(arena_).escaped(arena_.concat(first, after), mode), outer)
+                       : arena_.concat(first, arena_.concat(after, outer));
+    };
+    const Node& h = arena_.node(head);
+    switch (h.kind) {
+      case Kind::Union: {
+        Ids members(arena_.operands(head));
+        for (Id m : members) work.push_back(join(m, inner));
+        break;
+      }
+      case Kind::Repeat:
+        if (arena_.node(h.a).kind == Kind::Class && h.max >= 2) {
+          Loop loop{arena_.charset_ptr(arena_.node(h.a).a), h.min, h.max, join(kEpsilon, inner), x, {}};
+          if (in_string) {
+            loop.unit = h.a;
+            loop.inner = inner;
+            loop.outer = outer;
+            loop.mode = mode;
+            CharSet::Ptr raw = CharSet::intersect(*loop.chars, *raw_characters());
+            if (raw != loop.chars || mode == Escapes::All) loop.other = escape;
+            if (raw->ranges().empty()) {
+              rest.push_back(x);
+              break;
+            }
+            loop.chars = std::move(raw);
+          }
+          loops.push_back(std::move(loop));
+          break;
+        }
+        if (h.min == 0) work.push_back(join(kEpsilon, inner));
+        if (arena_.nullable(h.a)) return false;  // would be taken apart again and again
+        arena_.note_cap(head);
+        work.push_back(join(h.a, arena_.concat(arena_.repeat_less(head), inner)));
+        break;
+      case Kind::Ref: work.push_back(join(arena_.rule_body(h.a), inner)); break;
+      default: rest.push_back(x); break;
+    }
+  }
+  return !loops.empty();
+}
+
+std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
+  if (tail == kEpsilon) return 0;
+  const ByteSet first = arena_.first(tail);
+  std::size_t cost = 0;
+  for (unsigned b = 0; b < 256; ++b)
+    if (first.has(static_cast<u8>(b))) cost += mask.exit_at[b + 1] - mask.exit_at[b];
+  return cost;
+}
+
+// Is a string that may end here followed by nothing but its quote?
+bool MaskBuilder::leaves_by_quote(Id head, Id tail) const {
+  if (!arena_.nullable(head)) return true;
+  const ByteSet& first = arena_.first(tail);
+  return first.has('"') && first.count() == 1;
+}
+
+// The raw characters C of strings, keys or items in progress that go on with C* and know nothing else: all characters
+// of C lead to one state, whatever the number of alternatives. Null if e is not of that kind.
+CharSet::Ptr MaskBuilder::free_class(Id e) const {
+  const Node& n = arena_.node(e);
+  auto raw = [&](u32 set) {
+    if (set == kUnknown) return CharSet::Ptr();
+    const CharSet::Ptr& chars = arena_.charset_ptr(set);
+    return chars == CharSet::any() ? raw_characters() : CharSet::intersect(*chars, *raw_characters());
+  };
+  switch (n.kind) {
+    case Kind::Concat: return leaves_by_quote(n.a, n.b) ? free_class(n.a) : nullptr;
+    case Kind::Union: {
+      CharSet::Ptr chars;
+      for (Id m : arena_.operands(e)) {
+        const CharSet::Ptr more = free_class(m);
+        if (!more || (chars && chars != more)) return nullptr;
+        chars = more;
+      }
+      return chars;
+    }
+    case Kind::Escaped: return n.b == kBetween ? raw(arena_.endless_class(n.a)) : nullptr;
+    case Kind::Key: return raw(Json::of(arena_).free_key(e));
+    default: return Json::of(arena_).free_item(e) ? raw_characters() : nullptr;
+  }
+}
+
+// A loop over such a class if one character more makes no difference.
+bool MaskBuilder::free_loop(Id e, std::vector<Loop>& loops) {
+  const CharSet::Ptr chars = free_class(e);
+  if (!chars || chars->ranges().empty()) return false;
+  auto read = [&](Id s) {
+    for (char c : utf8(chars->ranges()[0].first)) s = step(s, static_cast<u8>(c));
+    return s;
+  };
+  const Id inside = read(e);
+  if (inside == kEmpty || read(inside) != inside) return false;
+  ByteSet quote_or_escape;
+  quote_or_escape.add('"');
+  quote_or_escape.add('\\');
+  loops.push_back({chars, 0, kInf, kEmpty, e, quote_or_escape, inside});
+  return true;
+}
+
+bool MaskBuilder::free_loops(Id e, u32 node) {
+  std::vector<Loop> loops;
+  Ids rest;
+  return free_loop(e, loops) && run_loops(e, node, loops, rest);
+}
+
+bool MaskBuilder::class_loops(Id e, u32 node) {
+  std::vector<Loop> loops;
+  Ids rest;
+  return starts_with_loop(e, 0) && split(e, loops, rest) && run_loops(e, node, loops, rest);
+}
+
+bool MaskBuilder::run_loops(Id e, u32 node, const std::vector<Loop>& loops, Ids& rest) {
+  std::size_t cost = 0;
+  if (node == 0 && scratch_ && loops.size() == 1) {
+    const Shared shared(*this);
+    if (attempt(Strategy::CharacterIndex, [&] { return run_spelled(loops[0]); })) {
+      if (loops[0].min == 0 && loops[0].tail != kEpsilon) rest.push_back(loops[0].tail);
+      return run_rest(rest, node);
+    }
+  }
+  std::vector<std::pair<Loop, std::shared_ptr<ClassMask>>> taken;
+  for (const Loop& loop : loops) {
+    // inside the trie a walk is cheaper than a class mask for a short loop
+    auto mask = node != 0 && loop.max < kShortLoop ? nullptr : class_mask(loop.chars, node);
+    if (!mask || (goes_on(loop, *mask) && mask->tokens.size() - mask->upto[loop.max] > kManyLong)) {
+      rest.push_back(loop.whole);
+      continue;
+    }
+    if (!unbounded(loop, *mask)) cost += exit_cost(*mask, loop.tail);
+    taken.push_back({loop, std::move(mask)});
+  }
+  if (taken.empty()) return false;
+  if (cost > kManyExits && self_loop(e).chars) return false;
+  const Shared shared(*this);
+  // the largest class first: its bitset becomes the base that the cached mask is stored against
+  std::sort(taken.begin(), taken.end(),
+            [](const auto& a, const auto& b) { return a.second->tokens.size() > b.second->tokens.size(); });
+  for (const auto& [loop, mask] : taken) {
+    run_loop(loop, *mask, node);
+    if (loop.min == 0 && loop.tail != kEpsilon) rest.push_back(loop.tail);
+  }
+  return run_rest(rest, node);
+}
+
+bool MaskBuilder::run_rest(std::span<const Id> rest, u32 node) {
+  const Id other = arena_.unite(rest);
+  if (other != kEmpty && other != kEpsilon && arena_.live(other)) {
+    if (!by_strategy(other, node, node == 0 ? Reach::Root : Reach::Large, Strategy::StateDifferences))
+      walk(other, node);
+  }
+  return true;
+}
+
+// A loop in a string, or a key, after some characters of its class.
+Id MaskBuilder::after(const Loop& loop, u32 chars) {
+  if (loop.unit == kEmpty) return chars == 0 ? loop.whole : loop.inside;
+  const Id left =
+      arena_.repeat(loop.unit, loop.min - std::min(loop.min, chars), loop.max == kInf ? kInf : loop.max - chars);
+  return arena_.concat(Escaped::of(arena_).escaped(arena_.concat(left, loop.inner), loop.mode), loop.outer);
+}
+
+// No count matters to any token after a first character.
+bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
+  return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
+}
+
+// May a token made of the class alone be longer than the count and go on in the tail?
+bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
+  if (loop.max >= mask.most) return false;
+  ByteSet both = arena_.first(loop.tail);
+  both &= mask.chars->first();
+  return both.any();
+}
+
+// `top`: those that end with the exit itself, too.
+void MaskBuilder::walk_exits(const ExitTrie& trie, Id state, const Spelled* only, bool top) {
+  if (exit_states_.size() <= trie.deepest) exit_states_.resize(trie.deepest + 1u);
+  exit_states_[0] = state;
+  arena_.ensure_row(state);
+  auto allow = [&](const ExitTrie::Node& t) {
+    for (u32 i = t.first; i < t.last; ++i)
+      if (!only || only->has(i)) set(trie.tokens[i]);
+  };
+  if (top) allow(trie.nodes[0]);
+  for (u32 n = 1, count = 0; n < trie.nodes.size(); ++count) {
+    const ExitTrie::Node& t = trie.nodes[n];
+    if (count % kNodesBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
+    }
+    const Id next = step(exit_states_[t.depth - 1], t.byte);
+    if (next == kEmpty || postpone_exits(trie, next, n) || may_end(next, n, &trie)) {
+      n = t.end;
+      continue;
+    }
+    allow(t);
+    exit_states_[t.depth] = next;
+    if (t.end > n + 1) arena_.ensure_row(next);
+    n = next == kEpsilon ? t.end : n + 1;
+  }
+}
+
+bool MaskBuilder::postpone_exits(const ExitTrie& trie, Id e, u32 node) {
+  if (!arena_.has(e, kUnknownText)) return false;
+  for (u32 n = node; n < trie.nodes[node].end; ++n)
+    postponed_tokens_.insert(postponed_tokens_.end(), trie.tokens.begin() + trie.nodes[n].first,
+                             trie.tokens.begin() + trie.nodes[n].last);
+  return true;
+}
+
+// The tokens that leave a class by a byte that is in no path of it, into one state whatever came before. `added`: the
+// tokens of the class are in the mask.
+void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
+  auto exits = exit_trie(mask, byte);
+  if (postpone_exits(*exits, next, 0)) return;
+  if (share_ && without_ == 0 && exits->nodes.size() >= kWorthSharing && shareable(next, 0)) {
+    wanted_exits_.push_back({next, std::move(exits)});
+    touched_ = true;
+    return;
+  }
+  if (arena_.has(next, kLexemeMayEnd)) {
+    tries_.push_back(exits);
+    if (ends_lexeme(next, 0, exits.get())) return;
+  }
+  if (!added && exits->dense) {
+    add(exits->dense);
+    added = true;
+  } else {
+    for (u32 i = exits->nodes[0].first; i < exits->nodes[0].last; ++i) set(exits->tokens[i]);
+    touched_ = true;
+  }
+  walk_exits(*exits, next);
+}
+
+void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
+  const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
+  CharacterIndex& spelling = vocabulary_.spelling();
+  const u32 base = trie_.nodes[node].chars;
+  const bool merged = unbounded(loop, mask);
+  bool added = false;
+  std::vector<std::pair<u8, Id>> ways;  // that depend on nothing but the byte
+  for (unsigned b = 0; b < 256; ++b) {
+    const u8 byte = static_cast<u8>(b);
+    if (mask.exit_at[b] == mask.exit_at[b + 1]) continue;
+    if (merged && loop.other.has(byte)) {
+      if (Id next = step(after(loop, 1), byte); next != kEmpty) ways.push_back({byte, next});
+    } else if (first.has(byte) && !loop.other.has(byte)) {
+      if (Id next = step(loop.tail, byte); next != kEmpty) ways.push_back({byte, next});
+    }
+  }
+  if (merged)
+    for (auto& [b, next] : ways)
+      if (!inside.has(b)) {
+        leave(mask, b, next, added);
+        next = kEmpty;
+      }
+  if (!added) add(mask, loop.max);
+  for (auto [b, next] : ways) {
+    if (next == kEmpty) continue;
+    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !spelling.empty() && !spelling.many_exits(b) &&
+                         CharacterIndex::letters_of(*loop.chars, letters)) {
+      auto exits = spelling.exits(b, trie_);
+      const Spelled only{exits->before, letters, loop.min, loop.max};
+      if (!postpone_exits(*exits->trie, next, 0)) walk_exits(*exits->trie, next, &only, true);
+      continue;
+    }
+    for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+      const u32 at = mask.exits[i];
+      const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+      if (read >= loop.min && read <= loop.max) enter(next, at);
+    }
+  }
+  if (loop.other.any()) {
+    if (!merged)
+      for (unsigned b = 0; b < 128; ++b) {
+        if (!loop.other.has(static_cast<u8>(b))) continue;
+        for (u32 i = mask.exit_at[b]; i < mask.exit_at[b + 1]; ++i) {
+          const u32 at = mask.exits[i];
+          const u32 read = trie_.nodes[trie_.parents[at]].chars - base;
+          if (read >= loop.max) continue;
+          if (Id next = step(after(loop, read), static_cast<u8>(b)); next != kEmpty) enter(next, at);
+        }
+      }
+    for (unsigned b = 0; b < 128; ++b) {  // before any character of the class
+      if (!loop.other.has(static_cast<u8>(b))) continue;
+      const u32 at = vocabulary_.child(node, static_cast<u8>(b));
+      if (at == kNoFan) continue;
+      if (Id next = step(loop.whole, static_cast<u8>(b)); next != kEmpty) enter(next, at);
+    }
+  }
+  if (!goes_on(loop, mask)) return;
+  for (std::size_t i = mask.upto[loop.max]; i < mask.tokens.size(); ++i) {  // few such tokens: traced one by one
+    auto text = vocabulary_.bytes(static_cast<u32>(mask.tokens[i]));
+    Id s = loop.whole;
+    for (std::size_t k = trie_.depths[node]; k < text.size() && s != kEmpty; ++k) s = step(s, static_cast<u8>(text[k]));
+    if (s != kEmpty && arena_.has(s, kUnknownText))
+      postponed_tokens_.push_back(mask.tokens[i]);
+    else if (s != kEmpty)
+      set(mask.tokens[i]);
+  }
+}
+
+}  // namespace guiderail

@@ -1,0 +1,168 @@
+// The mask of a state under a budget: without the tokens after which no end is near enough.
+#include "search/token_walk.hpp"
+
+namespace guiderail {
+
+std::size_t CompletionDistance::Branch::size() const {
+  std::size_t out = tokens.size();
+  for (auto [first, end] : spans) out += end - first;
+  return out;
+}
+
+// The tokens of a state, by the states after them. Those are without texts where a state without texts tells of them.
+CompletionDistance::Branches CompletionDistance::profile(Id state) {
+  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;
+  if (profile_size_ > kMostProfiles) {
+    profiles_.clear();
+    profile_size_ = 0;
+  }
+  std::vector<Branch> found;
+  std::unordered_map<Id, std::size_t> places;
+  Id last = kEmpty;
+  std::size_t place = 0;
+  auto branch = [&](Id next, bool plain) -> Branch& {
+    if (next != last || found[place].plain != plain) {
+      auto [it, fresh] = places.try_emplace(next, found.size());
+      if (fresh) found.push_back({next, plain, {}});
+      place = it->second;
+      last = next;
+      found[place].plain = found[place].plain && plain;
+    }
+    return found[place];
+  };
+  auto note = [&](u32 token, Id next, bool plain, bool unit = false) {
+    if (steps_ > 0) --steps_;
+    std::vector<u32>& tokens = branch(next, plain).tokens;
+    tokens.push_back(token);
+    if (twins_.empty() || unit) return;
+    if (auto it = twins_.find(token); it != twins_.end())
+      tokens.insert(tokens.end(), it->second.begin(), it->second.end());
+  };
+  const Id plain = forget(state);
+  const bool forgotten = !arena_.has(plain, kUnknownText);
+  std::vector<u32> open;
+  each_token(
+      forgotten ? plain : state,
+      [&](u32 token, Id next) {
+        note(token, next, forgotten);
+        return true;
+      },
+      [&](u32 node, Id next) {
+        branch(next, forgotten).spans.push_back({node, trie_.nodes[node].end});
+        return true;
+      },
+      [&](const Words& tokens, Id next) {
+        for_each_bit(tokens, [&](u32 token) { note(token, next, forgotten, true); });
+      },
+      [&](u32 node) { open.push_back(node); });
+  for (u32 node : open)
+    for (u32 n = node; n < trie_.nodes[node].end; ++n) {
+      const int token = trie_.nodes[n].token;
+      if (token < 0) continue;
+      if (const Id next = read(state, static_cast<u32>(token)); next != kEmpty)
+        note(static_cast<u32>(token), next, false);
+    }
+  if (auto it = profiles_.find(state); it != profiles_.end()) return it->second;  // others were first
+  std::size_t size = 0;
+  for (const Branch& branch : found) size += branch.tokens.capacity() + 2 * branch.spans.capacity() + 18;
+  const auto made = std::make_shared<const std::vector<Branch>>(std::move(found));
+  profiles_.emplace(state, made);
+  profile_size_ += size;
+  return made;
+}
+
+// What is needed after a token, looked for only as far as it matters to whoever has `left` tokens.
+u32 CompletionDistance::need(Id next, u32 left) {
+  u32 needed = known(next);
+  if (needed <= left || exhausted()) return needed;
+  if (promise(next) > mul_sat(left, vocabulary_.longest())) return needed;  // surely more
+  if (needed == kInf) {  // no search takes what those for other tokens need
+    const std::size_t kept = work_ > kSearchShare ? work_ - kSearchShare : 0;
+    work_ -= kept;
+    needed = find(next);
+    work_ += kept;
+  }
+  if (needed > left && steps_ > 0 && !exhausted() && looked_at_[next] < left) {
+    const bool found = by_tokens(next, kFewByTokens, left);
+    looked_at_[next] = left;
+    if (found) needed = known(next);
+  }
+  return needed;
+}
+
+bool CompletionDistance::suffices(Id before, u32 token, Id after, u32 left) {
+  const Turn turn(*this);
+  begin(kMaskSearchWork);
+  steps_ = kFewSteps;
+  u32 least = need(after, left);
+  auto part = [&](Id next) {
+    if (least > left && next != kEmpty && arena_.live(next)) least = std::min(least, need(forget(next), left));
+  };
+  if (!specials_.empty()) {
+    Id text = kEmpty;
+    if (vocabulary_.is_text(token)) {
+      text = before;
+      for (char c : vocabulary_.bytes(token))
+        if (text != kEmpty) text = arena_.step_slow(text, static_cast<u8>(c));
+    }
+    if (text != kEmpty) part(arena_.token_end(text));
+    if (auto it = symbols_of_.find(token); it != symbols_of_.end())
+      for (u32 symbol : it->second) part(arena_.derive_symbol(before, symbol));
+    for (u32 s = 0; s < sets_.size(); ++s)
+      if (sets_[s] && (*sets_[s])[token >> 5] >> (token & 31) & 1) part(arena_.derive_symbol(before, s));
+    if (least <= left) lower(after, least);
+  }
+  return least <= left;
+}
+
+std::optional<u32> CompletionDistance::worst(Id state) const {
+  auto it = worst_.find(state);
+  return it == worst_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void CompletionDistance::restrict(Id state, u32 left, u32* words) {
+  const Turn turn(*this);
+  begin(kMaskSearchWork);
+  Words refused(vocabulary_.words(), 0);
+  u32 worst = 0, least = kInf;
+  auto refuse = [&](u32 token) { refused[token >> 5] |= 1u << (token & 31); };
+  auto allow = [&](u32 token) { refused[token >> 5] &= ~(1u << (token & 31)); };
+  auto count = [&](u32 needed) {
+    worst = std::max(worst, needed);
+    least = std::min(least, needed);
+    return needed <= left;
+  };
+  std::vector<u32> lost, far;  // without texts there is no end, or none that is near enough
+  const Branches branches = profile(state);
+  steps_ = kFewSteps;  // where there are many tokens, one more or less is no matter
+  for (const Branch& branch : *branches) steps_ -= std::min(steps_, branch.size());
+  std::vector<const Branch*> allowed;
+  for (const Branch& branch : *branches) {
+    const u32 needed = need(branch.next, left);
+    if (count(needed)) {
+      allowed.push_back(&branch);
+      continue;
+    }
+    each_of(branch, refuse);
+    if (branch.plain && Json::of(arena_).used()) {
+      std::vector<u32>& tokens = needed == kInf && known_.contains(branch.next) ? lost : far;
+      each_of(branch, [&](u32 token) { tokens.push_back(token); });
+    }
+  }
+  if (worst > left && !specials_.empty())  // else no token leads to two states, as text and as a unit
+    for (const Branch* branch : allowed) each_of(*branch, allow);
+  // With the texts there may be one, and where one was promised there is.
+  auto reread = [&](const std::vector<u32>& tokens, bool thorough) {
+    for (u32 token : tokens) {
+      if ((!thorough || exhausted()) && least < known(state)) return;
+      if (const Id next = read(state, token); next != kEmpty && count(need(next, left))) allow(token);
+    }
+  };
+  reread(lost, lost.size() <= kFewLost);
+  reread(far, false);
+  if (least != kInf) lower(state, least + 1);
+  worst_[state] = worst;
+  for (u32 w = 0; w < refused.size(); ++w) words[w] &= ~refused[w];
+}
+
+}  // namespace guiderail

@@ -1,0 +1,126 @@
+// What a search for completions does at every state: its turn among others, and a walk over all tokens.
+#pragma once
+
+#include <algorithm>
+
+#include "base/work.hpp"
+#include "expr/outside.hpp"
+#include "search/completion_distance.hpp"
+
+namespace guiderail {
+
+// While it lives, a search has its turn. What it keeps is put away while others have theirs.
+class CompletionDistance::Turn : public Arena::Aside {
+ public:
+  explicit Turn(CompletionDistance& costs) : Arena::Aside(costs.arena_), costs_(costs) {}
+  void leave() override {
+    work_ = costs_.work_;
+    steps_ = costs_.steps_;
+    hasty_ = costs_.hasty_;
+    work_kept_ = std::exchange(costs_.work_kept_, 1);
+    nodes_kept_ = std::exchange(costs_.nodes_kept_, 0);
+    begun_at_ = costs_.begun_at_;
+    most_nodes_ = std::exchange(costs_.most_nodes_, 0);
+    depth_ = std::exchange(costs_.depth_, 0);
+    unspelled_ = costs_.unspelled_;
+    nodes_ = costs_.arena_.node_count();
+  }
+  void enter() override {
+    const u32 foreign = costs_.arena_.node_count() - nodes_;
+    costs_.work_ = work_;
+    costs_.steps_ = steps_;
+    costs_.hasty_ = hasty_;
+    costs_.work_kept_ = work_kept_;
+    costs_.nodes_kept_ = nodes_kept_;
+    costs_.begun_at_ = begun_at_ + foreign;
+    costs_.most_nodes_ = most_nodes_ + foreign;
+    costs_.depth_ = depth_;
+    costs_.unspelled_ = unspelled_;
+  }
+
+ private:
+  CompletionDistance& costs_;
+  std::size_t work_ = 0, steps_ = 0, work_kept_ = 0;
+  std::optional<Manner> hasty_;
+  u32 nodes_kept_ = 0, begun_at_ = 0, most_nodes_ = 0, nodes_ = 0;
+  int depth_ = 0;
+  bool unspelled_ = false;
+};
+
+template <class F, class Whole, class Many, class Open>
+void CompletionDistance::each_token(Id state, F f, Whole whole, Many many, Open open) {
+  std::vector<Id> states(vocabulary_.longest() + 2);
+  std::unordered_map<Id, ByteSet> stay;
+  states[0] = state;
+  u32 count = 0;
+  for (u32 n = 1; n < trie_.nodes[0].end;) {
+    if (++count % kNodesBetweenBreaks == 0) {
+      arena_.make_room();
+      Work::spend(kNodesBetweenBreaks / kNodesPerStep);
+    }
+    const TrieNode& node = trie_.nodes[n];
+    const u32 depth = trie_.depths[n];
+    const Id before = states[depth - 1];
+    Id next = arena_.known_step(before, arena_.byte_class(node.byte));
+    if (next == before) {  // in the midst of a string: all that follows is known of it
+      if (const ByteSet* below = below_.of(n)) {
+        auto [it, fresh] = stay.try_emplace(before);
+        if (fresh) it->second = staying(before);
+        if (it->second.contains(*below)) {
+          if (!whole(n, arena_.token_end(before))) return;
+          n = node.end;
+          continue;
+        }
+      }
+    } else {
+      if (next == kUnknown) next = arena_.step_slow(before, node.byte);
+      if (next != kEmpty) next = forget(next);
+      if (next == kEmpty) {
+        n = node.end;
+        continue;
+      }
+      if (arena_.has(next, kUnknownText)) {
+        open(n);
+        n = node.end;
+        continue;
+      }
+      if (node.end > n + 1) arena_.ensure_row(next);
+    }
+    states[depth] = next;
+    if (node.token >= 0 && !f(static_cast<u32>(node.token), arena_.token_end(next))) return;
+    ++n;
+  }
+  if (!specials_.empty() && arena_.has(state, kHasToken | kHasRef)) {
+    std::vector<u32> symbols, tokens;
+    arena_.first_symbols(state, symbols);
+    std::sort(symbols.begin(), symbols.end());
+    symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+    for (u32 s : symbols) {
+      if (!sets_[s]) {
+        tokens.push_back(specials_[s]);
+      } else if (const Id next = arena_.derive_symbol(state, s); next != kEmpty && arena_.live(next)) {
+        many(*sets_[s], forget(next));
+      }
+    }
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
+    for (u32 token : tokens)
+      if (const Id next = read_special(state, token); next != kEmpty && !f(token, forget(next))) return;
+  }
+}
+
+template <class F>
+void CompletionDistance::each_of(const Branch& branch, F f) const {
+  std::for_each(branch.tokens.begin(), branch.tokens.end(), f);
+  for (auto [first, end] : branch.spans)
+    for (u32 n = first; n < end; ++n) {
+      const int token = trie_.nodes[n].token;
+      if (token < 0) continue;
+      f(static_cast<u32>(token));
+      if (twins_.empty()) continue;
+      if (auto it = twins_.find(static_cast<u32>(token)); it != twins_.end())
+        std::for_each(it->second.begin(), it->second.end(), f);
+    }
+}
+
+}  // namespace guiderail

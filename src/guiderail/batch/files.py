@@ -1,0 +1,32 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["whole", "write_whole"]
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """A path to write to; what is there at the end of the block becomes the file.
+
+    Readers, and this program after a crash, see the whole file or none.
+    """
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_whole(file: Path, data: Iterable[bytes]) -> None:
+    """Writes a file, see :func:`whole`."""
+    with whole(file) as path, path.open("wb") as out:
+        out.writelines(data)

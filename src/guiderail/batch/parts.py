@@ -1,0 +1,116 @@
+"""What is done: each shard's answers as one file, there as a whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from guiderail.batch.files import write_whole
+from guiderail.batch.rows import Shard
+from guiderail.errors import ModelError
+
+__all__ = ["Failure", "Totals", "answers", "count", "failures", "kept", "retriable", "write_part"]
+
+_MOST_REASONS = 50
+_ROWS_NAMED = 5
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over rows.
+
+    Attributes:
+        rows: answered, with an answer that fits or without.
+        failed: those without.
+        tokens: written.
+    """
+
+    rows: int = 0
+    failed: int = 0
+    tokens: int = 0
+
+    def add(self, other: Totals, times: int = 1) -> None:
+        """Counts those of another, too; with ``times=-1`` no longer."""
+        self.rows += times * other.rows
+        self.failed += times * other.failed
+        self.tokens += times * other.tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Rows that failed for one reason.
+
+    Attributes:
+        code: of the error.
+        message: of the first of these rows.
+        count: how many they are.
+        rows: the first few, by their number in the input, from 0.
+    """
+
+    code: str
+    message: str
+    count: int
+    rows: tuple[int, ...]
+
+
+def answers(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a part."""
+    with file.open("rb") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def count(file: Path) -> Totals:
+    """What a finished part holds."""
+    totals = Totals()
+    for row in answers(file):
+        totals.add(Totals(1, int(row["error"] is not None), row["tokens"]))
+    return totals
+
+
+def retriable(row: Mapping[str, Any]) -> bool:
+    """Whether another try may answer a row: its error is not in the row itself."""
+    return row["error"] is not None and row["error"]["code"] != "bad-row"
+
+
+def kept(file: Path) -> dict[int, dict[str, Any]]:
+    """The lines of a part that are not to be tried again, by the number of their row; none where there is no part."""
+    return {row["row"]: row for row in answers(file) if not retriable(row)} if file.exists() else {}
+
+
+def failures(files: Iterable[Path]) -> tuple[Failure, ...]:
+    """The reasons for which rows of these parts failed, the most frequent first."""
+    found: dict[tuple[str, str], Failure] = {}
+    for row in (row for file in files for row in answers(file) if row["error"] is not None):
+        code, message = row["error"]["code"], row["error"]["message"]
+        key = code, re.sub(r"\d+", "0", message[:200])
+        if len(found) >= _MOST_REASONS and key not in found:
+            key = code, ""
+        one = found.get(key) or Failure(code, message, 0, ())
+        found[key] = replace(one, count=one.count + 1, rows=(*one.rows, row["row"])[:_ROWS_NAMED])
+    return tuple(sorted(found.values(), key=lambda one: (-one.count, one.rows)))
+
+
+def write_part(folder: str, shard: Shard, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes the answers of a shard, all or none.
+
+    Raises:
+        ModelError: ``batch-failed``: they are not as many as the rows of the shard.
+    """
+    if [row["row"] for row in rows] != list(range(shard.first_row, shard.first_row + shard.rows)):
+        raise ModelError(
+            f"{shard.path} has changed while it was read (rows {shard.first_row} to {shard.first_row + shard.rows})",
+            code="batch-failed",
+        )
+    write_whole(Path(folder) / shard.name, map(_line, rows))
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell and UTF-8 cannot
+        return json.dumps(row).encode() + b"\n"

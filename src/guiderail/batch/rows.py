@@ -1,0 +1,179 @@
+"""The rows of a batch: files in, shards of rows out."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from guiderail.batch import tables
+from guiderail.errors import ModelError
+
+__all__ = ["LINES", "Input", "Shard", "as_lines", "check_names", "input_files", "read_shard"]
+
+LINES = (".jsonl", ".ndjson")
+_SHOWN = 30  # columns that an error lists
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Some rows of one file that are answered and written together.
+
+    Attributes:
+        index: of all shards.
+        path: of the file.
+        start: its first byte.
+        end: after its last.
+        first_row: of all rows of the input, from 0.
+        rows: how many.
+    """
+
+    index: int
+    path: str
+    start: int
+    end: int
+    first_row: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """Of the file in the output."""
+        return f"part-{self.index:06}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The rows to be answered.
+
+    Attributes:
+        shards: all of them, in order.
+        rows: of all together.
+        sha256: of all bytes.
+    """
+
+    shards: tuple[Shard, ...]
+    rows: int
+    sha256: str
+
+    @classmethod
+    def scan(cls, files: Sequence[Path], shard_rows: int) -> Input:
+        """Reads through files of JSON Lines; blank lines are no rows.
+
+        Raises:
+            ModelError: ``missing-file``, or ``bad-option`` where there is nothing to do.
+        """
+        digest = hashlib.sha256()
+        shards: list[Shard] = []
+        total = 0
+        for file in files:
+            start = end = rows = 0
+            for line in _lines(file):
+                digest.update(line)
+                end += len(line)
+                if line.strip():
+                    rows += 1
+                if rows == shard_rows:
+                    shards.append(Shard(len(shards), str(file), start, end, total, rows))
+                    total, start, rows = total + rows, end, 0
+            if rows:
+                shards.append(Shard(len(shards), str(file), start, end, total, rows))
+                total += rows
+        if not shards:
+            raise ModelError("the input has no rows", code="bad-option")
+        return cls(tuple(shards), total, digest.hexdigest())
+
+
+def input_files(source: str | os.PathLike[str]) -> list[Path]:
+    """The file that is named, or all files of rows in the folder that is, by name.
+
+    Raises:
+        ModelError: ``missing-file``, or ``bad-option``: nothing there is a file of rows.
+    """
+    path = Path(source).resolve()
+    known = (*LINES, *tables.SUFFIXES)
+    if path.is_dir():
+        files = sorted(
+            file for file in path.iterdir() if file.suffix.lower() in known and not file.name.startswith(".")
+        )
+        if not files:
+            raise ModelError(f"the folder {path} has no file of rows ({', '.join(known)})", code="bad-option")
+        return files
+    if not path.exists():
+        raise ModelError(f"the rows cannot be read: there is no {path}", code="missing-file")
+    if path.suffix.lower() not in known:
+        raise ModelError(
+            f"{path.name} is no file of rows by its name, which must end with {', '.join(known)}", code="bad-option"
+        )
+    return [path]
+
+
+def as_lines(files: Sequence[Path], folder: Path) -> list[Path]:
+    """The files as JSON Lines: those that are none are written as such into the folder."""
+    return [
+        tables.write_lines(file, folder / f".input-{index:03}.jsonl") if tables.is_table(file) else file
+        for index, file in enumerate(files)
+    ]
+
+
+def check_names(names: Sequence[str], files: Sequence[Path]) -> None:
+    """Refuses a prompt that names a column no row has. What only some rows lack is an error of those rows.
+
+    Raises:
+        ModelError: ``unknown-column``.
+    """
+    missing, seen = set(names), dict[str, None]()
+    for file in files:
+        for columns in [tables.columns(file)] if tables.is_table(file) else _members(file):
+            seen.update(dict.fromkeys(columns))
+            missing -= seen.keys()
+            if not missing:
+                return
+    if not seen:  # no row, or none that is an object: an error of the input or of each row
+        return
+    name = next(name for name in names if name in missing)
+    small = {column.casefold(): column for column in seen}
+    close = difflib.get_close_matches(name.casefold(), small, 1)
+    meant = f"; did you mean {{{small[close[0]]}}}?" if close else "."
+    shown = ", ".join(list(seen)[:_SHOWN]) + (f" and {len(seen) - _SHOWN} more" if len(seen) > _SHOWN else "")
+    raise ModelError(
+        f"the prompt names {{{name}}}, and no row has it{meant} The columns are: {shown}", code="unknown-column"
+    )
+
+
+def read_shard(shard: Shard) -> Iterator[tuple[int, Any]]:
+    """The rows of a shard with their numbers; a row that is no JSON object is the error that says so."""
+    with open(shard.path, "rb") as file:
+        file.seek(shard.start)
+        data = file.read(shard.end - shard.start)
+    for number, line in enumerate(filter(bytes.strip, data.split(b"\n")), shard.first_row):
+        yield number, _row(line)
+
+
+def _members(file: Path) -> Iterator[Sequence[str]]:
+    for line in _lines(file):
+        row = _row(line) if line.strip() else None
+        if isinstance(row, dict):
+            yield list(row)
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb") as lines:
+            yield from lines
+    except OSError as error:
+        raise ModelError(f"the rows cannot be read: {error}", code="missing-file") from None
+
+
+def _row(line: bytes) -> dict[str, Any] | ModelError:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return ModelError(f"the row is not JSON: {error}", code="bad-row")
+    if not isinstance(row, dict):
+        return ModelError(f"a row is a JSON object, not {line[:60]!r}", code="bad-row")
+    return row

@@ -1,0 +1,138 @@
+"""Attributes of a rule in llguidance's Lark: ``name[lazy, max_tokens=10]: …``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guiderail.errors import CompileError, PatternError
+from guiderail.frontends.grammar.lark.tokens import Token
+
+__all__ = ["Attributes"]
+
+_TEXTS = ("stop", "suffix")
+_COUNTS = ("max_tokens", "max_chars")
+_KNOWN = ("capture", "lazy", "max_chars", "max_tokens", "stop", "stop_capture", "suffix", "temperature")
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a rule says in brackets.
+
+    Attributes:
+        lazy: the shortest text.
+        stop: the token of what the text must not contain; empty: there is none.
+        suffix: the token of what the text ends with, for the first time.
+        open_end: ``stop=""``: the text may end wherever the body may, whatever stands after it.
+        max_tokens: how many tokens the text may have.
+        max_chars: how many characters.
+        capture: the name of what is captured; "": the rule's; None: nothing is.
+        stop_capture: the name of what ended the text.
+        temperature: the token of that attribute.
+    """
+
+    lazy: bool = False
+    stop: tuple[Token, ...] = ()
+    suffix: tuple[Token, ...] = ()
+    open_end: bool = False
+    max_tokens: int | None = None
+    max_chars: int | None = None
+    capture: str | None = None
+    stop_capture: str | None = None
+    temperature: Token | None = None
+
+    @property
+    def end_early(self) -> bool:
+        """Whether a text ends before its longest."""
+        return bool(self.lazy or self.stop or self.suffix)
+
+    @property
+    def most(self) -> int | None:
+        """The bound of the text, in either unit."""
+        return self.max_chars if self.max_tokens is None else self.max_tokens
+
+    @property
+    def change_texts(self) -> bool:
+        return self.end_early or self.open_end or self.most is not None
+
+    @classmethod
+    def read(cls, source: str, found: list[Token]) -> Attributes:
+        """Reads the tokens between the brackets.
+
+        Raises:
+            PatternError: a value has the wrong form.
+            CompileError: there is no such attribute, or two exclude each other.
+        """
+        reader = _Reader(source)
+        for key, value in reader.pairs(found):
+            reader.one(key, value)
+        return cls(**reader.said)  # type: ignore[arg-type]
+
+
+class _Reader:
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.said: dict[str, object] = {}
+
+    def fail(self, message: str, token: Token) -> PatternError:
+        return PatternError(message, code="lark-syntax", source=self.source, span=token.span)
+
+    def pairs(self, found: list[Token]) -> list[tuple[Token, list[Token]]]:
+        """Names and their values, which are numbers with a point at the longest."""
+        pairs: list[tuple[Token, list[Token]]] = []
+        i = 0
+        while i < len(found):
+            key = found[i]
+            if key.kind != "name":
+                raise self.fail('an attribute of the rule was expected, e.g. lazy or suffix="…"', key)
+            if any(key.text == other.text for other, _ in pairs):
+                raise self.fail(f"the attribute {key.text!r} is given twice; leave one out", key)
+            i += 1
+            begin = i
+            if i < len(found) and found[i].text == "=":
+                i += 2
+                while key.text == "temperature" and i < len(found) and found[i].text != ",":
+                    i += 1
+            pairs.append((key, found[begin + 1 : i]))
+            if i < len(found):
+                if found[i].text != ",":
+                    raise self.fail("',' was expected between two attributes", found[i])
+                i += 1
+        return pairs
+
+    def one(self, key: Token, value: list[Token]) -> None:
+        name, said = key.text, self.said
+        first = value[0] if value else None
+        if name not in _KNOWN:
+            raise CompileError(
+                f"the attribute {name!r} is not known; there are {', '.join(_KNOWN)}",
+                code="lark-unsupported",
+                source=self.source,
+                span=key.span,
+            )
+        if name in _COUNTS:
+            if first is None or first.kind != "number" or not 0 <= int(first.text) <= _MOST:
+                raise self.fail(f"{name} is a whole number from 0 on", first or key)
+            said[name] = int(first.text)
+        elif name in _TEXTS:
+            if first is None or first.kind not in ("string", "regexp", "name"):
+                raise self.fail(f"{name} takes a string, a regular expression or a terminal", key)
+            if {"stop", "suffix"} & said.keys() or "open_end" in said:
+                raise self.fail("a rule has a stop or a suffix, not both", key)
+            if first.text in ('""', "//"):
+                said["open_end"] = True
+            else:
+                said[name] = (first,)
+        elif name in ("capture", "stop_capture"):
+            said[name] = "" if first is None else self.name(first)
+        elif name == "lazy":
+            said[name] = True
+        else:
+            said[name] = key
+
+    def name(self, token: Token) -> str:
+        """The name of a capture."""
+        text = token.text.strip('"') if token.kind == "string" else ""
+        if not text or not all(c.isalnum() or c in "_.-" for c in text):
+            raise self.fail("a capture is named by letters, digits and '_', '-', '.', in quotes", token)
+        return text

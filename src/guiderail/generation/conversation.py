@@ -1,0 +1,123 @@
+"""What a model is asked: a text, or messages with roles, as token ids."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from guiderail.errors import ModelError
+from guiderail.generation.models import Model
+from guiderail.support.texts import shown
+
+if TYPE_CHECKING:
+    from guiderail.generation.chat_template import ChatTemplate
+    from guiderail.generation.options import Options
+
+__all__ = ["Conversation", "Prompt", "encode_prompt", "prompts_of", "with_words"]
+
+Conversation: TypeAlias = Sequence[Mapping[str, Any]]
+Prompt: TypeAlias = str | Conversation
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+_templates: weakref.WeakKeyDictionary[Any, ChatTemplate] = weakref.WeakKeyDictionary()
+
+
+def is_conversation(value: object) -> bool:
+    """Whether this is a list of messages."""
+    return isinstance(value, list | tuple) and len(value) > 0 and all(isinstance(one, Mapping) for one in value)
+
+
+def prompts_of(given: object, *, single: bool) -> tuple[list[Prompt], bool]:
+    """The prompts of a call, checked, and whether it is just one.
+
+    Args:
+        given: a text, a list of messages, or a list of these.
+        single: whether one without a list around it may be given.
+
+    Raises:
+        ModelError: ``bad-prompt``.
+    """
+    if isinstance(given, str) or is_conversation(given):
+        if not single:
+            raise ModelError("generations takes a list of prompts: put this one into a list", code="bad-prompt")
+        return [_checked(given)], True
+    if not isinstance(given, list | tuple):
+        raise ModelError(
+            "a prompt is a string or a list of messages, or several are a list of strings or of lists of messages, not "
+            f"{type(given).__name__}",
+            code="bad-prompt",
+        )
+    return [_checked(one) for one in given], False
+
+
+def _checked(given: Any) -> Prompt:
+    if isinstance(given, str):
+        return given
+    if not is_conversation(given):
+        raise ModelError(
+            'a prompt is a string, or a list of messages such as {"role": "user", "content": "…"}, and several are a '
+            f"list of strings or of such lists; this is {shown(given)}",
+            code="bad-prompt",
+        )
+    messages: Conversation = given
+    for i, message in enumerate(messages):
+        role, content = message.get("role"), message.get("content")
+        if role not in ROLES:
+            raise ModelError(
+                f"message {i}: its role is one of {', '.join(ROLES)}, not {shown(role)}", code="bad-prompt"
+            )
+        if not isinstance(content, str) and not (role == "assistant" and content is None):
+            raise ModelError(f"message {i}: its content is a string, not {shown(content)}", code="bad-prompt")
+    if messages[-1]["role"] == "assistant":
+        raise ModelError(
+            "the last message is the assistant's, so there is nothing to answer; end with one of the user or a tool",
+            code="bad-prompt",
+        )
+    return messages
+
+
+def with_words(prompt: Prompt, words: str) -> Prompt:
+    """A prompt that ends with these words, too."""
+    if isinstance(prompt, str):
+        return f"{prompt}\n\n{words}"
+    *before, last = prompt
+    return [*before, {**last, "content": f"{last['content']}\n\n{words}"}]
+
+
+def encode_prompt(model: Model, prompt: Prompt, options: Options) -> list[int]:
+    """The token ids of a prompt.
+
+    Messages are put to the model by the chat template that comes with it.
+
+    Raises:
+        ModelError: ``no-chat-template``, ``chat-template``, ``missing-package``, ``bad-option``.
+    """
+    if isinstance(prompt, str):
+        return model.encode(prompt, chat=options.chat, system=options.system)
+    if not options.chat:
+        raise ModelError("messages need the chat template: leave chat=True, or pass a string", code="bad-option")
+    if options.system is not None:
+        raise ModelError("put the system message into the list of messages, or pass a string", code="bad-option")
+    roles = [message["role"] for message in prompt]
+    if roles in (["user"], ["system", "user"]) and all(len(message) == 2 for message in prompt):
+        system = prompt[0]["content"] if len(prompt) == 2 else None
+        return model.encode(prompt[-1]["content"], chat=True, system=system)
+    return _template(model).encode(prompt, None)
+
+
+def _template(model: Model) -> ChatTemplate:
+    from guiderail.generation.chat_template import ChatTemplate
+
+    found = _templates.get(model)
+    if found is None:
+        try:
+            found = ChatTemplate(model)
+        except ImportError as error:
+            raise ModelError(
+                f"several messages need a package for chat templates ({error}): pip install jinja2",
+                code="missing-package",
+            ) from error
+        _templates[model] = found
+    return found

