@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -303,11 +302,19 @@ class Replica:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self._engine: Engine | None = None
 
-    @cached_property
+    @property
     def engine(self) -> Engine:
         """What answers, with its model; loaded when it is first needed."""
-        return make_engine(self.job)
+        if self._engine is None:
+            self._engine = make_engine(self.job)
+        return self._engine
+
+    def close(self) -> None:
+        """Frees the model, if one was loaded."""
+        if self._engine is not None:
+            self._engine.close()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[int]]:
         """Answers the shards of a batch of columns; returns a column of each count."""
@@ -379,8 +386,7 @@ def _here(job: Job, shards: Sequence[Shard]) -> Iterator[tuple[int, Totals]]:
         for shard in shards:
             yield shard.index, replica.answer(shard)
     finally:
-        if "engine" in vars(replica):
-            replica.engine.close()
+        replica.close()
 
 
 def _with_ray(
