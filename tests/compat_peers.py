@@ -6,6 +6,7 @@ right, never wrong.
 
     python tests/compat_peers.py            # what is answered alike, kind by kind
     python tests/compat_peers.py --write    # writes the list
+    python tests/compat_peers.py llguidance # of one library
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,91 @@ class XGrammarTests:
         self.played.note(self.specs[spec]["kind"], str(spec), same, what, ours)
 
 
-PLAYERS = {"xgrammar": lambda place: XGrammarTests(place / "recorded.jsonl.gz").play()}
+# -- llguidance ------------------------------------------------------------------------------------------------------
+def whole_grammar(row: dict[str, Any]) -> Any:
+    """The grammar of a case, with the one that it names ``@sub``."""
+    if "schema" in row and "lark" not in row:
+        from guiderail.compat.llguidance import LLMatcher
+
+        return LLMatcher.grammar_from_json_schema(row["schema"])
+    if "schema" in row:
+        return {"grammars": [{"lark_grammar": row["lark"]}, {"name": "sub", "json_schema": json.loads(row["schema"])}]}
+    if "sub" in row:
+        return {"grammars": [{"lark_grammar": row["lark"]}, {"name": "sub", "lark_grammar": row["sub"]}]}
+    return row["lark"]
+
+
+class LlguidanceTables:
+    """Asks a matcher over bytes; of traces, whether the text comes out and what may not come is refused."""
+
+    def __init__(self, place: Path) -> None:
+        from guiderail.compat.llguidance import LLTokenizer
+
+        self.place = place
+        self.tokenizer = LLTokenizer("byte")
+        self.matchers: dict[str, Any] = {}
+        self.played = Played()
+
+    def play(self) -> Played:
+        for path in sorted(self.place.glob("*.jsonl.gz")):
+            for number, row in enumerate(rows(path)):
+                name = path.name.removesuffix(".jsonl.gz")
+                same, ours = self.case(row)
+                what = f"{row['op']} {row.get('accept', '')} {row.get('test', '')}"
+                self.played.note(f"{name} {row['op']}", f"{name}:{number}", same, what, ours)
+        return self.played
+
+    def matcher(self, row: dict[str, Any]) -> Any:
+        from guiderail.compat.llguidance import LLMatcher
+
+        grammar = whole_grammar(row)
+        key = grammar if isinstance(grammar, str) else json.dumps(grammar)
+        if key not in self.matchers:
+            self.matchers = {key: LLMatcher(self.tokenizer, grammar, log_level=0)}
+        return self.matchers[key]
+
+    def case(self, row: dict[str, Any]) -> tuple[bool, str]:
+        try:
+            matcher = self.matcher(row)
+        except Exception as error:  # whatever it is, it is no answer
+            return False, repr(error)
+        operation = row["op"]
+        if operation in ("err", "json_err"):
+            return matcher.is_error(), "it is read"
+        if matcher.is_error():
+            return operation != "ok" and row.get("accept") is False, matcher.get_error()
+        if operation == "ok":
+            return True, ""
+        if operation == "trace":
+            return self.trace(matcher, row["output"])
+        return self.fits(matcher, row["text"] if "text" in row else row["input"]) == row["accept"], "otherwise"
+
+    def fits(self, matcher: Any, text: str, whole: bool = True, special: bool = False) -> bool:
+        twin, data = matcher.deep_copy(), self.tokenizer.tokenize_str(text, parse_special=special)
+        return twin.try_consume_tokens(data) == len(data) and (twin.is_accepting() or not whole)
+
+    def trace(self, matcher: Any, output: list[str]) -> tuple[bool, str]:
+        if any("<[" in part for part in output):
+            return False, "tokens by number"
+        tokens: list[str] = []
+        for part in output:
+            taken, _, part = part.rpartition("↶") if "↶" in part else ("0", "", part)
+            tokens = tokens[: len(tokens) - int(taken)]  # tokens that llguidance takes back
+            for token in part.split("‧"):
+                token, *refused = token.split("✖")
+                tokens += [token] if token and token != "≺EOS≻" else []
+                for other in refused:
+                    text = "".join(tokens) + other.removesuffix("≺EOS≻")
+                    if other and self.fits(matcher, text, other == "≺EOS≻", special=True):
+                        return False, f"{other!r} may come after {''.join(tokens)!r}"
+        text = "".join(tokens)
+        return self.fits(matcher, text, special=True), f"{text!r} does not come out"
+
+
+PLAYERS: dict[str, Callable[[Path], Played]] = {
+    "xgrammar": lambda place: XGrammarTests(place / "recorded.jsonl.gz").play(),
+    "llguidance": lambda place: LlguidanceTables(place).play(),
+}
 
 
 # -- the list of what differs ----------------------------------------------------------------------------------------
@@ -207,13 +292,15 @@ def worse(library: str, played: Played) -> list[str]:
 def main() -> None:
     found = json.loads(RATCHET.read_text(encoding="utf-8")) if RATCHET.exists() else {"reasons": {}}
     for library, play in PLAYERS.items():
+        if sys.argv[-1] in PLAYERS and library != sys.argv[-1]:
+            continue
         place = folder(library)
         if place is None:
             sys.exit(f"the recorded tests of {library} are not at hand")
         played = play(place)
         print(f"{library}: {sum(played.alike.values())} of {sum(played.asked.values())}, {played.share:.2%}")
         for kind in sorted(played.asked):
-            print(f"  {kind:12} {played.alike[kind]:7} of {played.asked[kind]:7}")
+            print(f"  {kind:32} {played.alike[kind]:7} of {played.asked[kind]:7}")
         found.setdefault(library, {})
         listed = {}
         for case, count in sorted(played.differing.items(), key=lambda one: (len(one[0]), one[0])):

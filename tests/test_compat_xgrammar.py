@@ -280,6 +280,44 @@ def test_errors_are_guiderails_too() -> None:
         ours.Grammar.from_structural_tag({"type": "structural_tag", "format": {"type": "nope"}})
 
 
+STRICT: list[tuple[Any, list[str], list[str]]] = [
+    ({"properties": {"a": {}}, "required": ["b"]}, ['{"a": 1, "b": 2}', '{"b": []}'], ['{"b": 1, "c": 1}', '{"a": 1}']),
+    ({"type": "object", "required": ["b"]}, ['{"b": 1}'], ['{"b": 2, "a": 1}', "{}"]),
+    ({"type": "object", "propertyNames": {"pattern": "^x"}}, ['{"x1": 1}', "{}"], ['{"a": 1}']),
+    ({"type": ["object", "null"]}, ['{"x1": 1}', "null"], ["1"]),
+    ({"anyOf": [{"type": "object"}, {"type": "null"}]}, ['{"a": {"b": 1}}', "null"], ["1"]),
+    ({"type": "object", "properties": {"a": {"type": "object"}}}, ['{"a": {"z": 1}}'], ['{"z": 1}']),
+    (
+        {"properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        ['{"a": 1}', '{"b": 1}'],
+        ["{}", '{"a": 1, "c": 1}'],
+    ),
+    ({"prefixItems": [{}], "items": {"type": "null"}}, ["[1, null]"], ["[1, 1]"]),
+    (
+        {"type": "array", "items": {"$ref": "#/$defs/p"}, "$defs": {"p": {"type": "array", "prefixItems": [{}]}}},
+        ["[[1], []]"],
+        ["[[1, 2]]"],
+    ),
+    ({"type": "array", "not": {"prefixItems": [{"const": 1}], "type": "array"}}, ["[2, 3]"], ["[1, 2]", "[]"]),
+    (
+        {"not": {"$ref": "#/$defs/p"}, "type": "array", "$defs": {"p": {"prefixItems": [{"const": 1}]}}},
+        ["[2, 3]"],
+        ["[1, 2]"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), STRICT)
+def test_strict_mode_closes_and_never_opens(schema: Any, good: list[str], bad: list[str]) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    strict = ours.Grammar.from_json_schema(schema).constraint
+    loose = ours.Grammar.from_json_schema(schema, strict_mode=False).constraint
+    judge = jsonschema.Draft202012Validator(schema)
+    assert [strict.matches(text) for text in good + bad] == [True] * len(good) + [False] * len(bad)
+    assert all(judge.is_valid(json.loads(text)) for text in good)
+    assert [loose.matches(text) for text in good + bad] == [judge.is_valid(json.loads(text)) for text in good + bad]
+
+
 def test_what_has_no_counterpart_is_refused() -> None:
     with pytest.raises(CompatError, match="EBNF"):
         ours.Grammar.from_regex("a", print_converted_ebnf=True)

@@ -80,6 +80,9 @@ def run_batch(
     shard_rows: int = 64,
     rows_at_once: int = 16,
     threads: int | None = None,
+    device: str | None = None,
+    gpu_layers: int | None = None,
+    context_length: int | None = None,
     ray_address: str | None = None,
     cpus: float = 1,
     gpus: float = 0,
@@ -110,6 +113,9 @@ def run_batch(
             sequences that it runs at once.
         rows_at_once: rows that a local model answers together.
         threads: of a local model on the CPU, for each replica.
+        device: of a local model of transformers; see :func:`guiderail.load_model`, as for the next two.
+        gpu_layers: of a local GGUF model.
+        context_length: of a local model.
         ray_address: of a cluster; by default one is started on this machine. Given, Ray is used for one replica, too.
         cpus: that Ray sets aside for each replica.
         gpus: likewise.
@@ -138,7 +144,11 @@ def run_batch(
     tables.need([*files, *([target_file] if is_file else [])])
     check_names(options.names(), files)
     folder = target_file.with_name(f"{target_file.name}.parts") if is_file else target_file
-    job = Job(str(folder), constraint, is_json, options, rows_at_once, threads)
+    loading = {"threads": threads, "device": device, "gpu_layers": gpu_layers, "context_length": context_length}
+    loading = {name: value for name, value in loading.items() if value is not None}
+    if loading and options.engine == "vllm":
+        raise ModelError(f"{next(iter(loading))} is of local models; for vLLM pass engine_args", code="bad-option")
+    job = Job(str(folder), constraint, is_json, options, rows_at_once, loading)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         for left in folder.glob(".*.tmp"):

@@ -58,7 +58,7 @@ class Recipe:
         return grammar(self.text, syntax="gbnf", start=options["root"])
 
     def _schema(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
-        from guiderail.compat.xgrammar._schema import spelled_schema
+        from guiderail.compat._schema import spelled_schema
         from guiderail.frontends.json_schema.constraint import read_schema
 
         schema = read_schema(self.text)
@@ -67,7 +67,7 @@ class Recipe:
         return spelled_schema(schema, closed=options["strict_mode"], **_layout(options))
 
     def _json(self, vocabulary: Vocabulary | None, options: dict[str, Any]) -> Constraint:
-        from guiderail.compat.xgrammar._schema import spelled_schema
+        from guiderail.compat._schema import spelled_schema
 
         return spelled_schema({"type": ["object", "array"]}, layout="free", max_whitespace=NO_BOUND)
 
@@ -220,7 +220,8 @@ _SAYS_NAMES = frozenset(("properties", "patternProperties", "required", "minProp
 def _strict(schema: Any) -> Any:
     """What XGrammar's strict mode says beyond ``closed=True``.
 
-    An object of which nothing is said stays open: ``{"type": "object"}`` is any object. Arrays have no more items than
+    An object of which nothing is said stays open: ``{"type": "object"}`` is any object. A required name is one that the
+    schema names, whatever its value. Arrays have no more items than
     ``prefixItems`` declares, unless the schema says what others are. What only tests a value is left as it is written;
     where a test refers to a definition, definitions are left, too.
     """
@@ -247,6 +248,11 @@ def _strict_part(part: Any, left: tuple[str, ...], joined: bool) -> Any:
     says_object = kinds == "object" or "object" in kinds or "propertyNames" in made
     if says_object and not joined and _SAYS_NAMES.isdisjoint(made):
         made["additionalProperties"] = True
+    required, declared = made.get("required"), made.get("properties", {})
+    if isinstance(required, list) and isinstance(declared, dict) and "additionalProperties" not in made:
+        missing = {name: True for name in required if isinstance(name, str) and name not in declared}
+        if missing:
+            made["properties"] = {**declared, **missing}
     if isinstance(made.get("prefixItems"), list) and not ("items" in made or "unevaluatedItems" in made):
         made["items"] = False
     return made

@@ -1,4 +1,4 @@
-"""A JSON Schema spelled as XGrammar spells it: names, and texts that a schema lists, in one way; other strings in any.
+"""A JSON Schema spelled as other engines do: names, and texts that a schema lists, in one way; other strings in any.
 
 So the text of a key is forced, and can be fed without a forward pass, while a model may still write ``\\u00e9``.
 """
@@ -46,10 +46,10 @@ class _Spelled(JsonSchema):
 
 
 def spelled_schema(schema: Any, **options: Any) -> JsonSchema:
-    """As :func:`json_schema` with ``escapes="all"``, but for names and listed texts.
+    """As :func:`json_schema`, but ``escapes="all"``, the default here, does not apply to names and listed texts.
 
     Raises:
         SchemaError, CompileError: as there.
     """
-    made = json_schema(schema, escapes="all", **options)
+    made = json_schema(schema, **{"escapes": "all", **options})
     return _Spelled(made._text, made.options)

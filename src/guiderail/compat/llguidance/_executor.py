@@ -1,0 +1,78 @@
+"""``LLExecutor``: many matchers at once, in one native call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from guiderail.compat.llguidance._matcher import LLMatcher, check_place, fill_draft, target
+from guiderail.errors import LimitError
+from guiderail.matching.matcher import fill_next_token_bitmasks
+
+__all__ = ["LLExecutor"]
+
+
+class LLExecutor:
+    """Fills masks of many matchers on several threads.
+
+    Args:
+        num_threads: most threads; None: four for five cores, at most 32.
+    """
+
+    def __init__(self, num_threads: int | None = None) -> None:
+        self._threads = num_threads or max(1, min(32, (os.cpu_count() or 1) * 4 // 5))
+
+    def unsafe_compute_mask_ptr(
+        self, interpreters: Sequence[tuple[LLMatcher, int]], trg_pointer: int, one_mask_bytes: int, trg_batch_size: int
+    ) -> None:
+        """Writes the mask of each matcher to its place: ``(matcher, index)``.
+
+        Args:
+            interpreters: matchers and places.
+            trg_pointer: the address of the first mask.
+            one_mask_bytes: the size of a mask.
+            trg_batch_size: number of masks that there is room for.
+
+        Raises:
+            ValueError: a place is out of range, or a mask too small.
+        """
+        whole = target(trg_pointer, one_mask_bytes, trg_batch_size)
+        for matcher, place in interpreters:
+            check_place(matcher, place, trg_batch_size, one_mask_bytes)
+        running, rows, left = [], [], []
+        for matcher, place in interpreters:
+            inner = matcher.matcher
+            if inner is None or matcher.is_error() or inner.is_terminated():
+                left.append((matcher, place))
+            else:
+                running.append(inner)
+                rows.append(place)
+        try:
+            if running:
+                fill_next_token_bitmasks(running, whole, rows=rows, threads=self._threads)
+        except LimitError:  # of one of them: each is asked by itself, so that the others are not held up
+            left = list(interpreters)
+        for matcher, place in left:
+            matcher._fill(whole[place])
+
+    def unsafe_compute_mask_ptr_with_draft_token(
+        self,
+        interpreters: Sequence[tuple[LLMatcher, int, Sequence[int]]],
+        trg_pointer: int,
+        one_mask_bytes: int,
+        trg_batch_size: int,
+    ) -> None:
+        """As :meth:`unsafe_compute_mask_ptr`, and the masks after each token of a draft in the places that follow:
+        ``(matcher, index, draft)``. After a token that cannot come, or the end of the text, places stay as they are.
+
+        Raises:
+            ValueError: a place is out of range, or a mask too small.
+        """
+        for matcher, place, draft in interpreters:
+            check_place(matcher, place + len(draft), trg_batch_size, one_mask_bytes)
+        for matcher, place, draft in interpreters:
+            fill_draft(matcher, place, draft, trg_pointer, one_mask_bytes, trg_batch_size)
+
+    def consume_token_par(self, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
+        """Reads a token with each matcher: ``(matcher, token)``; which could come. The others are in an error state."""
+        return [matcher.consume_token(token) for matcher, token in matchers]

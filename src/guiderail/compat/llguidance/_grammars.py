@@ -1,0 +1,231 @@
+"""llguidance's grammars, which are texts: made here, and read into constraints."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from guiderail.compat._errors import CompatError
+from guiderail.compat._schema import spelled_schema
+from guiderail.constraints.constraint import Constraint
+from guiderail.support.texts import shown
+
+__all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
+
+NO_BOUND = 2**31 - 1
+"""Characters of white space in one place where llguidance sets no bound."""
+
+OPTIONS = (
+    "item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern", "coerce_one_of", "lenient",
+    "json_allowed_escapes", "json_allow_general_unicode_escapes",
+)  # fmt: skip
+_REFERENCE = re.compile(r"@([A-Za-z_][\w-]*)")
+_BLANKS = re.compile(r"(?:\[(?P<set>(?:\\x20| |\\x0[aAdD9]|\\n|\\r|\\t|[\n\r\t]){4,})\])(?P<count>[*+?]|\{0?,\d+\})?")
+_BLANK = {"\\x20": " ", "\\x0a": "\n", "\\x0d": "\r", "\\x09": "\t", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
+
+
+def grammar_from_json_schema(
+    schema: str | Mapping[str, Any] | bool,
+    defaults: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> str:
+    """The grammar of a JSON Schema, with the options ``defaults``, then ``x-guidance`` of the schema, then
+    ``overrides``.
+
+    Raises:
+        ValueError: the schema or the options are not JSON.
+    """
+    if isinstance(schema, str):
+        if not defaults and not overrides:
+            return f'{{ "grammars": [{{ "json_schema": {schema} }}] }}'
+        schema = json.loads(schema)
+    if defaults or overrides:
+        said = schema.get("x-guidance", {}) if isinstance(schema, Mapping) else {}
+        plain = dict(schema) if isinstance(schema, Mapping) else {} if schema else {"not": {}}
+        schema = {**plain, "x-guidance": {**(defaults or {}), **said, **(overrides or {})}}
+    return json.dumps({"grammars": [{"name": "json_schema", "json_schema": schema}]})
+
+
+def grammar_from_lark(lark: str) -> str:
+    """The grammar of a Lark text: itself."""
+    return lark
+
+
+def grammar_from_regex(regex: str) -> str:
+    """The grammar of a regular expression, which the whole text matches."""
+    return json.dumps({"grammars": [{"name": "regex", "regex": regex}]})
+
+
+def read_grammar(grammar: Any) -> tuple[Constraint, list[str]]:
+    """The constraint of a grammar, and what is to be said about it.
+
+    Args:
+        grammar: a Lark text, or ``{"grammars": [...]}`` as JSON or as what it reads into.
+
+    Raises:
+        GuiderailError: it cannot be read.
+    """
+    if isinstance(grammar, str) and not grammar.lstrip().startswith("{"):
+        if not grammar.strip():
+            raise CompatError("the grammar is empty", code="compat-grammar")
+        return _lark(grammar, {}), []
+    if isinstance(grammar, str):
+        try:
+            grammar = json.loads(grammar)
+        except (ValueError, RecursionError) as error:
+            raise CompatError(f"the grammar is not JSON: {error}", code="compat-json") from None
+    if not isinstance(grammar, Mapping) or not isinstance(grammar.get("grammars"), list) or not grammar["grammars"]:
+        raise CompatError('the grammar has no list "grammars" with one or more', code="compat-grammar")
+    if grammar.get("max_tokens") is not None:
+        raise CompatError(
+            "max_tokens of a grammar is not followed: bound the generation itself, or the text in the grammar",
+            code="compat-option",
+        )
+    return _Grammars(grammar["grammars"]).read()
+
+
+class _Grammars:
+    """A list of grammars, the first of which is the start; ``@name`` is another of them."""
+
+    def __init__(self, grammars: list[Any]) -> None:
+        self.grammars = grammars
+        self.named = {one["name"]: one for one in grammars if isinstance(one, Mapping) and one.get("name")}
+        self.made: dict[str, Constraint] = {}
+        self.warnings: list[str] = []
+
+    def read(self) -> tuple[Constraint, list[str]]:
+        return self.one(self.grammars[0], ()), self.warnings
+
+    def one(self, said: Any, around: tuple[str, ...]) -> Constraint:
+        parts = said if isinstance(said, Mapping) else {}
+        kinds = [key for key in ("json_schema", "lark_grammar", "regex", "gbnf") if parts.get(key) is not None]
+        if len(kinds) != 1:
+            raise CompatError(
+                f"a grammar has one of json_schema and lark_grammar, which {shown(said)} has not", code="compat-grammar"
+            )
+        body = parts[kinds[0]]
+        if kinds[0] == "json_schema":
+            return _schema(body, self.warnings)
+        if kinds[0] == "regex":
+            from guiderail.frontends.regex import regex
+
+            return regex(body)
+        if kinds[0] == "gbnf":
+            from guiderail.frontends.grammar import grammar
+
+            return grammar(body, syntax="gbnf")
+        if not isinstance(body, str):
+            raise CompatError(f"lark_grammar is a text, not {shown(body)}", code="compat-grammar")
+        wanted = dict.fromkeys(name for name in _REFERENCE.findall(body) if name in self.named)
+        return _lark(body, {name: self.reference(name, around) for name in wanted})
+
+    def reference(self, name: str, around: tuple[str, ...]) -> Constraint:
+        if name in around:
+            path = " -> ".join(f"@{step}" for step in (*around, name))
+            raise CompatError(
+                f"grammars refer to themselves: {path}; make them rules of one grammar", code="compat-named"
+            )
+        if name not in self.made:
+            self.made[name] = self.one(self.named[name], (*around, name))
+        return self.made[name]
+
+
+def _lark(text: str, named: dict[str, Constraint]) -> Constraint:
+    from guiderail.frontends.grammar import grammar
+
+    return grammar(text, syntax="lark", constraints=named)
+
+
+def _schema(schema: Any, said: list[str]) -> Constraint:
+    """A JSON Schema with its ``x-guidance``."""
+    options = dict(schema.get("x-guidance") or {}) if isinstance(schema, Mapping) else {}
+    if isinstance(schema, Mapping) and "x-guidance" in schema:
+        schema = {key: value for key, value in schema.items() if key != "x-guidance"}
+    for name in options:
+        if name not in OPTIONS:
+            raise CompatError(
+                f"unknown field {name!r} in x-guidance, expected one of {', '.join(OPTIONS)}", code="compat-option"
+            )
+    if options.get("coerce_one_of"):
+        schema = _any_of(schema)
+    lenient = bool(options.get("lenient"))
+    made = {**_layout(options), **_escapes(options), "property_order": "declared"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        constraint = spelled_schema(schema, on_unsupported="warn" if lenient else "error", **made)
+        if lenient:
+            constraint.program()
+    said += [str(one.message) for one in caught]
+    return constraint
+
+
+def _any_of(part: Any) -> Any:
+    """A schema whose ``oneOf`` is ``anyOf``, as ``coerce_one_of`` asks for."""
+    if isinstance(part, list):
+        return [_any_of(one) for one in part]
+    if not isinstance(part, Mapping):
+        return part
+    made = {}
+    for keyword, held in part.items():
+        if keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
+            named = isinstance(held, Mapping)
+            made[keyword] = {name: _any_of(one) for name, one in held.items()} if named else held
+        elif keyword == "oneOf":
+            made["allOf"] = [*made.get("allOf", ()), {"anyOf": _any_of(held)}]
+        elif keyword == "allOf" and isinstance(held, list):
+            made["allOf"] = [*made.get("allOf", ()), *_any_of(held)]
+        else:
+            made[keyword] = held if keyword in ("const", "enum", "default", "examples") else _any_of(held)
+    return made
+
+
+def _layout(options: Mapping[str, Any]) -> dict[str, Any]:
+    """White space and separators as options of ``json_schema``."""
+    separators = options.get("item_separator"), options.get("key_separator")
+    pattern, flexible = options.get("whitespace_pattern"), options.get("whitespace_flexible")
+    plain = separators[0] in (None, ",") and separators[1] in (None, ":")
+    if pattern is None and flexible is False:
+        if plain:
+            return {"layout": "compact"}
+        return {"layout": "compact", "separators": (separators[0] or ",", separators[1] or ":")}
+    if not plain:
+        raise CompatError(
+            "item_separator and key_separator are texts without any other white space here: set "
+            "whitespace_flexible to false beside them",
+            code="compat-option",
+        )
+    return {"layout": "free", "max_whitespace": NO_BOUND if pattern is None else _blanks(pattern)}
+
+
+def _blanks(pattern: Any) -> int:
+    """How many characters of white space a pattern allows in one place; it may allow none.
+
+    Raises:
+        CompatError: ``compat-option``: it is not about all characters of white space that JSON has.
+    """
+    found = _BLANKS.fullmatch(pattern) if isinstance(pattern, str) else None
+    kinds = re.findall(r"\\x..|\\.|.", found["set"], re.DOTALL) if found else []
+    if found is None or {_BLANK.get(one.lower(), one) for one in kinds} != set(" \t\r\n"):
+        raise CompatError(
+            f"the whitespace_pattern {shown(pattern)} cannot be kept to; known are repetitions of all white space, as "
+            r"[\x20\x0A\x0D\x09]{0,10}, and whitespace_flexible false for none",
+            code="compat-option",
+        )
+    count = found["count"]
+    if count in (None, "?"):
+        return 1
+    return NO_BOUND if count in ("*", "+") else int(count[count.index(",") + 1 : -1])
+
+
+def _escapes(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Spellings of strings: one for each, unless general escapes are allowed."""
+    letters = options.get("json_allowed_escapes")
+    if letters is not None and not set('"\\bfnrtu') <= set(letters):
+        raise CompatError(
+            f"json_allowed_escapes {shown(letters)} leaves out an escape that some text needs; leave it out",
+            code="compat-option",
+        )
+    return {"escapes": "all" if options.get("json_allow_general_unicode_escapes") else "canonical"}

@@ -1,0 +1,178 @@
+"""``LLInterpreter``: the interface of guidance, which follows prompt and text together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guiderail.compat.llguidance._matcher import LLMatcher, LLParserLimits
+from guiderail.compat.llguidance._tokenizer import LLTokenizer
+
+__all__ = ["LLInterpreter"]
+
+
+class LLInterpreter:
+    """Asks for a mask, takes a token, and says what is forced after it.
+
+    Args:
+        tokenizer: the tokenizer.
+        grammar: as for :class:`LLMatcher`.
+        enable_backtrack: tokens may be taken back; guiderail never needs that, so none are.
+        enable_ff_tokens: forced tokens are added to those committed.
+        log_level: as for :class:`LLMatcher`.
+        limits: as for :class:`LLMatcher`.
+
+    Raises:
+        ValueError: the grammar cannot be used, or backtracking is asked for without forced tokens.
+    """
+
+    def __init__(
+        self,
+        tokenizer: LLTokenizer,
+        grammar: str | Mapping[str, Any],
+        enable_backtrack: bool = True,
+        enable_ff_tokens: bool = True,
+        log_level: int = 1,
+        limits: LLParserLimits | None = None,
+    ) -> None:
+        if enable_backtrack and not enable_ff_tokens:
+            raise ValueError("backtrack requires ff_tokens")
+        self.log_level = log_level
+        self._matcher = LLMatcher(tokenizer, grammar, log_level=log_level, limits=limits)
+        self._good()
+        self._tokenizer, self._forces = tokenizer, enable_ff_tokens
+        self._started = self._told = False
+        self._new: list[int] = []
+        self._generated = False
+        self._text: list[int] = []
+
+    def _good(self) -> None:
+        if self._matcher.is_error():
+            raise ValueError(self._matcher.get_error())
+
+    def deep_copy(self) -> LLInterpreter:
+        """An independent copy in the same state."""
+        twin = LLInterpreter.__new__(LLInterpreter)
+        twin.__dict__.update(self.__dict__)
+        twin._matcher, twin._new, twin._text = self._matcher.deep_copy(), list(self._new), list(self._text)
+        return twin
+
+    def process_prompt(self, prompt: Sequence[int]) -> list[int]:
+        """Begins after a prompt. Returns it, with the tokens that are forced after it.
+
+        Raises:
+            ValueError: it has begun.
+        """
+        self.start_without_prompt()
+        forced = self._force(True)
+        self._new, self._generated = forced, False
+        return [*prompt, *forced]
+
+    def start_without_prompt(self) -> None:
+        """Begins.
+
+        Raises:
+            ValueError: it has begun.
+        """
+        if self._started:
+            raise ValueError("the interpreter has begun: make another one")
+        self._started = True
+
+    def _force(self, always: bool = False) -> list[int]:
+        if not (self._forces or always) or self._matcher.is_stopped():
+            return []
+        forced = self._matcher.compute_ff_tokens()
+        self._matcher.consume_tokens(forced)
+        self._text += forced
+        return forced
+
+    def is_accepting(self) -> bool:
+        """Whether the text may end here."""
+        return self._matcher.is_accepting()
+
+    def stop_reason(self) -> str:
+        """As of :class:`LLMatcher`."""
+        return self._matcher.stop_reason()
+
+    def has_pending_stop(self) -> bool:
+        """Whether the next mask says stop."""
+        return self._matcher.is_stopped()
+
+    def validate_tokens_raw(self, tokens: Sequence[int]) -> int:
+        """How many of the tokens could come, one after the other."""
+        return self._matcher.validate_tokens(tokens)
+
+    def compute_mask(self) -> tuple[bytes | None, str]:
+        """The mask, a byte for each token (200 or 0), or None where the text is over; and what happened, as JSON.
+
+        Raises:
+            ValueError: the last one said stop.
+        """
+        said = self._say()
+        return (None if self._matcher.is_stopped() else self._matcher.compute_logit_bias()), said
+
+    def compute_mask_into(self, trg: bytearray) -> str:
+        """As :meth:`compute_mask`, into memory: a byte for each token, or a bit if it is that small.
+
+        Raises:
+            ValueError: the memory has another size; the last one said stop.
+        """
+        size = self._tokenizer.vocab_size
+        if len(trg) not in (size, 4 * self._matcher._words()):
+            raise ValueError(f"the target has {len(trg)} bytes; a mask has {size}, or {4 * self._matcher._words()}")
+        said = self._say()
+        if not self._matcher.is_stopped():
+            trg[:] = self._matcher.compute_logit_bias() if len(trg) == size else self._matcher.compute_bitmask()
+        return said
+
+    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> str:
+        """As :meth:`compute_mask`, a bit for each token, to an address.
+
+        Raises:
+            ValueError: the memory is too small; the last one said stop.
+        """
+        said = self._say()
+        self._matcher.unsafe_compute_mask_ptr(trg_pointer, trg_byte_size)
+        return said
+
+    def _say(self) -> str:
+        if self._told:
+            raise ValueError("compute_mask() called after stop")
+        if not self._started:
+            self._started = True
+        progress: list[dict[str, Any]] = []
+        new = [token for token in self._new if token not in self._tokenizer.eos_tokens]
+        data = self._tokenizer.decode_bytes(new)
+        progress.append(
+            {**_text("text", data), "log_prob": 0.0, "num_tokens": len(new), "is_generated": self._generated}
+        )
+        stop = self._matcher.is_stopped()
+        if stop:
+            whole = [token for token in self._text if token not in self._tokenizer.eos_tokens]
+            final = _text("final_text", self._tokenizer.decode_bytes(whole))
+            progress.append({**final, "stop_reason": self.stop_reason()})
+        self._told = stop
+        self._new, self._generated = [], True
+        return json.dumps({"progress": progress, "stop": stop, "temperature": 0.0})
+
+    def commit_token(self, sampled_token: int | None) -> tuple[int, list[int]]:
+        """Reads a token. Returns how many tokens to take back, which is always 0, and those to add: this one and
+        what is forced after it.
+
+        Raises:
+            ValueError: there is no token, and a mask asked for one.
+        """
+        if self._matcher.is_stopped():
+            return 0, []
+        if sampled_token is None:
+            raise ValueError("sampled_token is required when mask was present")
+        self._matcher.consume_token(sampled_token)
+        self._text.append(sampled_token)
+        ended = sampled_token in self._tokenizer.eos_tokens
+        self._new, self._generated = [sampled_token, *self._force()], True
+        return 0, [] if ended else list(self._new)
+
+
+def _text(kind: str, data: bytes) -> dict[str, Any]:
+    return {"object": kind, "str": data.decode("utf-8", "replace"), "hex": data.hex()}

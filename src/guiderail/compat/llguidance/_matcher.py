@@ -1,0 +1,408 @@
+"""``LLMatcher``: a text on its way; and ``LLParserLimits``."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.compat._errors import CompatError
+from guiderail.compat.llguidance import _grammars
+from guiderail.compat.llguidance._tokenizer import LLTokenizer
+from guiderail.errors import GuiderailError, LimitError
+from guiderail.matching.guide import compile
+from guiderail.matching.matcher import Matcher
+
+__all__ = ["LLMatcher", "LLParserLimits"]
+
+logger = logging.getLogger("guiderail.compat.llguidance")
+
+
+@dataclass(frozen=True)
+class LLParserLimits:
+    """llguidance's limits. guiderail counts steps of work instead (``max_work`` and ``max_step_work`` of
+    ``guiderail.compile``): limits other than these defaults are told about in a warning."""
+
+    max_items_in_row: int | None = None
+    initial_lexer_fuel: int | None = None
+    step_lexer_fuel: int | None = None
+    step_max_items: int | None = None
+    max_lexer_states: int | None = None
+    max_grammar_size: int | None = None
+    precompute_large_lexemes: bool | None = None
+    verbose_errors: bool | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in _LIMITS.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        other = [name for name, value in _LIMITS.items() if getattr(self, name) != value]
+        other = [name for name in other if name not in ("precompute_large_lexemes", "verbose_errors")]
+        if other:
+            warnings.warn(
+                f"guiderail does not follow {', '.join(other)}: it bounds work by steps, see max_work and "
+                "max_step_work of guiderail.compile",
+                stacklevel=3,
+            )
+
+
+_LIMITS: dict[str, Any] = {
+    "max_items_in_row": 2000,
+    "initial_lexer_fuel": 1_000_000,
+    "step_lexer_fuel": 200_000,
+    "step_max_items": 50_000,
+    "max_lexer_states": 250_000,
+    "max_grammar_size": 500_000,
+    "precompute_large_lexemes": True,
+    "verbose_errors": True,
+}
+
+
+class LLMatcher:
+    """Follows one text. ``matcher`` is guiderail's own object, None if the grammar cannot be used.
+
+    What is wrong with a grammar, or a token that cannot come, raises nothing: the matcher is in an error state from
+    then on, which :meth:`is_error` and :meth:`get_error` tell.
+
+    Args:
+        tokenizer: the tokenizer.
+        grammar: a Lark text, or what ``grammar_from_…`` returns.
+        log_level: 1: what goes wrong is logged as a warning; 0: it is not; 2: as 1.
+        limits: see :class:`LLParserLimits`.
+
+    Raises:
+        TypeError: ``tokenizer`` is no LLTokenizer.
+    """
+
+    def __init__(
+        self,
+        tokenizer: LLTokenizer,
+        grammar: str | Mapping[str, Any],
+        *,
+        log_level: int = 1,
+        limits: LLParserLimits | None = None,
+    ) -> None:
+        if not isinstance(tokenizer, LLTokenizer):
+            raise TypeError(f"{type(tokenizer).__name__!r} object is not an instance of 'LLTokenizer'")
+        self._tokenizer, self._log_level = tokenizer, log_level
+        self._error, self._limit_met = "", False
+        self._warnings: list[str] = []
+        self._captures = isinstance(grammar, str) and re.search(r"\[[^\]\n]*\bcapture\b", grammar) is not None
+        self.matcher: Matcher | None = None
+        try:
+            constraint, self._warnings = _grammars.read_grammar(grammar)
+            self.matcher = compile(constraint, tokenizer.vocabulary).matcher()
+        except GuiderailError as error:
+            self._fail(error)
+        for warning in self._warnings:
+            self._log(warning)
+
+    def _log(self, message: str) -> None:
+        if self._log_level > 0:
+            logger.warning("%s", message)
+
+    def _fail(self, error: GuiderailError | str) -> None:
+        self._error = str(error)
+        self._limit_met = isinstance(error, LimitError)
+        self._log(self._error)
+
+    # -- grammars ------------------------------------------------------------------------------------------------
+    grammar_from_json_schema = staticmethod(_grammars.grammar_from_json_schema)
+    grammar_from_lark = staticmethod(_grammars.grammar_from_lark)
+    grammar_from_regex = staticmethod(_grammars.grammar_from_regex)
+
+    @staticmethod
+    def validate_grammar(
+        grammar: str | Mapping[str, Any], tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
+    ) -> str:
+        """What is wrong with a grammar, empty for nothing; ``"WARNING: …"`` where there are warnings only."""
+        wrong, told = LLMatcher.validate_grammar_with_warnings(grammar, tokenizer, limits=limits)
+        return told[0] if wrong else f"WARNING: {'; '.join(told)}" if told else ""
+
+    @staticmethod
+    def validate_grammar_with_warnings(
+        grammar: str | Mapping[str, Any], tokenizer: LLTokenizer | None = None, *, limits: LLParserLimits | None = None
+    ) -> tuple[bool, list[str]]:
+        """Whether a grammar cannot be used, and why; or else the warnings about it."""
+        try:
+            constraint, told = _grammars.read_grammar(grammar)
+            if tokenizer is None:
+                constraint.program()
+            else:
+                compile(constraint, tokenizer.vocabulary)
+        except GuiderailError as error:
+            return True, [str(error)]
+        return False, told
+
+    # -- state ---------------------------------------------------------------------------------------------------
+    def is_error(self) -> bool:
+        """Whether something went wrong; it stays so."""
+        return bool(self._error)
+
+    def get_error(self) -> str:
+        """What went wrong; empty for nothing."""
+        return self._error
+
+    def get_grammar_warnings(self) -> list[str]:
+        """What is to be said about the grammar."""
+        return list(self._warnings)
+
+    def deep_copy(self) -> LLMatcher:
+        """An independent copy in the same state."""
+        twin = LLMatcher.__new__(LLMatcher)
+        twin.__dict__.update(self.__dict__)
+        twin._warnings = list(self._warnings)
+        twin.matcher = None if self.matcher is None else self.matcher.fork()
+        return twin
+
+    def is_accepting(self) -> bool:
+        """Whether the text may end here."""
+        matcher = self.matcher
+        if matcher is None or self._error:
+            return False
+        return bool(matcher.is_terminated() or matcher.is_accepting())
+
+    def is_stopped(self) -> bool:
+        """Whether nothing but a token that ends the text can come; also after an error."""
+        matcher = self.matcher
+        return bool(matcher is None or self._error or matcher.is_terminated() or matcher.is_complete())
+
+    def stop_reason(self) -> str:
+        """``"NotStopped"``; ``"NoExtension"``: no text can follow; ``"EndOfSentence"``: an end token came where text
+        could have followed; ``"ParserTooComplex"``: a limit was reached; ``"InternalError"``: another error."""
+        matcher = self.matcher
+        if matcher is None or self._error:
+            return "ParserTooComplex" if self._limit_met else "InternalError"
+        if matcher.is_terminated():
+            return "EndOfSentence"
+        return "NoExtension" if matcher.is_complete() else "NotStopped"
+
+    def rollback(self, num_tokens: int) -> bool:
+        """Undoes the last tokens; more than were read are an error. Returns whether all is well."""
+        if self.matcher is None or self._error:
+            return False
+        if num_tokens > self.matcher.step_count:
+            self._fail(f"rollback: {num_tokens} > {self.matcher.step_count}")
+            return False
+        if num_tokens > 0:
+            self.matcher.rollback(num_tokens)
+        return True
+
+    def reset(self) -> bool:
+        """Back to the start. Returns whether all is well: an error stays."""
+        if self.matcher is None or self._error:
+            return False
+        self.matcher.reset()
+        return True
+
+    # -- tokens --------------------------------------------------------------------------------------------------
+    def _read(self, token: int) -> bool:
+        """Reads a token; False, and nothing has changed, if it cannot come.
+
+        Raises:
+            LimitError: it takes too long.
+        """
+        matcher = self.matcher
+        assert matcher is not None
+        if not 0 <= token < self._tokenizer.vocab_size:
+            return False
+        if matcher.is_terminated() or matcher.is_complete():  # an end token changes nothing, and is no step
+            return token in matcher.stop_token_ids()
+        return bool(matcher.accept_token(token))
+
+    def consume_token(self, sampled_token: int) -> bool:
+        """Reads a token. False: it cannot come, and the matcher is in an error state."""
+        return self.consume_tokens([sampled_token])
+
+    def consume_tokens(self, sampled_tokens: Sequence[int]) -> bool:
+        """Reads tokens. False: one of them cannot come, and the matcher is in an error state.
+
+        A matcher in an error state takes nothing but tokens that end a text, and passes over these.
+        """
+        for token in sampled_tokens:
+            if self.matcher is None or self._error:
+                if token in self._tokenizer.eos_tokens:
+                    continue
+                return False
+            try:
+                if self._read(int(token)):
+                    continue
+                shown = self._tokenizer.dbg_tokens([token]) if 0 <= token < self._tokenizer.vocab_size else token
+                self._fail(f"token {shown} doesn't satisfy the grammar: it cannot come after {self._where()}")
+            except GuiderailError as error:
+                self._fail(error)
+            return False
+        return True
+
+    def _where(self) -> str:
+        assert self.matcher is not None
+        read = [token for token in self.matcher.history(20) if token >= 0]
+        return self._tokenizer.dbg_tokens(read) if read else "the start"
+
+    def try_consume_tokens(self, tokens: Sequence[int]) -> int:
+        """Reads tokens up to the first that cannot come; how many. No error."""
+        read = 0
+        if self.matcher is None or self._error:
+            return 0
+        try:
+            for token in tokens:
+                if not self._read(int(token)):
+                    break
+                read += 1
+        except GuiderailError as error:
+            self._fail(error)
+        return read
+
+    def validate_tokens(self, tokens: Sequence[int]) -> int:
+        """How many of the tokens could come, one after the other. Reads nothing."""
+        if self.matcher is None or self._error or self.matcher.is_terminated():
+            return 0
+        twin = self.matcher.fork()
+        good = 0
+        try:
+            for token in tokens:
+                fits = 0 <= token < self._tokenizer.vocab_size and not twin.is_terminated()
+                if not (fits and twin.accept_token(int(token))):
+                    break
+                good += 1
+        except LimitError:  # told when the token itself is read
+            pass
+        return good
+
+    def compute_ff_tokens(self) -> list[int]:
+        """The only tokens that can come, as the tokenizer writes them; empty if there is a choice."""
+        found: list[int] = self._forced(lambda matcher: matcher.forced_tokens(), [])
+        return found
+
+    def compute_ff_bytes(self) -> bytes:
+        """The only text that can come; empty if there is a choice."""
+        found: bytes = self._forced(lambda matcher: matcher.find_jump_forward_string().encode(), b"")
+        return found
+
+    def _forced(self, ask: Any, none: Any) -> Any:
+        if self.matcher is None or self._error or self.matcher.is_terminated():
+            return none
+        try:
+            return ask(self.matcher)
+        except LimitError:  # told where the text needs it
+            return none
+
+    # -- masks ---------------------------------------------------------------------------------------------------
+    def _fill(self, row: NDArray[np.int32]) -> None:
+        """Writes which tokens can come; where none can, those that end a text."""
+        matcher = self.matcher
+        if matcher is not None and not self._error and not matcher.is_terminated():
+            try:
+                matcher.fill_next_token_bitmask(row.reshape(1, -1), 0)
+                return
+            except LimitError as error:
+                self._fail(error)
+        self._only_ends(row)
+
+    def _only_ends(self, row: NDArray[np.int32]) -> None:
+        row[:] = 0
+        for token in self._tokenizer.eos_tokens:
+            row.view(np.uint32)[token // 32] |= np.uint32(1 << token % 32)
+
+    def _words(self) -> int:
+        return (self._tokenizer.vocab_size + 31) // 32
+
+    def compute_bitmask(self) -> bytes:
+        """The mask, a bit for each token, in words of 32."""
+        row = np.empty(self._words(), np.int32)
+        self._fill(row)
+        return row.astype("<i4", copy=False).tobytes()
+
+    def compute_logit_bias(self) -> bytes:
+        """The mask, a byte for each token: 200 if it can come, else 0."""
+        bits = np.unpackbits(np.frombuffer(self.compute_bitmask(), np.uint8), bitorder="little")
+        biases: NDArray[np.uint8] = bits[: self._tokenizer.vocab_size] * np.uint8(200)
+        return biases.tobytes()
+
+    def unsafe_compute_mask_ptr(self, trg_pointer: int, trg_byte_size: int) -> None:
+        """Writes the mask to an address.
+
+        Raises:
+            ValueError: the memory has less room than the mask, or no whole words.
+        """
+        self._fill(memory(trg_pointer, trg_byte_size, self._words()))
+
+    def unsafe_compute_mask_ptr_with_draft_token(
+        self, trg_pointer: int, one_mask_bytes: int, trg_batch_size: int, draft_tokens: Sequence[int]
+    ) -> None:
+        """Writes the mask and those after each token of a draft, one after the other, as the executor does."""
+        fill_draft(self, 0, draft_tokens, trg_pointer, one_mask_bytes, trg_batch_size)
+
+    # -- captures ------------------------------------------------------------------------------------------------
+    def get_capture(self, name: str) -> bytes | None:
+        """The last text that a rule of this name captured; None, where the grammar captures nothing.
+
+        Raises:
+            CompatError: ``compat-unsupported``: the grammar captures something, which is not followed here.
+        """
+        return dict(self.get_captures()).get(name)
+
+    def get_captures(self) -> list[tuple[str, bytes]]:
+        """Names and texts of what rules captured: none, where the grammar captures nothing.
+
+        Raises:
+            CompatError: ``compat-unsupported``: the grammar captures something, which is not followed here.
+        """
+        if self._captures:
+            raise CompatError("captures are not followed; read them out of the text", code="compat-unsupported")
+        return []
+
+    def __repr__(self) -> str:
+        return f"<LLMatcher {self._error or self.matcher!r}>"
+
+
+def memory(pointer: int, size: int, words: int) -> NDArray[np.int32]:
+    """The words at an address.
+
+    Raises:
+        ValueError: there is less room than for ``words``, or no whole number of words.
+    """
+    if size % 4 or size < 4 * words or not pointer:
+        raise ValueError(f"a mask has {4 * words} bytes, in words of 4; the target has {size}")
+    found: NDArray[np.int32] = np.ctypeslib.as_array((ctypes.c_int32 * (size // 4)).from_address(pointer))
+    return found
+
+
+def fill_draft(
+    matcher: LLMatcher, place: int, draft: Sequence[int], pointer: int, one_mask_bytes: int, batch: int
+) -> None:
+    """Writes the masks of now and after each token of a draft."""
+    check_place(matcher, place + len(draft), batch, one_mask_bytes)
+    whole = target(pointer, one_mask_bytes, batch)
+    inner = matcher.matcher
+    if inner is None or matcher.is_error() or inner.is_terminated():
+        matcher._fill(whole[place])
+        return
+    twin = matcher.deep_copy()
+    twin._fill(whole[place])
+    for i, token in enumerate(draft):
+        if twin.is_stopped() or twin.try_consume_tokens([token]) != 1:
+            break
+        twin._fill(whole[place + 1 + i])
+    if twin.is_error():
+        matcher._fail(twin.get_error())
+
+
+def target(pointer: int, one_mask_bytes: int, batch: int) -> NDArray[np.int32]:
+    return memory(pointer, one_mask_bytes * batch, 0).reshape(batch, one_mask_bytes // 4)
+
+
+def check_place(matcher: LLMatcher, place: int, batch: int, one_mask_bytes: int) -> None:
+    if not isinstance(matcher, LLMatcher):
+        raise TypeError(f"{type(matcher).__name__!r} object is not an instance of 'LLMatcher'")
+    if not 0 <= place < batch:
+        raise ValueError(f"mask {place} is out of range: there is room for {batch}")
+    if one_mask_bytes % 4 or one_mask_bytes < 4 * matcher._words():
+        raise ValueError(f"a mask has {4 * matcher._words()} bytes, in words of 4, not {one_mask_bytes}")

@@ -1,0 +1,219 @@
+"""Ways to write a grammar: ``grammar_from``, ``StructTag``, the older compilers, ``regex_to_lark``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from guiderail.compat.llguidance._grammars import grammar_from_json_schema, grammar_from_lark, grammar_from_regex
+from guiderail.compat.llguidance._matcher import LLMatcher
+
+__all__ = [
+    "GrammarFormat", "JsonCompiler", "LarkCompiler", "RegexCompiler", "StructTag", "get_version", "grammar_from",
+    "regex_to_lark",
+]  # fmt: skip
+
+GrammarFormat = Literal[
+    "lark", "gbnf", "ebnf", "cfg", "grammar", "json_schema", "json", "regex", "choice", "llguidance"
+]
+
+
+def grammar_from(format: GrammarFormat, text: str) -> str:
+    """The grammar that a text of some format stands for.
+
+    Args:
+        format: ``"lark"``; ``"gbnf"``, ``"ebnf"``, ``"cfg"`` or ``"grammar"`` for GBNF or Lark; ``"json_schema"`` or
+            ``"json"``; ``"regex"``; ``"choice"``, a JSON list of texts; ``"llguidance"``, which is one already.
+        text: the text.
+
+    Raises:
+        ValueError: there is no such format, or the text is not of it.
+    """
+    if format in ("gbnf", "ebnf", "cfg", "grammar"):
+        return _gbnf(text)
+    if format in ("json_schema", "json"):
+        return grammar_from_json_schema(text)
+    if format == "choice":
+        options = json.loads(text) if isinstance(text, str) else text
+        return "start: " + " | ".join(json.dumps(option) for option in options)
+    if format == "regex":
+        return grammar_from_regex(text)
+    if format in ("lark", "llguidance"):
+        return text
+    raise ValueError(f"Unknown grammar type: {format}")
+
+
+def _gbnf(text: str) -> str:
+    """A grammar in GBNF, for :func:`read_grammar`; one in Lark stays as it is.
+
+    Raises:
+        ValueError: it is in GBNF, and cannot be read.
+    """
+    if "::=" not in text:
+        return grammar_from_lark(text)
+    from guiderail.errors import GuiderailError
+    from guiderail.frontends.grammar import grammar
+
+    try:
+        grammar(text, syntax="gbnf")
+    except GuiderailError as error:
+        raise ValueError(f"Failed to convert the grammar from GBNF: {error}") from error
+    return json.dumps({"grammars": [{"name": "gbnf", "gbnf": text}]})
+
+
+@dataclass
+class StructTag:
+    """A part of a text that a trigger begins.
+
+    Attributes:
+        trigger: the text or special token at which it begins.
+        begin: what it begins with, the trigger first.
+        grammar: a JSON Schema (a dict, or JSON), or a Lark grammar.
+        end: the text that ends it.
+    """
+
+    trigger: str
+    begin: str
+    grammar: str | Mapping[str, Any]
+    end: str
+
+    def __post_init__(self) -> None:
+        if not self.trigger:
+            raise AssertionError("trigger must not be empty")
+        if not self.begin.startswith(self.trigger):
+            raise AssertionError("begin must start with trigger")
+
+    @staticmethod
+    def to_grammar(tags: Sequence[StructTag], *, assume_special: bool = True, text_regex: str = r"(.|\n)*") -> str:
+        """The grammar of free text with these tags in it.
+
+        Args:
+            tags: the tags, at least one.
+            assume_special: a trigger ``<…>`` is a special token.
+            text_regex: what the free text matches, without ``/``.
+
+        Raises:
+            AssertionError: there are no tags, or ``text_regex`` has a ``/``, as in llguidance.
+        """
+        if not tags or "/" in text_regex:
+            raise AssertionError("tags must not be empty" if not tags else "text_regex must not contain /")
+        names = [f"tag_{i}" for i in range(len(tags))]
+        lines = ["%llguidance {}", f"start: ({' | '.join(names)})* tag_end", "tag_end: TAG_TEXT"]
+        lines.append(f"TAG_TEXT: /{text_regex}/")
+        others = []
+        for name, tag in zip(names, tags, strict=True):
+            said = tag.grammar
+            if isinstance(said, str) and not said.lstrip().startswith("{"):
+                inside = f"@{name}_grm"
+                others.append({"name": f"{name}_grm", "lark_grammar": said})
+            else:
+                inside = f"%json {said if isinstance(said, str) else json.dumps(said)}"
+            rest = [json.dumps(text) for text in (tag.begin[len(tag.trigger) :],) if text]
+            body = " ".join([*rest, inside, *([json.dumps(tag.end)] if tag.end else [])])
+            if assume_special and tag.trigger.startswith("<") and tag.trigger.endswith(">"):
+                lines.append(f"{name}: TAG_TEXT {tag.trigger} {body}")
+            else:
+                lines.append(f"{name}_trig[lazy]: TAG_TEXT {json.dumps(tag.trigger)}")
+                lines.append(f"{name}: {name}_trig {body}")
+        text = "\n".join(lines) + "\n"
+        if not others:
+            return text
+        return json.dumps({"grammars": [{"name": "struct_tag", "lark_grammar": text}, *others]})
+
+
+class JsonCompiler:
+    """The older way to the grammar of a JSON Schema; options as ``x-guidance``."""
+
+    def __init__(
+        self,
+        separators: tuple[str, str] | None = None,
+        whitespace_flexible: bool = False,
+        coerce_one_of: bool = False,
+        whitespace_pattern: str | None = None,
+        json_allowed_escapes: str | None = None,
+        json_allow_general_unicode_escapes: bool = False,
+    ) -> None:
+        comma, colon = separators or ((",", ":") if whitespace_flexible or whitespace_pattern else (", ", ": "))
+        self._options = {
+            "item_separator": comma,
+            "key_separator": colon,
+            "whitespace_flexible": whitespace_flexible,
+            "whitespace_pattern": whitespace_pattern,
+            "coerce_one_of": coerce_one_of,
+            "lenient": False,
+            "json_allowed_escapes": json_allowed_escapes,
+            "json_allow_general_unicode_escapes": json_allow_general_unicode_escapes,
+        }
+
+    def compile(self, schema: str, check: bool = True) -> str:
+        """The grammar of a schema.
+
+        Raises:
+            ValueError: it cannot be used.
+        """
+        return _checked(grammar_from_json_schema(schema, overrides=self._options), check)
+
+
+class LarkCompiler:
+    """The older way to the grammar of a Lark text."""
+
+    def compile(self, lark: str, check: bool = True) -> str:
+        """The grammar of a Lark text.
+
+        Raises:
+            ValueError: it cannot be used.
+        """
+        return _checked(json.dumps({"grammars": [{"name": "lark_grammar", "lark_grammar": lark}]}), check)
+
+
+class RegexCompiler:
+    """The older way to the grammar of a regular expression."""
+
+    def compile(self, regex: str, check: bool = True) -> str:
+        """The grammar of a regular expression.
+
+        Raises:
+            ValueError: it cannot be used.
+        """
+        return _checked(grammar_from_regex(regex), check)
+
+
+def _checked(grammar: str, check: bool) -> str:
+    if check:
+        wrong, told = LLMatcher.validate_grammar_with_warnings(grammar)
+        if wrong:
+            raise ValueError(told[0])
+    return grammar
+
+
+_CLASSES = {"d": "0-9", "w": "0-9a-zA-Z_", "s": r" \t\n\r\f\v"}
+
+
+def regex_to_lark(regex: str, use_ascii: str = "d") -> str:
+    r"""A regular expression as it stands between ``/`` in Lark.
+
+    Args:
+        regex: the expression.
+        use_ascii: which of ``\d``, ``\w``, ``\s`` (and their opposites) are written out as ASCII: ``"d"``, ``"dw"`` …
+    """
+
+    def written(found: re.Match[str]) -> str:
+        text = found[0]
+        if text == "/":
+            return "\\/"
+        letter = text[1:]
+        if letter.lower() not in use_ascii or letter.lower() not in _CLASSES:
+            return text
+        return f"[{'^' if letter.isupper() else ''}{_CLASSES[letter.lower()]}]"
+
+    return re.sub(r"\\.|/", written, regex, flags=re.DOTALL)
+
+
+def get_version() -> str:
+    """Whose interface this is, and of which version."""
+    import guiderail
+
+    return f"guiderail {guiderail.__version__}, as llguidance 1.9"

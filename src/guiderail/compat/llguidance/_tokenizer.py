@@ -1,0 +1,300 @@
+"""``LLTokenizer``: the vocabulary of a tokenizer, as llguidance takes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from guiderail.compat._errors import CompatError, raised_as
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["LLTokenizer", "TokenizerWrapper"]
+
+_BYTE_SPECIALS = ("<|tool|>", "<|/tool|>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>")
+_SHOWN = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class TokenizerWrapper:
+    """What guidance wraps its tokenizers in.
+
+    Args:
+        gtokenizer: has ``eos_token_id``, ``bos_token_id``, ``tokens`` (bytes), perhaps ``special_token_ids``; called
+            with bytes or text, it returns ids.
+    """
+
+    def __init__(self, gtokenizer: Any) -> None:
+        self.eos_token_id: int = gtokenizer.eos_token_id
+        self.bos_token_id: int | None = gtokenizer.bos_token_id
+        self.tokens: Sequence[bytes] = gtokenizer.tokens
+        self.special_token_ids: Sequence[int] = getattr(gtokenizer, "special_token_ids", [])
+        self._gtokenizer = gtokenizer
+        try:
+            gtokenizer(b"test")
+            self._accepts_bytes = True
+        except Exception:  # whatever it raises, it wants text
+            self._accepts_bytes = False
+
+    def __call__(self, text: str) -> list[int]:
+        """The ids of a text."""
+        return list(self._gtokenizer(text.encode() if self._accepts_bytes else text))
+
+
+class LLTokenizer:
+    """The tokens of a model. ``vocabulary`` is guiderail's own object.
+
+    Args:
+        tokenizer: ``"byte"`` (a token for each byte); the JSON of a tokenizer of the ``tokenizers`` library, the path
+            of its file or folder, or its name where that library can load it; a :class:`TokenizerWrapper`; or any
+            tokenizer that :class:`guiderail.Vocabulary` reads.
+        n_vocab: the width of the model's logits.
+        eos_token: the tokens that end a text, the first of them the usual one.
+        slices: parts of the vocabulary that llguidance prepares; guiderail needs none, and answers are the same.
+
+    Raises:
+        ValueError: the tokenizer cannot be read.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        n_vocab: int | None = None,
+        eos_token: int | Sequence[int] | None = None,
+        slices: Sequence[str] | None = None,
+    ) -> None:
+        stops = None if eos_token is None else [eos_token] if isinstance(eos_token, int) else list(eos_token)
+        try:
+            with raised_as():
+                self.vocabulary = _vocabulary(tokenizer, n_vocab, stops)
+        except CompatError as error:
+            raise ValueError(str(error)) from error
+        self._slices = self.general_slices() if slices is None else list(slices)
+
+    @classmethod
+    def _of(cls, vocabulary: Vocabulary, slices: Sequence[str] | None = None) -> LLTokenizer:
+        made = cls.__new__(cls)
+        made.vocabulary = vocabulary
+        made._slices = cls.general_slices() if slices is None else list(slices)
+        return made
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        *,
+        encoder: Mapping[bytes, int],
+        special_tokens: Mapping[str, int],
+        pattern: str,
+        eos_token: int | Sequence[int],
+        n_vocab: int | None = None,
+        slices: Sequence[str] | None = None,
+    ) -> LLTokenizer:
+        """Of the parts of a tiktoken encoding.
+
+        Raises:
+            ValueError: they cannot be read.
+        """
+        import tiktoken
+
+        encoding = tiktoken.Encoding(
+            "given", pat_str=pattern, mergeable_ranks=dict(encoder), special_tokens=dict(special_tokens)
+        )
+        return cls(encoding, n_vocab, eos_token, slices)
+
+    def with_slices(self, slices: Sequence[str]) -> LLTokenizer:
+        """The same tokenizer: guiderail needs no slices."""
+        return LLTokenizer._of(self.vocabulary, slices)
+
+    @staticmethod
+    def general_slices() -> list[str]:
+        """No parts of the vocabulary: guiderail finds for itself what is worth keeping."""
+        return []
+
+    json_slices = general_slices
+
+    @property
+    def vocab_size(self) -> int:
+        """The width of the model's logits."""
+        return self.vocabulary.size
+
+    @property
+    def eos_token(self) -> int:
+        """The usual token that ends a text."""
+        return self.vocabulary.stop_token_ids[0]
+
+    @property
+    def eos_tokens(self) -> list[int]:
+        """The tokens that end a text."""
+        return list(self.vocabulary.stop_token_ids)
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the tokenizer's own spelling of a text is known, so that forced tokens are those it writes."""
+        return self.vocabulary.can_encode
+
+    def greedy_tokenize(self, text: str) -> list[int]:
+        """A text by its longest tokens, one after the other."""
+        return self._greedy(text.encode())
+
+    def _greedy(self, data: bytes) -> list[int]:
+        core, found, at = self.vocabulary.core, [], 0
+        while at < len(data):
+            best, length = -1, 0
+            for end in range(at + 1, len(data) + 1):
+                started = core.tokens_with_prefix(data[at:end], 64)
+                if not started:
+                    break
+                whole = [token for token in started if core.token_bytes(token) == data[at:end]]
+                if whole:
+                    best, length = min(whole), end - at
+            if best < 0:
+                raise ValueError(f"no token begins with the byte {data[at]:#04x} at {at}")
+            found.append(best)
+            at += length
+        return found
+
+    def tokenize_bytes(self, utf8bytes: bytes, *, parse_special: bool = False) -> list[int]:
+        """The tokens of bytes: the tokenizer's own of what is text, the longest for the rest.
+
+        Args:
+            utf8bytes: the bytes.
+            parse_special: read names of special tokens in them as these tokens.
+        """
+        if parse_special:
+            return self._with_special(utf8bytes)
+        if not self.vocabulary.can_encode:
+            return self._greedy(utf8bytes)
+        end = len(utf8bytes)
+        while end > 0:
+            try:
+                text = utf8bytes[:end].decode()
+                break
+            except UnicodeDecodeError as error:
+                end = error.start
+        else:
+            return self._greedy(utf8bytes)
+        try:
+            return self.vocabulary.encode(text) + self._greedy(utf8bytes[end:])
+        except ValueError:  # the tokenizer changes the text
+            return self._greedy(utf8bytes)
+
+    def _with_special(self, data: bytes) -> list[int]:
+        """The tokens of bytes in which names of special tokens are these tokens."""
+        names = sorted(
+            ((name.encode(), i) for name, i in self.vocabulary.special_tokens.items()), key=lambda n: -len(n[0])
+        )
+        found: list[int] = []
+        begin = at = 0
+        while at < len(data):
+            special = next(((name, i) for name, i in names if name and data.startswith(name, at)), None)
+            if special is None:
+                at += 1
+                continue
+            found += [*self.tokenize_bytes(data[begin:at]), special[1]]
+            begin = at = at + len(special[0])
+        return found + self.tokenize_bytes(data[begin:])
+
+    def tokenize_str(self, text: str, *, parse_special: bool = False) -> list[int]:
+        """As :meth:`tokenize_bytes`, of a text."""
+        return self.tokenize_bytes(text.encode(), parse_special=parse_special)
+
+    def tokenize_partial(self, new_bytes: bytes, recent_tokens: Sequence[int] | None = None) -> tuple[list[int], bytes]:
+        """The tokens of bytes that no continuation changes, and the bytes that are left.
+
+        Args:
+            new_bytes: the bytes.
+            recent_tokens: those before them; a hint, which is not needed here.
+        """
+        tokens = self.tokenize_bytes(new_bytes)
+        core = self.vocabulary.core
+        keep, tail = len(tokens), b""
+        for i in range(len(tokens) - 1, -1, -1):
+            tail = core.token_bytes(tokens[i]) + tail
+            if any(core.token_bytes(token) != tail for token in core.tokens_with_prefix(tail, 2)):
+                keep = i
+        left = b"".join(core.token_bytes(token) for token in tokens[keep:])
+        return tokens[:keep], left
+
+    def decode_bytes(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of tokens; special tokens by their names."""
+        return b"".join(map(self._bytes, tokens))
+
+    def _bytes(self, token: int) -> bytes:
+        return self.vocabulary.token_bytes(token)
+
+    def decode_str(self, tokens: Sequence[int]) -> str:
+        """The text of tokens; what is no UTF-8 becomes U+FFFD."""
+        return self.decode_bytes(tokens).decode("utf-8", "replace")
+
+    def is_special_token(self, token: int) -> bool:
+        """Whether a token is never text."""
+        return token in self.vocabulary.special_tokens.values()
+
+    def dbg_tokens(self, tokens: Sequence[int]) -> str:
+        """Tokens for people, as ``⟦a‧b⟧``."""
+        return f"⟦{'‧'.join(map(self._shown, tokens))}⟧"
+
+    def test_trace_tokens(self, tokens: Sequence[int]) -> str:
+        """Tokens for people, as ``a‧b``."""
+        return "‧".join(self.decode_str([token]) for token in tokens)
+
+    def _shown(self, token: int) -> str:
+        if token == self.eos_token:
+            return "≺EOS≻"
+        try:
+            text = self._bytes(token).decode()
+        except UnicodeDecodeError:
+            return f"≺HEX[{self._bytes(token).hex()}]≻"
+        return "".join(_SHOWN.get(c, c) for c in text)
+
+    def __repr__(self) -> str:
+        return f"<LLTokenizer of {self.vocabulary!r}>"
+
+
+def _vocabulary(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vocabulary:
+    if isinstance(tokenizer, TokenizerWrapper):
+        special = [token for token in tokenizer.special_token_ids if token < len(tokenizer.tokens)]
+        return Vocabulary(
+            [token or None for token in tokenizer.tokens],
+            special_tokens=special,
+            stop_token_ids=[tokenizer.eos_token_id] if stops is None else stops,
+            size=size,
+            encode=tokenizer,
+            bos_token_id=tokenizer.bos_token_id,
+        )
+    if isinstance(tokenizer, str) and tokenizer == "byte":
+        tokens = [*(bytes([byte]) for byte in range(256)), *(name.encode() for name in _BYTE_SPECIALS)]
+        return Vocabulary(
+            tokens,
+            special_tokens={name: 256 + i for i, name in enumerate(_BYTE_SPECIALS)},
+            stop_token_ids=[len(tokens) - 1] if stops is None else stops,
+            size=size,
+            encode=lambda text: list(text.encode()),
+        )
+    if isinstance(tokenizer, str) and not os.path.exists(tokenizer):
+        import tokenizers
+
+        try:
+            made = tokenizers.Tokenizer
+            tokenizer = made.from_str(tokenizer) if tokenizer.startswith("{") else made.from_pretrained(tokenizer)
+        except Exception as error:  # the library raises Exception itself
+            raise CompatError(f"the tokenizer cannot be loaded: {error}", code="unsupported-tokenizer") from error
+    return _adapted(tokenizer, size, stops)
+
+
+def _adapted(tokenizer: Any, size: int | None, stops: list[int] | None) -> Vocabulary:
+    """By the adapter of its library; ids beyond ``size`` are left out."""
+    from guiderail.vocabulary.adapted import vocabulary_of
+
+    known = vocabulary_of(tokenizer)
+    if size is None and stops is None:
+        return known
+    size = known.size if size is None else size
+    kept = min(size, known.token_count)
+    return Vocabulary(
+        [known.token_bytes(i) if i not in known.unplaced else None for i in range(kept)],
+        special_tokens={name: i for name, i in known.special_tokens.items() if i < size},
+        stop_token_ids=[i for i in known.stop_token_ids if i < size] if stops is None else stops,
+        size=size,
+        encode=known.encode if known.can_encode and kept == known.token_count else None,
+        bos_token_id=known.bos_token_id,
+    )

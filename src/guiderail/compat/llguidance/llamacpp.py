@@ -1,0 +1,27 @@
+"""``llguidance.llamacpp``: vocabularies of llama-cpp-python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from guiderail.compat._errors import CompatError
+
+__all__ = ["lltokenizer_from_vocab"]
+
+
+def lltokenizer_from_vocab(
+    vocab: Any,
+    n_vocab: int | None = None,
+    eos_token: int | Sequence[int] | None = None,
+    slices: Sequence[str] | None = None,
+) -> NoReturn:
+    """Refused: a pointer to a vocabulary says too little to be sure of its tokens.
+
+    Raises:
+        CompatError: ``compat-unsupported``, with what to write instead.
+    """
+    raise CompatError(
+        "a pointer to a vocabulary is not read; pass the model or its file: LLTokenizer(llama), LLTokenizer('x.gguf')",
+        code="compat-unsupported",
+    )

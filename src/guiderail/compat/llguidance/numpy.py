@@ -1,0 +1,87 @@
+"""``llguidance.numpy``: masks in NumPy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.compat.llguidance._executor import LLExecutor
+from guiderail.compat.llguidance._matcher import LLMatcher
+from guiderail.matching import bitmask as native
+
+__all__ = [
+    "allocate_token_bitmask", "apply_token_bitmask_inplace", "consume_token_par", "fill_next_token_bitmask",
+    "fill_next_token_bitmask_par", "fill_next_token_bitmask_par_with_draft_tokens", "get_bitmask_shape",
+]  # fmt: skip
+
+
+def get_bitmask_shape(batch_size: int, vocab_size: int) -> tuple[int, int]:
+    """``(batch_size, ceil(vocab_size / 32))``."""
+    return batch_size, (vocab_size + 31) // 32
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> NDArray[np.int32]:
+    """An array of int32 of that shape, in which all tokens are allowed."""
+    return native.allocate_token_bitmask(batch_size, vocab_size)
+
+
+def apply_token_bitmask_inplace(logits: NDArray[Any], mask: NDArray[np.int32]) -> None:
+    """Writes -inf over the logits of tokens that the mask forbids or has no bit for.
+
+    Raises:
+        BitmaskError: the arrays do not fit.
+    """
+    native.apply_token_bitmask_inplace(*(one.reshape(1, -1) if one.ndim == 1 else one for one in (logits, mask)))
+
+
+apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
+
+
+def fill_next_token_bitmask(interp: LLMatcher, bitmask: NDArray[np.int32], index: int = 0) -> None:
+    """Writes which tokens can come into row ``index`` of an array of int32, ``(batch, words)``.
+
+    Raises:
+        ValueError: the array has another form.
+    """
+    row = _checked(bitmask)[index, :]
+    interp.unsafe_compute_mask_ptr(row.ctypes.data, row.size * row.itemsize)
+
+
+def fill_next_token_bitmask_par(
+    executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]], bitmask: NDArray[np.int32]
+) -> None:
+    """Writes which tokens can come for each ``(matcher, row)``, in one call.
+
+    Raises:
+        ValueError: the array has another form, or a row is out of range.
+    """
+    batch, words = _checked(bitmask).shape
+    executor.unsafe_compute_mask_ptr(matchers, bitmask.ctypes.data, words * 4, batch)
+
+
+def fill_next_token_bitmask_par_with_draft_tokens(
+    executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int, Sequence[int]]], bitmask: NDArray[np.int32]
+) -> None:
+    """As :func:`fill_next_token_bitmask_par`, with the rows after each token of a draft: ``(matcher, row, draft)``.
+
+    Raises:
+        ValueError: the array has another form, or a row is out of range.
+    """
+    batch, words = _checked(bitmask).shape
+    executor.unsafe_compute_mask_ptr_with_draft_token(matchers, bitmask.ctypes.data, words * 4, batch)
+
+
+def consume_token_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]]) -> list[bool]:
+    """Reads a token with each matcher: ``(matcher, token)``; which could come."""
+    return executor.consume_token_par(matchers)
+
+
+def _checked(bitmask: NDArray[np.int32]) -> NDArray[np.int32]:
+    if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags["C_CONTIGUOUS"]:
+        raise ValueError(
+            f"a mask is a contiguous array of int32, (batch, words), not {bitmask.dtype} of shape {bitmask.shape}"
+        )
+    return bitmask

@@ -1,0 +1,25 @@
+"""``llguidance.tiktoken``: encodings of tiktoken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from guiderail.compat.llguidance._tokenizer import LLTokenizer
+
+__all__ = ["lltokenizer_from_encoding"]
+
+
+def lltokenizer_from_encoding(
+    encoding: Any,
+    *,
+    n_vocab: int | None = None,
+    eos_token: int | Sequence[int] | None = None,
+    slices: Sequence[str] | None = None,
+) -> LLTokenizer:
+    """The tokenizer of an encoding; arguments as for :class:`LLTokenizer`, ``eos_token`` its ``eot_token`` by default.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    return LLTokenizer(encoding, n_vocab, encoding.eot_token if eos_token is None else eos_token, slices)

@@ -1,0 +1,72 @@
+"""``llguidance.torch``: masks in tensors on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from guiderail.compat.llguidance import numpy as arrays
+from guiderail.compat.llguidance._executor import LLExecutor
+from guiderail.compat.llguidance._matcher import LLMatcher
+from guiderail.compat.llguidance.numpy import consume_token_par, get_bitmask_shape
+from guiderail.matching import bitmask as native
+
+__all__ = [
+    "allocate_token_bitmask", "apply_token_bitmask_inplace", "consume_token_par", "fill_next_token_bitmask",
+    "fill_next_token_bitmask_par", "fill_next_token_bitmask_par_with_draft_tokens", "get_bitmask_shape",
+]  # fmt: skip
+
+
+def allocate_token_bitmask(batch_size: int, vocab_size: int) -> Any:
+    """A tensor of int32 on the CPU, pinned where there is a GPU, in which all tokens are allowed."""
+    shape = get_bitmask_shape(batch_size, vocab_size)
+    return torch.full(shape, -1, dtype=torch.int32, pin_memory=torch.cuda.is_available())
+
+
+def apply_token_bitmask_inplace(logits: Any, mask: Any) -> None:
+    """Writes -inf over the logits of tokens that the mask forbids or has no bit for, on any device.
+
+    Raises:
+        BitmaskError: the tensors do not fit.
+    """
+    native.apply_token_bitmask_inplace(*(one.reshape(1, -1) if one.dim() == 1 else one for one in (logits, mask)))
+
+
+apply_token_bitmask_inplace_kernel = apply_token_bitmask_inplace
+
+
+def _array(bitmask: Any) -> Any:
+    if not bitmask.is_cpu:
+        raise ValueError(f"the mask is on {bitmask.device}; it is filled on the CPU")
+    return bitmask.numpy()
+
+
+def fill_next_token_bitmask(interp: LLMatcher, bitmask: Any, index: int = 0) -> None:
+    """Writes which tokens can come into row ``index``.
+
+    Raises:
+        ValueError: the tensor has another form.
+    """
+    arrays.fill_next_token_bitmask(interp, _array(bitmask), index)
+
+
+def fill_next_token_bitmask_par(executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int]], bitmask: Any) -> None:
+    """Writes which tokens can come for each ``(matcher, row)``, in one call.
+
+    Raises:
+        ValueError: the tensor has another form, or a row is out of range.
+    """
+    arrays.fill_next_token_bitmask_par(executor, matchers, _array(bitmask))
+
+
+def fill_next_token_bitmask_par_with_draft_tokens(
+    executor: LLExecutor, matchers: Sequence[tuple[LLMatcher, int, Sequence[int]]], bitmask: Any
+) -> None:
+    """As :func:`fill_next_token_bitmask_par`, with the rows after each token of a draft: ``(matcher, row, draft)``.
+
+    Raises:
+        ValueError: the tensor has another form, or a row is out of range.
+    """
+    arrays.fill_next_token_bitmask_par_with_draft_tokens(executor, matchers, _array(bitmask))

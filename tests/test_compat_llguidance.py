@@ -1,0 +1,335 @@
+"""``guiderail.compat.llguidance`` beside the library itself: the same calls, the same answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import guiderail as gr
+import guiderail.compat.llguidance as ours
+from guiderail.compat._errors import CompatError
+
+EOS = 261  # of the tokenizer "byte"
+PAIR = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+    "required": ["a", "b"],
+}
+
+# how the grammar is made, its arguments, texts (whole ones, beginnings and others)
+GRAMMARS: list[tuple[str, tuple[Any, ...], dict[str, Any], list[str]]] = [
+    ("grammar_from_json_schema", (PAIR,), {}, ['{"a":1,"b":"x"}', '{ "a" : 1 ,\n "b" : "x" }', '{"b":""}', ' {"a":1}']),
+    ("grammar_from_json_schema", (json.dumps(PAIR),), {}, ['{"a":1,"b":"x","c":[null]}', '{"a": 1']),
+    (
+        "grammar_from_json_schema",
+        (PAIR,),
+        {"overrides": {"whitespace_flexible": False}},
+        ['{"a":1,"b":"x"}', '{"a": 1,"b":"x"}'],
+    ),
+    (
+        "grammar_from_json_schema",
+        (PAIR,),
+        {"defaults": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}},
+        ['{"a": 1, "b": "x"}', '{"a":1,"b":"x"}'],
+    ),
+    (
+        "grammar_from_json_schema",
+        ({**PAIR, "x-guidance": {"whitespace_pattern": r"[\x20\x0A\x0D\x09]{0,2}"}},),
+        {},
+        ['{"a":1,"b":"x"}', '{  "a":1,"b":"x"}'],
+    ),
+    (
+        "grammar_from_json_schema",
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]},),
+        {"overrides": {"coerce_one_of": True}},
+        ["1", "1.5", "true"],
+    ),
+    ("grammar_from_json_schema", ({"type": "string"},), {}, ['"a\\n\\u0001é"', '"\\u0041"', '"\\/"', '"\n"']),
+    ("grammar_from_json_schema", ({"enum": ["a/b", 1]},), {}, ['"a/b"', '"a\\/b"', "1", "2"]),
+    ("grammar_from_json_schema", (True,), {}, ["[1]", '{"a":{}}', "nul", "x"]),
+    ("grammar_from_regex", (r"[a-c]+/[0-9]{2}",), {}, ["ab/12", "ab/1", "/12"]),
+    ("grammar_from_lark", ('start: "x" item ("," item)*\nitem: /[0-9]+/',), {}, ["x1,22", "x1,", "x,"]),
+    ("grammar_from_lark", ('start: "a" "b"? "c"?',), {}, ["a", "ab", "abc", "ac", "abb"]),
+]
+STEPS: list[tuple[str, tuple[Any, ...]]] = [
+    ("is_accepting", ()),
+    ("compute_ff_bytes", ()),
+    ("compute_ff_tokens", ()),
+    ("validate_tokens", ([97, 98, EOS, EOS],)),
+    ("try_consume_tokens", ([97, 120],)),
+    ("is_accepting", ()),
+    ("rollback", (1,)),
+    ("consume_tokens", ([97, 98],)),
+    ("is_stopped", ()),
+    ("consume_token", (EOS,)),
+    ("is_accepting", ()),
+    ("is_stopped", ()),
+    ("stop_reason", ()),
+    ("validate_tokens", ([97],)),
+    ("try_consume_tokens", ([97],)),
+    ("compute_bitmask", ()),
+    ("rollback", (1,)),
+    ("is_accepting", ()),
+    ("compute_logit_bias", ()),
+    ("reset", ()),
+    ("consume_token", (97,)),
+    ("rollback", (7,)),
+    ("is_error", ()),
+    ("is_stopped", ()),
+    ("stop_reason", ()),
+    ("reset", ()),
+    ("consume_token", (97,)),
+    ("compute_bitmask", ()),
+    ("compute_ff_tokens", ()),
+]
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    return pytest.importorskip("llguidance")
+
+
+def grammar(library: Any, case: tuple[str, tuple[Any, ...], dict[str, Any], list[str]]) -> Any:
+    return getattr(library.LLMatcher, case[0])(*case[1], **case[2])
+
+
+def bits(mask: bytes) -> list[int]:
+    return np.flatnonzero(np.unpackbits(np.frombuffer(mask, np.uint8), bitorder="little")).tolist()
+
+
+@pytest.mark.parametrize("case", GRAMMARS, ids=[f"{case[0]}-{i}" for i, case in enumerate(GRAMMARS)])
+def test_texts_and_masks(theirs: Any, case: tuple[str, tuple[Any, ...], dict[str, Any], list[str]]) -> None:
+    matchers = [
+        library.LLMatcher(library.LLTokenizer("byte"), grammar(library, case), log_level=0)
+        for library in (ours, theirs)
+    ]
+    assert [matcher.get_error() for matcher in matchers] == ["", ""]
+    for text in case[3]:
+        twins = [matcher.deep_copy() for matcher in matchers]
+        data = list(text.encode())
+        assert twins[0].validate_tokens(data) == twins[1].validate_tokens(data), text
+        for byte in data:
+            assert twins[0].is_accepting() == twins[1].is_accepting()
+            inside = case[1][0] == {"type": "string"} or b'"' in bytes(data)
+            if not inside:
+                assert bits(twins[0].compute_bitmask()) == bits(twins[1].compute_bitmask()), text
+            if [twin.try_consume_tokens([byte]) for twin in twins] != [1, 1]:
+                break
+        assert twins[0].is_accepting() == twins[1].is_accepting()
+        assert twins[0].is_stopped() == twins[1].is_stopped()
+
+
+@pytest.mark.parametrize("text", ['start: "a" "b"', 'start: "a" "b"?', 'start: "ab" /c*d/', 'start: "x"', "start: ("])
+def test_each_step_is_answered_alike(theirs: Any, text: str) -> None:
+    mine, other = (library.LLMatcher(library.LLTokenizer("byte"), text, log_level=0) for library in (ours, theirs))
+    for name, args in STEPS:
+        answers = getattr(mine, name)(*args), getattr(other, name)(*args)
+        assert answers[0] == answers[1], (name, args)
+        assert bool(mine.get_error()) == bool(other.get_error()), (name, args)
+
+
+def test_tokenizers(theirs: Any) -> None:
+    class Words:
+        eos_token_id = 3
+        bos_token_id = None
+        tokens = (b"a", b"b", b"ab", b"</s>", b"")
+        special_token_ids = (3,)
+
+        def __call__(self, text: bytes) -> list[int]:
+            return [i for byte in text for i in (0, 1) if self.tokens[i] == bytes([byte])]
+
+    made = []
+    for library in (ours, theirs):
+        byte = library.LLTokenizer("byte")
+        words = library.LLTokenizer(library.TokenizerWrapper(Words()), eos_token=[3, 4])
+        made.append(
+            [
+                [(t.vocab_size, t.eos_token, t.eos_tokens, t.is_canonical) for t in (byte, words)],
+                byte.tokenize_str("hé\n"),
+                byte.tokenize_bytes(b"a\xff"),
+                byte.dbg_tokens([104, 10, 255, EOS]),
+                byte.test_trace_tokens([104, 105]),
+                byte.decode_bytes([104, 195]),
+                byte.tokenize_partial(b"hello"),
+                [byte.is_special_token(token) for token in (97, 256, EOS)],
+                words.greedy_tokenize("abab"),
+                words.tokenize_str("ab"),
+                words.decode_str([2, 0]),
+            ]
+        )
+    assert made[0] == made[1]
+    with pytest.raises(ValueError, match="loaded"):
+        ours.LLTokenizer("{not json")
+    special = ours.LLTokenizer("byte").tokenize_str("a<|end|>b", parse_special=True)
+    assert special == [97, EOS, 98]
+
+
+def test_a_tokenizer_of_transformers(theirs: Any) -> None:
+    tokenizers, transformers = pytest.importorskip("tokenizers"), pytest.importorskip("transformers")
+    from guiderail.compat.llguidance import hf
+
+    words = {c: i for i, c in enumerate('abcdefghijklmnopqrstuvwxyz{}":,0123456789Ġ')}
+    words |= {"ab": len(words), "</s>": len(words) + 1}
+    model = tokenizers.models.BPE(words, [("a", "b")])
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    backend.add_special_tokens(["</s>"])
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
+    import llguidance.hf
+
+    mine, other = hf.from_tokenizer(fast, 64), llguidance.hf.from_tokenizer(fast, 64)
+    assert (mine.vocab_size, mine.eos_token) == (other.vocab_size, other.eos_token)
+    assert mine.tokenize_str("cab0") == other.tokenize_str("cab0")
+    text = 'start: "ab" /[0-9]+/'
+    masks = [lib.LLMatcher(t, text).compute_bitmask() for lib, t in ((ours, mine), (theirs, other))]
+    assert set(bits(masks[1])) <= set(bits(masks[0])), "llguidance allows the tokenizer's own spelling alone"
+    assert ours.LLTokenizer(backend.to_str(), eos_token=words["</s>"]).tokenize_str("ab") == [words["ab"]]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_batches_and_drafts(theirs: Any, kind: str) -> None:
+    pytest.importorskip(kind)
+    from importlib import import_module
+
+    rows = []
+    for library in (ours, theirs):
+        helpers = import_module(f"{library.__name__}.{kind}")
+        tokenizer = library.LLTokenizer("byte")
+        matchers = [library.LLMatcher(tokenizer, 'start: "a" "b" /c+/?', log_level=0) for _ in range(2)]
+        executor = library.LLExecutor(2)
+        assert helpers.consume_token_par(executor, [(matchers[0], 97), (matchers[1], 98)]) == [True, False]
+        mask = helpers.allocate_token_bitmask(8, tokenizer.vocab_size)
+        helpers.fill_next_token_bitmask_par(executor, [(matchers[0], 2), (matchers[1], 0)], mask)
+        helpers.fill_next_token_bitmask_par_with_draft_tokens(executor, [(matchers[0], 3, [98, 99, EOS, 97])], mask)
+        helpers.fill_next_token_bitmask(matchers[0], mask, 1)
+        with pytest.raises((ValueError, TypeError)):
+            helpers.fill_next_token_bitmask_par(executor, [(matchers[0], 8)], mask)
+        rows.append(gr.bitmask_to_bool(mask, tokenizer.vocab_size))
+        assert matchers[0].consume_tokens([98, 99]), "drafts have read nothing"
+        if kind == "numpy":
+            logits = np.zeros((1, 300), np.float32)
+            helpers.apply_token_bitmask_inplace(logits, np.asarray(mask)[1])
+            assert np.flatnonzero(np.isfinite(logits[0])).tolist() == [98]
+    assert np.array_equal(*rows)
+
+
+BAD = ["start: (", "", '{"grammars": []}', '{"foo": 1}', "{", '{"grammars": [{"json_schema": {"type": "nope"}}]}']
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_bad_grammars_raise_nothing(theirs: Any, text: str) -> None:
+    for library in (ours, theirs):
+        tokenizer = library.LLTokenizer("byte")
+        matcher = library.LLMatcher(tokenizer, text, log_level=0)
+        assert matcher.is_error() and matcher.get_error() and matcher.is_stopped()
+        assert not matcher.consume_token(97) and not matcher.rollback(1) and matcher.compute_ff_tokens() == []
+        assert bits(matcher.compute_bitmask()) == [EOS]
+        assert library.LLMatcher.validate_grammar(text)
+        wrong, told = library.LLMatcher.validate_grammar_with_warnings(text, tokenizer)
+        assert wrong and len(told) == 1
+        with pytest.raises(ValueError, match=""):
+            library.LLInterpreter(tokenizer, text)
+    with pytest.raises(TypeError):
+        ours.LLMatcher(3, text)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_kept_to_is_refused() -> None:
+    tokenizer = ours.LLTokenizer("byte")
+    for options, said in [
+        ({"nonsense": 1}, "unknown field 'nonsense'"),
+        ({"whitespace_pattern": "x"}, "whitespace_pattern"),
+        ({"item_separator": ", "}, "whitespace_flexible"),
+        ({"json_allowed_escapes": "n"}, "json_allowed_escapes"),
+    ]:
+        text = ours.LLMatcher.grammar_from_json_schema({}, overrides=options)
+        assert said in ours.LLMatcher(tokenizer, text, log_level=0).get_error()
+    limited = '{"grammars": [{"lark_grammar": "start: /a+/"}], "max_tokens": 3}'
+    assert "max_tokens" in ours.LLMatcher(tokenizer, limited, log_level=0).get_error()
+    loop = {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "lark_grammar": "start: @b"}]}
+    assert "@b -> @b" in ours.LLMatcher(tokenizer, loop, log_level=0).get_error()
+    captures = ours.LLMatcher(tokenizer, 'start: a\na[capture]: "x"')
+    with pytest.raises(CompatError, match="captures"):
+        captures.get_captures()
+    with pytest.warns(UserWarning, match="max_step_work"):
+        ours.LLParserLimits(step_max_items=3)
+    assert ours.LLParserLimits().max_items_in_row == 2000
+
+
+def test_named_grammars(theirs: Any) -> None:
+    spec = {
+        "grammars": [
+            {"lark_grammar": 'start: "<" @pair ">"'},
+            {"name": "pair", "lark_grammar": 'start: @number ":" @number'},
+            {"name": "number", "json_schema": {"type": "integer"}},
+        ]
+    }
+    for library in (ours, theirs):
+        tokenizer = library.LLTokenizer("byte")
+        for made in (spec, json.dumps(spec)):
+            matcher = library.LLMatcher(tokenizer, made)
+            assert matcher.try_consume_tokens(list(b"<1:22>")) == 6 and matcher.is_stopped()
+
+
+def test_sources(theirs: Any) -> None:
+    for library in (ours, theirs):
+        tokenizer = library.LLTokenizer("byte")
+
+        def fits(text: str, sample: str, library: Any = library, tokenizer: Any = tokenizer) -> bool:
+            matcher = library.LLMatcher(tokenizer, text, log_level=0)
+            return matcher.try_consume_tokens(list(sample.encode())) == len(sample) and matcher.is_accepting()
+
+        source = library.grammar_from
+        assert fits(source("choice", '["a", "b\\"c"]'), 'b"c') and not fits(source("choice", '["a", "b"]'), "c")
+        assert fits(source("gbnf", 'root ::= "a" root | [0-9]+'), "aa1")
+        assert fits(source("ebnf", 'start: "a"'), "a") and fits(source("regex", "a+"), "aa")
+        assert fits(source("json", '{"type": "null"}'), "null") and fits(source("llguidance", 'start: "q"'), "q")
+        for bad in (("nope", "a"), ("gbnf", "root ::= (")):
+            with pytest.raises(ValueError, match=""):
+                source(*bad)
+        assert fits(library.JsonCompiler().compile(json.dumps(PAIR)), '{"a": 1, "b": ""}')
+        assert fits(library.RegexCompiler().compile("a|b"), "b")
+        assert fits(library.LarkCompiler().compile('start: "z"'), "z")
+        with pytest.raises(ValueError, match=""):
+            library.LarkCompiler().compile("start: (")
+        tag = library.StructTag(trigger="<f", begin="<f=x>", grammar=PAIR, end="</f>")
+        made = library.StructTag.to_grammar([tag])
+        assert fits(made, 'hi <f=x>{"a":1,"b":""}</f> there') and not fits(made, "hi <f=y>")
+        with pytest.raises(AssertionError):
+            library.StructTag(trigger="", begin="", grammar="", end="")
+    for text in (r"\d\w/\/a", r"a\\d"):
+        assert ours.regex_to_lark(text, "dws") == theirs.regex_to_lark(text, "dws")
+        assert ours.regex_to_lark(text, "") == theirs.regex_to_lark(text, "")
+
+
+def test_the_interpreter(theirs: Any) -> None:
+    def told(interpreter: Any, token: int | None) -> Any:
+        mask, said = interpreter.compute_mask()
+        progress = json.loads(said)
+        for one in progress["progress"]:
+            one.pop("stats", None)
+        allowed = None if mask is None else [i for i, bias in enumerate(mask) if bias]
+        state = interpreter.is_accepting(), interpreter.stop_reason(), interpreter.has_pending_stop()
+        return allowed, progress, state, None if token is None else interpreter.commit_token(token)
+
+    for options in ({}, {"enable_ff_tokens": False, "enable_backtrack": False}):
+        texts = [[49, 120, None]] if not options else [[49, 120, 121, None]]
+        for text in texts:
+            made = [
+                library.LLInterpreter(library.LLTokenizer("byte"), 'start: "he" /[0-9]/ "xy"?', **options)
+                for library in (ours, theirs)
+            ]
+            assert made[0].process_prompt([97]) == made[1].process_prompt([97])
+            assert made[0].validate_tokens_raw([49, 120, 33]) == made[1].validate_tokens_raw([49, 120, 33])
+            for token in text:
+                answers = [told(interpreter, token) for interpreter in made]
+                assert answers[0] == answers[1], token
+            for interpreter in made:
+                with pytest.raises(ValueError, match="after stop"):
+                    interpreter.compute_mask()
+    for library in (ours, theirs):
+        with pytest.raises(ValueError, match="backtrack"):
+            library.LLInterpreter(library.LLTokenizer("byte"), 'start: "a"', enable_ff_tokens=False)
