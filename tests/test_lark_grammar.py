@@ -521,3 +521,12 @@ def test_errors_of_options() -> None:
     assert caught.value.code == "lark-constraint"
     with pytest.raises(gr.CompileError, match="a grammar is a string"):
         read(b"start:")  # type: ignore[arg-type]
+
+
+def test_every_one_of_many_terminals_is_read_by_itself() -> None:
+    names = [f"w{i:03}" for i in range(600)]  # with more than 254 terminals, a terminal is two symbols
+    rules = "start: " + " | ".join(f'{name.upper()} ":" {name.upper()}' for name in names)
+    terminals = "".join(f'{name.upper()}: "{name}"\n' for name in names)
+    grammar = gr.grammar(f'{rules}\n{terminals}%ignore " "\n', syntax="lark")
+    assert [name for name in names if not grammar.matches(f"{name}: {name}")] == []
+    assert not grammar.matches("w254: w255") and not grammar.matches("w254:")

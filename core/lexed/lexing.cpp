@@ -36,8 +36,8 @@ const ByteSet& never_set() {
 u32 Lexed::lexer(Lexer lexer) {
   if (!used()) layouts_.id({});
   prove_liveness();
-  if (lexer.terminals.empty() || lexer.terminals.size() > 65'000)
-    throw Error("bad-shape", "a lexer takes 1 to 65,000 terminals");
+  if (lexer.terminals.empty() || lexer.terminals.size() > Lexer::kMostTerminals)
+    throw Error("bad-shape", "a lexer takes 1 to 64,516 terminals");
   for (const Terminal& terminal : lexer.terminals) {
     if (has(terminal.text, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
     if (nullable(terminal.text) && terminal.ends != Terminal::Ends::Nested)
@@ -68,12 +68,13 @@ Id Lexed::terminal(u32 lexer, u32 index) {
   const Lexer& of = lexer_at(lexer);
   if (index >= of.terminals.size()) throw Error("bad-handle", "no such terminal in this lexer");
   const bool textless = of.terminals[index].text == kEmpty;
-  auto leaf = [&](u32 symbol, bool last) {
+  auto leaf = [&](u8 symbol, bool last) {
     ByteSet set;
-    set.add(static_cast<u8>(symbol));
+    set.add(symbol);
     return symbols_of(set, textless || !last);
   };
-  return of.wide() ? concat(leaf(index >> 8, false), leaf(index & 0xFF, true)) : leaf(index, true);
+  const Id one = leaf(of.first_symbol(index), !of.wide());
+  return of.wide() ? concat(one, leaf(Lexer::second_symbol(index), true)) : one;
 }
 
 Id Lexed::never(u32 lexer) {
@@ -118,7 +119,7 @@ Id Lexed::nested_at(u32 lexer, const Place& place) {
   Ids parts;
   const ByteSet symbols = first(place.parse);
   for (u32 t : of.nested) {
-    if (!symbols.has(static_cast<u8>(of.wide() ? t >> 8 : t))) continue;
+    if (!symbols.has(of.first_symbol(t))) continue;
     if (const Id rest = advance(lexer, place.parse, t); rest != kEmpty)
       parts.push_back(concat(of.terminals[t].text, lexed_rest(lexer, rest, place.layout)));
   }
@@ -262,8 +263,8 @@ u32 Lexed::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
       continue;
     }
     const ByteSet low = first(derive(parse, static_cast<u8>(s)));
-    for (unsigned t = 0; t < 256; ++t)
-      if (low.has(static_cast<u8>(t))) set_bit(context, s << 8 | t);
+    for (unsigned t = 0; t < kNever; ++t)
+      if (low.has(static_cast<u8>(t))) set_bit(context, Lexer::terminal_of(s, t));
   }
   const u32 id = lex_start_in(lexer_id, std::move(context), brackets,
                               [&](u32 t) { return advance(lexer_id, parse, t) != kEmpty; });

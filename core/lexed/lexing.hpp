@@ -41,7 +41,12 @@ struct Lexer {
   std::vector<u8> sampled;
   // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
-  bool wide() const { return terminals.size() > 254; }  // symbols of two bytes
+  // A terminal is read as one symbol, or as two where there are many; none of them is kNever or above.
+  static constexpr u32 kMostTerminals = u32{kNever} * kNever;
+  static u32 terminal_of(u32 high, u32 low) { return high * kNever + low; }
+  bool wide() const { return terminals.size() > kNever; }
+  u8 first_symbol(u32 terminal) const { return static_cast<u8>(wide() ? terminal / kNever : terminal); }
+  static u8 second_symbol(u32 terminal) { return static_cast<u8>(terminal % kNever); }
 };
 
 constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known

@@ -211,8 +211,8 @@ bool Lexed::surely_live(Id e) {
       if (!states_.values[start].entries.empty() && context_holds(start)) return true;
       const ByteSet symbols = first(place.parse);
       for (u32 t : lexers_[lexer].nested)
-        if (symbols.has(static_cast<u8>(lexers_[lexer].wide() ? t >> 8 : t)) &&
-            advance(lexer, place.parse, t) != kEmpty && live(lexers_[lexer].terminals[t].text))
+        if (symbols.has(lexers_[lexer].first_symbol(t)) && advance(lexer, place.parse, t) != kEmpty &&
+            live(lexers_[lexer].terminals[t].text))
           return true;
       return false;
     }

@@ -36,9 +36,9 @@ Id Lexed::advance(u32 lexer_id, Id parse, u32 terminal) {
   if (parse == kEmpty) return kEmpty;
   const u64 key = u64{parse} << 16 | terminal;
   if (const u32* known = advances_.find(key)) return *known;
-  Id out = lexers_[lexer_id].wide()
-               ? derive(derive(parse, static_cast<u8>(terminal >> 8)), static_cast<u8>(terminal & 0xFF))
-               : derive(parse, static_cast<u8>(terminal));
+  const Lexer& lexer = lexers_[lexer_id];
+  Id out = derive(parse, lexer.first_symbol(terminal));
+  if (lexer.wide()) out = derive(out, Lexer::second_symbol(terminal));
   if (has(out, kBarren)) out = kEmpty;
   if (finalized()) advances_.set(key, out);
   return out;

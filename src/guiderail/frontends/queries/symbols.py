@@ -18,7 +18,6 @@ WORD = "a word"
 _NEVER = "never"
 _BEYOND = 5
 _MOST_NARROW = 254
-_NEVER_BYTE = 254  # a symbol that ends with this byte would be read as never
 _UNUSED = "unused"
 
 
@@ -63,8 +62,6 @@ class Symbols:
         self._put(name, text._lower(self.b), 0, [])
 
     def _put(self, name: str, text: int, ends: int, keyword_of: list[int]) -> None:
-        if len(self._names) % 256 == _NEVER_BYTE and not name.startswith(_UNUSED):
-            self.add(f"{_UNUSED} {len(self._names)}", literal("\0"))
         self._names.append(name)
         self._terminals.append((text, ends, keyword_of, None))
 
