@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from guiderail.cli._demo import COMMANDS
 from guiderail.errors import ModelError
 
 SOURCE = Path(__file__).parent.parent / "src"
@@ -170,3 +173,25 @@ def test_errors_name_options_as_they_are_typed(options, says):
     assert in_words_of(command, formats, "bad-option").endswith("known are hermes")
     quoted = "there is no property max_tokens"  # a text of the user is left alone
     assert in_words_of(command, quoted, "invalid-schema") == quoted
+
+
+@needs_demo
+def test_the_demo_shows_commands_that_run():
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    shown = [shlex.split(line)[2:] for line in done.stdout.splitlines() if line.startswith("$ guiderail ")]
+    assert shown == [list(command) for command in COMMANDS]
+    texts = done.stdout.split("\n\n")
+    assert "1969" in texts[0] and "green" in texts[1] and texts[2].endswith(".") and "SELECT" in texts[3]
+    assert set(json.loads(texts[4].partition("\n")[2])) == {"name", "color", "moons", "rings"}
+
+
+def test_the_demo_says_what_is_missing():
+    code = (
+        "import sys; sys.modules['xllamacpp'] = None; from guiderail.cli import main; sys.argv[1:] = ['demo']; main()"
+    )
+    path = os.pathsep.join(filter(None, [str(SOURCE), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "pip install" in done.stderr

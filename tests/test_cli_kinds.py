@@ -72,6 +72,16 @@ def test_tool_calls(tools: str) -> None:
     assert run("match", "--tools", json.dumps(WEATHER), "--tool-format", "hermes", CALL).exit_code == 0
 
 
+def test_closed_schemas(tmp_path: Path) -> None:
+    schema = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
+    grammar = tmp_path / "value.lark"
+    grammar.write_text(f"start: %json {schema}", encoding="utf-8")
+    for kind in (["--schema", schema], ["--grammar", str(grammar)]):
+        assert run("match", "-q", *kind, '{"a": 1, "b": 2}').exit_code == 0
+        assert run("match", "-q", *kind, "--closed", '{"a": 1, "b": 2}').exit_code == 1
+        assert run("match", "-q", *kind, "--closed", '{"a": 1}').exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -82,6 +92,8 @@ def test_tool_calls(tools: str) -> None:
         (["--xsd", XSD, "--max-length", "3"], "--max-length does not go with --xsd"),
         (["--xsd", XSD, "--property-order", "any"], "--property-order belongs to"),
         (["--xsd", XSD, "--layout", "spaced"], "layout"),
+        (["--regex", "a", "--closed"], "--closed belongs to --schema and --grammar"),
+        (["--grammar", "sql", "--closed"], "ready grammar"),
         (["--xsd", "no/such.xsd"], "no/such.xsd"),
         (["--tools", "[]"], "--tools needs --tool-format"),
         (["--tools", "no/such.json", "--tool-format", "hermes"], "cannot be read"),

@@ -473,3 +473,27 @@ def test_names_that_no_text_can_spell() -> None:
     assert texts({"not": schema}, '{"a": 1}', '{"a": "x"}') == [False, True]
     assert fault({**schema, "required": ["\ud800"]}).code == "unsatisfiable-schema"
     assert texts({"enum": ["\ud800", "a"]}, '"a"') == [True]
+
+
+DIGITS = [  # keywords, numbers that they allow, numbers that they do not
+    ({"type": "integer", "minDigits": 2}, ["0", "10", "-12", "1000"], ["1", "-9"]),
+    ({"type": "integer", "minDigits": 2, "maxDigits": 3}, ["0", "-10", "999"], ["9", "1000", "-1000"]),
+    ({"type": "integer", "maxDigits": 1}, ["0", "-9", "9"], ["10"]),
+    ({"type": "number", "minDigitsInteger": 2}, ["0.5", "-0", "10.5", "-99"], ["1", "9.9", "-9.5"]),
+    ({"type": "number", "maxDigitsInteger": 2, "maxDigitsFraction": 1}, ["99.5", "-0.1"], ["100", "0.25"]),
+    ({"maxDigits": 2, "minimum": 50}, ["50", "99", '"text"'], ["49", "100"]),
+]
+
+
+@pytest.mark.parametrize(("schema", "good", "bad"), DIGITS)
+def test_counts_of_digits(schema: dict[str, Any], good: list[str], bad: list[str]) -> None:
+    constraint = gr.json_schema(schema)
+    assert [text for text in [*good, *bad] if constraint.matches(text)] == good
+    assert {entry.status for entry in constraint.report().entries} == {"enforced"}
+
+
+@pytest.mark.parametrize("value", [-1, "2", 1.5, 5000])
+def test_counts_of_digits_are_small_whole_numbers(value: Any) -> None:
+    with pytest.raises(gr.CompileError, match="#/maxDigits") as caught:
+        gr.json_schema({"type": "integer", "maxDigits": value}).program()
+    assert caught.value.code == "invalid-schema"

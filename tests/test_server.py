@@ -236,7 +236,10 @@ def test_text_is_no_constraint():
         ({"response_format": {"type": "json_object", "schema": {"allOf": [{"type": "string"}, {"type": "null"}]}}},
          "unsatisfiable-schema", "response_format.schema"),
         ({"nope": 1}, "unknown-parameter", "nope"),
-        ({"reasoning_effort": "high"}, "invalid-request", "reasoning_effort"),
+        ({"reasoning_effort": "huge"}, "invalid-request", "reasoning_effort"),
+        ({"reasoning_effort": "none", "guiderail": {"max_reasoning_tokens": 5}}, "invalid-request",
+         "guiderail.max_reasoning_tokens"),
+        ({"guiderail": {"max_reasoning_tokens": -1}}, "invalid-request", "guiderail.max_reasoning_tokens"),
         ({"store": True}, "invalid-request", "store"),
         ({"temperature": -1}, "invalid-request", None),
         ({"top_p": 0}, "invalid-request", None),
@@ -728,7 +731,7 @@ def test_the_command(capsys, monkeypatch):
         ran.update(app=server.config.app, host=server.config.host, port=sockets[0].getsockname()[1])
 
     monkeypatch.setattr(uvicorn.Server, "run", run)
-    monkeypatch.setattr("guiderail.generation.models.load_model", lambda source, threads=None: Closable())
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: Closable())
 
     class Closable(ToyModel):
         closed = False

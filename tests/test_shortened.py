@@ -30,17 +30,10 @@ PATTERNS = [
 ]
 
 
-class Reader(Toy):
-    """Likes what it likes after a text, however the text is cut into tokens."""
-
-    def score(self, row):
-        return super().score(list(b"".join(VOCABULARY.token_bytes(token) for token in row)))
-
-
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PATTERNS), st.text("xyz", min_size=1, max_size=3), st.integers(1, 20), st.booleans())
 def test_shortened_is_what_differs_from_a_text_without_a_limit(pattern, prompt, limit, jump):
-    model, constraint = Reader(), gr.regex(pattern)
+    model, constraint = Toy(), gr.regex(pattern)
     free = reference(model, prompt, constraint, 60)
     whole = b"".join(VOCABULARY.token_bytes(token) for token in free)
     try:
@@ -54,9 +47,7 @@ def test_shortened_is_what_differs_from_a_text_without_a_limit(pattern, prompt, 
     assert got.matched and constraint.matches(got.text)
     if got.finish_reason == "shortened":
         at = got.shortened_at
-        kept = b"".join(VOCABULARY.token_bytes(token) for token in got.tokens[:at])
-        assert whole.startswith(kept) and list(got.tokens) != free
-        assert list(got.tokens[:at]) != free[:at] or got.tokens[at] != free[at]
+        assert list(got.tokens[:at]) == free[:at] and list(got.tokens[: at + 1]) != free[: at + 1]
         return
     assert got.shortened_at is None
     if got.finish_reason == "length":
@@ -189,6 +180,18 @@ def test_rows_of_a_batch_are_what_the_model_says_or_have_failed(tmp_path, monkey
     assert report.failed == 2 and [one["value"] for one in found] == [[1, 2], None, None]
     assert [one["error"] and one["error"]["code"] for one in found] == [None, "incomplete", "incomplete"]
     assert ROWS.startswith(found[1]["text"]) and found[2]["text"] == "123456"  # nothing is invented
+
+
+def test_a_batch_loads_its_model_as_it_is_told(tmp_path, monkeypatch):
+    model, seen = Scribe("[1]"), {}
+    model.close = lambda: None
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda source, **more: seen.update(more) or model)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "0"}\n')
+    run_batch(rows, tmp_path / "out", NUMBERS, device="cpu", context_length=99)
+    assert seen == {"device": "cpu", "context_length": 99}
+    with pytest.raises(gr.ModelError, match="device is of local models; for vLLM pass engine_args"):
+        run_batch(rows, tmp_path / "other", NUMBERS, BatchOptions(engine="vllm", model="m"), device="cpu")
 
 
 @pytest.mark.parametrize("on_incomplete", ["error", "return"])

@@ -201,6 +201,32 @@ def test_reasoning() -> None:
     assert (read.reasoning, read.content, len(read.calls)) == ("so\n", None, 1)
 
 
+@pytest.mark.parametrize("most", [0, 1, 3])
+@pytest.mark.parametrize("mode", ["required", "optional", "open"])
+def test_reasoning_of_so_many_tokens(mode: str, most: int) -> None:
+    tokens = [b"<think>", b"</think>", b"\n", b"x", b"xx", b"x</think>", "é".encode()[:1], "é".encode()[1:], b"."]
+    vocabulary = gr.Vocabulary([*tokens, b""], special_tokens={"<end>": 9}, stop_token_ids=[9])
+    calls = gr.tool_calls([], format="hermes", choice="none", reasoning=mode, max_reasoning_tokens=most,
+                          content=gr.literal("."))  # fmt: skip
+    guide = gr.compile(calls, vocabulary)
+
+    def accepts(*thought: bytes) -> bool:
+        matcher = guide.matcher()
+        begin = [] if mode == "open" else [b"<think>"]
+        end = [] if thought and thought[-1] == b"x</think>" else [b"</think>"]
+        text = [*begin, *thought, *end, b"\n", b"\n", b"."]
+        return all(matcher.accept_token(tokens.index(one)) for one in text) and matcher.is_accepting()
+
+    for count in range(5):
+        assert accepts(*[b"xx"] * count) is (count <= most)
+        assert accepts(*[b"x"] * count) is (count <= most)
+        assert accepts(*[b"x"] * count, b"x</think>") is (count < most)
+    if most:
+        whole = [tokens[6], tokens[7]]  # a character of two tokens
+        assert accepts(*[b"x"] * (most - 1), *whole)
+        assert not accepts(*[b"x"] * most, *whole)
+
+
 def test_content_may_be_constrained() -> None:
     answer = gr.json_schema({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]})
     calls = gr.tool_calls(TOOLS, format="kimi-k2", content=answer)
@@ -428,6 +454,9 @@ def test_a_bad_tool_that_is_needed_raises() -> None:
         {"choice": 3},
         {"choice": {"type": "function"}},
         {"reasoning": "much"},
+        {"max_reasoning_tokens": 5},
+        {"reasoning": "required", "max_reasoning_tokens": -1},
+        {"reasoning": "required", "max_reasoning_tokens": True},
         {"format": "llama3", "reasoning": "required"},
         {"on_bad_tool": "ignore"},
     ],

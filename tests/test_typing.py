@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import re
 from pathlib import Path
 
@@ -89,3 +91,14 @@ def test_types_of_calls(tmp_path: Path) -> None:
         assert plain == kind or (kind == "Literal" and plain.startswith("Literal[")), (expression, message)
     for line, says in WRONG:
         assert says in told.get(line, ""), (line, told.get(line))
+
+
+def test_options_are_the_same_for_type_checkers() -> None:
+    """``n`` changes what is returned, so it is a parameter of its own."""
+    from guiderail.generation import options
+
+    tree = ast.parse(Path(options.__file__).read_text(encoding="utf-8"))
+    (told,) = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == "GenerateOptions")
+    typed = {part.target.id: ast.unparse(part.annotation) for part in told.body if isinstance(part, ast.AnnAssign)}
+    real = {field.name: field.type for field in dataclasses.fields(options.Options)}
+    assert real.pop("n") == "int | None" and typed == real

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/work.hpp"
+#include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -129,37 +130,20 @@ std::size_t MaskBuilder::exit_cost(const ClassMask& mask, Id tail) {
   return cost;
 }
 
-// Is a string that may end here followed by nothing but its quote?
-bool MaskBuilder::leaves_by_quote(Id head, Id tail) const {
-  if (!arena_.nullable(head)) return true;
-  const ByteSet& first = arena_.first(tail);
-  return first.has('"') && first.count() == 1;
-}
-
-// The raw characters C of strings, keys or items in progress that go on with C* and know nothing else: all characters
-// of C lead to one state, whatever the number of alternatives. Null if e is not of that kind.
+// The raw characters C of strings, keys or items in progress that continue with C* and know nothing else: all
+// characters of C lead to one state, whatever the number of alternatives. Null if e is not of that kind.
 CharSet::Ptr MaskBuilder::free_class(Id e) const {
-  const Node& n = arena_.node(e);
-  auto raw = [&](u32 set) {
-    if (set == kUnknown) return CharSet::Ptr();
-    const CharSet::Ptr& chars = arena_.charset_ptr(set);
-    return chars == CharSet::any() ? raw_characters() : CharSet::intersect(*chars, *raw_characters());
-  };
-  switch (n.kind) {
-    case Kind::Concat: return leaves_by_quote(n.a, n.b) ? free_class(n.a) : nullptr;
-    case Kind::Union: {
-      CharSet::Ptr chars;
-      for (Id m : arena_.operands(e)) {
-        const CharSet::Ptr more = free_class(m);
-        if (!more || (chars && chars != more)) return nullptr;
-        chars = more;
-      }
-      return chars;
-    }
-    case Kind::Escaped: return n.b == kBetween ? raw(arena_.endless_class(n.a)) : nullptr;
-    case Kind::Key: return raw(Json::of(arena_).free_key(e));
-    default: return Json::of(arena_).free_item(e) ? raw_characters() : nullptr;
-  }
+  CharSet::Ptr chars;
+  const bool all = each_in_progress(arena_, e, [&](const InProgress& part) {
+    const u32 set = part.endless(arena_);
+    if (set == kUnknown) return false;
+    const CharSet::Ptr& its = arena_.charset_ptr(set);
+    CharSet::Ptr raw = its == CharSet::any() ? raw_characters() : CharSet::intersect(*its, *raw_characters());
+    if (chars && chars != raw) return false;
+    chars = std::move(raw);
+    return true;
+  });
+  return all ? chars : nullptr;
 }
 
 // A loop over such a class if one character more makes no difference.

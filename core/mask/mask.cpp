@@ -4,6 +4,7 @@
 
 #include "base/work.hpp"
 #include "expr/characters.hpp"
+#include "mask/in_progress.hpp"
 
 namespace guiderail {
 // What postponed() kept.
@@ -152,19 +153,14 @@ void MaskBuilder::enter(Id e, u32 node) {
 
 // Inside a string or key of any text, whose class masks all constraints share: worth having for small subtrees too.
 bool MaskBuilder::in_string(Id e) const {
-  const Node& n = arena_.node(e);
-  switch (n.kind) {
-    case Kind::Concat: return in_string(n.a);
-    case Kind::Union: {
-      for (Id m : arena_.operands(e))
-        if (!in_string(m)) return false;
-      return true;
+  return each_in_progress(arena_, e, [&](const InProgress& part) {
+    switch (part.what) {
+      case InProgress::What::String: return arena_.node(escaped_text(arena_.node(part.e))).kind == Kind::Repeat;
+      case InProgress::What::Key: return true;
+      case InProgress::What::Item: return Json::of(arena_).free_item(part.e);
     }
-    case Kind::Escaped: return n.b == kBetween && arena_.node(n.a).kind == Kind::Repeat;
-    case Kind::Key: return true;
-    case Kind::Distinct: return Json::of(arena_).free_item(e);
-    default: return false;
-  }
+    return false;
+  });
 }
 
 void MaskBuilder::walk(Id e, u32 node) {

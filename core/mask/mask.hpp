@@ -118,11 +118,9 @@ class MaskBuilder {
   bool summary_part(Id part) const;
   bool ends_value(Id part) const;
   bool classify(Id head, Id loop, u32 most, PrefixSummary& out);
-  bool any_string(Id e, std::optional<Escapes>& mode) const;
   bool endless_string(Id e, Escapes& mode);
   u32 opens_string(Id e, Escapes& mode, Id& loop);
   bool in_string(Id e) const;
-  bool leaves_by_quote(Id head, Id tail) const;
   CharSet::Ptr free_class(Id e) const;
   bool uniform_text(Id text, int depth) const;
   bool takes_any(Id text, int depth);

@@ -3,6 +3,7 @@
 // each h that comes again and kept with the vocabulary: strings, numbers, any value, in whatever object they stand.
 #include <algorithm>
 
+#include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -14,38 +15,18 @@ Hash string_summary(u32 way, Escapes mode) {
 }
 }  // namespace
 
-// Strings, keys or items in progress that any character may follow, all with the same escapes; then only their quote.
-bool MaskBuilder::any_string(Id e, std::optional<Escapes>& mode) const {
-  const Node& n = arena_.node(e);
-  auto same = [&](Escapes its) {
-    if (!mode) mode = its;
-    return *mode == its;
-  };
-  auto any = [&](u32 set) { return set != kUnknown && arena_.charset_ptr(set) == CharSet::any(); };
-  switch (n.kind) {
-    case Kind::Concat: return any_string(n.a, mode) && leaves_by_quote(n.a, n.b);
-    case Kind::Union: {
-      for (Id m : arena_.operands(e))
-        if (!any_string(m, mode)) return false;
-      return true;
-    }
-    case Kind::Escaped: return n.b == kBetween && any(arena_.endless_class(n.a)) && same(static_cast<Escapes>(n.min));
-    case Kind::Key: return any(Json::of(arena_).free_key(e)) && same(Json::of(arena_).key_escapes(e));
-    case Kind::Distinct: {
-      if (!Json::of(arena_).free_item(e)) return false;
-      Id item = n.a;
-      if (arena_.node(item).kind == Kind::Concat) item = arena_.node(item).a;
-      const Id text = arena_.node(arena_.node(item).a).a;
-      return same(static_cast<Escapes>(arena_.node(text).min));
-    }
-    default: return false;
-  }
-}
-
-// The same, where each character leads back to e.
+// Strings, keys or items in progress that any character may follow and leads back to e, all with the same escapes; then
+// only their quote.
 bool MaskBuilder::endless_string(Id e, Escapes& mode) {
   std::optional<Escapes> found;
-  if (!any_string(e, found) || step(e, 'a') != e) return false;
+  const bool any = each_in_progress(arena_, e, [&](const InProgress& part) {
+    const u32 set = part.endless(arena_);
+    if (set == kUnknown || arena_.charset_ptr(set) != CharSet::any()) return false;
+    const Escapes its = part.escapes(arena_);
+    if (!found) found = its;
+    return *found == its;
+  });
+  if (!any || step(e, 'a') != e) return false;
   mode = *found;
   return true;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "expr/outside.hpp"
+#include "mask/in_progress.hpp"
 #include "mask/mask.hpp"
 
 namespace guiderail {
@@ -61,30 +62,18 @@ bool MaskBuilder::never_dies(Id text) {
   return all;
 }
 
-// Nothing but strings and keys in progress (else false); `all`: some of them may go on with any character.
+// Nothing but strings and keys in progress (else false); `all`: some of them may continue with any character.
 bool MaskBuilder::reads_any(Id e, bool& all) {
-  const Node& n = arena_.node(e);
-  switch (n.kind) {
-    case Kind::Concat: {
-      const Id head = n.a, tail = n.b;
-      return reads_any(head, all) && leaves_by_quote(head, tail);
-    }
-    case Kind::Union: {
-      Ids members(arena_.operands(e));
-      return std::all_of(members.begin(), members.end(), [&](Id m) { return reads_any(m, all); });
-    }
-    case Kind::Escaped:
-      if (n.b != kBetween) return false;
-      all = all || takes_any(n.a, 0) || never_dies(n.a);
-      return true;
-    case Kind::Key: {
-      Ids others;
-      if (!Json::of(arena_).key_in_progress(e, others)) return false;
-      for (Id o : others) all = all || (o != kEmpty && (takes_any(o, 0) || never_dies(o)));
-      return true;
-    }
-    default: return false;
-  }
+  return each_in_progress(arena_, e, [&](const InProgress& part) {
+    if (part.what == InProgress::What::Item) return false;
+    Ids texts;
+    if (part.what == InProgress::What::String)
+      texts.push_back(escaped_text(arena_.node(part.e)));
+    else if (!Json::of(arena_).key_in_progress(part.e, texts))
+      return false;
+    for (Id text : texts) all = all || (text != kEmpty && (takes_any(text, 0) || never_dies(text)));
+    return true;
+  });
 }
 
 // Strings that any character may follow: all tokens of such characters, and of the others those that leave the string,

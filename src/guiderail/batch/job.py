@@ -137,7 +137,7 @@ class Job:
         is_json: an answer is JSON, and its value is written beside its text.
         options: how rows are answered.
         rows_at_once: how many a local model answers together.
-        threads: of a local model on the CPU; None: what it chooses.
+        loading: options of ``gr.load_model`` for a local model.
     """
 
     output: str
@@ -145,7 +145,7 @@ class Job:
     is_json: bool
     options: BatchOptions
     rows_at_once: int
-    threads: int | None = None
+    loading: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self, source: Input, shard_rows: int) -> dict[str, Any]:
         """What may not differ between two runs of one output."""

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +80,9 @@ def run_batch(
     shard_rows: int = 64,
     rows_at_once: int = 16,
     threads: int | None = None,
+    device: str | None = None,
+    gpu_layers: int | None = None,
+    context_length: int | None = None,
     ray_address: str | None = None,
     cpus: float = 1,
     gpus: float = 0,
@@ -111,6 +113,9 @@ def run_batch(
             sequences that it runs at once.
         rows_at_once: rows that a local model answers together.
         threads: of a local model on the CPU, for each replica.
+        device: of a local model of transformers; see :func:`guiderail.load_model`, as for the next two.
+        gpu_layers: of a local GGUF model.
+        context_length: of a local model.
         ray_address: of a cluster; by default one is started on this machine. Given, Ray is used for one replica, too.
         cpus: that Ray sets aside for each replica.
         gpus: likewise.
@@ -139,7 +144,11 @@ def run_batch(
     tables.need([*files, *([target_file] if is_file else [])])
     check_names(options.names(), files)
     folder = target_file.with_name(f"{target_file.name}.parts") if is_file else target_file
-    job = Job(str(folder), constraint, is_json, options, rows_at_once, threads)
+    loading = {"threads": threads, "device": device, "gpu_layers": gpu_layers, "context_length": context_length}
+    loading = {name: value for name, value in loading.items() if value is not None}
+    if loading and options.engine == "vllm":
+        raise ModelError(f"{next(iter(loading))} is of local models; for vLLM pass engine_args", code="bad-option")
+    job = Job(str(folder), constraint, is_json, options, rows_at_once, loading)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
         for left in folder.glob(".*.tmp"):
@@ -293,11 +302,19 @@ class Replica:
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self._engine: Engine | None = None
 
-    @cached_property
+    @property
     def engine(self) -> Engine:
         """What answers, with its model; loaded when it is first needed."""
-        return make_engine(self.job)
+        if self._engine is None:
+            self._engine = make_engine(self.job)
+        return self._engine
+
+    def close(self) -> None:
+        """Frees the model, if one was loaded."""
+        if self._engine is not None:
+            self._engine.close()
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[int]]:
         """Answers the shards of a batch of columns; returns a column of each count."""
@@ -369,8 +386,7 @@ def _here(job: Job, shards: Sequence[Shard]) -> Iterator[tuple[int, Totals]]:
         for shard in shards:
             yield shard.index, replica.answer(shard)
     finally:
-        if "engine" in vars(replica):
-            replica.engine.close()
+        replica.close()
 
 
 def _with_ray(

@@ -1,4 +1,4 @@
-"""The ``guiderail`` command: ``generate``, ``batch``, ``check``, ``match``, ``explain``, ``bench`` and ``serve``."""
+"""The ``guiderail`` command: one module for each of its own commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli import _batch, _bench, _check, _explain, _generate, _match, _serve
+from guiderail.cli import _batch, _bench, _check, _demo, _explain, _generate, _match, _serve
 from guiderail.cli._words import in_words_of
 from guiderail.errors import GuiderailError
 
@@ -25,6 +25,7 @@ app = typer.Typer(
     epilog="Exit status: 0 done; 1 `match` found a text that does not match, `check` a schema that cannot be used, or "
     "`batch` has rows without an answer; 2 an error, explained on stderr.",
 )
+app.command("demo")(_demo.demo_command)
 app.command("generate")(_generate.generate_command)
 app.command("batch")(_batch.batch_command)
 app.command("check")(_check.check_command)

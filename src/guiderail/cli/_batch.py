@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guiderail.cli._options import Given, ModelOption, takes_constraint
+from guiderail.cli._options import ContextOption, DeviceOption, Given, GpuLayersOption, ModelOption, takes_constraint
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ def batch_command(
     ] = "{prompt}",
     given: Given,
     model: ModelOption = None,
+    device: DeviceOption = None,
+    gpu_layers: GpuLayersOption = None,
+    context_length: ContextOption = None,
     system: Annotated[str | None, typer.Option(metavar="TEXT", help="System message.")] = None,
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
@@ -118,6 +121,9 @@ def batch_command(
             shard_rows=shard_rows,
             rows_at_once=rows_at_once,
             threads=threads,
+            device=device,
+            gpu_layers=gpu_layers,
+            context_length=context_length,
             ray_address=ray_address,
             cpus=cpus,
             gpus=gpus,

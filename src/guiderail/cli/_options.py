@@ -101,6 +101,11 @@ OrderOption = Annotated[
     typer.Option("--property-order", metavar="declared|any", rich_help_panel=_WHAT,
                  help="Order of the members of --schema, --type and --tools."),
 ]  # fmt: skip
+ClosedOption = Annotated[
+    bool,
+    typer.Option("--closed", rich_help_panel=_WHAT,
+                 help="Objects of --schema and --grammar have no members but those that their schema names."),
+]  # fmt: skip
 DialectOption = Annotated[
     str, typer.Option("--dialect", metavar="python|ecma", help="Dialect of --regex.", rich_help_panel=_WHAT)
 ]
@@ -159,6 +164,7 @@ class Given:
     max_length: MaxLengthOption = None
     layout: LayoutOption = None
     property_order: OrderOption = None
+    closed: ClosedOption = False
 
     @property
     def is_value(self) -> bool:
@@ -211,6 +217,8 @@ class Given:
                 f"--layout and --property-order belong to --schema, --type and --tools, not to {kind}",
                 code="bad-option",
             )
+        if self.closed and kind not in ("--schema", "--grammar"):
+            raise CompileError(f"--closed belongs to --schema and --grammar, not to {kind}", code="bad-option")
         if kind == "--grammar" and self.max_length is not None:
             raise CompileError("--max-length does not go with --grammar, whose texts it would cut", code="bad-option")
 
@@ -238,9 +246,9 @@ class Given:
                 return _type_constraint(self.type_ or "", **options)
             from guiderail.frontends.json_schema import json_schema
 
-            return json_schema(schema_source(self.schema), **options)
+            return json_schema(schema_source(self.schema), closed=self.closed, **options)
         if self.grammar is not None:
-            return _grammar_constraint(self.grammar)
+            return _grammar_constraint(self.grammar, self.closed)
         if self.regex is not None:
             from guiderail.frontends.regex import regex as make
 
@@ -338,11 +346,15 @@ def _tool_calls(given: str, form: str | None, choice: str, layout: str | None, o
     return tool_calls(tools, format=written, choice=choice, on_bad_tool="error", **options)
 
 
-def _grammar_constraint(given: str) -> Constraint:
-    """A ready grammar by its name, or the grammar of a file."""
+def _grammar_constraint(given: str, closed: bool) -> Constraint:
+    """A ready grammar by its name, or the grammar of a file; ``closed``: the schemas in it are."""
     from guiderail.frontends.grammar.library import READY
 
     if given.replace("-", "_").lower() in READY:
+        if closed:
+            raise CompileError(
+                "--closed is for the schemas of a .lark file; a ready grammar has none", code="bad-option"
+            )
         from guiderail.frontends.grammars import ready_grammar
 
         return ready_grammar(given)
@@ -354,7 +366,7 @@ def _grammar_constraint(given: str) -> Constraint:
         )
     from guiderail.frontends.grammar.constraint import grammar
 
-    return grammar(path)
+    return grammar(path, schema_options={"closed": True}) if closed else grammar(path)
 
 
 def find_type(name: str) -> Any:

@@ -11,11 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
+from guiderail.constraints.constraint import Constraint
+from guiderail.errors import CompileError
 from guiderail.frontends.grammar.constraint import GrammarConstraint, grammar
 from guiderail.frontends.grammar.library import READY, grammar_text
 from guiderail.frontends.grammar.syntax import Indentation
+
+if TYPE_CHECKING:
+    from guiderail.frontends.queries.sql import SqlQuery
 
 __all__ = [
     "arithmetic",
@@ -32,12 +37,19 @@ __all__ = [
 ]
 
 
-def ready_grammar(name: str, **options: Any) -> GrammarConstraint:
+def ready_grammar(name: str, **options: Any) -> Constraint:
     """The ready grammar of this name, with its options.
 
     Raises:
         CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
     """
+    if name.lower() == "sql" and options.get("schema") is not None:
+        query: Constraint = sql(**options)
+        return query
+    return _ready(name, **options)
+
+
+def _ready(name: str, **options: Any) -> GrammarConstraint:
     text = grammar_text(name, **options)
     ready = READY[name.replace("-", "_").lower()]
     return _read(text, ready.syntax, ready.indentation)
@@ -54,22 +66,54 @@ def json(*, max_depth: int | None = None) -> GrammarConstraint:
     Args:
         max_depth: the most objects and arrays in each other, 0 to 1000 (Koo, Liu & He 2024, §5.1); None: any number.
     """
-    return ready_grammar("json", max_depth=max_depth)
+    return _ready("json", max_depth=max_depth)
 
 
-def sql(*, statements: Iterable[str] | None = None) -> GrammarConstraint:
-    """One statement of SQLite that its parser takes.
+@overload
+def sql(*, statements: Iterable[str] | None = None) -> GrammarConstraint: ...
+
+
+@overload
+def sql(
+    *, schema: Any, functions: Any = None, max_joined: int = 3, statements: Iterable[str] | None = None
+) -> SqlQuery: ...
+
+
+def sql(
+    *, statements: Iterable[str] | None = None, schema: Any = None, functions: Any = None, max_joined: int | None = None
+) -> Constraint:
+    """One statement of SQLite that its parser takes; with a schema, one SELECT that it prepares on that database.
 
     Args:
         statements: some of ``select``, ``insert``, ``update``, ``delete``, ``create_table``, ``create_index`` and
-            ``drop``; None: all of them. ``["select"]`` is for queries only.
+            ``drop``; None: all of them. ``["select"]`` is for queries only. With a schema there is no other.
+        schema: tables and their columns: a dict ``{table: [columns]}`` or ``{table: {column: type}}``; an engine, an
+            inspector or a MetaData of SQLAlchemy; or a connection of sqlite3. Only these names are written.
+        functions: with a schema, those that may be called: names of SQLite's, or a dict of names and numbers of
+            arguments, each a number or a pair of the fewest and the most (None: any number).
+        max_joined: with a schema, the most tables in one FROM clause, 1 to 8; 3 by default.
+
+    Raises:
+        CompileError: ``query-schema``: the schema cannot be read, or a name is none; ``bad-option``.
+        LimitError: ``query-schema-size``: the schema has too many tables or columns.
     """
-    return ready_grammar("sql", statements=statements)
+    if schema is None:
+        if functions is not None or max_joined is not None:
+            raise CompileError("functions and max_joined need a schema; pass schema=…", code="bad-option")
+        return _ready("sql", statements=statements)
+    wanted = None if statements is None else [statements] if isinstance(statements, str) else list(statements)
+    if wanted not in (None, ["select"]):
+        raise CompileError(
+            "with a schema only SELECT is written; leave statements out, or pass ['select']", code="bad-option"
+        )
+    from guiderail.frontends.queries.sql import sql_query
+
+    return sql_query(schema, functions, 3 if max_joined is None else max_joined)
 
 
 def python() -> GrammarConstraint:
     """A module of Python 3.11: what ``ast.parse`` takes, its indentation included."""
-    return ready_grammar("python")
+    return _ready("python")
 
 
 def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | None = None) -> GrammarConstraint:
@@ -81,7 +125,7 @@ def xml(*, elements: Iterable[str] | None = None, attributes: Iterable[str] | No
         attributes: names of the attributes, each at most once in a tag and in this order; none: ``[]``. None: at most
             one attribute, of any name.
     """
-    return ready_grammar("xml", elements=elements, attributes=attributes)
+    return _ready("xml", elements=elements, attributes=attributes)
 
 
 def csv(*, columns: int | None = None) -> GrammarConstraint:
@@ -90,7 +134,7 @@ def csv(*, columns: int | None = None) -> GrammarConstraint:
     Args:
         columns: fields of each record; None: any number, each record its own.
     """
-    return ready_grammar("csv", columns=columns)
+    return _ready("csv", columns=columns)
 
 
 def markdown_table(*, columns: int | None = None) -> GrammarConstraint:
@@ -99,24 +143,24 @@ def markdown_table(*, columns: int | None = None) -> GrammarConstraint:
     Args:
         columns: cells of each row; None: 1 to 8, as many in each row as in the header.
     """
-    return ready_grammar("markdown_table", columns=columns)
+    return _ready("markdown_table", columns=columns)
 
 
 def arithmetic() -> GrammarConstraint:
     """A calculation with numbers: + - * / // % ** and brackets, as Python reads it."""
-    return ready_grammar("arithmetic")
+    return _ready("arithmetic")
 
 
 def graphql() -> GrammarConstraint:
     """An executable document of GraphQL: operations and fragments."""
-    return ready_grammar("graphql")
+    return _ready("graphql")
 
 
 def c() -> GrammarConstraint:
     """A part of C99 after preprocessing: declarations, functions, statements, expressions; no typedef."""
-    return ready_grammar("c")
+    return _ready("c")
 
 
 def regex() -> GrammarConstraint:
     """A regular expression that ``re.compile`` takes."""
-    return ready_grammar("regex")
+    return _ready("regex")

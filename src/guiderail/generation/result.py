@@ -84,6 +84,13 @@ class Generation(_Readable):
         return None if self.logprobs is None else sum(one.logprob for one in self.logprobs)
 
     @property
+    def captures(self) -> dict[str, list[str]]:
+        """What of the text the captured rules of a grammar are, by name; see `GrammarConstraint.captures`. Empty for
+        other constraints."""
+        find = getattr(_reading_of(self), "captures", None)
+        return {} if find is None else dict(find(self.text))
+
+    @property
     def value(self) -> Any:
         """What the text says: parsed JSON for a JSON Schema, a value of the type for a Python type, the calls for tools
         (a ``ToolText``), the values of a document for an XML Schema, else the text.

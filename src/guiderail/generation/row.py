@@ -33,6 +33,7 @@ __all__ = ["End", "Row", "StopText"]
 End = Literal["complete", "stop", "stop-text", "length"]
 """How a text ended: nothing could follow; by a stop token; at a stop text; its tokens ran out."""
 
+_FORCED_AT_ONCE = 4096  # bytes of forced text that are read together
 _NO_MASK: NDArray[np.int32] = np.zeros((1, 0), np.int32)  # of a text that has not begun
 
 
@@ -278,18 +279,20 @@ class Row:
         self.mask[:] = narrow
         mask_rows(logits[None], self.mask, [0], width)
         token = self.sampler.again(first, before, logits)
-        if token != first and self.shortened_at is None and not self._spell_the_same(first, token):
+        if token != first and self.shortened_at is None and not self._rest_is_forced():
             self.shortened_at = len(self.tokens)
         return token
 
-    def _spell_the_same(self, one: int, other: int) -> bool:
-        """Whether the bytes of both tokens come next in any case: only the cut of the text into tokens differs."""
-        spelled = self._spell(one), self._spell(other)
+    def _rest_is_forced(self) -> bool:
+        """Whether only one text can follow, to the end: then tokens differ in how they cut it, and in nothing else."""
+        twin = self.matcher.fork()
         try:
-            forced = self.matcher.forced_bytes(max(map(len, spelled)))
+            while rest := twin.forced_bytes(_FORCED_AT_ONCE):
+                if not twin.accept_string(rest):
+                    return False
+            return twin.is_complete()
         except LimitError:
             return False
-        return all(text and forced.startswith(text) for text in spelled)
 
     def penalize(self, logits: NDArray[np.float32]) -> None:
         """Changes logits of the next token, shape ``(logits_size,)``, by the penalties; before they are masked."""

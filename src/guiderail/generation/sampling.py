@@ -103,8 +103,7 @@ class Sampler:
         Raises:
             ModelError: ``bad-logits`` if there is NaN or +inf, or nothing is allowed.
         """
-        kept, chances = self._chances(logits)
-        return int(kept[0]) if self.sampling.is_greedy else self._pick(kept, chances)
+        return self._best(logits) if self.sampling.is_greedy else self._pick(*self._chances(logits))
 
     def again(self, first: int, before: NDArray[np.float32], logits: NDArray[np.float32]) -> int:
         """The token in place of one that was drawn before more tokens were forbidden: the same, as often as it can be.
@@ -133,6 +132,13 @@ class Sampler:
         total = float(gained.sum())
         return self._pick(kept, gained / total) if total > 0 else self._pick(kept, chances)
 
+    @staticmethod
+    def _best(logits: NDArray[np.float32]) -> int:
+        best = int(logits.argmax()) if len(logits) else 0
+        if not len(logits) or not math.isfinite(float(logits[best])):
+            probabilities(logits)  # raises, with the reason
+        return best
+
     def _pick(self, kept: NDArray[np.int64], chances: NDArray[np.float64]) -> int:
         place = int(np.searchsorted(np.cumsum(chances), self._random.random(), "right"))
         return int(kept[min(place, len(kept) - 1)])  # rounding may leave the sum a little below 1
@@ -140,11 +146,8 @@ class Sampler:
     def _chances(self, logits: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The tokens that may be drawn, with their probabilities."""
         options = self.sampling
-        best = int(logits.argmax()) if len(logits) else 0
         if options.is_greedy:
-            if not len(logits) or not math.isfinite(float(logits[best])):
-                probabilities(logits)  # raises, with the reason
-            return np.array([best]), np.ones(1)
+            return np.array([self._best(logits)]), np.ones(1)
         kept = np.flatnonzero(logits != -np.inf)
         if options.top_k is not None and options.top_k < len(kept):
             # ties at the border: the lower id is kept, whatever the order of the partition

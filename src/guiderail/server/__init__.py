@@ -6,6 +6,7 @@
     chat_api.py, completions_api.py, responses_api.py    one interface each: answers whole and as events
     constraints.py    response_format, structured_outputs, text.format … → a constraint
     tools.py          tools and tool_choice → a constraint, and calls read back as they are written
+    thinking.py       reasoning_effort → reasoning of so many tokens before all that
     reading.py        the bytes of a request → what it says; large ones in another process
     recipes.py        what a constraint is made of, as plain data
     compiling.py      constraints → guides, off the event loop, within limits, clients in turn (fair.py)

@@ -10,12 +10,13 @@ from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.errors import ApiError
-from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
-from guiderail.server.reading import Said
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
+from guiderail.server.reading import Said, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
+from guiderail.server.thinking import thinking_of, wants_thinking
 from guiderail.server.tools import ToolPlan
 from guiderail.server.written import sse
 from guiderail.vocabulary import Vocabulary
@@ -47,8 +48,11 @@ class ChatAnswer:
         message: dict[str, Any] = {"role": "assistant", "content": text.text, "refusal": None}
         if self._plan is not None:
             reader = self._plan.reader()
-            content, calls = _gather([*reader.feed(text.text), *reader.close()])
+            parts = [*reader.feed(text.text), *reader.close()]
+            content, calls = _gather(parts)
             message["content"] = content if content or not calls else None
+            if thought := "".join(part.text for part in parts if isinstance(part, Reasoning)):
+                message["reasoning_content"] = thought
             if calls:
                 message["tool_calls"] = calls
                 reason = "tool_calls" if reason == "stop" else reason
@@ -112,6 +116,8 @@ def _delta(part: Part) -> dict[str, Any] | None:
     """A part of an answer, as an event tells it; None: there is nothing to tell."""
     if isinstance(part, Content):
         return {"content": part.text}
+    if isinstance(part, Reasoning):
+        return {"reasoning_content": part.text}
     if isinstance(part, CallStart):
         kind, name, value = ("custom", "custom", "input") if part.custom else ("function", "function", "arguments")
         call = {"index": part.number, "id": part.id, "type": kind, name: {"name": part.name, value: ""}}
@@ -167,7 +173,11 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
     sampling = service.sampling(request)
 
     param = "tools" if said.tools is not None else said.ask.param if said.ask is not None else "messages"
-    plan, guide = await service.guide(Recipe(said.ask, said.tools), param)
+    thinking = None
+    if wants_thinking(request):
+        said.shown = await service.threaded(lambda: show(said, service.manner.renderer), "messages")
+        thinking = thinking_of(request, said.shown, service.manner.tool_format)
+    plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
     prompt = await service.prompt(said, "messages")
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     run = await service.start(

@@ -6,12 +6,19 @@ import secrets
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["CallEnd", "CallInput", "CallStart", "Content", "Part", "Reader", "call_id"]
+__all__ = ["CallEnd", "CallInput", "CallStart", "Content", "Part", "Reader", "Reasoning", "call_id"]
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """Text outside of calls."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """Text that the model wrote for itself."""
 
     text: str
 
@@ -42,7 +49,7 @@ class CallEnd:
     number: int
 
 
-Part = Content | CallStart | CallInput | CallEnd
+Part = Content | Reasoning | CallStart | CallInput | CallEnd
 
 
 class Reader(Protocol):

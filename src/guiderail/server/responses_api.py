@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from guiderail.server.errors import ApiError
-from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
@@ -41,6 +41,7 @@ class _Output:
             return self._content(part.text) if part.text else []
         if isinstance(part, CallStart):
             return self._close_message("completed") + self._start(part)
+        assert not isinstance(part, Reasoning)  # this interface does not offer it
         item = self._calls[part.number]
         name, event = ("input", "custom_tool_call_input") if "input" in item else (
             "arguments", "function_call_arguments",

@@ -71,10 +71,19 @@ class StructuredOutputs(_Closed):
     whitespace_pattern: None = None
 
 
+Effort = Literal["none", "minimal", "low", "medium", "high"]
+
+
 class Extras(_Closed):
     """What no other server knows, under the name ``guiderail``."""
 
     on_incomplete: Literal["finish", "return"] | None = None
+
+
+class ChatExtras(Extras):
+    """Those of chat completions."""
+
+    max_reasoning_tokens: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = None
 
 
 class Sampled(_Closed):
@@ -145,7 +154,8 @@ class ChatRequest(Sampled):
     modalities: _List[Literal["text"]] | None = None
     audio: None = None
     prediction: None = None
-    reasoning_effort: Literal["none"] | None = None
+    reasoning_effort: Effort | None = None
+    guiderail: ChatExtras = ChatExtras()
     verbosity: None = None
     store: Literal[False] | None = None
     web_search_options: None = None

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.tools.errors import ToolTextError
 from guiderail.server.errors import ApiError
-from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, call_id
+from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
 from guiderail.server.tagged import TaggedReader, tagged_constraint
 
 if TYPE_CHECKING:
     from guiderail.frontends.tools.reader import ToolCallReader, ToolDelta
     from guiderail.frontends.tools.tool_calls import ToolCalls
+    from guiderail.server.thinking import Thinking
     from guiderail.vocabulary import Vocabulary
 
 __all__ = [
@@ -84,36 +85,49 @@ class ToolSet:
 
 
 class ToolPlan:
-    """The constraint of some tools, and how texts under it are read.
+    """The constraint of some tools and of reasoning, and how texts under it are read.
 
     Args:
-        tools: of a request.
+        tools: of a request; None: there are none.
         text: what the text must be where no tool is called; None: any text.
         vocabulary: of the model.
+        thinking: that comes before; None: none.
 
     Raises:
         GuiderailError: a tool cannot be used; the message names it.
+        ApiError: 400: there are custom tools, for which models have no format, and reasoning.
     """
 
-    def __init__(self, tools: ToolSet, text: Constraint | None, vocabulary: Vocabulary) -> None:
+    def __init__(
+        self, tools: ToolSet | None, text: Constraint | None, vocabulary: Vocabulary, thinking: Thinking | None = None
+    ) -> None:
         from guiderail.frontends.tools import tool_calls
 
-        functions, customs = tools.functions, [tool["custom"] for tool in tools.customs]
-        must = tools.choice == "required"
+        functions = [] if tools is None else tools.functions
+        customs = [] if tools is None else [tool["custom"] for tool in tools.customs]
         self._calls: ToolCalls | None = None
         self.constraint: Constraint
         if not customs:
             self.constraint = self._calls = tool_calls(
                 functions,
-                format=tools.format,
-                choice=tools.only or tools.choice,
-                parallel=tools.parallel,
+                format=tools.format if tools is not None else thinking.format if thinking is not None else "hermes",
+                choice="none" if tools is None else tools.only or tools.choice,
+                parallel=tools is None or tools.parallel,
+                reasoning="none" if thinking is None else thinking.mode,
+                max_reasoning_tokens=None if thinking is None else thinking.tokens,
                 content=text,
                 vocabulary=vocabulary,
                 on_bad_tool="error",
                 extra_arguments=True,  # a schema is meant as it stands
             )
             return
+        assert tools is not None
+        if thinking is not None:
+            raise ApiError(
+                400, "reasoning_effort: reasoning and custom tools do not go together here; leave one of them out",
+                code="invalid-request", param="reasoning_effort",
+            )  # fmt: skip
+        must = tools.choice == "required"
         named = [tool["function"] for tool in functions]
         if tools.only is not None:
             named = [one for one in named if one["name"] == tools.only]
@@ -161,7 +175,7 @@ class _FormatReader:
             elif delta.kind == "end":
                 parts.append(CallEnd(delta.index))
             elif delta.text:
-                parts.append(Content(delta.text))
+                parts.append(Reasoning(delta.text) if delta.kind == "reasoning" else Content(delta.text))
         return parts
 
 

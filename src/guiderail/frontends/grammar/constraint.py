@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint, _coerce
+from guiderail.constraints.reading import Partial, Reading, Unfinished
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar import productions
+from guiderail.frontends.grammar.captures import Captures, has_captures
 from guiderail.frontends.grammar.collisions import collisions
 from guiderail.frontends.grammar.lower import lower
+from guiderail.frontends.grammar.nesting import Nesting, as_written
 from guiderail.frontends.grammar.prepare import GrammarReport, Prepared, prepare
 from guiderail.frontends.grammar.productions import Productions
 from guiderail.frontends.grammar.syntax import Grammar, Indentation
@@ -26,7 +29,7 @@ from guiderail.support.nesting import nested
 from guiderail.support.texts import shown
 
 if TYPE_CHECKING:
-    from guiderail.frontends.grammar.lark.reader import Reading
+    from guiderail.frontends.grammar.lark.reader import Reading as LarkReading
 from guiderail.support.work import MAX_WORK, limited
 
 __all__ = ["GrammarConstraint", "grammar"]
@@ -61,11 +64,15 @@ class _State:
         read: the rules as written and as prepared; None: not read yet, because the tape is known.
         tape: the calls that build it (see :mod:`.tape`), from disk.
         key: where to put the tape once there is one.
+        captures: finds what is captured.
+        written: the same as a model writes it.
     """
 
     read: tuple[Grammar, Prepared] | None = None
     tape: Any = None
     key: _DiskKey | None = None
+    captures: Captures | None = None
+    written: GrammarConstraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,9 @@ class GrammarConstraint(Constraint):
         imports: folders in which a Lark grammar finds what it imports.
         indentation: what makes INDENT and DEDENT of line breaks in a Lark grammar.
         constraints: what ``@name`` and declared terminals of a Lark grammar stand for.
+        schema_options: of ``json_schema``, for each ``%json`` of a Lark grammar.
+        written: whether the schemas within are written by a model: members in declared order, where nothing else is
+            said.
     """
 
     text: str | Productions
@@ -91,6 +101,8 @@ class GrammarConstraint(Constraint):
     imports: tuple[str, ...] = ()
     indentation: Indentation | None = None
     constraints: tuple[tuple[str, Constraint], ...] = ()
+    schema_options: tuple[tuple[str, Any], ...] = ()
+    written: bool = False
     _imported: tuple[tuple[str, str], ...] = field(init=False, repr=False, default=())  # files as they were read
     _state: _State = field(init=False, repr=False, compare=False, default_factory=_State)
 
@@ -108,12 +120,31 @@ class GrammarConstraint(Constraint):
         slow = time.perf_counter() - begun >= _WORTH_KEEPING
         state.key = key if slow and not self._imported else None
 
+    def as_written(self) -> GrammarConstraint:
+        state = self._state
+        if self.written or not self._holds_schemas():
+            return self
+        if state.written is None:
+            given = (*self._given(), True)
+            state.written = GrammarConstraint(*given)
+        return state.written
+
+    def _holds_schemas(self) -> bool:
+        """Whether there may be a schema within, without reading the text."""
+        return not isinstance(self.text, str) or bool(self.constraints) or "%json" in self.text
+
+    def _given(self) -> tuple[Any, ...]:
+        given = (self.text, self.syntax, self.start, self.max_rules, self.path, self.imports, self.indentation)
+        return (*given, self.constraints, self.schema_options)
+
     def _read(self) -> tuple[tuple[str, str], ...]:
         """Reads the grammar; returns which files of the user's it imports, with their digests."""
         state = self._state
         if self.syntax == "lark":
             reading = self._read_lark()
-            tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes))
+            tree = replace(reading.grammar, notes=(*reading.grammar.notes, *reading.notes), captures=reading.captures)
+            if self.written:
+                tree = as_written(tree)
             prepared = prepare(tree, self.max_rules)
             report = replace(prepared.report, unused_terminals=reading.unused, late=_Late(self))
             state.read = tree, replace(prepared, report=report)
@@ -123,10 +154,12 @@ class GrammarConstraint(Constraint):
             tree = reader(self.text, self.start, self.path)
         else:
             tree = productions.read(self.text, self.start)
+            if self.written:
+                tree = as_written(tree)
         state.read = tree, prepare(tree, self.max_rules)
         return ()
 
-    def _read_lark(self) -> Reading:
+    def _read_lark(self) -> LarkReading:
         from guiderail.frontends.grammar import lark
 
         assert isinstance(self.text, str)
@@ -137,23 +170,25 @@ class GrammarConstraint(Constraint):
             indenter=self.indentation,
             constraints=dict(self.constraints),
             path=self.path,
-            nested=self._nested,
+            nested=Nesting(self._nested, self.schema_options),
         )
 
     def _nested(self, text: str, constraints: dict[str, Constraint]) -> Constraint:
         """A grammar within this one."""
         given = tuple(constraints.items())
-        return GrammarConstraint(text, "lark", None, self.max_rules, self.path, self.imports, None, given)
+        return GrammarConstraint(
+            text, "lark", None, self.max_rules, self.path, self.imports, None, given, self.schema_options
+        )
 
     def _disk_key(self) -> _DiskKey | None:
         """Where the grammar may lie on disk; None: nowhere."""
-        if not isinstance(self.text, str) or self.constraints or self.imports:
+        if not isinstance(self.text, str) or self.constraints or self.imports or self.schema_options:
             return None
         cache = open_cache()
         if cache is None:
             return None
         lines = None if self.indentation is None else list(astuple(self.indentation))
-        value = ["grammar", self.text, self.syntax, self.start, self.max_rules, self.path, lines]
+        value = ["grammar", self.text, self.syntax, self.start, self.max_rules, self.path, lines, self.written]
         return _DiskKey(cache, value)
 
     @property
@@ -182,6 +217,36 @@ class GrammarConstraint(Constraint):
         """
         return self._prepared.report
 
+    def captures(self, text: str) -> dict[str, list[str]]:
+        """What of a text the captured rules are (``name[capture]: …`` in Lark, ``name[capture="x"] ::= …`` in GBNF).
+
+            >>> date = gr.grammar('start: day "." /[0-9]+/ "."\nday[capture]: /[0-9]+/', syntax="lark")
+            >>> date.captures("24.12.")
+            {'day': ['24']}
+
+        A rule begins as early, and is as long, as the grammar allows. A stop or suffix is left out; ``stop_capture``
+        names it.
+
+        Args:
+            text: a text of the grammar; of one that is not complete, the rules that have ended are found.
+
+        Returns:
+            By name, the texts in the order of their ends; for each name an empty list where the rule was not used.
+
+        Raises:
+            LimitError: there are too many ways to read the text (``captures``).
+        """
+        state = self._state
+        if state.captures is None:
+            if not has_captures(self.tree):
+                return {}
+            state.captures = Captures(self.tree, lambda tree: _Tree(tree, self.max_rules))
+        return state.captures.find(text)
+
+    def reading(self) -> Reading:
+        """Reads a text as it stands; ``captures`` is there for what reads it."""
+        return _GrammarReading(self)
+
     def _lower(self, b: _core.Builder) -> int:
         state = self._state
         if state.tape is not None:
@@ -199,8 +264,7 @@ class GrammarConstraint(Constraint):
         return root
 
     def __reduce__(self) -> tuple[object, ...]:
-        given = (self.text, self.syntax, self.start, self.max_rules, self.path)
-        return GrammarConstraint, (*given, self.imports, self.indentation, self.constraints)
+        return GrammarConstraint, (*self._given(), self.written)
 
     def __repr__(self) -> str:
         text: Any = self.text
@@ -211,6 +275,35 @@ class GrammarConstraint(Constraint):
             shown = f"{{{', '.join(f'{name}: …' for name in names)}{', …' if len(text) > 6 else ''}}}"
         more = "" if self.start is None else f", start={self.start!r}"
         return f"grammar({shown}, syntax={self.syntax!r}{more})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tree(Constraint):
+    """A grammar that was made from another."""
+
+    tree: Grammar
+    max_rules: int
+
+    def _lower(self, b: _core.Builder) -> int:
+        return lower(prepare(self.tree, self.max_rules), b)
+
+
+class _GrammarReading:
+    """A text is its own value, and holds what is captured."""
+
+    is_text = True
+
+    def __init__(self, constraint: GrammarConstraint) -> None:
+        self._constraint = constraint
+
+    def read(self, text: str) -> str:
+        return text
+
+    def partial(self, *, growing_strings: bool) -> Partial:
+        return Unfinished(as_text=True)
+
+    def captures(self, text: str) -> dict[str, list[str]]:
+        return self._constraint.captures(text)
 
 
 class _Late:
@@ -242,6 +335,7 @@ def grammar(
     imports: Iterable[str | Path] = (),
     indenter: Any = None,
     constraints: Mapping[str, Constraint | str] | None = None,
+    schema_options: Mapping[str, Any] | None = None,
 ) -> GrammarConstraint:
     r"""The texts of a context-free grammar, in any of five notations.
 
@@ -266,6 +360,8 @@ def grammar(
         imports: Lark: folders in which ``%import`` finds grammars, besides that of a path.
         indenter: Lark: what makes INDENT and DEDENT of line breaks, an ``Indenter`` of the ``lark`` package.
         constraints: Lark: what ``@name`` and declared terminals (``%declare NAME``) stand for.
+        schema_options: Lark: options of ``json_schema`` for each ``%json``, such as ``{"closed": True}``; what its
+            ``x-guidance`` says comes first.
 
     Raises:
         PatternError: the grammar cannot be read, or names a rule that is not there; ``span`` says where.
@@ -283,7 +379,7 @@ def grammar(
     if isinstance(source, Mapping):
         if syntax not in (None, "productions"):
             raise CompileError(f"a mapping holds production rules, not {shown(syntax)}", code="grammar-notation")
-        _only_lark(imports, indenter, constraints)
+        _only_lark(imports=tuple(imports), indenter=indenter, constraints=constraints, schema_options=schema_options)
         return GrammarConstraint(productions.read_productions(source), "productions", start, max_rules)
     path = None
     if isinstance(source, Path):
@@ -304,19 +400,36 @@ def grammar(
     if syntax == "ebnf":
         syntax = "ebnf-w3c" if "::=" in source else "ebnf-iso"
     if syntax != "lark":
-        _only_lark(imports, indenter, constraints)
+        _only_lark(imports=tuple(imports), indenter=indenter, constraints=constraints, schema_options=schema_options)
         return GrammarConstraint(source, syntax, start, max_rules)
     from guiderail.frontends.grammar.lark.reader import indentation_of
 
     given = tuple((name, _coerce(one)) for name, one in (constraints or {}).items())
     folders = tuple(str(folder) for folder in imports)
-    return GrammarConstraint(source, "lark", start, max_rules, path, folders, indentation_of(indenter), given)
+    options = _checked_options(schema_options or {})
+    return GrammarConstraint(source, "lark", start, max_rules, path, folders, indentation_of(indenter), given, options)
 
 
-def _only_lark(
-    imports: Iterable[str | Path], indenter: Any, constraints: Mapping[str, Constraint | str] | None
-) -> None:
-    for name, value in (("imports", tuple(imports)), ("indenter", indenter), ("constraints", constraints)):
+def _checked_options(options: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Options of schemas as a value.
+
+    Raises:
+        CompileError: one is not known, or wrong (``bad-schema-option``).
+    """
+    from guiderail.frontends.json_schema import SchemaOptions
+
+    if options.get("registry") is not None:
+        raise CompileError(
+            "a grammar takes no registry for its schemas; pass gr.json_schema(…, registry=…) in constraints and write "
+            "@name for %json",
+            code="grammar-option",
+        )
+    checked = SchemaOptions.of(dict(options))
+    return tuple((name, getattr(checked, name)) for name in sorted(options))
+
+
+def _only_lark(**given: Any) -> None:
+    for name, value in given.items():
         if value:
             raise CompileError(f"{name} applies only to Lark grammars; leave it out", code="grammar-option")
 

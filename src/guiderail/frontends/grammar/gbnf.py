@@ -26,7 +26,7 @@ from guiderail.frontends.grammar.build import repetition
 from guiderail.frontends.grammar.gbnf_functions import FUNCTIONS, OtherTokens, function
 from guiderail.frontends.grammar.reading import ANY, Groups, Reader, characters, finish_grammar, literal
 from guiderail.frontends.grammar.rules_from import RulesFrom
-from guiderail.frontends.grammar.syntax import Characters, Embedded, Expression, Grammar, Name, Rule, Span
+from guiderail.frontends.grammar.syntax import Capture, Characters, Embedded, Expression, Grammar, Name, Rule, Span
 
 __all__ = ["read"]
 
@@ -68,7 +68,7 @@ class _Gbnf(Reader):
         super().__init__(text)
         self.defined = {found[1] for found in re.finditer(rf"(?m)^[ \t]*{_HEAD.pattern}", text)}
         self.bounded: dict[str, tuple[dict[str, str], Span]] = {}  # attributes of rules, and where the rules are
-        self.captures: dict[str, str] = {}
+        self.captures: dict[str, Capture] = {}
         self.notes: list[str] = []
 
     def grammar(self, start: str) -> Grammar:
@@ -124,7 +124,7 @@ class _Gbnf(Reader):
             if name in _COUNTS and not (value.isdecimal() and len(value) < 11 and int(value) < _MOST):
                 self.fail(f"{name} is a whole number", *at)
             if name == "capture":
-                self.captures[rule] = value.strip('"') or rule
+                self.captures[rule] = Capture(value.strip('"') or rule)
             elif name.startswith(_HIDDEN) or name == "stop_capture":
                 self.notes.append(f"rule {rule}: {name!r} has no effect: what ended a text is not recorded")
             elif name not in (*_COUNTS, "lazy"):

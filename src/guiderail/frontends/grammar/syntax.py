@@ -12,6 +12,7 @@ from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 
 __all__ = [
+    "Capture",
     "Characters",
     "Choice",
     "Embedded",
@@ -162,6 +163,21 @@ class Lexer:
 
 
 @dataclass(frozen=True, slots=True)
+class Capture:
+    """A rule whose texts are recorded.
+
+    Attributes:
+        name: what is captured is called.
+        ending: texts at the end that are not recorded: a stop, a suffix.
+        ending_name: what these are called; None: they are not recorded.
+    """
+
+    name: str
+    ending: Constraint | None = None
+    ending_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Grammar:
     """Rules by name.
 
@@ -173,7 +189,7 @@ class Grammar:
         written_out: rules that a constraint in the tree was made from (exceptions of EBNF), so that they have effect
             without being named.
         notes: what was read and has no meaning here, a sentence each.
-        captures: rules whose texts are captured, with the names of what is captured.
+        captures: rules, or terminals that stand for one, whose texts are captured.
     """
 
     rules: dict[str, Rule]
@@ -182,4 +198,4 @@ class Grammar:
     source: str | None = None
     written_out: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-    captures: tuple[tuple[str, str], ...] = ()
+    captures: tuple[tuple[str, Capture], ...] = ()

@@ -7,6 +7,7 @@ from typing import Any
 
 from guiderail.errors import CompileError, GuiderailError, LimitError
 from guiderail.frontends.json_schema.branches import apply_branches, terms_of
+from guiderail.frontends.json_schema.digit_counts import DIGIT_COUNTS, MOST_DIGITS, with_digits
 from guiderail.frontends.json_schema.errors import SchemaError, SchemaLimitError, SelfReference
 from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.references import Document, Node
@@ -228,7 +229,17 @@ def _numbers(node: Node) -> Numbers:
     step = _bound(node, "multipleOf")
     if step is not None and step <= 0:
         raise _invalid(node, "multipleOf", "a number above 0")
-    return Numbers.between(low, above, high, below, step)
+    numbers = Numbers.between(low, above, high, below, step)
+    if not schema.keys().isdisjoint(DIGIT_COUNTS):
+
+        def digits(keyword: str) -> int | None:
+            found = _count(node, keyword)
+            if found is not None and found > MOST_DIGITS:
+                raise _invalid(node, keyword, f"at most {MOST_DIGITS:,}")
+            return found
+
+        numbers &= with_digits(schema, digits)
+    return numbers
 
 
 def _strings(node: Node) -> Strings:

@@ -29,6 +29,8 @@ _DRAFT4 = {
     "type": TYPE,
     "enum": VALUE,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBER),
+    # of Outlines, see digit_counts
+    **dict.fromkeys(("minDigits", "maxDigits", "minDigitsInteger", "maxDigitsInteger", "maxDigitsFraction"), NUMBER),
     **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), STRING),
     **dict.fromkeys(("items", "additionalItems", "minItems", "maxItems", "uniqueItems"), ARRAY),
     **dict.fromkeys(

@@ -55,6 +55,7 @@ class ToolCalls(Constraint):
         reasoning: ``"none"``, ``"optional"``, ``"required"`` or ``"open"``.
         content: what the text is where it is no call; None: any text.
         dropped: the tools that were left out (``on_bad_tool="drop"``), by name, each with its error.
+        max_reasoning_tokens: that the text between the markers of reasoning may have; None: any number.
     """
 
     format: Format
@@ -65,6 +66,7 @@ class ToolCalls(Constraint):
     content: Constraint | None = None
     specials: SpecialTokens | None = None
     dropped: Mapping[str, GuiderailError] = field(default_factory=dict, compare=False, hash=False)
+    max_reasoning_tokens: int | None = None
 
     def callable_tools(self) -> tuple[Tool, ...]:
         """The tools that the choice leaves."""
@@ -111,7 +113,7 @@ class ToolCalls(Constraint):
         frame = form.reasoning
         if frame is None or self.reasoning == "none":
             return body
-        thought = FreeText((frame.end,))._lower(b)
+        thought = FreeText((frame.end,), max_tokens=self.max_reasoning_tokens)._lower(b)
         after = b.union([Marker(text)._lower(b) for text in frame.after])
         rest = b.concat([thought, Marker(frame.end)._lower(b), after, body])
         if self.reasoning == "open":
@@ -192,6 +194,7 @@ def tool_calls(
     choice: str | Mapping[str, Any] = "auto",
     parallel: bool = True,
     reasoning: str | bool | None = None,
+    max_reasoning_tokens: int | None = None,
     content: Constraint | None = None,
     vocabulary: Vocabulary | None = None,
     on_bad_tool: str = "error",
@@ -223,6 +226,8 @@ def tool_calls(
         reasoning: ``"none"`` (or False): the model does not write reasoning between its markers; ``"optional"``;
             ``"required"`` (or True): the text begins with it; ``"open"``: the prompt has ended with the marker that
             begins it.
+        max_reasoning_tokens: that the model may spend between the markers of reasoning; the marker that ends it must
+            come then. A character that is begun is finished.
         content: what the text is where it is no call, for example a JSON Schema; None: any text without triggers.
         vocabulary: whose special tokens may be written for markers; by default that of the guide, so that it need not
             be said. The constraint is for models of this vocabulary then.
@@ -244,6 +249,14 @@ def tool_calls(
         )
     if mode != "none" and form.reasoning is None:
         raise ToolError(f"the format {form.name!r} has no reasoning; leave reasoning out", code="tool-choice")
+    if max_reasoning_tokens is not None:
+        if isinstance(max_reasoning_tokens, bool) or not 0 <= max_reasoning_tokens < 1 << 30:
+            raise ToolError(
+                f"max_reasoning_tokens is a whole number from 0, or None, not {shown(max_reasoning_tokens)}",
+                code="tool-choice",
+            )
+        if mode == "none":
+            raise ToolError('max_reasoning_tokens needs reasoning: pass reasoning="optional"', code="tool-choice")
     if on_bad_tool not in ("drop", "error"):
         raise ToolError(f"on_bad_tool is 'drop' or 'error', not {shown(on_bad_tool)}", code="tool-choice")
     if isinstance(tools, str | bytes | Mapping) or not isinstance(tools, Iterable):
@@ -275,6 +288,7 @@ def tool_calls(
         content,
         None if vocabulary is None else SpecialTokens.of(vocabulary),
         dropped,
+        max_reasoning_tokens,
     )
     if chosen not in ("auto", "none") and not made.callable_tools():
         if chosen == "required":

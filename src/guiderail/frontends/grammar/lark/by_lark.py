@@ -12,11 +12,11 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.bodies import Bodies
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED, Rewritten, rewrite
-from guiderail.frontends.grammar.lark.embedded import Nested
 from guiderail.frontends.grammar.lark.notation import grammar_builder
 from guiderail.frontends.grammar.lark.quick import Parts
 from guiderail.frontends.grammar.lark.reader import Reader, Reading
 from guiderail.frontends.grammar.lark.terms import literal_text, regex_of
+from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Name, Rule
 
 __all__ = ["compiled", "read"]
@@ -38,7 +38,7 @@ def read(
     indenter: Any,
     constraints: dict[str, Constraint],
     path: str | os.PathLike[str] | None,
-    nested: Nested | None = None,
+    nested: Nesting | None = None,
 ) -> Reading:
     """As :func:`.reader.read`."""
     lark = _lark()
@@ -89,6 +89,10 @@ class _LarkReader(Reader):
             grammar = builder.build()
         except (errors.LarkError, AssertionError) as error:
             raise self.translated(error, bool(builder.used_files)) from error  # its own text is parsed first
+        except TypeError as error:  # in a message of Lark's about another error
+            if not isinstance(error.__context__, errors.UnexpectedInput):
+                raise
+            raise self.translated(error.__context__, bool(builder.used_files)) from error
         except OSError as error:
             raise self.not_found(error) from error
         names = {rule[0] for rule in grammar.rule_defs}

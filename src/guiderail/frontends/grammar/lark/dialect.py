@@ -14,8 +14,9 @@ from typing import NoReturn
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar.lark.attributes import Attributes
-from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, Nested, is_embedded, json_at
+from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, is_embedded, json_at
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
+from guiderail.frontends.grammar.nesting import Nesting
 
 __all__ = ["UNBOUNDED", "Bounded", "Cut", "Rewritten", "Stop", "rewrite"]
 
@@ -81,7 +82,7 @@ class Rewritten:
         notes: what was read and has no meaning here.
         foreign: whether anything of llguidance's was found.
         ignore_once: whether ignored text stands at most once between two terminals.
-        captures: what the texts of rules are called in ``captures``.
+        captures: attributes of rules whose texts are captured.
         statements: of the source.
         part_at: reads a language of its own, from its first token and where the next one begins; says where it ends.
     """
@@ -94,7 +95,7 @@ class Rewritten:
     notes: list[str] = field(default_factory=list)
     foreign: bool = False
     ignore_once: bool = False
-    captures: dict[str, str] = field(default_factory=dict)
+    captures: dict[str, Attributes] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     part_at: Callable[[Token, int], tuple[Constraint, int]] | None = None
     starts: list[int] = field(default_factory=lambda: [0])  # of unchanged stretches in the new text …
@@ -106,13 +107,13 @@ class Rewritten:
         return max(0, min(offset + self.shifts[i], len(self.source)))
 
 
-def rewrite(source: str, constraints: Mapping[str, Constraint], nested: Nested | None = None) -> Rewritten:
+def rewrite(source: str, constraints: Mapping[str, Constraint], nested: Nesting | None = None) -> Rewritten:
     """Rewrites a grammar.
 
     Args:
         source: the grammar.
         constraints: what ``@name`` stands for.
-        nested: makes the constraint of ``%lark``.
+        nested: how grammars and schemas within are made.
 
     Raises:
         PatternError: a form cannot be read.
@@ -293,10 +294,8 @@ class _Rewriter:
                 "where you generate",
                 *given.temperature.span,
             )
-        if given.capture is not None:
-            self.result.captures[rule] = given.capture or rule
-        if given.stop_capture is not None:
-            self.result.notes.append(f"rule {rule}: 'stop_capture' has no effect: what ended a text is not recorded")
+        if given.capture is not None or given.stop_capture is not None:
+            self.result.captures[rule] = given
         if not given.change_texts:
             return False
         body = statement.body

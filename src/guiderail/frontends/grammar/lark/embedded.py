@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from guiderail.constraints.constraint import Constraint, SpecialToken, TokenSet
 from guiderail.errors import CompileError, GuiderailError, PatternError
 from guiderail.frontends.grammar.lark.tokens import Token, tokens
+from guiderail.frontends.grammar.nesting import Nesting
 
-__all__ = ["EmbeddedParts", "Nested", "is_embedded", "json_at"]
+__all__ = ["EmbeddedParts", "is_embedded", "json_at"]
 
-Nested = Callable[[str, dict[str, Constraint]], Constraint]
 
 _SPECIAL_RANGES = 2**19  # most ids that one `<[…]>` may name
 
@@ -51,13 +51,13 @@ class EmbeddedParts:
     Attributes:
         source: the grammar.
         constraints: what ``@name`` stands for.
-        nested: makes the constraint of ``%lark``, from its text and the constraints that it names.
+        nested: how grammars and schemas within are made.
         notes: what was read and has no meaning here.
     """
 
     source: str
     constraints: Mapping[str, Constraint]
-    nested: Nested | None = None
+    nested: Nesting | None = None
     notes: list[str] = field(default_factory=list)
 
     def read(self, token: Token, begin: int) -> tuple[Constraint, int]:
@@ -93,7 +93,7 @@ class EmbeddedParts:
         from guiderail.frontends.grammar.lark.json_options import schema_with_options
 
         try:
-            schema, notes = schema_with_options(value)
+            schema, notes = schema_with_options(value, () if self.nested is None else self.nested.schema_options)
         except CompileError as error:
             if error.code != "lark-unsupported":
                 raise
@@ -121,7 +121,7 @@ class EmbeddedParts:
         begin, end = begin + 1, begin + one.start
         given = {name: part for name, part in self.constraints.items() if name in named}
         try:
-            return self.nested(self.source[begin:end], given), end + 1
+            return self.nested.grammar(self.source[begin:end], given), end + 1
         except GuiderailError as error:
             span = None if error.span is None else (error.span[0] + begin, error.span[1] + begin)
             raise type(error)(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from guiderail.constraints.constraint import Constraint, Repetition, Sequence
@@ -25,18 +26,22 @@ _KINDS: dict[str, tuple[type, ...]] = {
 _WHITE_SPACE = r"[ \t\n\r]{0,40}"
 
 
-def schema_with_options(value: Any) -> tuple[Constraint, list[str]]:
+def schema_with_options(value: Any, general: Iterable[tuple[str, Any]] = ()) -> tuple[Constraint, list[str]]:
     """A schema as ``%json`` has it, and notes on options without effect.
 
     ``whitespace_flexible`` asks for the layout "free", its opposite for fixed separators; without either a value is
     written as ``gr.json_schema`` writes it.
+
+    Args:
+        value: the schema.
+        general: options of ``json_schema`` where ``x-guidance`` says nothing.
 
     Raises:
         CompileError: an option is not known, or cannot be enforced.
         SchemaError: the schema is malformed.
     """
     if not isinstance(value, dict) or "x-guidance" not in value:
-        return json_schema(value), []
+        return json_schema(value, **dict(general)), []
     given = value["x-guidance"]
     schema = {key: part for key, part in value.items() if key != "x-guidance"}
     if not isinstance(given, dict):
@@ -54,7 +59,7 @@ def schema_with_options(value: Any) -> tuple[Constraint, list[str]]:
             r'{"pattern": "^[^\\u0000-\\u001f]*$"}',
             code="lark-unsupported",
         )
-    options: dict[str, Any] = {}
+    options = dict(general)
     notes = []
     if given.get("json_allow_general_unicode_escapes"):
         options["escapes"] = "all"
@@ -63,6 +68,8 @@ def schema_with_options(value: Any) -> tuple[Constraint, list[str]]:
     if given.get("coerce_one_of"):
         notes.append("x-guidance: 'coerce_one_of' has no effect: oneOf is enforced exactly")
     if not given.keys().isdisjoint(("item_separator", "key_separator", "whitespace_flexible", "whitespace_pattern")):
+        for name in ("layout", "separators", "whitespace"):
+            options.pop(name, None)
         options |= _layout(given)
     return json_schema(schema, **options), notes
 

@@ -246,8 +246,11 @@ class _Writer:
         mark = next(i for i, token in enumerate(head) if token.text == "::")
         self.copy(head[0].start, statement.name.start)
         self.put(self.name(rule, value), statement.name.start)
-        if mark + 2 < len(head):
-            self.copy(head[mark + 2].start, head[-1].end)
+        attributes = head[mark + 2 :]
+        for at, token in enumerate(attributes):
+            self.copy(*token.span)
+            if token.text == "capture" and attributes[at + 1].text != "=":
+                self.put(f'="{rule}"', token.end)
         self.put(" : ", statement.name.end)
         first = True
         for alternative in alternatives:

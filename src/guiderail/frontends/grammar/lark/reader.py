@@ -18,7 +18,6 @@ from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.bodies import choice_of, sequence_of
 from guiderail.frontends.grammar.lark.bounded import bounded
 from guiderail.frontends.grammar.lark.dialect import Bounded, Cut, Rewritten, Stop
-from guiderail.frontends.grammar.lark.embedded import Nested
 from guiderail.frontends.grammar.lark.follow import Follow, harmless
 from guiderail.frontends.grammar.lark.guards import guard
 from guiderail.frontends.grammar.lark.lexemes import (
@@ -34,6 +33,7 @@ from guiderail.frontends.grammar.lark.parametric import write_out
 from guiderail.frontends.grammar.lark.quick import Parts, quick
 from guiderail.frontends.grammar.lark.terms import TermParser, literal_text
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
+from guiderail.frontends.grammar.nesting import Nesting
 from guiderail.frontends.grammar.syntax import Choice, Expression, Name, Repetition, Rule, Text
 from guiderail.frontends.regex import regex
 
@@ -47,14 +47,14 @@ class Reading:
     Attributes:
         grammar: its rules and terminals.
         notes: what was read and has no meaning here, a sentence each.
-        captures: rules whose texts are captured, with the names of what is captured.
+        captures: rules whose texts are captured, and terminals that stand for one.
         unused: terminals that are defined and neither named by a rule or terminal nor ignored.
         imported: the grammars that it imports, other than those of Lark itself: path and digest of each.
     """
 
     grammar: syntax.Grammar
     notes: tuple[str, ...]
-    captures: dict[str, str]
+    captures: tuple[tuple[str, syntax.Capture], ...]
     unused: tuple[str, ...]
     imported: tuple[tuple[str, str], ...]
     _compile: Callable[[], Any] | None
@@ -104,11 +104,11 @@ def read(
     indenter: Any = None,
     constraints: Mapping[str, Constraint] | None = None,
     path: str | os.PathLike[str] | None = None,
-    nested: Nested | None = None,
+    nested: Nesting | None = None,
 ) -> Reading:
     """As :func:`read_lark`, with what else there is to say of the grammar.
 
-    ``nested`` makes the constraint of ``%lark``, from its text and the constraints that it names.
+    ``nested`` says how grammars and schemas within are made.
     """
     if not isinstance(text, str):
         raise CompileError(f"a grammar is a string, not {type(text).__name__}", code="not-a-constraint")
@@ -131,7 +131,7 @@ def _read(
     indenter: Any,
     constraints: dict[str, Constraint],
     path: str | os.PathLike[str] | None,
-    nested: Nested | None,
+    nested: Nesting | None,
 ) -> Reading:
     """A grammar without parametric rules."""
     found = None if constraints else quick(text)
@@ -161,6 +161,7 @@ class Reader:
         never: those that take the empty text wherever they may.
         impossible: those that no text is.
         divided: strings that are keywords in some spellings only, and their parts.
+        followed: terminals that are a rule's text and its stop, with the names of the rules.
     """
 
     def __init__(self, rewritten: Rewritten, start: str, constraints: dict[str, Constraint], indenter: Any) -> None:
@@ -175,6 +176,7 @@ class Reader:
         self.never: set[str] = set()  # those that take the empty text wherever they may
         self.impossible: set[str] = set()  # those that no text is
         self.divided: dict[str, list[str]] = {}
+        self.followed: dict[str, set[str]] = {}  # terminals that are a rule and its stop, and the rules
 
     # -- errors
     @cached_property
@@ -240,11 +242,26 @@ class Reader:
         return Reading(
             syntax.Grammar(rules, start, lexer, self.source),
             tuple(self.rewritten.notes),
-            dict(self.rewritten.captures),
+            self.captures(),
             tuple(name for name in parts.named if name not in mentioned),
             parts.imported,
             parts.compiled,
         )
+
+    def captures(self) -> tuple[tuple[str, syntax.Capture], ...]:
+        """Rules whose texts are captured, and terminals that are such a rule and its stop."""
+        find = self.reference(())
+        found: dict[str, syntax.Capture] = {}
+        renamed = self.rewritten.renamed
+        for rule, given in self.rewritten.captures.items():
+            ending = given.stop or given.suffix
+            cut = TermParser(self.source, list(ending), find).parse() if ending else None
+            capture = syntax.Capture(given.capture or rule, cut, given.stop_capture or None)
+            found.setdefault(rule, capture)
+            for name, what in self.followed.items():
+                if rule in what:
+                    found.setdefault(renamed.get(name, name), capture)
+        return tuple(found.items())
 
     def kept(self) -> set[str]:
         lines = self.indentation
@@ -257,6 +274,7 @@ class Reader:
         A text that ends before its stop, and that stop right behind it, are one lexeme; elsewhere the text has no stop
         in it, and may have one after it.
         """
+        renamed = self.rewritten.renamed
         for name, what in list(self.rewritten.embedded.items()):
             if not isinstance(what, Stop):
                 continue
@@ -287,6 +305,7 @@ class Reader:
                 rules[rule.name] = Rule(rule.name, visit(rule.body), rule.span)
             if any(both in leaves(rule.body)[0] for rule in rules.values()):
                 self.rewritten.cuts[both] = cut
+                self.followed[both] = {renamed.get(one, one) for one in names}
                 self.rewritten.renamed[both] = f"{self.rewritten.renamed[name]} and its stop"
             self.rewritten.embedded[name] = Bounded(name, what.tokens, Attributes(stop=what.stop))
 
@@ -379,7 +398,7 @@ class Reader:
         self.nullable = {x.name for x in lexemes if x.nullable}
         self.never = {x.name for x in lexemes if x.nothing and x.nullable}
         self.impossible = {x.name for x in lexemes if x.nothing and not x.nullable}
-        ignore -= self.impossible
+        ignore -= self.impossible | self.never
         lexemes = ordered(x for x in lexemes if not x.nothing)
         self.divided = keywords(lexemes, ignore)
         follow = Follow(rules)
@@ -405,7 +424,7 @@ class Reader:
         ignored = {part for name in ignore for part in self.divided.get(name, [renamed.get(name, name)])}
         return syntax.Lexer(
             tuple(terminals + [syntax.Terminal(renamed.get(n, n), None) for n in declared]),
-            frozenset(ignored - self.never),
+            frozenset(ignored),
             self.lines({x.name for x in lexemes}),
         )
 

@@ -1,0 +1,67 @@
+// Which strings, keys and items a state is in the midst of. Every strategy that knows about strings asks here.
+#pragma once
+
+#include <algorithm>
+
+#include "json/json.hpp"
+
+namespace guiderail {
+
+struct InProgress {
+  enum class What : u8 { String, Key, Item } what;
+  Id e;  // the Escaped, the Key, or the Distinct whose item it is
+
+  // C (an index of charset()) where nothing is known of it but that it continues with C*; else kUnknown.
+  u32 endless(Arena& arena) const {
+    switch (what) {
+      case What::String: return arena.endless_class(escaped_text(arena.node(e)));
+      case What::Key: return Json::of(arena).free_key(e);
+      case What::Item: return Json::of(arena).free_item(e) ? arena.endless_class(arena.any_text()) : kUnknown;
+    }
+    return kUnknown;
+  }
+  // Of an endless one.
+  Escapes escapes(Arena& arena) const {
+    switch (what) {
+      case What::String: return escapes_of(arena.node(e));
+      case What::Key: return Json::of(arena).key_escapes(e);
+      case What::Item: {
+        Id item = distinct_body(arena.node(e));
+        if (arena.node(item).kind == Kind::Concat) item = arena.node(item).a;
+        return escapes_of(arena.node(arena.node(item_rest(arena.node(item))).a));
+      }
+    }
+    return Escapes::Canonical;
+  }
+};
+
+// Is a string that may end here followed by nothing but its quote?
+inline bool leaves_by_quote(Arena& arena, Id head, Id tail) {
+  if (!arena.nullable(head)) return true;
+  const ByteSet& first = arena.first(tail);
+  return first.has('"') && first.count() == 1;
+}
+
+// Calls f for each of them, until it says false. False, too, where e may be in the midst of anything else, or where a
+// string may end without its quote.
+// requires: mutex held
+template <class F>
+bool each_in_progress(Arena& arena, Id e, F&& f) {
+  const Node& n = arena.node(e);
+  switch (n.kind) {
+    case Kind::Concat: {
+      const Id head = n.a, tail = n.b;
+      return each_in_progress(arena, head, f) && leaves_by_quote(arena, head, tail);
+    }
+    case Kind::Union: {
+      const Ids members(arena.operands(e));
+      return std::all_of(members.begin(), members.end(), [&](Id m) { return each_in_progress(arena, m, f); });
+    }
+    case Kind::Escaped: return is_escaped(n) && f(InProgress{InProgress::What::String, e});
+    case Kind::Key: return f(InProgress{InProgress::What::Key, e});
+    case Kind::Distinct: return f(InProgress{InProgress::What::Item, e});
+    default: return false;
+  }
+}
+
+}  // namespace guiderail

@@ -1,0 +1,153 @@
+"""Grammars over terminals, built without a notation: a schema has many names, and its grammar many copies of a part.
+
+`Symbols` collects the terminals, makes the lexer, and puts expressions together. Words are cut whole: where a keyword
+or a name may stand, a longer word competes with it, takes the text, and leads nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from guiderail import _core
+from guiderail.constraints.constraint import Constraint, choice, literal
+from guiderail.frontends.regex import regex
+
+__all__ = ["WORD", "Symbols"]
+
+WORD = "a word"
+_NEVER = "never"
+_BEYOND = 5
+_MOST_NARROW = 254
+_NEVER_BYTE = 254  # a symbol that ends with this byte would be read as never
+_UNUSED = "unused"
+
+
+class Symbols:
+    """The terminals of a lexer, and expressions over them.
+
+    Args:
+        b: where they are built.
+        word: pattern of what a keyword or a name is a part of.
+        blanks: pattern of what may stand between two lexemes.
+        first: terminals that win over words where they match, by name: what a word does not end before, as ``abs(``.
+        taking: those of them that take a text and lead nowhere, as words do.
+        refused: terminals that are refused in places.
+    """
+
+    def __init__(
+        self,
+        b: _core.Builder,
+        word: str,
+        blanks: str,
+        first: Iterable[tuple[str, Constraint]] = (),
+        taking: Iterable[str] = (),
+        refused: Iterable[str] = (),
+    ) -> None:
+        self.b = b
+        self._names: list[str] = []
+        self._terminals: list[tuple[int, int, list[int], int | None]] = []
+        for name, text in first:
+            self.add(name, text)
+        self._word = len(self._names)
+        self.add(WORD, regex(word))
+        self._blanks = len(self._names)
+        self.add(" ", regex(blanks))
+        self._made: dict[str, int] = {}
+        self._long = b.EMPTY
+        self._taking = {WORD, *taking}
+        self._refused = set(refused)
+        self.lexer = -1
+
+    def add(self, name: str, text: Constraint) -> None:
+        """A terminal of its own."""
+        self._put(name, text._lower(self.b), 0, [])
+
+    def _put(self, name: str, text: int, ends: int, keyword_of: list[int]) -> None:
+        if len(self._names) % 256 == _NEVER_BYTE and not name.startswith(_UNUSED):
+            self.add(f"{_UNUSED} {len(self._names)}", literal("\0"))
+        self._names.append(name)
+        self._terminals.append((text, ends, keyword_of, None))
+
+    def add_word(self, name: str, texts: Iterable[str], *, any_case: bool = False) -> None:
+        """A terminal that is some of the words."""
+        text = regex("|".join(texts), flags="i") if any_case else choice(list(texts))
+        self._put(name, text._lower(self.b), 0, [self._word])
+
+    def finish(self) -> None:
+        """Makes the lexer. From here on there are symbols."""
+        b = self.b
+        # A lexer of so few terminals asks what they lead to by the first symbols alone, which an intersection hides.
+        for number in range(len(self._names), _MOST_NARROW + 1):
+            self.add(f"{_UNUSED} {number}", literal("\0"))
+        traps = sorted(self._names.index(name) for name in {*self._taking, *self._refused})
+        self.lexer = b.lexer(self._terminals, [self._blanks], None, b"", traps)
+        self._made = {name: b.terminal(self.lexer, at) for at, name in enumerate(self._names) if at != self._blanks}
+        self._made[_NEVER] = b.never(self.lexer)
+        one = self.any_of(self.names())
+        self._nowhere = b.concat([self._made[_NEVER], b.repeat(one, _BEYOND, _BEYOND)])
+        self._long = b.concat([self.taking, self._nowhere])
+        self._words = {name for name, (_, _, of, _) in zip(self._names, self._terminals, strict=True) if of}
+
+    def refused(self, name: str | None = None) -> int:
+        """A terminal that takes a text and leads nowhere; None: any of those that do so wherever words stand."""
+        return self._long if name is None else self.seq(self.symbol(name), self._nowhere)
+
+    def refusal(self, *texts: int) -> int:
+        """The same in a condition that a grammar is intersected with, where it stands last.
+
+        What follows it there is shorter than what follows it in the grammar, so that nothing is left of the
+        intersection: a terminal that is refused then still takes its text, and is known to lead nowhere.
+        """
+        return self.seq(self.alt(*texts), self._made[_NEVER])
+
+    @property
+    def taking(self) -> int:
+        """The terminals that lead nowhere wherever words stand."""
+        return self.any_of(self._taking)
+
+    def names(self) -> list[str]:
+        """Those of all symbols that lead on."""
+        return [
+            name for name in self._made if name not in self._taking and name != _NEVER and not name.startswith(_UNUSED)
+        ]
+
+    def symbol(self, name: str) -> int:
+        """The terminal alone, as conditions on a text of the grammar have it."""
+        return self._made[name]
+
+    def any_of(self, names: Iterable[str]) -> int:
+        """One of these terminals alone."""
+        return self.b.union([self._made[name] for name in names])
+
+    def words(self, names: Iterable[str]) -> int:
+        """One of these terminals, where a longer word competes with those that are words."""
+        wanted = list(names)
+        found = [self._made[name] for name in wanted]
+        return self.b.union([*found, self._long] if any(name in self._words for name in wanted) else found)
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+    def seq(self, *parts: int | str) -> int:
+        return self.b.concat([self._part(part) for part in parts])
+
+    def alt(self, *parts: int | str) -> int:
+        return self.b.union([self._part(part) for part in parts])
+
+    def star(self, *parts: int | str) -> int:
+        return self.b.repeat(self.seq(*parts), 0, -1)
+
+    def opt(self, *parts: int | str) -> int:
+        return self.b.repeat(self.seq(*parts), 0, 1)
+
+    def listed(self, item: int, comma: str = ",") -> int:
+        """One or more of these, separated."""
+        return self.seq(item, self.star(comma, item))
+
+    def lexed(self, body: int) -> int:
+        """The texts of a grammar of these symbols."""
+        return self.b.lexed(self.lexer, body)
+
+    def _part(self, part: int | str) -> int:
+        """An expression; the name of a terminal, or names of some, by blanks."""
+        if isinstance(part, int):
+            return part
+        return self.words([part] if part in self._made else part.split())

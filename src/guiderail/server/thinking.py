@@ -1,0 +1,77 @@
+"""Reasoning that a request asks for: how much, and between which markers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from guiderail.server.errors import ApiError
+
+if TYPE_CHECKING:
+    from guiderail.generation.rendering import Shown
+    from guiderail.server.schemas import ChatRequest
+
+__all__ = ["EFFORT_TOKENS", "Thinking", "thinking_of"]
+
+EFFORT_TOKENS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192}
+"""Tokens that each ``reasoning_effort`` may spend; ``guiderail.max_reasoning_tokens`` says another number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning before a text; plain data, so that equal requests share a compiled constraint.
+
+    Attributes:
+        mode: ``"required"``, or ``"open"`` where the prompt ends with the marker that begins it.
+        tokens: that it may have at most.
+        format: of the family of models, which has the markers.
+    """
+
+    mode: str
+    tokens: int
+    format: str
+
+
+def wants_thinking(request: ChatRequest) -> bool:
+    """Whether a request asks for reasoning.
+
+    Raises:
+        ApiError: 400: its parameters disagree.
+    """
+    effort, most = request.reasoning_effort, request.guiderail.max_reasoning_tokens
+    if effort == "none" and most is not None:
+        raise ApiError(
+            400,
+            "guiderail.max_reasoning_tokens limits reasoning, and reasoning_effort is none; leave one of them out",
+            code="invalid-request",
+            param="guiderail.max_reasoning_tokens",
+        )
+    return effort not in (None, "none") or most is not None
+
+
+def thinking_of(request: ChatRequest, shown: Shown, format: str) -> Thinking:
+    """What a request that asks for reasoning is given.
+
+    Args:
+        shown: its conversation, up to where the answer begins.
+        format: of tool calls, which knows how the model writes reasoning.
+
+    Raises:
+        ApiError: 400: the model has no markers for it.
+    """
+    from guiderail.frontends.tools.format import read_format
+
+    param = "reasoning_effort" if request.reasoning_effort is not None else "guiderail.max_reasoning_tokens"
+    frame = read_format(format).reasoning
+    if frame is None:
+        raise ApiError(
+            400,
+            f"{param}: models of the format {format!r} have no markers for reasoning; leave it out, or give the server "
+            "the --tool-format of the model",
+            code="invalid-request",
+            param=param,
+        )
+    said = request.guiderail.max_reasoning_tokens
+    tokens = EFFORT_TOKENS[request.reasoning_effort or "medium"] if said is None else said
+    end = shown[-1][0].rstrip() if isinstance(shown, list) and shown else ""
+    return Thinking("open" if frame.begin and end.endswith(frame.begin.rstrip()) else "required", tokens, format)
