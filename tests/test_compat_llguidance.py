@@ -10,7 +10,6 @@ import pytest
 
 import guiderail as gr
 import guiderail.compat.llguidance as ours
-from guiderail.compat._errors import CompatError
 
 EOS = 261  # of the tokenizer "byte"
 PAIR = {
@@ -268,9 +267,6 @@ def test_what_cannot_be_kept_to_is_refused() -> None:
     assert "max_tokens" in ours.LLMatcher(tokenizer, limited, log_level=0).get_error()
     loop = {"grammars": [{"lark_grammar": "start: @b"}, {"name": "b", "lark_grammar": "start: @b"}]}
     assert "@b -> @b" in ours.LLMatcher(tokenizer, loop, log_level=0).get_error()
-    captures = ours.LLMatcher(tokenizer, 'start: a\na[capture]: "x"')
-    with pytest.raises(CompatError, match="captures"):
-        captures.get_captures()
     with pytest.warns(UserWarning, match="max_step_work"):
         ours.LLParserLimits(step_max_items=3)
     assert ours.LLParserLimits().max_items_in_row == 2000
@@ -289,6 +285,15 @@ def test_named_grammars(theirs: Any) -> None:
         for made in (spec, json.dumps(spec)):
             matcher = library.LLMatcher(tokenizer, made)
             assert matcher.try_consume_tokens(list(b"<1:22>")) == 6 and matcher.is_stopped()
+
+
+def test_captures(theirs: Any) -> None:
+    text = 'start: x y\nx[capture]: /[0-9]+/ ","\ny[capture="z"]: /[a-z]/'
+    for library in (ours, theirs):
+        matcher = library.LLMatcher(library.LLTokenizer("byte"), text)
+        assert matcher.consume_tokens(list(b"12,a"))
+        assert matcher.get_captures() == [("x", b"12,"), ("z", b"a")]
+        assert matcher.get_capture("x") == b"12," and matcher.get_capture("q") is None
 
 
 def test_sources(theirs: Any) -> None:

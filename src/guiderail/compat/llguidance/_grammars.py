@@ -135,7 +135,8 @@ class _Grammars:
 def _lark(text: str, named: dict[str, Constraint]) -> Constraint:
     from guiderail.frontends.grammar import grammar
 
-    return grammar(text, syntax="lark", constraints=named)
+    options = {"layout": "free", "max_whitespace": NO_BOUND, "property_order": "declared"}
+    return grammar(text, syntax="lark", constraints=named, schema_options=options)
 
 
 def _schema(schema: Any, said: list[str]) -> Constraint:
