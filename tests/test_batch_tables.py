@@ -324,3 +324,22 @@ def test_the_terminal_says_why(tmp_path: Path, echo: Any, capsys: Any, monkeypat
         cli.main()
     assert ended.value.code == 2
     assert "the prompt names {queue}, and no row has it" in capsys.readouterr().err
+
+
+LAYOUTS = [([], '{"n": 1, "of": [1, 2]}'), (["--layout", "compact"], '{"n":1,"of":[1,2]}')]
+
+
+@pytest.mark.parametrize(("more", "text"), LAYOUTS)
+def test_the_layout_of_the_terminal(tmp_path: Path, monkeypatch: Any, more: list[str], text: str) -> None:
+    """One layout, so that a model does not choose white space place by place."""
+    from guiderail import cli
+
+    asked = []
+    monkeypatch.setattr(run_module, "make_engine", lambda job: asked.append(job.constraint) or Echo())
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "a"}\n')
+    files = ["-i", str(tmp_path / "rows.jsonl"), "-o", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["guiderail", "batch", "--schema", json.dumps(SCHEMA), *files, *more])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert asked[0].matches(text)
+    assert not asked[0].matches('{"n": 1,"of":[1,2]}')

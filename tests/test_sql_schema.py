@@ -60,7 +60,7 @@ SELECT t1.name, t3."unit price" FROM people AS t1 LEFT JOIN orders AS t2 ON t1.i
 SELECT t1.name FROM people AS t1 CROSS JOIN people AS t2 WHERE t1.age < t2.age
 WITH q1(c1, c2) AS (SELECT name, count(*) FROM people GROUP BY name) SELECT c1 FROM q1 WHERE c2 > 3
 WITH q1(c1) AS (SELECT name FROM people) SELECT t2.age FROM q1 AS t1 JOIN people AS t2 ON t1.c1 = t2.name
-SELECT name||'-' FROM people
+SELECT name||'-', 1.5 FROM people WHERE age > 0.25
 """
 REFUSED = """
 SELECT nam FROM people
@@ -89,6 +89,8 @@ WITH q1(c1) AS (SELECT name FROM people) SELECT t1.c2 FROM q1 AS t1
 SELECT nameFROM people
 SELECT t1.nameFROM people AS t1
 SELECT name FROM people WHERE 3AND age
+SELECT name FROM people WHERE 1.5AND age
+SELECT 1.5.2 FROM people
 SELECT age AS from FROM people
 SELECT name FROM people; SELECT 1
 SELECT name FROM people -- all

@@ -85,14 +85,14 @@ def generate_command(
 
     **Examples**
 
-    - `guiderail generate --pattern date --prompt "When did Apollo 11 land on the Moon?"`
-    - `guiderail generate --choice yes --choice no --prompt "Is water wet?"`
-    - `guiderail generate --regex "[A-Z][a-z]+ [A-Z][a-z]+" --prompt "Who wrote Hamlet?" --temperature 0.7 --seed 1`
-    - `guiderail generate --schema person.json --prompt "Describe Ada Lovelace."`
-    - `guiderail generate --type models.py:Person --prompt "Describe Ada Lovelace."`
+    - `guiderail generate --regex "(19|20)[0-9]{2}" --prompt "In which year did Apollo 11 land on the Moon?"`
+    - `guiderail generate --choice red --choice green --choice blue --prompt "What colour is grass?"`
+    - `guiderail generate --regex "[A-Z][a-z]+(,? [a-z]+){4,12}[.]" --prompt "Write one sentence about the sea."`
+    - `guiderail generate --schema person.json --prompt "Invent a character: a musician from Brazil."`
+    - `guiderail generate --type models.py:Book --prompt "Moby Dick is a novel by Herman Melville."`
     - `guiderail generate --xsd order.xsd --prompt "Order two books."`
     - `guiderail generate --tools tools.json --tool-format hermes --tool-choice required --prompt "Will it rain?"`
-    - `guiderail generate --grammar sql --prompt "The oldest three people in people(name, age), in SQL:"`
+    - `guiderail generate --grammar sql --prompt "Write an SQL query that selects the names of people older than 30."`
     """
     # Everything that can be wrong with the options is found before a model is loaded.
     if on_shortened not in (None, "error", "warn"):

@@ -20,6 +20,7 @@ from guiderail.frontends.grammar.library import READY, grammar_text
 from guiderail.frontends.grammar.syntax import Indentation
 
 if TYPE_CHECKING:
+    from guiderail.frontends.queries.graphql import GraphqlQuery
     from guiderail.frontends.queries.sql import SqlQuery
 
 __all__ = [
@@ -43,8 +44,8 @@ def ready_grammar(name: str, **options: Any) -> Constraint:
     Raises:
         CompileError: ``bad-option``: there is no such grammar, it has no such option, or a value is wrong.
     """
-    if name.lower() == "sql" and options.get("schema") is not None:
-        query: Constraint = sql(**options)
+    if options.get("schema") is not None and name.lower() in ("sql", "graphql"):
+        query: Constraint = sql(**options) if name.lower() == "sql" else graphql(**options)
         return query
     return _ready(name, **options)
 
@@ -151,9 +152,34 @@ def arithmetic() -> GrammarConstraint:
     return _ready("arithmetic")
 
 
-def graphql() -> GrammarConstraint:
-    """An executable document of GraphQL: operations and fragments."""
-    return _ready("graphql")
+@overload
+def graphql() -> GrammarConstraint: ...
+
+
+@overload
+def graphql(*, schema: Any, operations: Iterable[str] | None = None) -> GraphqlQuery: ...
+
+
+def graphql(*, schema: Any = None, operations: Iterable[str] | None = None) -> Constraint:
+    """An executable document of GraphQL: operations and fragments; with a schema, one operation that is valid for it.
+
+    Args:
+        schema: of the service: SDL or a GraphQLSchema (both need graphql-core), or the result of the introspection
+            query as a dict.
+        operations: with a schema, some of ``query``, ``mutation`` and ``subscription``; None: queries.
+
+    Raises:
+        CompileError: ``query-schema``: the schema cannot be read; ``bad-option``: it has no such operation;
+            ``missing-package``: SDL is read by graphql-core.
+        LimitError: ``query-schema-size``: the schema has too many fields.
+    """
+    if schema is None:
+        if operations is not None:
+            raise CompileError("operations need a schema; pass schema=…", code="bad-option")
+        return _ready("graphql")
+    from guiderail.frontends.queries.graphql import graphql_query
+
+    return graphql_query(schema, operations)
 
 
 def c() -> GrammarConstraint:

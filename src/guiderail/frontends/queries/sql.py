@@ -202,7 +202,7 @@ class _Select:
         self.tables = query.database.tables
         self.groups = self._functions()
         numbers = [
-            ("bad number", regex(r"[0-9]+(?:\.[0-9]+)?[A-Za-z_$.]")),
+            ("bad number", regex(r"[0-9]+(?:[A-Za-z_$]|\.[0-9]+[A-Za-z_$.])")),
             ("decimal", regex(r"[0-9]{1,15}\.[0-9]{1,15}")),
             ("integer", regex(r"[0-9]{1,18}")),
         ]

@@ -1,0 +1,227 @@
+"""GraphQL operations that are valid for a schema.
+
+What follows from types is a rule for each type: fields, their arguments, values, selections. What does not is that two
+fields of one name in a selection must be the same field with the same arguments, also across fragments. So a field
+with arguments or with a selection of its own comes at most once, in the order of the schema; leaves without arguments
+come anywhere. A fragment on a type holds only what cannot collide with what other types and the interface have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from guiderail import _core
+from guiderail.constraints.constraint import Constraint, literal
+from guiderail.errors import CompileError
+from guiderail.frontends.queries.service import COMPOSITE, Field, Service, Type, TypeRef, introspected
+from guiderail.frontends.queries.symbols import WORD, Symbols
+from guiderail.frontends.regex import regex
+from guiderail.support.texts import shown
+
+__all__ = ["GraphqlQuery", "graphql_query"]
+
+_OPERATIONS = ("query", "mutation", "subscription")
+_STRING = (
+    r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u(?:[0-9a-ce-fA-CE-F][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}'
+    r'|[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})))*"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphqlQuery(Constraint):
+    """One operation that is valid for a schema; made by ``grammars.graphql(schema=…)``.
+
+    Attributes:
+        introspection: the schema, as a JSON text.
+        operations: which kinds of operations may be written.
+    """
+
+    introspection: str
+    operations: tuple[str, ...]
+
+    def _lower(self, b: _core.Builder) -> int:
+        return _Operations(b, Service(self.introspection)).document(self.operations)
+
+    def __repr__(self) -> str:
+        return f"grammars.graphql(schema=<{len(Service(self.introspection).types)} types>)"
+
+
+def graphql_query(schema: object, operations: object = None) -> GraphqlQuery:
+    """Operations of the service that a user describes.
+
+    Raises:
+        CompileError: ``query-schema``: the schema cannot be read; ``bad-option``: the service has no such operations.
+        LimitError: ``query-schema-size``: it has too many fields.
+    """
+    text = introspected(schema)
+    roots = Service(text).roots
+    wanted = [operations] if isinstance(operations, str) else operations
+    if wanted is None:
+        wanted = ["query"] if "query" in roots else list(roots)
+    if not isinstance(wanted, list | tuple) or not wanted or any(one not in _OPERATIONS for one in wanted):
+        raise CompileError(
+            f"operations are some of {', '.join(_OPERATIONS)}, not {shown(operations)}", code="bad-option"
+        )
+    for one in wanted:
+        if one not in roots:
+            raise CompileError(f"the schema has no {one}; it has {', '.join(roots)}", code="bad-option")
+    return GraphqlQuery(text, tuple(one for one in _OPERATIONS if one in wanted))
+
+
+class _Operations:
+    """Builds the grammar."""
+
+    def __init__(self, b: _core.Builder, service: Service) -> None:
+        self.b = b
+        self.types = service.types
+        self.roots = service.roots
+        numbers = [
+            ("bad number", regex(r"-?[0-9]+(?:[A-Za-z_]|\.[0-9]+[A-Za-z_.])")),
+            ("float", regex(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")),
+            ("int", regex(r"-?(?:0|[1-9][0-9]{0,8})")),
+        ]
+        self.s = s = Symbols(b, r"[_A-Za-z][_0-9A-Za-z]*", r"[ \t\n\r,]+", numbers, ["bad number"])
+        names = {*_OPERATIONS, "on", "true", "false", "null", "__typename", *self.types}
+        for one in self.types.values():
+            names |= {*one.values, *(field.name for field in one.fields)}
+            names |= {argument.name for field in one.fields for argument in field.arguments}
+        for name in sorted(names):
+            s.add_word(name, [name])
+        s.add("string", regex(_STRING))
+        for text in ("...", *"{}()[]:"):
+            s.add(text, literal(text))
+        s.finish()
+        self._selections: dict[tuple[str, frozenset[str]], int] = {}
+        self._inputs: dict[str, int] = {}
+        self._open: list[tuple[int, str, frozenset[str]]] = []
+
+    # -- selections ------------------------------------------------------------------------------------------------
+    def selection(self, name: str, without: frozenset[str] = frozenset()) -> int:
+        """What is selected of a type, in braces, but for some of its fields."""
+        key = name, without
+        if key not in self._selections:
+            self._selections[key] = rule = self.b.rule(name)
+            self._open.append((rule, name, without))
+        return self._selections[key]
+
+    def _selected(self, name: str, without: frozenset[str]) -> int:
+        s, one = self.s, self.types[name]
+        leaves: list[int] = [s.words(["__typename"])]
+        once: list[int] = []
+        for field in one.fields:
+            if field.name in without:
+                continue
+            written = self._field(field)
+            composite = self.types[field.type.named].kind in COMPOSITE
+            (once if composite or field.arguments else leaves).append(written)
+        once += [
+            s.seq("...", "on", possible, self.selection(possible, self._colliding(one, possible)))
+            for possible in (one.possible if one.kind in ("INTERFACE", "UNION") else ())
+        ]
+        leaf = s.alt(*leaves)
+        some = s.star(leaf)
+        ways: list[int] = []
+        after: int = s.b.EPSILON
+        for written in reversed(once):
+            ways.append(s.seq(written, some, after))
+            after = s.seq(s.opt(written, some), after)
+        return s.seq("{", s.alt(s.seq(leaf, some, after), *ways), "}")
+
+    def _colliding(self, of: Type, name: str) -> frozenset[str]:
+        """The fields of a type that must not stand in a fragment on it, beside other fragments and fields."""
+        own = {field.name for field in of.fields}
+        kinds: dict[str, set[str]] = {}
+        for possible in of.possible:
+            for field in self.types[possible].fields:
+                kinds.setdefault(field.name, set()).add(field.type.written)
+        fields = {field.name for field in self.types[name].fields}
+        return frozenset(one for one in fields if one in own or len(kinds[one]) > 1)
+
+    def _field(self, field: Field) -> int:
+        s = self.s
+        parts = [s.words([field.name])]
+        if field.arguments:
+            parts.append(self._arguments(field.arguments))
+        if self.types[field.type.named].kind in COMPOSITE:
+            parts.append(self.selection(field.type.named))
+        return s.seq(*parts)
+
+    # -- values ----------------------------------------------------------------------------------------------------
+    def _arguments(self, arguments: tuple[Field, ...]) -> int:
+        """In the order of the schema; brackets only around some."""
+        s = self.s
+        written = [(s.seq(s.words([one.name]), ":", self.value(one.type)), one.needed) for one in arguments]
+        some = s.seq("(", self._some(written), ")")
+        return some if any(needed for _, needed in written) else s.opt(some)
+
+    def _some(self, written: list[tuple[int, bool]]) -> int:
+        """At least one of these, in their order, with all that are needed."""
+        s = self.s
+        ways: list[int] = []
+        after: int = s.b.EPSILON
+        for one, needed in reversed(written):
+            if needed:
+                ways = []  # nothing after it can come first
+            ways.append(s.seq(one, after))
+            after = s.seq(one if needed else s.opt(one), after)
+        return s.alt(*ways)
+
+    def value(self, of: TypeRef) -> int:
+        """A value of a type, written out."""
+        s = self.s
+        found = self._named(of.name) if of.item is None else s.seq("[", s.star(self.value(of.item)), "]")
+        return found if of.required else s.alt(found, "null")
+
+    def _named(self, name: str) -> int:
+        s, one = self.s, self.types[name]
+        if one.kind == "ENUM":
+            return s.words(one.values)
+        if one.kind == "INPUT_OBJECT":
+            if name not in self._inputs:
+                self._inputs[name] = self.b.rule(name)
+                self.b.define(self._inputs[name], self._input(one))
+            return self._inputs[name]
+        scalars = {
+            "Int": ["int"],
+            "Float": ["int", "float"],
+            "String": ["string"],
+            "ID": ["string", "int"],
+            "Boolean": ["true", "false"],
+        }
+        return s.alt(s.words(scalars.get(name, ["string", "int", "float", "true", "false"])), s.refused())
+
+    def _input(self, one: Type) -> int:
+        s = self.s
+        members = [
+            (s.seq(s.words([field.name]), ":", self.value(self._kept(field.type, one.one_of))), field.needed)
+            for field in one.fields
+        ]
+        if one.one_of:
+            return s.seq("{", s.alt(*(written for written, _ in members)), "}")
+        inside = self._some(members)
+        return s.seq("{", inside if any(needed for _, needed in members) else s.alt(s.b.EPSILON, inside), "}")
+
+    @staticmethod
+    def _kept(of: TypeRef, one_of: bool) -> TypeRef:
+        """The one member of an object is not null."""
+        return TypeRef(of.name, True, of.item, of.written) if one_of else of
+
+    # -- the whole ---------------------------------------------------------------------------------------------------
+    def document(self, operations: tuple[str, ...]) -> int:
+        s = self.s
+        ways = []
+        for kind in operations:
+            root = self.roots[kind]
+            selected = self.selection(root) if kind != "subscription" else self._single(root)
+            ways.append(s.seq(kind, s.opt(s.symbol(WORD)), selected))
+            if kind == "query":
+                ways.append(selected)
+        while self._open:
+            rule, name, without = self._open.pop()
+            self.b.define(rule, self._selected(name, without))
+        return s.lexed(s.alt(*ways))
+
+    def _single(self, root: str) -> int:
+        """A subscription selects one field."""
+        fields = [self._field(field) for field in self.types[root].fields]
+        return self.s.seq("{", self.s.alt(*fields), "}")

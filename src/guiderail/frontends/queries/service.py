@@ -1,0 +1,157 @@
+"""What a GraphQL service offers: its types, from an introspection, from SDL, or from graphql-core's schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from guiderail.errors import CompileError, LimitError
+from guiderail.support.texts import shown
+
+__all__ = ["COMPOSITE", "Field", "Service", "Type", "TypeRef", "introspected"]
+
+COMPOSITE = ("OBJECT", "INTERFACE", "UNION")
+_MOST_FIELDS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRef:
+    """A type as a field or an argument has it.
+
+    Attributes:
+        name: of the type; empty for a list.
+        required: whether it is not null.
+        item: what a list holds.
+        written: in GraphQL's notation.
+    """
+
+    name: str
+    required: bool
+    item: TypeRef | None
+    written: str
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> TypeRef:
+        kind = said["kind"]
+        if kind == "NON_NULL":
+            inner = cls.of(said["ofType"])
+            return cls(inner.name, True, inner.item, inner.written + "!")
+        if kind == "LIST":
+            item = cls.of(said["ofType"])
+            return cls("", False, item, f"[{item.written}]")
+        return cls(said["name"], False, None, said["name"])
+
+    @property
+    def named(self) -> str:
+        """The type in all lists."""
+        return self.name if self.item is None else self.item.named
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field, an argument or a member of an input object; `needed`: it cannot be left out."""
+
+    name: str
+    type: TypeRef
+    arguments: tuple[Field, ...]
+    needed: bool
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> Field:
+        kind = TypeRef.of(said["type"])
+        arguments = tuple(cls.of(one) for one in said.get("args") or ())
+        return cls(said["name"], kind, arguments, kind.required and said.get("defaultValue") is None)
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type; `one_of`: an input object with exactly one of its members."""
+
+    name: str
+    kind: str
+    fields: tuple[Field, ...]
+    values: tuple[str, ...]
+    possible: tuple[str, ...]
+    one_of: bool
+
+
+class Service:
+    """The types of a service by name, and its roots: ``query``, ``mutation``, ``subscription`` → type."""
+
+    def __init__(self, introspection: str) -> None:
+        said = json.loads(introspection)
+        self.types: dict[str, Type] = {}
+        for one in said["types"]:
+            listed = one.get("fields") or one.get("inputFields") or ()
+            self.types[one["name"]] = Type(
+                one["name"],
+                one["kind"],
+                tuple(Field.of(field) for field in listed),
+                tuple(value["name"] for value in one.get("enumValues") or ()),
+                tuple(possible["name"] for possible in one.get("possibleTypes") or ()),
+                bool(one.get("isOneOf")),
+            )
+        roots = {kind: said.get(f"{kind}Type") for kind in ("query", "mutation", "subscription")}
+        self.roots = {kind: root["name"] for kind, root in roots.items() if root}
+
+
+def introspected(schema: Any) -> str:
+    """The introspection of a service as a JSON text, out of what a user has.
+
+    Raises:
+        CompileError: ``query-schema``: it cannot be read; ``missing-package``: graphql-core is needed for it.
+        LimitError: ``query-schema-size``: it has too many fields.
+    """
+    if not isinstance(schema, Mapping):
+        schema = _by_graphql_core(schema)
+    for key in ("data", "__schema"):
+        if isinstance(schema.get(key), Mapping):
+            schema = schema[key]
+    try:
+        text = json.dumps({key: schema.get(key) for key in ("queryType", "mutationType", "subscriptionType", "types")})
+        service = Service(text)
+        for one in service.types.values():
+            for field in one.fields:
+                for part in (field, *field.arguments):
+                    if part.type.named not in service.types:
+                        raise KeyError(part.type.named)
+        if not service.roots or not {*service.roots.values()} <= {*service.types}:
+            raise KeyError("queryType")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise CompileError(
+            f"the introspection of the GraphQL schema cannot be read ({error}); pass the result of the introspection "
+            "query, SDL, or a GraphQLSchema",
+            code="query-schema",
+        ) from None
+    if sum(len(one.fields) for one in service.types.values()) > _MOST_FIELDS:
+        raise LimitError(
+            f"the GraphQL schema has more than {_MOST_FIELDS:,} fields; pass a part of it", code="query-schema-size"
+        )
+    return text
+
+
+def _by_graphql_core(schema: Any) -> Mapping[str, Any]:
+    if not isinstance(schema, str) and type(schema).__name__ != "GraphQLSchema":
+        raise CompileError(
+            "the schema of a service is SDL, a GraphQLSchema of graphql-core, or the dict of an introspection, not "
+            f"{type(schema).__name__}",
+            code="query-schema",
+        )
+    try:
+        import graphql
+    except ImportError:
+        raise CompileError(
+            "SDL is read by graphql-core; install it with pip install graphql-core, or pass an introspection",
+            code="missing-package",
+        ) from None
+    try:
+        made = graphql.build_schema(schema) if isinstance(schema, str) else schema
+        found: Mapping[str, Any] = graphql.introspection_from_schema(made, input_value_deprecation=True)
+    except (graphql.GraphQLError, TypeError) as error:
+        raise CompileError(f"the GraphQL schema {shown(schema)} is wrong: {error}", code="query-schema") from None
+    one_of = {name for name, kind in made.type_map.items() if getattr(kind, "is_one_of", False)}
+    for kind in found["__schema"]["types"]:
+        kind["isOneOf"] = kind["name"] in one_of
+    return found
