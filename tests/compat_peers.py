@@ -289,6 +289,15 @@ def worse(library: str, played: Played) -> list[str]:
     ]
 
 
+def written(found: dict[str, Any]) -> str:
+    """The list as JSON, a line for each case."""
+
+    def lines(part: dict[str, Any]) -> str:
+        return ",\n".join(f"  {json.dumps(key)}: {json.dumps(one, ensure_ascii=False)}" for key, one in part.items())
+
+    return "{\n" + ",\n".join(f' "{name}": {{\n{lines(part)}\n }}' for name, part in found.items()) + "\n}\n"
+
+
 def main() -> None:
     found = json.loads(RATCHET.read_text(encoding="utf-8")) if RATCHET.exists() else {"reasons": {}}
     for library, play in PLAYERS.items():
@@ -311,7 +320,7 @@ def main() -> None:
                 print(f"  new: {case}: {count} calls; {what}: {ours[:200]}")
         found[library] = listed
     if "--write" in sys.argv:
-        RATCHET.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        RATCHET.write_text(written(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

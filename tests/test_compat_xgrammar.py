@@ -327,8 +327,10 @@ def test_what_has_no_counterpart_is_refused() -> None:
         ours.set_max_recursion_depth(5)
     lark = ours.Grammar.from_lark('start: word\nword[capture]: "a"')
     matcher = ours.GrammarMatcher(ours.GrammarCompiler(ours.TokenizerInfo(TOKENS)).compile_grammar(lark))
-    with pytest.raises(CompatError, match="capture"):
-        matcher.get_captures()
+    with pytest.raises(CompatError, match="deduplicate"):
+        matcher.get_captures(deduplicate=False)
+    with pytest.raises(CompatError, match="temperature"):
+        ours.Grammar.from_lark('start: word\nword[temperature=0.5]: "a"')
     with pytest.raises(AttributeError):
         ours.nonsense  # noqa: B018
 
@@ -376,6 +378,21 @@ def test_a_tag_as_classes(theirs: Any) -> None:
             assert matcher.accept_string('a <call=a>{"name": "x"}</call>') and matcher.is_completed()
             matcher.reset()
             assert not matcher.accept_string("a <call=b")
+
+
+def test_captures(theirs: Any) -> None:
+    text = 'start: key "=" value ";"\nkey[capture]: /[a-z]+/\nvalue[capture="v"]: /[0-9]+/'
+    for library in (ours, theirs):
+        info = library.TokenizerInfo(TOKENS, stop_token_ids=[STOP])
+        matcher = library.GrammarMatcher(library.GrammarCompiler(info).compile_lark(text))
+        assert matcher.accept_token(TOKENS.index("ab")) and matcher.accept_string("c=") and matcher.accept_string("12;")
+        assert matcher.get_captures() == [("key", b"abc"), ("v", b"12")]
+        twin = matcher.fork()
+        twin.rollback(1)
+        assert twin.accept_string("7;") and twin.get_captures() == [("key", b"abc"), ("v", b"7")]
+        assert matcher.accept_token(STOP) and matcher.get_captures() == [("key", b"abc"), ("v", b"12")]
+        matcher.reset()
+        assert matcher.get_captures() == []
 
 
 def test_named_grammars() -> None:

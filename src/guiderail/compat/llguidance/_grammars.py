@@ -10,7 +10,7 @@ from typing import Any
 
 from guiderail.compat._errors import CompatError
 from guiderail.compat._schema import spelled_schema
-from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.constraint import Constraint, sequence
 from guiderail.support.texts import shown
 
 __all__ = ["OPTIONS", "grammar_from_json_schema", "grammar_from_lark", "grammar_from_regex", "read_grammar"]
@@ -23,8 +23,7 @@ OPTIONS = (
     "json_allowed_escapes", "json_allow_general_unicode_escapes",
 )  # fmt: skip
 _REFERENCE = re.compile(r"@([A-Za-z_][\w-]*)")
-_BLANKS = re.compile(r"(?:\[(?P<set>(?:\\x20| |\\x0[aAdD9]|\\n|\\r|\\t|[\n\r\t]){4,})\])(?P<count>[*+?]|\{0?,\d+\})?")
-_BLANK = {"\\x20": " ", "\\x0a": "\n", "\\x0d": "\r", "\\x09": "\t", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
+_ANY_SPACE = r"[ \t\r\n]*"
 
 
 def grammar_from_json_schema(
@@ -136,7 +135,8 @@ class _Grammars:
 def _lark(text: str, named: dict[str, Constraint]) -> Constraint:
     from guiderail.frontends.grammar import grammar
 
-    return grammar(text, syntax="lark", constraints=named)
+    options = {"layout": "free", "max_whitespace": NO_BOUND, "property_order": "declared"}
+    return grammar(text, syntax="lark", constraints=named, schema_options=options)
 
 
 def _schema(schema: Any, said: list[str]) -> Constraint:
@@ -183,41 +183,19 @@ def _any_of(part: Any) -> Any:
 
 
 def _layout(options: Mapping[str, Any]) -> dict[str, Any]:
-    """White space and separators as options of ``json_schema``."""
-    separators = options.get("item_separator"), options.get("key_separator")
-    pattern, flexible = options.get("whitespace_pattern"), options.get("whitespace_flexible")
-    plain = separators[0] in (None, ",") and separators[1] in (None, ":")
-    if pattern is None and flexible is False:
-        if plain:
-            return {"layout": "compact"}
-        return {"layout": "compact", "separators": (separators[0] or ",", separators[1] or ":")}
-    if not plain:
-        raise CompatError(
-            "item_separator and key_separator are texts without any other white space here: set "
-            "whitespace_flexible to false beside them",
-            code="compat-option",
-        )
-    return {"layout": "free", "max_whitespace": NO_BOUND if pattern is None else _blanks(pattern)}
+    """White space and separators as options of ``json_schema``; separators and white space are patterns."""
+    from guiderail.frontends.regex import regex
 
-
-def _blanks(pattern: Any) -> int:
-    """How many characters of white space a pattern allows in one place; it may allow none.
-
-    Raises:
-        CompatError: ``compat-option``: it is not about all characters of white space that JSON has.
-    """
-    found = _BLANKS.fullmatch(pattern) if isinstance(pattern, str) else None
-    kinds = re.findall(r"\\x..|\\.|.", found["set"], re.DOTALL) if found else []
-    if found is None or {_BLANK.get(one.lower(), one) for one in kinds} != set(" \t\r\n"):
-        raise CompatError(
-            f"the whitespace_pattern {shown(pattern)} cannot be kept to; known are repetitions of all white space, as "
-            r"[\x20\x0A\x0D\x09]{0,10}, and whitespace_flexible false for none",
-            code="compat-option",
-        )
-    count = found["count"]
-    if count in (None, "?"):
-        return 1
-    return NO_BOUND if count in ("*", "+") else int(count[count.index(",") + 1 : -1])
+    comma, colon = options.get("item_separator") or ",", options.get("key_separator") or ":"
+    pattern, flexible = options.get("whitespace_pattern"), options.get("whitespace_flexible", True)
+    plain = (comma, colon) == (",", ":")
+    if pattern is None and not flexible:
+        return {"layout": "compact"} if plain else {"layout": "compact", "separators": (regex(comma), regex(colon))}
+    if pattern is None and plain:
+        return {"layout": "free", "max_whitespace": NO_BOUND}
+    space = regex(_ANY_SPACE if pattern is None else pattern).optional()
+    around = tuple(sequence(space, regex(mark), space) for mark in (comma, colon))
+    return {"layout": "free", "separators": around, "whitespace": space}
 
 
 def _escapes(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from guiderail.compat._errors import CompatError
+from guiderail.compat._captures import captures_of
 from guiderail.compat.llguidance import _grammars
 from guiderail.compat.llguidance._tokenizer import LLTokenizer
 from guiderail.errors import GuiderailError, LimitError
@@ -94,7 +93,6 @@ class LLMatcher:
         self._tokenizer, self._log_level = tokenizer, log_level
         self._error, self._limit_met = "", False
         self._warnings: list[str] = []
-        self._captures = isinstance(grammar, str) and re.search(r"\[[^\]\n]*\bcapture\b", grammar) is not None
         self.matcher: Matcher | None = None
         try:
             constraint, self._warnings = _grammars.read_grammar(grammar)
@@ -342,22 +340,22 @@ class LLMatcher:
 
     # -- captures ------------------------------------------------------------------------------------------------
     def get_capture(self, name: str) -> bytes | None:
-        """The last text that a rule of this name captured; None, where the grammar captures nothing.
+        """The last text that a rule of this name captured (``name[capture]``); None for none.
 
         Raises:
-            CompatError: ``compat-unsupported``: the grammar captures something, which is not followed here.
+            CompatError: ``captures``: there are too many ways to read the text.
         """
         return dict(self.get_captures()).get(name)
 
     def get_captures(self) -> list[tuple[str, bytes]]:
-        """Names and texts of what rules captured: none, where the grammar captures nothing.
+        """Names and texts of what rules captured, name by name.
 
         Raises:
-            CompatError: ``compat-unsupported``: the grammar captures something, which is not followed here.
+            CompatError: ``captures``: there are too many ways to read the text.
         """
-        if self._captures:
-            raise CompatError("captures are not followed; read them out of the text", code="compat-unsupported")
-        return []
+        if self.matcher is None:
+            return []
+        return captures_of(self.matcher.guide.constraint, self.matcher)
 
     def __repr__(self) -> str:
         return f"<LLMatcher {self._error or self.matcher!r}>"

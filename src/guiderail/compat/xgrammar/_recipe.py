@@ -21,6 +21,7 @@ NO_BOUND = 2**31 - 1
 
 _BELL = re.compile(r"\\.", re.DOTALL)
 _BELLS = {r"\a": r"\x07", r"\e": r"\x1b"}  # escapes of XGrammar's that ECMAScript lacks
+_ANY_JSON = {"layout": "free", "escapes": "all", "max_whitespace": NO_BOUND, "property_order": "declared"}
 _REFERENCE = re.compile(r"@([A-Za-z_][\w-]*)")
 _TESTS = ("not", "if", "contains", "oneOf")
 
@@ -84,7 +85,8 @@ class Recipe:
 
         def read(text: str, around: tuple[str, ...]) -> Constraint:
             wanted = dict.fromkeys(name for name in _REFERENCE.findall(text) if name in named)
-            return grammar(text, syntax="lark", constraints={name: one(name, around) for name in wanted})
+            parts = {name: one(name, around) for name in wanted}
+            return grammar(text, syntax="lark", constraints=parts, schema_options=_ANY_JSON)
 
         def one(name: str, around: tuple[str, ...]) -> Constraint:
             if name in around:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from guiderail.compat._captures import captures_of, has_captures
 from guiderail.compat._errors import CompatError, raised_as
 from guiderail.compat.xgrammar.compiler import CompiledGrammar
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
@@ -29,7 +30,7 @@ class GrammarMatcher:
         ValueError: ``compiled_grammar`` is not one.
     """
 
-    __slots__ = ("_default_temperature", "_grammar", "_open_end", "matcher")
+    __slots__ = ("_default_temperature", "_grammar", "_open_end", "_strings", "matcher")
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class GrammarMatcher:
         with raised_as():
             self.matcher: Matcher = guide.matcher(stops)
         self._grammar = compiled_grammar
+        self._strings: dict[int, bytes] = {}  # what was read as text, by the step
         self._open_end = bool(terminate_without_stop_token)
         self._default_temperature = None if default_temperature is None else float(default_temperature)
 
@@ -87,6 +89,9 @@ class GrammarMatcher:
             return False
         with raised_as():
             taken = self.matcher.accept_string(input_str)
+        if taken:
+            step = self.matcher.step_count - 1
+            self._strings[step] = input_str.encode() if isinstance(input_str, str) else bytes(input_str)
         if debug_print:
             print(f"{input_str!r} {'is read' if taken else 'cannot come'}; the state:\n{self.matcher.dump()}")
         return taken
@@ -187,17 +192,24 @@ class GrammarMatcher:
                 self.matcher.rollback(num_tokens)
 
     def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """Captured parts of a Lark grammar: none, where it captures none.
+        """Names and texts of what rules of a grammar have captured (``name[capture]``), name by name.
+
+        Args:
+            deduplicate: each rule once where it stands, with its longest text. There is nothing else here.
 
         Raises:
-            CompatError: ``compat-unsupported``: the grammar captures something, which is not followed here.
+            CompatError: ``compat-unsupported``: every way in which a rule may have ended is asked for, or the grammar
+                is a part of another.
         """
-        self._refuse("capture", "what a rule captures is not followed; read it out of the text")
-        return []
-
-    def _refuse(self, attribute: str, why: str) -> None:
-        if self._grammar.grammar._recipe.asks_for(attribute):
-            raise CompatError(f"the grammar sets {attribute} of a rule: {why}", code="compat-unsupported")
+        grammar = self._grammar.grammar
+        if not deduplicate or not has_captures(grammar.constraint):
+            if not grammar._recipe.asks_for("capture"):
+                return []
+            raise CompatError(
+                "captures are those of a single grammar, each rule once where it stands; leave out deduplicate=False",
+                code="compat-unsupported",
+            )
+        return captures_of(grammar.constraint, self.matcher, self._strings)
 
     def is_terminated(self) -> bool:
         """Whether a stop token was read; with ``terminate_without_stop_token``, whether the text is complete."""
@@ -211,13 +223,14 @@ class GrammarMatcher:
     def reset(self) -> None:
         """Back to the start."""
         self.matcher.reset()
+        self._strings.clear()
 
     def fork(self) -> GrammarMatcher:
         """An independent copy in the same state."""
         twin = GrammarMatcher.__new__(GrammarMatcher)
         twin.matcher = self.matcher.fork()
         twin._grammar, twin._open_end = self._grammar, self._open_end
-        twin._default_temperature = self._default_temperature
+        twin._default_temperature, twin._strings = self._default_temperature, dict(self._strings)
         return twin
 
     @property
@@ -227,12 +240,7 @@ class GrammarMatcher:
 
     @property
     def temperature(self) -> float | None:
-        """``default_temperature``.
-
-        Raises:
-            CompatError: ``compat-unsupported``: the grammar sets the temperature of a rule.
-        """
-        self._refuse("temperature", "temperatures are not followed; leave them out, and sample with one of your own")
+        """``default_temperature``: a grammar that sets another is refused where it is read."""
         return self._default_temperature
 
     @property
