@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import guiderail as gr
 import guiderail.matching.bitmask as module
 from guiderail import (
     BitmaskError,
@@ -294,3 +296,48 @@ def test_triton_kernel_in_the_interpreter() -> None:
     )
     assert done.returncode == 0, done.stderr[-4000:]
     assert int(done.stdout.split()[0]) >= 48, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (lambda: np.zeros(1, np.int32), None),
+        (lambda: np.zeros((3, 1), np.int32), None),
+        (lambda: np.zeros((3, 4), np.int32), None),  # wider than the vocabulary
+        (lambda: np.zeros((6, 1), np.int32)[::2], None),
+        (lambda: np.zeros((6, 1), np.int32)[::-1], None),
+        (lambda: np.zeros((2, 6), np.int32)[:, 2:3], None),
+        (lambda: np.asfortranarray(np.zeros((3, 1), np.int32)), None),
+        (lambda: np.zeros((3, 1), "<i4"), None),
+        (lambda: np.zeros((3, 1), np.int32).view(np.recarray), None),  # a class of its own
+        (lambda: np.asfortranarray(np.zeros((3, 2), np.int32)), "bitmask-shape"),
+        (lambda: np.zeros((2, 6), np.int32)[:, ::2], "bitmask-shape"),
+        (lambda: np.zeros((1, 3, 1), np.int32), "bitmask-shape"),
+        (lambda: np.zeros((), np.int32), "bitmask-shape"),
+        (lambda: np.zeros((3, 0), np.int32), "bitmask-shape"),
+        (lambda: np.zeros((0, 1), np.int32), "bitmask-row"),
+        (lambda: np.zeros((3, 1), ">i4"), "bitmask-dtype"),
+        (lambda: np.zeros((3, 1), np.uint32), "bitmask-dtype"),
+        (lambda: np.zeros((3, 1), np.float32), "bitmask-dtype"),
+        (lambda: np.broadcast_to(np.zeros(1, np.int32), (3, 1)), "bitmask-array"),  # read-only
+        (lambda: bytearray(12), "bitmask-dtype"),
+        (lambda: [0, 0, 0], "bitmask-array"),
+    ],
+)
+def test_bitmasks_of_every_layout(make: Callable[[], object], code: str | None) -> None:
+    """Arrays of NumPy are read as they lie in memory: what lies otherwise is read right, or refused."""
+    vocabulary = gr.Vocabulary([b"a", b"b", b"<eos>"], special_tokens={"<eos>": 2}, stop_token_ids=[2])
+    matcher = gr.compile(gr.regex("b"), vocabulary).matcher()
+    bitmask = make()
+    if code is not None:
+        with pytest.raises(gr.BitmaskError) as raised:
+            matcher.fill_next_token_bitmask(bitmask)
+        assert raised.value.code == code
+        return
+    assert isinstance(bitmask, np.ndarray)
+    bitmask[...] = -1
+    last = len(bitmask) - 1 if bitmask.ndim == 2 else 0
+    assert matcher.fill_next_token_bitmask(bitmask, last)
+    rows = bitmask.reshape(last + 1, -1)
+    assert rows[last].tolist() == [2, *[0] * (rows.shape[1] - 1)]
+    assert (rows[:last] == -1).all()
