@@ -148,6 +148,8 @@ class _Gbnf(Reader):
                 if other not in done:
                     bounded(other, (*path, other))
             part = {one: done.get(one, rules[one]) for one in needed if one in rules}
+            left = reachable_rules({one: rule.body for one, rule in part.items()}, name)
+            part = {one: rule for one, rule in part.items() if one in left}
             texts: Constraint = RulesFrom(tuple(part[one] for one in sorted(part)), name)
             most_tokens, most_chars = (int(given[key]) if key in given else None for key in ("max_tokens", "max_chars"))
             try:

@@ -124,9 +124,8 @@ class EmbeddedParts:
             return self.nested.grammar(self.source[begin:end], given), end + 1
         except GuiderailError as error:
             span = None if error.span is None else (error.span[0] + begin, error.span[1] + begin)
-            raise type(error)(
-                f"in %lark: {error.message}", code=error.code, source=self.source, span=span or token.span
-            ) from error
+            message = error.message if error.message.startswith("in %lark: ") else f"in %lark: {error.message}"
+            raise type(error)(message, code=error.code, source=self.source, span=span or token.span) from error
 
     def special(self, token: Token) -> Constraint:
         """``<name>``, ``<[12]>``, ``<[10-20,30]>``, ``<[^12]>``, ``<[*]>``."""

@@ -20,7 +20,8 @@ from guiderail.support.work import spend
 __all__ = ["WrittenOut", "write_out"]
 
 _ALL = 2**64 - 1
-_MOST = 20_000  # rules that are written out
+_MOST = 20_000  # rules that are written out …
+_LONGEST = 20_000_000  # … and characters
 _DEEPEST = 50  # conditions within conditions
 _NOTHING = r"/[^\s\S]/"  # the body of a rule without alternatives
 _NO_ATTRIBUTES = ("stop", "suffix", "lazy", "temperature", "max_tokens", "max_chars")
@@ -224,9 +225,10 @@ class _Writer:
         """The name of a rule with a value; it is written if it was not."""
         known = self.instances.get((rule, value))
         if known is None:
-            if len(self.instances) >= _MOST:
+            if len(self.instances) >= _MOST or self.size > _LONGEST:
                 raise LimitError(
-                    f"the parametric rules of this grammar have more than {_MOST:,} values that can be reached; use "
+                    f"the parametric rules of this grammar have more than {_MOST:,} values that can be reached, or are "
+                    f"longer than {_LONGEST:,} characters when they are written out; use "
                     "fewer bits, or bound what is counted by {m,n}",
                     code="grammar-size",
                 )
@@ -264,7 +266,8 @@ class _Writer:
                 self.copy(at, one.start)
                 self.put(self.name(one.rule, one.value(value)), one.start)
                 at = one.end
-            self.copy(at, alternative.end)
+            if self.source[at : alternative.end].strip() != '""':  # which is read more quickly if left out
+                self.copy(at, alternative.end)
         self.put(_NOTHING + "\n" if first else "\n", statement.name.start)
 
 

@@ -104,10 +104,9 @@ def statements(text: str, found: list[Token]) -> list[Statement]:
 
 def _goes_on(found: list[Token], i: int, mark: str) -> bool:
     """Whether ``mark`` is the next token that is no line break."""
-    for token in found[i:]:
-        if token.kind != "newline":
-            return token.text == mark
-    return False
+    while i < len(found) and found[i].kind == "newline":
+        i += 1
+    return i < len(found) and found[i].text == mark
 
 
 def _close(line: list[Token], result: list[Statement]) -> None:
