@@ -102,8 +102,8 @@ def main() -> int:
             RUN,
             str(package),
             "-q",
-            "-p",
-            "no:cacheprovider",
+            "-o",
+            f"cache_dir={package.parent / 'pytest-cache'}",  # some tests keep a tokenizer there
             str(file),
             *chosen,
         ]
