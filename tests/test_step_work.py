@@ -171,7 +171,7 @@ GAPS = {"a": {"not": {"pattern": "x.{2,9}y.{2,9}z"}, "type": "string"}}
 
 @pytest.mark.parametrize("limit", [300, 3_000])
 def test_a_token_within_a_budget_takes_a_bounded_amount(limit: int) -> None:
-    """Reading it, and two searches for an end, each of ten times the work of a mask."""
+    """Reading it, and two searches for an end, each of four times the work of a mask."""
     rng = random.Random(limit)
     schema = gr.json_schema({"type": "object", "properties": GAPS, "required": ["a"]})
     for _ in range(6):
@@ -183,7 +183,7 @@ def test_a_token_within_a_budget_takes_a_bounded_amount(limit: int) -> None:
             token, budget = int(rng.choice(np.flatnonzero(allowed))), rng.randrange(2, 12)
             before, count = work.spent(), matcher.step_count
             read = _or_refused(lambda m=matcher, t=token, b=budget: m.accept_within(t, b))
-            assert work.spent() - before <= 22 * limit
+            assert work.spent() - before <= 10 * limit
             assert matcher.step_count == count + bool(read)
             if not read and not _or_refused(lambda m=matcher, t=token: m.accept_token(t)):
                 break

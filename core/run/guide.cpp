@@ -11,7 +11,7 @@ namespace guiderail {
 namespace {
 constexpr const char* kMask = "the mask of this place in the text";
 constexpr const char* kToken = "reading this token";
-constexpr const char* kEnd = "the search for an end of the text, which may take ten times as much as a mask,";
+constexpr const char* kEnd = "the search for an end of the text, which may take four times as much as a mask,";
 
 // A limit that the one who makes something has met; those who wait for the same have limits of their own.
 bool of_work(const Error& error) { return error.code == "work" || error.code == "step-work"; }
