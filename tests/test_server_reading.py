@@ -14,7 +14,7 @@ from guiderail.generation.chat_template import ChatTemplate
 from guiderail.server.errors import ApiError
 from guiderail.server.nursery import Nursery
 from guiderail.server.reading import LARGE, Manner, Said, read_light, read_said, show
-from guiderail.server.written import Raw, told
+from guiderail.server.written import Raw, sse, told
 from server_support import ToyModel, client_of
 
 ISOLATED = pytest.mark.skipif(not Nursery.available, reason="processes cannot be forked safely here")
@@ -174,3 +174,10 @@ def test_the_interpreter_is_shared_in_small_slices(monkeypatch):
         assert sys.getswitchinterval() == pytest.approx(bodies.SWITCH_SECONDS)
     finally:
         sys.setswitchinterval(was)
+
+
+def test_an_event_is_one_line_for_clients_that_split_at_any_line_end() -> None:
+    data = {"text": "a\x85b\u2028c\u2029d\x0be\x1cf\r\n"}
+    lines = sse(data).decode().splitlines()
+    assert [line for line in lines if line] == [lines[0]]
+    assert json.loads(lines[0].removeprefix("data: ")) == data

@@ -36,7 +36,12 @@ def told(data: Any) -> str:
     return text
 
 
+# Characters at which Python's ``str.splitlines`` ends a line, though an event does not. Clients that read events by it
+# would cut the JSON in two; inside its strings they may be escaped.
+_LINE_ENDS = {ord(c): f"\\u{ord(c):04x}" for c in "\x85\u2028\u2029"}
+
+
 def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
-    """One server-sent event."""
-    text = data if isinstance(data, str) else told(data)
+    """One server-sent event, on one line for every client."""
+    text = data if isinstance(data, str) else told(data).translate(_LINE_ENDS)
     return (f"event: {event}\n" if event else "").encode() + f"data: {text}\n\n".encode()
