@@ -90,6 +90,20 @@ bool MaskBuilder::state_differences(Id e, u32) {
   return loop.chars && loop.inside != e && differential(e, loop.inside, loop.inside);
 }
 
+// An intersection with all but some texts, such as the items of a list that were written before: without these it is
+// the same as soon as a text cannot become one of them.
+bool MaskBuilder::excluded_texts(Id e, u32) {
+  const bool stacked = arena_.node(e).kind == Kind::Concat;
+  const Id head = stacked ? arena_.node(e).a : e, tail = stacked ? arena_.node(e).b : kEpsilon;
+  if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
+  Ids members(arena_.operands(head)), others;
+  for (Id m : members)
+    if (arena_.node(m).kind != Kind::Not) others.push_back(m);
+  if (others.empty() || others.size() == members.size()) return false;
+  const Id b = arena_.concat(arena_.intersect(others, true), tail);
+  return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
+}
+
 // Strings in progress, each by the text that is left and what follows it, with the same escapes. What goes on with
 // nothing but a quote is one of which no text is left.
 bool MaskBuilder::strings_of(Id e, Strings& out) const {

@@ -85,7 +85,7 @@ class MaskBuilder {
     Reach reach;
     bool (MaskBuilder::*make)(Id e, u32 node);
   };
-  static const std::array<Row, 11> kOrder;
+  static const std::array<Row, 12> kOrder;
   bool by_strategy(Id e, u32 node, Reach least, Strategy first = {});
   template <class Make>
   bool attempt(Strategy strategy, Make make) {
@@ -95,6 +95,7 @@ class MaskBuilder {
     counts_.note(strategy, made, Work::spent() - before);
     return made;
   }
+  bool excluded_texts(Id e, u32 node);
   bool several_keys(Id e, u32 node);
   bool keywords(Id e, u32 node);
   bool bounded_strings(Id e, u32 node);

@@ -8,6 +8,7 @@ namespace guiderail {
 namespace {
 
 constexpr std::array<StrategyInfo, kStrategies> kInfo{{
+    {"excluded-texts", "root", "all but some texts: the mask of all, and where the two differ"},
     {"several-keys", "strings", "keys that may be names: the mask of any key, and what completes a name"},
     {"keywords", "large", "a lexeme some texts of which are another terminal: as if there were none, then those"},
     {"bounded-strings", "root", "a string of m to n characters: the tokens of any string, by their length"},
@@ -83,7 +84,8 @@ bool StrategySwitches::set(std::string_view name, bool on) {
 
 // -- the order --
 // Exact and cheap ones first; each may assume that those before it did not apply, but must be right without them.
-const std::array<MaskBuilder::Row, 11> MaskBuilder::kOrder{{
+const std::array<MaskBuilder::Row, 12> MaskBuilder::kOrder{{
+    {Strategy::ExcludedTexts, Reach::Root, &MaskBuilder::excluded_texts},
     {Strategy::SeveralKeys, Reach::Strings, &MaskBuilder::several_keys},
     {Strategy::Keywords, Reach::Large, &MaskBuilder::keywords},
     {Strategy::BoundedStrings, Reach::Root, &MaskBuilder::bounded_strings},

@@ -15,6 +15,7 @@ namespace guiderail {
 
 enum class Strategy : u8 {
   // make a mask, in this order (see strategies.cpp)
+  ExcludedTexts,
   SeveralKeys,
   Keywords,
   BoundedStrings,
