@@ -1,6 +1,6 @@
 """What each way to a mask is worth: every benchmark without it, beside the same with all of them.
 
-The core makes masks by an ordered table of strategies, with a walk over the vocabulary's trie behind them, and lets
+The core makes masks by an ordered table of strategies, then by a walk over the vocabulary's trie, and lets
 states share masks (``core/mask/strategies.cpp``). Here one after the other is switched off. All settings take turns
 case by case in one process, each with a vocabulary of its own, so that none meets what another one has cached. Every
 mask is compared with that of the full table: a difference is an error.

@@ -53,7 +53,7 @@ class Json final : public Family {
 
   // -- keys --
   // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
-  // goes on with C*; kUnknown if it is none.
+  // continues with C*; kUnknown if it is none.
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
   // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
@@ -62,7 +62,7 @@ class Json final : public Family {
   // them (kEmpty: only names are keys). False where the difference is not that simple.
   bool key_without_names(Id e, Id& free, std::vector<std::string>& rests);
   // Reads as many of these bytes at once as are plain characters of a key whose text is remembered, for no one else
-  // comes to the states between them. How many that were; 0: it is no such state.
+  // reaches the states between them. How many that were; 0: it is no such state.
   std::size_t read_key(Id& e, std::string_view bytes);
   bool key_apart(Id key, KeyApart& out);
   KeyAlong others_along(const KeyApart& key, std::string_view rest);

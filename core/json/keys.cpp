@@ -22,7 +22,7 @@ u32 character_at(std::string_view text) {
   return c;
 }
 
-// The part of a sorted range whose texts go on with a byte. `at(k)` is the k-th text.
+// The part of a sorted range whose texts continue with a byte. `at(k)` is the k-th text.
 template <class At>
 void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
   auto below = [&](u32 k, unsigned limit) {  // texts that end here come first
@@ -46,7 +46,7 @@ void narrow_range(u32& lo, u32& hi, u32 depth, u8 byte, At at) {
 
 }  // namespace
 
-// Whether a name that must come goes on from the key; perhaps, where many do.
+// Whether a name that must come continues the key; perhaps, where many do.
 bool Json::perhaps_due(const KeyState& key) const {
   const MemberState& state = member_states_.values[key.members];
   const MemberTable& table = tables_[state.table];

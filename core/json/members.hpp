@@ -117,7 +117,7 @@ struct KeyApart {  // a Key between two characters, its text forgotten
   const MemberTable* table;
   u32 table_id;
   bool closed;  // only names are keys from here on
-  bool any;     // any text goes on as another key
+  bool any;     // any text continues as another key
 };
 
 enum class KeyAlong { Endless, Dies, Unclear };  // at every place; up to one where none is left

@@ -5,7 +5,7 @@
 // ignored). The first in order that matches a beginning of the text wins, with the longest text that it matches.
 //
 // That a lexeme could have gone on shows later than where it ends. So where it may end, the next byte may be read in
-// two ways: it goes on, or it has ended and the rest stands behind a MunchGuard: no beginning of what follows may be a
+// two ways: it continues, or it has ended and a MunchGuard precedes the rest: no beginning of what follows may be a
 // text with which the lexeme would have gone on. A guard mostly falls with that byte, or forbids it.
 //
 // A nested terminal stands for a language of its own (a JSON Schema, a special token, a grammar with another lexer). It

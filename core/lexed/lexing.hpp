@@ -121,7 +121,7 @@ class Lexed final : public Family {
   // -- construction --
   u32 lexer(Lexer lexer);
   Id terminal(u32 lexer, u32 index);
-  Id never(u32 lexer);           // behind a terminal: it competes for lexemes, and then nothing can come
+  Id never(u32 lexer);           // after a terminal: it competes for lexemes, and then nothing can come
   Id lexed(u32 lexer, Id body);  // the body is over terminals of the lexer
 
   // -- lexemes without their grammar (see pieces.cpp) --
@@ -147,17 +147,17 @@ class Lexed final : public Family {
   Id open_lexeme(const Lexeme& lexeme);  // the lexeme alone, whatever the grammar
   LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
   bool munch_guard_allows(Id munch_guard, u8 byte);
-  // Moves a place behind a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
+  // Moves a place after a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
   Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
-  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar behind.
+  // The same of one that was cut short and stays where it is: mostly without what is left of the grammar there.
   Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
-  // A place without the alternatives that do not go on with the lexeme's end, nor what may be left out in front of
-  // those that do: what is behind it is the same.
+  // A place without the alternatives that do not continue with the lexeme's end, nor what may be left out in front of
+  // those that do: what follows it is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
   void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
-  // Which columns may the line have that begins behind a lexeme? Any: it begins none, or within brackets.
+  // Which columns may the line have that begins after a lexeme? Any: it begins none, or within brackets.
   enum class Column { Any, This, None };
   Column column_at(const LexemeEnd& end, const Place& place);
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
@@ -194,7 +194,7 @@ class Lexed final : public Family {
     u8 ends = 0;                   // see lexeme_ends, context_holds
     std::vector<LexStep> steps;    // by byte class
   };
-  struct Peek {           // behind a terminal
+  struct Peek {           // after a terminal
     ByteSet first, kept;  // as of what is left of the grammar there
     bool live = false;    // something can still come, or the end
     bool nullable = false;

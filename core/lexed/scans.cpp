@@ -147,7 +147,7 @@ Id Lexed::munch_guard(Id texts, Id rest) {
   return intern(d);
 }
 
-// A lexeme ended: what the grammar expects behind it, and the layout there. False: it cannot stand here.
+// A lexeme ended: what the grammar expects after it, and the layout there. False: it cannot stand here.
 bool Lexed::behind_lexeme(u32 lexer_id, u32 terminal, u32 column, Place& place) {
   const Lexer& lexer = lexers_[lexer_id];
   if (lexer.ignored[terminal]) return true;

@@ -30,7 +30,7 @@ class Abstraction final : public Family {
 
   // -- what a token does not reach (lookahead.cpp) --
   static constexpr u32 kWholeStack = 7, kBehindObject = 6;  // parts that are kept
-  // What is behind the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
+  // What is after the first object of a stack is left out as far as tokens seldom reach it; what then depends on it
   // has the flag kUnknownText.
   Id elide_stack(Id e, u32 left = kWholeStack);
   Id list_alone(Id e);  // a list of distinct values without the values before and the text after; kEmpty: it is none

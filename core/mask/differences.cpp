@@ -1,5 +1,5 @@
 // A state as another one with differences. Most characters lead from it into a state b that they also lead b into: what
-// can be told apart are the texts that begin otherwise, and most of these come to the same states after a byte or two.
+// can be told apart are the texts that begin otherwise, and most of these reach the same states after a byte or two.
 // The mask of b, which is asked for anyway, is copied, and both are walked where they differ.
 #include <algorithm>
 

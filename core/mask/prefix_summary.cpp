@@ -1,4 +1,4 @@
-// Masks by heads. The tokens of a state h t are those that end within h, whatever t is, and those that t goes on with
+// Masks by heads. The tokens of a state h t are those that end within h, whatever t is, and those that t continues with
 // where h ends inside the token. The first part, and for the second all that h has to do with it, is found once for
 // each h that comes again and kept with the vocabulary: strings, numbers, any value, in whatever object they stand.
 #include <algorithm>
