@@ -1,8 +1,7 @@
 """The recorded tests of XGrammar and the tables of llguidance's, played through ``guiderail.compat``.
 
-They are read from where they lie: ``$GUIDERAIL_PEERS``, else ``shared/peers`` in a folder around this one. What is
-answered in another way is listed in ``tests/data/compat_ratchet.json``, each case with its reason: a case may become
-right, never wrong.
+``peer_tables.py`` says where they are. What is answered in another way is listed in ``tests/data/compat_ratchet.json``,
+each case with its reason: a case may become right, never wrong.
 
     python tests/compat_peers.py            # what is answered alike, kind by kind
     python tests/compat_peers.py --write    # writes the list
@@ -12,32 +11,19 @@ right, never wrong.
 from __future__ import annotations
 
 import base64
-import gzip
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from peer_tables import folder, rows
+
 HERE = Path(__file__).resolve().parent
 RATCHET = HERE / "data" / "compat_ratchet.json"
 SPECS = ("schema", "ebnf", "regex", "lark", "stag", "concat", "union", "json")
-
-
-def folder(name: str) -> Path | None:
-    """Where the recorded tests of a library are; None: not at hand."""
-    given = os.environ.get("GUIDERAIL_PEERS")
-    places = [Path(given)] if given else [p / "shared" / "peers" for p in HERE.parents]
-    return next((place / name for place in places if (place / name).is_dir()), None)
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file of JSON, compressed."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
 
 
 @dataclass

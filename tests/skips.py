@@ -23,7 +23,6 @@ ALLOWED = {
     r"re knows no atomic groups": "the jobs on Python 3.11 and newer",
     r"the syntax is that of Python 3\.11": "the jobs on Python 3.11 and newer",
     r"the tables of other libraries' tests": "where they are at hand: GUIDERAIL_PEERS, or ../shared/peers",
-    r"the recorded tests of (XGrammar|llguidance) are not at hand": "a checkout beside them; GUIDERAIL_PEERS",
     r"needs? a GPU": "a machine with a GPU",
 }
 

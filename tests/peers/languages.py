@@ -4,18 +4,16 @@
     python tests/peers/languages.py --only lark     # tables whose names contain this
     python tests/peers/languages.py --write         # write the ratchet anew; the reasons of known cases are kept
 
-The tables are no part of the project. They are looked for in the folder that ``GUIDERAIL_PEERS`` names, or in
-``../shared/peers``; its README says how they are made. A case is a grammar or schema with a text that must (not) match,
-or one that must (not) be read, or tokens in order with those that a mask must (not) have on the way.
+``peer_tables.py`` says where the tables are; their README says how they are made. A case is a grammar or schema with a
+text that must (not) match, or one that must (not) be read, or tokens in order with those that a mask must (not) have on
+the way.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import gzip
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -27,10 +25,10 @@ import numpy as np
 
 import guiderail as gr
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import peer_tables
+
 RATCHET = Path(__file__).parent.parent / "data" / "peers_ratchet.json"
-_HERE = Path(__file__).resolve().parents[3]
-FOLDERS = (os.environ.get("GUIDERAIL_PEERS"), _HERE / "shared" / "peers")
-SKIP = "the tables of other libraries' tests (GUIDERAIL_PEERS or ../shared/peers) are not here"
 UNSATISFIABLE = ("unsatisfiable", "unsatisfiable-schema")
 TABLES = (
     *(f"llguidance/test_json_{part}" for part in ("arrays", "enum_const", "objects", "primitives")),
@@ -43,20 +41,11 @@ TABLES = (
 )
 
 
-def folder() -> Path | None:
-    """Where the tables are."""
-    for one in FOLDERS:
-        if one and (Path(one) / "llguidance").is_dir():
-            return Path(one)
-    return None
-
-
 def rows(table: str) -> Iterator[dict[str, Any]]:
-    at = folder()
-    assert at is not None, SKIP
-    with gzip.open(at / f"{table}.jsonl.gz", "rt", encoding="utf-8") as packed:
-        for line in packed:
-            yield json.loads(line)
+    library, _, name = table.partition("/")
+    at = peer_tables.folder(library)
+    assert at is not None, peer_tables.SKIP
+    return peer_tables.rows(at / f"{name}.jsonl.gz")
 
 
 @dataclass(frozen=True)

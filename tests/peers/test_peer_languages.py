@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from peers.languages import SKIP, TABLES, folder, listed, ratchet, results
+from peer_tables import SKIP, folder
+from peers.languages import TABLES, listed, ratchet, results
 
-needs_tables = pytest.mark.skipif(folder() is None, reason=SKIP)
+needs_tables = pytest.mark.skipif(folder("llguidance") is None, reason=SKIP)
 
 
 @needs_tables
