@@ -141,6 +141,7 @@ def asked_for(constraint: Constraint) -> Asked:
     from guiderail.integrations._requests import Asked, constraint_of
 
     asked: list[Asked] = []
+    constraint = constraint.as_written()
     if isinstance(constraint, JsonSchema):
         text = json.dumps(constraint.schema)
         asked = [Asked("json", text), Asked("json", text, compact=True)]
@@ -155,7 +156,7 @@ def asked_for(constraint: Constraint) -> Asked:
         if constraint_of(one, None) == constraint:
             return one
     raise CompileError(
-        f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout flexible or "
+        f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout spaced or "
         "compact, members in declared order), a regular expression without options, a choice, or a grammar of one text",
         code="bad-option",
     )

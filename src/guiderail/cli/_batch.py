@@ -104,7 +104,7 @@ def batch_command(
     - `guiderail batch --choice yes --choice no -i reviews.csv -o judged.csv -P "Is this kind? {review}"`
     - `guiderail batch --schema s.json -i rows.jsonl -o out/ --engine vllm --model MODEL --gpus 1 --replicas 8`
     """
-    constraint = given.constraint("flexible" if engine == "vllm" else "spaced")  # vLLM's requests know no other
+    constraint = given.constraint()
     from guiderail.batch import BatchOptions, run_batch
 
     options = BatchOptions(

@@ -222,11 +222,11 @@ class Given:
         if kind == "--grammar" and self.max_length is not None:
             raise CompileError("--max-length does not go with --grammar, whose texts it would cut", code="bad-option")
 
-    def constraint(self, layout: str = "flexible", property_order: str = "declared") -> Constraint:
+    def constraint(self, layout: str | None = None, property_order: str = "declared") -> Constraint:
         """The constraint of the options.
 
         Args:
-            layout: of values where the options say nothing.
+            layout: of values where the options say nothing; None: as ``json_schema`` has it.
             property_order: likewise.
 
         Raises:
