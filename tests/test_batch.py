@@ -174,6 +174,8 @@ def test_another_job_is_kept_out(tmp_path: Path, echo: Any) -> None:
     run_batch(rows, out, SCHEMA)
     for change in (
         lambda: run_batch(rows, out, SCHEMA, BatchOptions(temperature=0.5)),
+        lambda: run_batch(rows, out, SCHEMA, BatchOptions(stop="x")),
+        lambda: run_batch(rows, out, SCHEMA, BatchOptions(presence_penalty=0.5)),
         lambda: run_batch(rows, out, SCHEMA, shard_rows=2),
         lambda: run_batch(rows, out, {**SCHEMA, "title": "x"}),
         lambda: run_batch(rows_file(tmp_path, 4, "more.jsonl"), out, SCHEMA),
@@ -211,6 +213,9 @@ def test_two_runs_do_not_meet(tmp_path: Path, echo: Any) -> None:
         (BatchOptions(engine="other"), {}),
         (BatchOptions(engine="vllm"), {}),
         (BatchOptions(engine_args={"a": 1}), {}),
+        (BatchOptions(stop=[""]), {}),
+        (BatchOptions(frequency_penalty=3), {}),
+        (BatchOptions(repetition_penalty=0), {}),
         (BatchOptions(chat=False, system="x"), {}),
         (BatchOptions(), {"replicas": 0}),
         (BatchOptions(), {"shard_rows": True}),
