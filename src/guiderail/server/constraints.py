@@ -36,7 +36,7 @@ class Ask:
         kind: ``json``, ``regex``, ``choice``, ``grammar``, ``structural_tag``.
         value: JSON of the schema, the tag or the choices; the pattern; the grammar.
         param: the parameter of the request that says so.
-        compact: no white space in JSON.
+        compact: no white space in JSON, instead of that of ``json.dumps``.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Ask:
             ApiError: 400 with the code and the place of what is wrong.
         """
         try:
-            return self._build(vocabulary)
+            return self._build(vocabulary).as_written()
         except GuiderailError as error:
             raise from_guiderail(error, self.param) from error
 
@@ -62,8 +62,7 @@ class Ask:
         if self.kind == "json":
             from guiderail.frontends.json_schema import json_schema
 
-            layout = "compact" if self.compact else "flexible"
-            return json_schema(self.value, property_order="declared", layout=layout)
+            return json_schema(self.value, layout="compact" if self.compact else None)
         if self.kind == "regex":
             from guiderail.frontends.regex import regex
 
