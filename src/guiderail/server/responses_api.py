@@ -85,6 +85,7 @@ class _Output:
         return [*events, {**delta, "logprobs": []} if kind == "message" else delta]
 
     def _begin(self, kind: str) -> list[dict[str, Any]]:
+        item: dict[str, Any]
         part: dict[str, Any]
         if kind == "message":
             item = {"type": kind, "id": _id("msg"), "status": "in_progress", "role": "assistant", "content": []}

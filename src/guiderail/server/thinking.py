@@ -42,7 +42,7 @@ def wants_thinking(request: ChatRequest | ResponsesRequest) -> bool:
     if effort == "none" and most is not None:
         raise ApiError(
             400,
-            f"guiderail.max_reasoning_tokens limits reasoning, and {request.effort_param} is none; leave one of them out",
+            f"{request.effort_param} is none, and guiderail.max_reasoning_tokens limits reasoning; leave one out",
             code="invalid-request",
             param="guiderail.max_reasoning_tokens",
         )
