@@ -296,6 +296,74 @@ def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatc
     assert (len(calls) > 0) == (most != 5), "near their end, masks have a budget, and each is filled by itself"
 
 
+def drafting(engine: GuiderailBackend, **settings: Any) -> Any:
+    manager = manager_of(engine, 4, 6)
+    manager.vllm_config.scheduler_config.async_scheduling = settings.get("asynchronous", False)
+    manager.reasoner_cls = settings.get("reasoner")
+    return manager
+
+
+def asking(grammar: Any, **state: Any) -> Any:
+    request = request_of(grammar)
+    request.use_structured_output, request.request_id, request.num_computed_tokens = True, "r", 0
+    vars(request.structured_output_request).update(state)
+    return request
+
+
+def test_the_constraint_offers_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has something to say, in place of the proposer's; vLLM then checks it as any draft."""
+    engine = backend()
+    yes, no, end = TOKENIZER.encode("yes")[0], TOKENIZER.encode("no")[0], TOKENIZER.eos_token_id
+    grammar = engine.compile_asked(Asked("regex", "(yes|no)yesyes"))
+    manager, request = drafting(engine), asking(grammar)
+    assert manager.validate_tokens(request, [no, no]) == [no], (
+        "there is a choice: the proposer's draft, as far as it goes"
+    )
+    assert grammar.accept_tokens("r", [no])
+    assert manager.validate_tokens(request, []) == [yes, yes, end]
+    assert manager.validate_tokens(request, [no, no, no]) == [yes, yes, end]
+    assert grammar.matcher.history() == [no]
+    assert drafting(engine, asynchronous=True).validate_tokens(request, [yes, no]) == [yes]
+    monkeypatch.setenv("GUIDERAIL_VLLM_DRAFTS", "0")
+    assert manager.validate_tokens(request, [yes, no]) == [yes]
+    monkeypatch.delenv("GUIDERAIL_VLLM_DRAFTS")
+    free = asking(None)
+    free.use_structured_output = False
+    assert manager.validate_tokens(free, [no, no]) == [no, no]
+    assert grammar.accept_tokens("r", [yes, yes, end])
+    assert manager.validate_tokens(request, []) == []
+
+
+def test_reasoning_has_no_drafts_of_the_constraint() -> None:
+    engine = backend()
+    grammar = engine.compile_asked(Asked("choice", '["yes"]'))
+    manager = drafting(engine, reasoner=object)
+    for ended, expected in ((False, []), (None, []), (True, TOKENIZER.encode("yes"))):
+        assert _vllm_patches._drafted(manager, asking(grammar, reasoning_ended=ended))[:1] == expected
+
+
+def test_drafts_follow_the_text_after_a_reset() -> None:
+    grammar = backend().compile_asked(Asked("regex", '(\\{"name":[ \n]{0,2}(yes|no)\\})+'))
+    text = '{"name":\nyes}'
+    assert grammar.draft(3)
+    assert grammar.accept_tokens("r", TOKENIZER.encode(text))
+    drafted = b"".join(map(grammar.matcher.guide.vocabulary.token_bytes, grammar.draft(30)))
+    assert not drafted or drafted.startswith(b'{"name":\n')
+    grammar.reset()
+    assert grammar.draft(3)
+    assert grammar.accept_tokens("r", TOKENIZER.encode('{"name":'))
+    grammar.rollback(2)
+    assert all(token >= 0 for token in grammar.draft(5))
+
+
+def test_the_proposer_of_nothing() -> None:
+    from guiderail.integrations.vllm_drafts import Forced
+
+    proposer = Forced(SimpleNamespace())
+    proposer.load_model(None)
+    assert proposer.propose([[1], [], [2, 3]], None, None, slot_mappings=None) == [[], [], []]
+
+
 def test_a_limit_met_by_one_text_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     from guiderail.errors import LimitError
     from guiderail.integrations import vllm as integration

@@ -244,6 +244,42 @@ def test_speculation(tmp_path: Path, request: pytest.FixtureRequest) -> None:
         assert float(counts["draft_tokens"]) > float(counts["accepted_tokens"]) > 0
 
 
+def counters(base: str) -> dict[str, float]:
+    """How many tokens a server has written, drafted and accepted."""
+    with urllib.request.urlopen(f"{base}/metrics") as answer:
+        page = answer.read().decode()
+    names = r"vllm:(spec_decode_num_\w+|generation_tokens)_total"
+    return {name: float(value) for name, value in re.findall(rf"^{names}\{{.*?\}} (\S+)$", page, re.M)}
+
+
+def test_the_constraint_offers_drafts(url: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The same greedy texts in fewer passes: what must come next is a draft that the model verifies."""
+    places = {
+        "type": "object",
+        "properties": {f"{name} of the person": {"enum": ["Paris", "Rome", "Oslo"]} for name in ("birth", "school")},
+        "additionalProperties": False,
+    }
+    places["required"] = list(places["properties"])
+    bodies: list[dict[str, Any]] = [
+        {"structured_outputs": {"json": schema}} for schema in (PERSON, HARD, places, {"enum": ["a long text " * 9]})
+    ] + [{"structured_outputs": {"regex": DATE}}]
+
+    plain = [text_of(url, max_tokens=200, **body) for body in bodies]
+    forced = {"model": "guiderail.integrations.vllm_drafts.Forced", "num_speculative_tokens": 6}
+    backend = ["--structured-outputs-config", '{"backend": "guiderail"}', "--speculative-config", json.dumps(forced)]
+    for base in start(tmp_path, request.config, *backend):
+        before = counters(base)
+        found = [text_of(base, max_tokens=200, **body) for body in bodies]
+        counted = {name: value - before.get(name, 0) for name, value in counters(base).items()}
+        assert found == plain
+        assert counted["spec_decode_num_accepted_tokens"] > 0.3 * counted["generation_tokens"]
+        for temperature in (0.5, 1.0):
+            for body, (_, fits) in (({"structured_outputs": {"json": PERSON}}, SERVED["json"]),):
+                assert fits(text_of(base, temperature=temperature, seed=3, **body))
+        status, answer = chat(base, max_tokens=5)  # without a constraint
+        assert status == 200 and answer["usage"]["completion_tokens"] <= 5
+
+
 def test_texts_are_complete_within_max_tokens(url: str) -> None:
     """However open the schema, and however little a small model is inclined to come to an end."""
     essay = {

@@ -8,6 +8,7 @@
 | ``StructuredOutputManager.grammar_init`` | makes the backend when the first request asks for guiderail |
 | ``StructuredOutputManager._create_grammar`` | hands over a request's options and limit, not only its text |
 | ``StructuredOutputManager.grammar_bitmask`` | gathers the masks of a step and fills them in one native call |
+| ``StructuredOutputManager.validate_tokens`` | puts what a constraint leaves no choice about in place of a draft |
 | checks of structural tags when a request is read | left to the above: they ask XGrammar, whatever the backend |
 | offline beam search | makes the backend, too |
 
@@ -31,6 +32,7 @@ __all__ = ["NAME", "apply", "takes_auto"]
 NAME = "guiderail"
 _AUTO = "GUIDERAIL_VLLM_AUTO"
 _FINISH = "GUIDERAIL_VLLM_FINISH"
+_DRAFTS = "GUIDERAIL_VLLM_DRAFTS"
 _done: set[str] = set()  # what was changed in this process
 _configured: set[str] = set()  # holds NAME once an engine of this process has it as its backend
 
@@ -43,6 +45,11 @@ def takes_auto() -> bool:
 def finishes() -> bool:
     """Whether texts are complete within the tokens of their requests: unless ``GUIDERAIL_VLLM_FINISH`` is set to 0."""
     return os.environ.get(_FINISH, "1") not in ("", "0")
+
+
+def drafts() -> bool:
+    """Whether constraints offer drafts, where the engine verifies any: unless ``GUIDERAIL_VLLM_DRAFTS`` is set to 0."""
+    return os.environ.get(_DRAFTS, "1") not in ("", "0")
 
 
 def _most_tokens(request: Any, config: Any) -> int:
@@ -93,6 +100,7 @@ def _core() -> None:
     validate = SamplingParams._validate_structured_outputs
     begin, grammar_init = StructuredOutputManager.__init__, StructuredOutputManager.grammar_init
     create, fill = StructuredOutputManager._create_grammar, StructuredOutputManager.grammar_bitmask
+    check = StructuredOutputManager.validate_tokens
     validators = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
     known = typing.get_args(config_module.StructuredOutputsBackend)
     if "auto" not in known:
@@ -109,6 +117,7 @@ def _core() -> None:
     StructuredOutputManager.grammar_init = _grammar_init(grammar_init)
     StructuredOutputManager._create_grammar = _create_grammar(create)
     StructuredOutputManager.grammar_bitmask = _grammar_bitmask(fill)
+    StructuredOutputManager.validate_tokens = _validate_tokens(check)
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -222,6 +231,31 @@ def _grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, *args, **kwargs)
 
     return grammar_bitmask
+
+
+def _validate_tokens(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def validate_tokens(self: Any, request: Any, spec_tokens: list[int]) -> Any:
+        return original(self, request, _drafted(self, request) or spec_tokens)
+
+    return validate_tokens
+
+
+def _drafted(manager: Any, request: Any) -> list[int]:
+    """What a request's constraint offers in place of the draft of the engine's own proposer; empty: nothing.
+
+    With asynchronous scheduling the worker has the tokens of its draft by now, and nothing can take their place.
+    """
+    from guiderail.integrations.vllm import GuiderailGrammar
+
+    asked = request.structured_output_request
+    grammar = None if asked is None else asked.grammar
+    if not isinstance(grammar, GuiderailGrammar) or not drafts():
+        return []
+    if manager.reasoner_cls is not None and not asked.reasoning_ended:
+        return []
+    config = manager.vllm_config
+    return [] if config.scheduler_config.async_scheduling else grammar.draft(int(config.num_speculative_tokens))
 
 
 def _patch_protocol(module: Any) -> bool:
