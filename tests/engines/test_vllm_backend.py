@@ -356,6 +356,78 @@ def test_drafts_follow_the_text_after_a_reset() -> None:
     assert all(token >= 0 for token in grammar.draft(5))
 
 
+CITY = {
+    "type": "object",
+    "properties": {"city": {"enum": ["yes", "no"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
+    """The constraint that vLLM makes of a request with a tool, and the request."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+
+    StructuredOutputsConfig(backend="guiderail")  # as when an engine starts
+    _vllm_patches.apply()
+    made = ParserManager.get_parser(tool_parser_name=parser, enable_auto_tools=True)
+    assert made is not None
+    request = ChatCompletionRequest(
+        model="m",
+        messages=[{"role": "user", "content": "?"}],
+        tools=[{"type": "function", "function": {"name": "weather", "parameters": CITY, **tool}}],
+        tool_choice=choice,
+    )
+    reading = object.__new__(made)
+    reading._tool_parser, reading._reasoning_parser = object.__new__(made.tool_parser_cls), None
+    made._apply_structural_tag(reading, request)
+    asked = request.structured_outputs
+    if asked is None:
+        return None, request
+    return gr.structural_tag(json.loads(asked.structural_tag)), request
+
+
+GOOD, BAD = '{"name": "weather", "arguments": {"city": "no"}}', '{"name": "weather", "arguments": {"city": "12"}}'
+NAMED = {"type": "function", "function": {"name": "weather"}}
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", NAMED], ids=str)
+@pytest.mark.parametrize("strict", [None, True, False])
+def test_calls_keep_to_the_schemas_of_the_tools(choice: Any, strict: bool | None) -> None:
+    """Also where the model decides whether to call, and a tool does not say that it is strict."""
+    constraint, request = tag_of(choice, **({} if strict is None else {"strict": strict}))
+    assert request.tools[0].function.strict is strict, "the prompt shows what the client sent"
+    if choice == "auto" and strict is False:
+        assert constraint is None  # so the client wants it
+        return
+    call = "<tool_call>\n{}\n</tool_call>"
+    assert constraint.matches(call.format(GOOD))
+    assert constraint.matches(call.format(BAD)) == (strict is False)
+    assert constraint.matches("I do not know.") == (choice == "auto")
+    assert constraint.matches("Let me see. " + call.format(GOOD)) == (choice == "auto")
+    assert not constraint.matches("Let me see. " + call.format(BAD))
+    assert not constraint.matches(call.format(GOOD.replace("weather", "whether")))
+
+
+def test_strict_tools_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUIDERAIL_VLLM_STRICT_TOOLS", "0")
+    assert tag_of("auto")[0] is None
+    assert tag_of("auto", strict=True)[0] is not None
+
+
+PARSERS = ("deepseek_v31", "deepseek_v32", "deepseek_v4", "glm47", "kimi_k2", "llama3_json", "longcat", "minimax_m2",
+           "qwen3_coder", "qwen3_xml", "step3p5")  # fmt: skip
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_tags_of_every_parser_are_read(parser: str) -> None:
+    for choice in ("auto", "required"):
+        constraint, _ = tag_of(choice, parser)
+        assert constraint is not None
+        assert constraint.matches("I do not know.") == (choice == "auto")
+
+
 def test_the_proposer_of_nothing() -> None:
     from guiderail.integrations.vllm_drafts import Forced
 
