@@ -97,6 +97,7 @@ from .generation.generate import (
 )
 from .generation.logprobs import TokenLogprob as TokenLogprob
 from .generation.models import load_model as load_model
+from .generation.probabilities import Probabilities as Probabilities, probabilities as probabilities
 from .matching.bitmask import (
     allocate_token_bitmask as allocate_token_bitmask,
     apply_token_bitmask as apply_token_bitmask,
