@@ -138,9 +138,21 @@ class TransformersSession:
         self._mask = np.zeros((batch, 0), np.int64)
         self._used = np.zeros(batch, np.int64)
         self._rows: Logits = np.zeros((batch, model.logits_size), np.float32)
-        self._only_last = {"logits_to_keep": 1} if model.keeps_logits else {}
+        self._keeps = model.keeps_logits
 
     def feed(self, rows: Sequence[Sequence[int]]) -> Logits:
+        last = self._compute(rows, 1)[:, -1]
+        for row, tokens in enumerate(rows):
+            if tokens:
+                self._rows[row] = last[row]
+        return self._rows
+
+    def feed_each(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits]:
+        logits = self._compute(rows, max(1, *counts))
+        return [logits[row, logits.shape[1] - count :] for row, count in enumerate(counts)]
+
+    def _compute(self, rows: Sequence[Sequence[int]], most: int) -> Logits:
+        """The logits after the last tokens, shape ``(batch, most, logits_size)``."""
         import torch
 
         if self._model is None:
@@ -175,15 +187,13 @@ class TransformersSession:
                 position_ids=torch.from_numpy(positions).to(device),
                 past_key_values=self._cache,
                 use_cache=True,
-                **self._only_last,
+                **({"logits_to_keep": most} if self._keeps else {}),
             )
-            last = output.logits[:, -1, :].float().cpu().numpy()
+            last: Logits = output.logits[:, -most:, :].float().cpu().numpy()
         self._cache, self._mask = output.past_key_values, full
         for row, tokens in enumerate(rows):
             self._used[row] += len(tokens)
-            if tokens:
-                self._rows[row] = last[row]
-        return self._rows
+        return last
 
     def close(self) -> None:
         self._model = self._cache = None
