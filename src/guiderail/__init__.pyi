@@ -96,6 +96,7 @@ from .generation.generate import (
     stream as stream,
 )
 from .generation.logprobs import TokenLogprob as TokenLogprob
+from .generation.mass import Mass as Mass, mass as mass
 from .generation.models import load_model as load_model
 from .generation.probabilities import Probabilities as Probabilities, probabilities as probabilities
 from .matching.bitmask import (
