@@ -2,9 +2,9 @@
 
 A text that is drawn under masks has an importance weight: how likely the model would have written it without masks,
 over how likely it was written. The mean weight is the probability that the model writes a text of the constraint.
-Weights lie between 0 and 1, so a confidence interval needs to assume nothing else about them: it is that of a bettor who
-would have grown rich by now if the mean were outside (Waudby-Smith & Ramdas 2024, "Estimating means of bounded random
-variables by betting", JRSS B 86, §4: hedged capital with predictable plug-in bets).
+Weights lie between 0 and 1, so a confidence interval needs to assume nothing else about them: it is that of a bettor
+who would have grown rich by now if the mean were outside (Waudby-Smith & Ramdas 2024, "Estimating means of bounded
+random variables by betting", JRSS B 86, §4: hedged capital with predictable plug-in bets).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def mass(
         raise ModelError(f"confidence lies between 0 and 1, not {shown(confidence)}", code="bad-option")
     if exact not in (None, True, False):
         raise ModelError(f"exact is True, False or None, not {shown(exact)}", code="bad-option")
-    asked = {"system": system, "chat": chat, "describe": describe, "max_tokens": max_tokens}
+    asked: dict[str, Any] = {"system": system, "chat": chat, "describe": describe, "max_tokens": max_tokens}
     options = options_of("mass", {**asked, "seed": seed})
     prompts, single = prompts_of(prompt, single=True)
     if not single:
