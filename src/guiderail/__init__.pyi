@@ -45,6 +45,7 @@ from .frontends.grammar import (
     Ref as Ref,
     grammar as grammar,
 )
+from .frontends.infill import infill as infill
 from .frontends.json_schema import (
     JsonSchema as JsonSchema,
     SchemaError as SchemaError,
