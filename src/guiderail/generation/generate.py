@@ -77,7 +77,7 @@ def stream(
 def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
 def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
-@takes_options(without=["n"])
+@takes_options(without=["n"], log_weight=True)
 def stream(
     model: Any,
     prompt: Prompt,
@@ -114,7 +114,7 @@ def stream(
         ``finish_reason`` and ``result``. What ``on_incomplete`` and ``on_shortened`` say about the end of the text
         happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
-    chosen = options_of("stream", options, without=["n"])
+    chosen = options_of("stream", options, without=["n"], log_weight=True)
     asked, single = prompts_of(prompt, single=True)
     if not single:
         raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
@@ -138,7 +138,7 @@ def stream(
     return ValueStream(batch, chosen, owned, growing_strings)
 
 
-@takes_options(on_incomplete="return")
+@takes_options(on_incomplete="return", log_weight=True)
 def generations(
     model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
@@ -147,7 +147,7 @@ def generations(
     A text that was steered to its end says so in its ``finish_reason``; ``on_shortened`` makes that a warning or an
     error.
     """
-    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return")
+    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
     return finished(results, chosen, on_shortened="return")
 
@@ -325,6 +325,8 @@ def generate(
             value must be complete.
         logprobs: see ``Generation.logprobs``: 0 for those of the tokens written, or also of so many of the likeliest
             tokens at each.
+        log_weight: see ``Generation.log_weight``. Costs a forward pass more for a text after which only a stop token
+            can follow, and the logits of forced tokens. On where a :class:`Generation` is returned.
         n: how many texts to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.

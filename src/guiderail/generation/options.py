@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         repetition_penalty: float
         stop: str | Sequence[str] | None
         logprobs: int | None
+        log_weight: bool
         system: str | None
         chat: bool
         describe: bool
@@ -64,6 +65,7 @@ class Options:
     repetition_penalty: float = 1.0
     stop: str | Sequence[str] | None = None
     logprobs: int | None = None
+    log_weight: bool = False
     n: int | None = None
     system: str | None = None
     chat: bool = True
@@ -88,6 +90,8 @@ class Options:
             )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
+        if not isinstance(self.log_weight, bool):
+            raise ModelError(f"log_weight must be True or False, not {shown(self.log_weight)}", code="bad-option")
         for name, least in (("logprobs", 0), ("n", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
