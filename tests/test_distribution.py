@@ -18,6 +18,7 @@ from guiderail.generation.distribution import tree as trees
 from guiderail.generation.distribution.outcome import PassesError
 from guiderail.generation.distribution.reader import Reader
 from guiderail.generation.generate import generate, generations, stream
+from guiderail.generation.models import EmbeddedModel
 from guiderail.inspect.record import record
 from test_log_weight import TOKENS, VOCABULARY, Session, Toy
 
@@ -258,7 +259,7 @@ def test_streams_are_refused_and_draws_can_be_kept():
 
 @pytest.fixture(scope="module")
 def embedded():
-    with gr.EmbeddedModel() as model:
+    with EmbeddedModel() as model:
         yield Kept(model)
 
 
