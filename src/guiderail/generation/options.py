@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         chat: bool
         describe: bool
         jump_forward: bool
+        canonical: bool
+        heal: bool
         on_incomplete: OnIncomplete
         on_shortened: OnShortened | None
 
@@ -69,6 +71,8 @@ class Options:
     chat: bool = True
     describe: bool = False
     jump_forward: bool = True
+    canonical: bool = False
+    heal: bool = False
     on_incomplete: OnIncomplete = "finish"
     on_shortened: OnShortened | None = None
 
@@ -88,6 +92,12 @@ class Options:
             )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
+        if self.heal and self.chat:
+            raise ModelError(
+                "heal=True continues the last word of a prompt, but a chat template ends between words; "
+                "pass chat=False",
+                code="bad-option",
+            )
         for name, least in (("logprobs", 0), ("n", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
