@@ -3,6 +3,7 @@
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
 # make test-templates                     formats of tool calls against models' chat templates (fetches them)
+# make test-canonical                     a million sampled tokens under each of seven real tokenizers
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
@@ -35,7 +36,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help demo test test-templates test-canonical lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -139,6 +140,9 @@ test-wheels: $(VENV)/.test
 
 test-templates: $(VENV)/.test build/templates
 	@$(BIN)/python -m pytest -q tests/test_tool_templates.py $(PYTEST_ARGS)
+
+test-canonical: $(VENV)/.test
+	@GUIDERAIL_CANONICAL_TOKENS=1000000 $(BIN)/python -m pytest -q tests/test_canonical_real.py $(PYTEST_ARGS)
 
 build/templates:
 	$(call say,chat templates of models, out of the source of llama-cpp-python and two small packages)

@@ -377,7 +377,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-@takes_options(without=["n", "logprobs"], on_incomplete="return")
+@takes_options(without=["n", "logprobs", "heal"], on_incomplete="return")
 def record(
     model: Any,
     prompt: str,
@@ -409,11 +409,11 @@ def record(
 
     if not isinstance(prompt, str):
         raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
-    chosen = options_of("record", dict(options), without=["n", "logprobs"], on_incomplete="return")
+    chosen = options_of("record", dict(options), without=["n", "logprobs", "heal"], on_incomplete="return")
     wanted = as_constraint(target)
     runner, owned = generation._model(model)
     try:
-        guide = generation._guide(wanted, runner)
+        guide = generation._guide(wanted, runner, chosen.canonical, "")
         recorder = Recorder(guide, top=top)
         batch = Batch(
             runner,
