@@ -80,7 +80,13 @@ class Extras(_Closed):
     on_incomplete: Literal["finish", "return"] | None = None
 
 
-class ChatExtras(Extras):
+class SampledExtras(Extras):
+    """Those of completions of both kinds."""
+
+    choice_logprobs: Literal["canonical", "all"] | None = None
+
+
+class ChatExtras(SampledExtras):
     """Those of chat completions."""
 
     max_reasoning_tokens: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = None
@@ -111,7 +117,7 @@ class Sampled(_Closed):
     regex: StrictStr | None = None
     ebnf: StrictStr | None = None
     response_format: _Json | None = None
-    guiderail: Extras = Extras()
+    guiderail: SampledExtras = SampledExtras()
 
     user: StrictStr | None = None
     metadata: _Json | None = None
