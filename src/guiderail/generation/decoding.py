@@ -145,6 +145,12 @@ class Batch:
         Raises:
             LimitError: to finish is promised, and ``max_tokens`` cannot hold any text.
         """
+        if options.distribution != "masked":
+            raise ModelError(
+                f'distribution="{options.distribution}" is an option of generate, generations and their asynchronous '
+                "forms; here texts are written under masks",
+                code="bad-option",
+            )
         self.model, self.observer, self.logprobs = model, observer, options.logprobs
         self.readings = readings
         self.vocabulary = model.vocabulary

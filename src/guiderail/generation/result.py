@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import ModelError
+from guiderail.generation.distribution.outcome import Draw
 from guiderail.generation.logprobs import TokenLogprob
 
 __all__ = [
@@ -72,7 +73,9 @@ class Generation(_Readable):
             the temperature (at 1 where that is 0), before ``top_k`` and ``top_p``. ``-inf`` where the model was kept
             from a token after which too few tokens were left to finish: the text is not a sample of what it would
             have written. None where the model does not tell the logits of forced tokens (see ``feed_each`` of
-            :class:`Session`; ``jump_forward=False`` has every model tell them).
+            :class:`Session`; ``jump_forward=False`` has every model tell them). A text of ``distribution="exact"`` has
+            the weight that it would have had under masks, which is no reason to weigh it: all exact draws count alike.
+        draw: with ``distribution="exact"`` or ``"weighted"``: how it was drawn. Else None.
     """
 
     text: str
@@ -87,6 +90,7 @@ class Generation(_Readable):
     stop_text: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
     log_weight: float | None = None
+    draw: Draw | None = None
 
     @property
     def logprob(self) -> float | None:

@@ -30,6 +30,10 @@ class Session(Protocol):
     compute the others. One with a method ``feed_each(rows, counts)`` also tells the logits after earlier tokens of a
     row, which the weight of forced text needs: it returns one array a row, of shape ``(counts[row], logits_size)``,
     with the logits after each of the row's last ``counts[row]`` tokens.
+
+    One with ``cut_row(row, length)`` forgets what a row has read after its first ``length`` tokens, and one with
+    ``copy_rows(pairs)`` has rows take over what others have read, ``(from, to)``: texts that branch
+    (:mod:`guiderail.generation.distribution`) are then not read again from their start.
     """
 
     @property

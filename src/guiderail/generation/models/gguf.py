@@ -326,13 +326,44 @@ class GGUFSession:
         Raises:
             ModelError: ``closed``, ``bad-batch`` (there is no such row), or ``decode``: the library refuses.
         """
+        self.cut_row(row, 0)
+
+    def cut_row(self, row: int, length: int) -> None:
+        """Forgets what a row has read after its first ``length`` tokens.
+
+        Raises:
+            ModelError: ``closed``, ``bad-batch`` (there is no such row, or it is shorter), or ``decode``: the library
+                refuses, as it does for models whose cache is not one of positions.
+        """
+        self._check_row(row)
+        if not 0 <= length <= self._used[row]:
+            raise ModelError(f"the row has read {self._used[row]} tokens, not {length}", code="bad-batch")
+        if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), row, length or -1, -1):
+            raise ModelError("llama.cpp failed to clear a row of its cache", code="decode")
+        self._used[row] = length
+
+    def copy_rows(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Has rows read what other rows have read, without computing it again.
+
+        Args:
+            pairs: of a row and the row that becomes its copy. No row is both.
+
+        Raises:
+            ModelError: as for :meth:`cut_row`.
+        """
+        memory = None
+        for source, target in pairs:
+            self._check_row(source)
+            self.clear_row(target)
+            memory = memory or self._lib.get_memory(self._context)
+            self._lib.memory_seq_cp(memory, source, target, -1, -1)
+            self._used[target] = self._used[source]
+
+    def _check_row(self, row: int) -> None:
         if not self._finalizer.alive:
             raise ModelError("the session was closed", code="closed")
         if not 0 <= row < self.batch:
             raise ModelError(f"the session has rows 0 to {self.batch - 1}, not {row}", code="bad-batch")
-        if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), row, -1, -1):
-            raise ModelError("llama.cpp failed to clear a row of its cache", code="decode")
-        self._used[row] = 0
 
     def close(self) -> None:
         self._finalizer()
