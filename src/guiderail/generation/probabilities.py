@@ -13,7 +13,7 @@ import heapq
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from guiderail.constraints.constraint import choice
 from guiderail.constraints.enumeration import texts_of
 from guiderail.errors import CompileError, LimitError, ModelError, VocabularyError
-from guiderail.generation.conversation import Prompt, prompts_of
+from guiderail.generation.conversation import Conversation, Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.models.base import context_full
@@ -37,6 +37,22 @@ __all__ = ["Counting", "Probabilities", "choice_of", "probabilities", "probabili
 
 Spellings = Literal["canonical", "all"]
 Ending = Literal["any", "stop"]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    class ProbabilityOptions(TypedDict, total=False):
+        """The options of :func:`probabilities`, for type checkers."""
+
+        spellings: Spellings
+        ending: Ending
+        normalize: bool
+        tolerance: float
+        max_prefixes: int
+        system: str | None
+        chat: bool
+        describe: bool
+
 
 MAX_PREFIXES = 16_384
 TOLERANCE = 1e-6
@@ -133,6 +149,15 @@ class Counting:
             raise ModelError(f"max_prefixes is a whole number from 1, not {shown(least)}", code="bad-option")
 
 
+@overload
+def probabilities(model: Any, prompt: Prompt, choices: Any, **options: Unpack[ProbabilityOptions]) -> Probabilities: ...
+@overload
+def probabilities(
+    model: Any,
+    prompt: list[str] | tuple[str, ...] | Sequence[Conversation],
+    choices: Any,
+    **options: Unpack[ProbabilityOptions],
+) -> list[Probabilities]: ...
 def probabilities(
     model: Any,
     prompt: Prompt | Sequence[Prompt],
