@@ -24,9 +24,41 @@ GRAMMARS = {
     "other names": 'start: ("ab"i | LOWER | UPPER)+\nLOWER: /[a-z]+/\nUPPER: /[A-Z]+/\n%ignore " "',
     "names of rules": 'start: (odd_case | never | "ab"i)+ NAME\nodd_case: "x"\nnever: "y"\nODD_CASE: "z"' + NAMES,
 }
-WORDS = """
-set SET Set sEt to To TO a B cD not NOT Not yes yEs NO if IF iF XY begin BEGIN Begin beGin End END eND ab AB aB Ab x y
-""".split()
+WORDS = [
+    "set",
+    "SET",
+    "Set",
+    "sEt",
+    "to",
+    "To",
+    "TO",
+    "a",
+    "B",
+    "cD",
+    "not",
+    "NOT",
+    "Not",
+    "yes",
+    "yEs",
+    "NO",
+    "if",
+    "IF",
+    "iF",
+    "XY",
+    "begin",
+    "BEGIN",
+    "Begin",
+    "beGin",
+    "End",
+    "END",
+    "eND",
+    "ab",
+    "AB",
+    "aB",
+    "Ab",
+    "x",
+    "y",
+]
 SPELLED = {"begin": "Begin", "end": "End"}
 KEYWORDS = {"set", "to", "not", "yes", "no", "if", "begin", "end", "ab"}
 
