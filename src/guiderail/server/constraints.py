@@ -221,13 +221,9 @@ def ask_of(request: Sampled) -> Ask | None:
 def ask_of_response(request: ResponsesRequest) -> Ask | None:
     """The same for the Responses interface."""
     text = request.text or {}
-    extra = sorted(set(text) - {"format", "verbosity"})
-    if extra or text.get("verbosity") not in (None, "medium"):
-        name = extra[0] if extra else "verbosity"
-        raise ApiError(
-            400, f"text.{name} is unknown here; the server rejects it rather than ignore it", code="unknown-parameter",
-            param=f"text.{name}",
-        )  # fmt: skip
+    _refuse_others(text, {"format", "verbosity"}, "text")
+    if text.get("verbosity") not in (None, "medium"):
+        raise _wrong('this must be "medium", or left out: no text is made longer or shorter here', "text.verbosity")
     asks = [
         ask
         for ask in (ask_of_format(text.get("format"), "text.format"), ask_of_structured(request.structured_outputs))
