@@ -429,7 +429,8 @@ def _guide(guide: Constraint | Guide, model: Model) -> Guide:
         return compile(guide, model.vocabulary)
     if guide.vocabulary is not model.vocabulary and guide.vocabulary != model.vocabulary:
         raise CompileError(
-            f"the guide was compiled for {guide.vocabulary!r}, not for {model.vocabulary!r} of the model",
+            f"the guide was compiled for {guide.vocabulary!r}, not for {model.vocabulary!r} of the model; "
+            "compile it again: gr.compile(constraint, model.vocabulary)",
             code="other-vocabulary",
         )
     return guide

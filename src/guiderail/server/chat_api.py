@@ -25,7 +25,7 @@ __all__ = ["ChatAnswer", "start_chat"]
 
 
 class ChatAnswer:
-    """A chat completion on its way: to be had whole, or as events."""
+    """A chat completion in flight, returned whole or as events."""
 
     def __init__(self, service: Service, request: ChatRequest, run: Run, plan: ToolPlan | None) -> None:
         self._service, self._request, self.run, self._plan = service, request, run, plan

@@ -20,7 +20,7 @@ __all__ = ["CompletionAnswer", "start_completion"]
 
 
 class CompletionAnswer:
-    """A completion on its way: to be had whole, or as events."""
+    """A completion in flight, returned whole or as events."""
 
     def __init__(self, service: Service, request: CompletionRequest, run: Run, count: int) -> None:
         self._service, self._request, self.run, self._count = service, request, run, count

@@ -1,6 +1,6 @@
 """Keywords in one case: how a model writes a Lark grammar whose keywords may be spelled in any.
 
-``"select"i`` matches ``SeLeCt``, and a model that would rather write something else is led there by odd tokens (``In``,
+``"select"i`` matches ``SeLeCt``, and a model that would rather write something else gets there by odd tokens (``In``,
 then ``SerT``). So a keyword is written as the grammar spells it, in small letters, or in capitals. Its other spellings
 become one more terminal that is allowed with it and leads nowhere: were they just missing, the lexer would take them
 for names.

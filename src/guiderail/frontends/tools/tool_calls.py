@@ -156,7 +156,7 @@ class ToolCalls(Constraint):
         return b.concat(parts)
 
     def _calls(self, b: _core.Builder, calls: list[tuple[int, int]], index: int) -> int:
-        """From behind the head of the first call, written as template ``index``, to the end of the last one."""
+        """From after the head of the first call, written as template ``index``, to the end of the last one."""
         form = self.format
         parts = [calls[index][1]]
         if self.parallel:
@@ -219,7 +219,7 @@ def tool_calls(
             function, or a class whose fields are the arguments.
         format: of the family of models: a name out of :func:`tool_formats`, a file, or a dict with what such a file
             holds.
-        choice: ``"auto"``: text, and calls behind it if the model wants; ``"required"``: calls, nothing before them;
+        choice: ``"auto"``: text, and calls after it if the model wants; ``"required"``: calls, nothing before them;
             ``"none"``: text without calls; or the name of a tool: one call of it. ``{"type": "function", "function":
             {"name": …}}`` is read, too.
         parallel: whether several calls may follow each other.
