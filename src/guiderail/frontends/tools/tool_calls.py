@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,11 @@ class ToolCalls(Constraint):
         from guiderail.frontends.tools.reader import ToolCallReader
 
         return ToolCallReader(self)
+
+    def as_written(self) -> ToolCalls:
+        """The content as a model writes it. Arguments stay free: each family of models has learned its own layout."""
+        content = None if self.content is None else self.content.as_written()
+        return self if content is self.content else replace(self, content=content)
 
     def reading(self) -> Reading:
         """Reads a text as reasoning, content and calls, as :meth:`parse` does."""
