@@ -151,7 +151,7 @@ class Builder:
         traps: Sequence[int] = (),  # terminals that may stand in front of never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
-    def never(self, lexer: int, /) -> int: ...  # behind a terminal: it competes, and what it takes is refused
+    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
     def replay(self, file: bytes, /) -> int: ...  # of a program file; its root

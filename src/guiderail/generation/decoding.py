@@ -2,7 +2,7 @@
 
 A step of a row is: tokens that are forced (no model needed), one forward pass over what the model has not seen yet,
 the mask on its logits, one token drawn. Masks that take long are filled by native threads while the model computes
-(Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment nothing but a stop token could follow: the model
+(Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment only a stop token could follow: the model
 is not asked to say so.
 """
 

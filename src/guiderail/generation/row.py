@@ -1,4 +1,4 @@
-"""One text on its way: what may come next, what was written, and how it ends.
+"""An in-flight generation: what may come next, what was written, and how it ends.
 
 ``generate`` and the server drive the same :class:`Row`. What differs is passed in or overridden: where logits come
 from, how special tokens are spelled, and who is told of what is written. A row takes these steps until it is ``done``:
@@ -76,7 +76,7 @@ class StopText:
 
 
 class Row:
-    """One text on its way.
+    """An in-flight generation: one text.
 
     Attributes:
         matcher: from :meth:`begin` on, since making it may take long.

@@ -41,7 +41,7 @@ class Terminals:
         inside: a lexeme is being read; False: the next one begins.
         names: what it may be or become, in the order in which the lexer prefers them; ignored ones are left out.
         complete: whether ``names`` are all.
-        rest: what the grammar wants behind it, in terminals and rules.
+        rest: what the grammar wants after it, in terminals and rules.
     """
 
     inside: bool
@@ -98,7 +98,7 @@ _CLOSING = {"(": ")", "{": "}"}
 
 
 def _end(text: str, start: int) -> int:
-    """The index behind the bracket that closes the one at ``start``; -1 if there is none."""
+    """The index after the bracket that closes the one at ``start``; -1 if there is none."""
     depth, at = 0, start
     while at < len(text):
         c = text[at]
@@ -113,7 +113,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _quoted(text: str, at: int) -> int:
-    """The index behind a quoted text or a class of characters."""
+    """The index after a quoted text or a class of characters."""
     closing = '"' if text[at] == '"' else "]"
     at += 1
     while at < len(text) and text[at] != closing:
@@ -166,7 +166,7 @@ class EarleyRules:
         self._start = tree.start
         self._names = tree.rules.keys()
         self._alternatives: dict[str, list[tuple[Symbol, ...]]] = {}
-        self._items: dict[Item, None] | None = None  # behind what was read
+        self._items: dict[Item, None] | None = None  # after what was read
         self._waiting: list[dict[str, list[Item]]] = []  # of each place: who waits for which rule
         self._work = 0
         if tree.lexer is not None:

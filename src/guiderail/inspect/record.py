@@ -1,7 +1,7 @@
 """What happened in a generation, token by token: what was allowed, what the model wanted, what was taken.
 
 A :class:`Recorder` watches. It is handed to the loop that decodes (:class:`guiderail.generation.decoding.Observer`) by
-:func:`record`, or is led through a given text by :func:`replay`, with a model to ask or without.
+:func:`record`, or reads a given text in :func:`replay`, with a model to ask or without.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Step:
         is_stop: it ends the text.
         allowed: how many tokens could come.
         size: of so many.
-        expected: how the text could go on, in words; the tokens of the mask begin like this.
+        expected: how the text could continue, in words; the tokens of the mask begin like this.
         forced_text: what had to come next at least, if there was no choice.
         no_choice: the token is part of that, so that no other text was possible, whoever wrote it.
         may_end: whether the text could end here.
@@ -149,7 +149,7 @@ class Record:
         steps: one a token.
         finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`),
             ``"stop-text"`` if a text that it was to stop at came, ``"refused"`` if a given text is not allowed, or
-            ``"open"`` if it could go on.
+            ``"open"`` if it could continue.
         matched: whether the text is allowed as it stands.
         source: what the constraint was made of.
         model: its name, or None if none was asked.
@@ -421,7 +421,7 @@ def replay(
     chat: bool = True,
     top: int = 8,
 ) -> Record:
-    """Leads a given text through a constraint, token by token, and tells what was allowed at each.
+    """Reads a given text under a constraint, token by token, and tells what was allowed at each.
 
     Where the text is not allowed, the record ends with a step that is ``"refused"``.
 
@@ -466,7 +466,9 @@ def replay(
             raise CompileError("this is not the model's vocabulary; leave it out", code="other-vocabulary")
         guide = compile(source, vocabulary) if isinstance(source, Constraint) else source
         if guide.vocabulary != vocabulary:
-            raise CompileError("the guide was compiled for another vocabulary", code="other-vocabulary")
+            raise CompileError(
+                "the guide was compiled for another vocabulary; compile it for this one", code="other-vocabulary"
+            )
         tokens = _tokens(vocabulary, text) if isinstance(text, str) else [int(token) for token in text]
         recorder = Recorder(guide, top=top)
         asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)

@@ -5,7 +5,7 @@ Installed beside vLLM, it is found through the entry point group ``vllm.general_
     $ vllm serve MODEL --structured-outputs-config '{"backend": "guiderail"}'
 
 All kinds of requests are served: ``json``, ``json_object``, ``regex``, ``grammar`` (Lark, GBNF, EBNF), ``choice`` and
-``structural_tag``, thus ``response_format`` and tool calls, too. A request that cannot be served is refused with 400
+``structural_tag``, and so ``response_format`` and tool calls, too. A request that cannot be served is refused with 400
 and the reason when it arrives. In Python, :func:`register` comes before ``LLM(...)``, whose arguments are read before
 vLLM looks for plugins:
 
@@ -16,7 +16,7 @@ vLLM looks for plugins:
 ``GUIDERAIL_VLLM_AUTO=1`` in the environment makes guiderail what vLLM means by its default, ``"auto"``.
 
 A text is complete within the tokens that its request may have (``max_tokens``, the model's length), where they suffice
-for any: it is led to its end, and not cut off. With ``GUIDERAIL_VLLM_FINISH=0`` it is cut off.
+for any: it is completed, and not cut off. With ``GUIDERAIL_VLLM_FINISH=0`` it is cut off.
 
 vLLM has no registry of backends; :mod:`guiderail.integrations._vllm_patches` says what is changed in it instead.
 Reasoning is left to vLLM, which begins to feed and mask a backend where the reasoning ends.

@@ -175,14 +175,16 @@ class Guide:
         if known is not None:
             return list(known)
         found: list[str] = []
-        for byte in program.first_bytes(state):
+        first = list(program.first_bytes(state))
+        step = max(1, len(first) // limit)
+        for byte in (byte for begin in range(step) for byte in first[begin::step]):  # far apart ones first
+            if len(found) == limit:
+                break
             after = program.derivative(state, bytes([byte]))
-            rest = program.shortest(after, 16)
+            rest = program.shortest(after, 4)  # longer ones are searched for too long, and merge no differently
             text = (bytes([byte]) + (rest or b"")).decode(errors="ignore")
             if text:
                 found.append(text)
-        step = max(1, len(found) // limit)
-        found = found[::step][:limit]
         if len(self._continuations) >= _CONTINUATIONS:
             self._continuations.clear()
         self._continuations[key] = found

@@ -26,7 +26,7 @@ __all__ = ["ChatAnswer", "start_chat"]
 
 
 class ChatAnswer:
-    """A chat completion on its way: to be had whole, or as events."""
+    """A chat completion in flight, returned whole or as events."""
 
     def __init__(
         self, service: Service, request: ChatRequest, run: Run, plan: ToolPlan | None, chances: ChoiceLogprobs | None

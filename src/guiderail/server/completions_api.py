@@ -21,7 +21,7 @@ __all__ = ["CompletionAnswer", "start_completion"]
 
 
 class CompletionAnswer:
-    """A completion on its way: to be had whole, or as events."""
+    """A completion in flight, returned whole or as events."""
 
     def __init__(
         self, service: Service, request: CompletionRequest, run: Run, count: int, chances: list[ChoiceLogprobs] | None

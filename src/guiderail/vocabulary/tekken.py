@@ -1,4 +1,4 @@
-"""Mistral's tekken: a JSON file with the bytes of every token, in base64, behind a block of special tokens.
+"""Mistral's tekken: a JSON file with the bytes of every token, in base64, after a block of special tokens.
 
 Ids are those of the file's ranks moved up by the number of special tokens; of the ranks only as many are
 used as fit into ``default_vocab_size``.

@@ -40,7 +40,7 @@ __all__ = ["Vocabulary"]
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[list[int]], str]
 
-# Encoders that put a space before the first word are asked for a text behind this one, whose tokens are then
+# Encoders that put a space before the first word are asked for a text after this one, whose tokens are then
 # cut off.
 _ANCHOR = "\n"
 

@@ -11,7 +11,6 @@ from guiderail.constraints.reading import Reading
 from guiderail.errors import ModelError
 from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.distribution.exact import draw_exact
-from guiderail.generation.distribution.outcome import Draw
 from guiderail.generation.distribution.reader import Reader
 from guiderail.generation.distribution.tree import Node, Tree
 from guiderail.generation.distribution.weighted import as_particles, draw_weighted
