@@ -1,6 +1,8 @@
 #include "base/deep_stack.hpp"
 
-#ifdef _WIN32
+#if defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__)
+#define GUIDERAIL_ONE_THREAD
+#elif defined(_WIN32)
 #include <process.h>
 #include <windows.h>
 #else
@@ -22,7 +24,9 @@ constexpr std::size_t kBytes = sizeof(void*) < 8 ? 64u << 20 : 512u << 20;
 
 using Job = const std::function<void()>;
 
-#ifdef _WIN32
+#ifdef GUIDERAIL_ONE_THREAD
+void on_thread(Job&) { no_stack(); }
+#elif defined(_WIN32)
 unsigned __stdcall start(void* given) {
   (*static_cast<Job*>(given))();
   return 0;
