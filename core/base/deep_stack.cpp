@@ -14,7 +14,6 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kBytes = sizeof(void*) < 8 ? 64u << 20 : 512u << 20;
 
 [[noreturn]] void no_stack() {
   throw Error("depth",
@@ -26,7 +25,10 @@ using Job = const std::function<void()>;
 
 #ifdef GUIDERAIL_ONE_THREAD
 void on_thread(Job&) { no_stack(); }
-#elif defined(_WIN32)
+#else
+constexpr std::size_t kBytes = sizeof(void*) < 8 ? 64u << 20 : 512u << 20;
+
+#ifdef _WIN32
 unsigned __stdcall start(void* given) {
   (*static_cast<Job*>(given))();
   return 0;
@@ -56,6 +58,7 @@ void on_thread(Job& job) {
   if (!made) no_stack();
   pthread_join(thread, nullptr);
 }
+#endif
 #endif
 }  // namespace
 
