@@ -11,8 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import guiderail as gr
 import pytest
+
+import guiderail as gr
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "bindings/js"

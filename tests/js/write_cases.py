@@ -4,7 +4,7 @@
     python tests/js/write_cases.py FOLDER                                            # the constraints of the tests
     python tests/js/write_cases.py FOLDER --data maskbench.jsonl.gz --schemas 300 --tokenizer tokenizer.json
 
-In the folder: ``cases.json`` (which texts, their tokens, SHA-256 of all masks along them), program files, the vocabulary.
+In the folder: ``cases.json`` (texts, their tokens, SHA-256 of all masks along them), program files, the vocabulary.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import guiderail as gr
 import numpy as np
+
+import guiderail as gr
 
 SIMPLE = {
     "choice": gr.choice(["red", "green", "blue"]),
