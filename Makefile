@@ -8,6 +8,7 @@
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
+# make portable    compiles the core with every compiler that is here, macOS and Windows too (docs/testing.md)
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
@@ -35,7 +36,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help portable demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -190,6 +191,10 @@ sanitize: $(VENV)/.test
 
 sanitize-threads: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py thread
+
+portable: $(VENV)/.created
+	@$(INSTALL) ziglang
+	@$(BIN)/python tools/portable.py --jobs $(JOBS) $(COMPILERS)
 
 many-matchers: $(VENV)/.test
 	@GUIDERAIL_MANY_MATCHERS=1000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/test_threads_beside.py -k sixteen

@@ -234,12 +234,12 @@ class Matcher {
   Matcher(std::shared_ptr<Guide> guide, std::vector<u32> stops);
 
   // While it lives, one thread changes the matcher, or several read it. Throws matcher-shared where that is not so
-  // already. Begun by threads that hold the interpreter lock; a Reading may end on any.
+  // already.
   class Changing {
    public:
     explicit Changing(Matcher& of) : of_(of) {
-      if (of.users_.count.load(std::memory_order_acquire) != 0) of.refuse_user();
-      of.users_.count.store(-1, std::memory_order_relaxed);
+      int nobody = 0;
+      if (!of.users_.count.compare_exchange_strong(nobody, -1, std::memory_order_acquire)) of.refuse_user();
     }
     ~Changing() { of_.users_.count.store(0, std::memory_order_release); }
     Changing(const Changing&) = delete;
@@ -251,8 +251,10 @@ class Matcher {
   class Reading {
    public:
     explicit Reading(const Matcher& of) : of_(of) {
-      of.check_unchanging();
-      of.users_.count.fetch_add(1, std::memory_order_relaxed);
+      int others = of.users_.count.load(std::memory_order_relaxed);
+      do
+        if (others < 0) of.refuse_user();
+      while (!of.users_.count.compare_exchange_weak(others, others + 1, std::memory_order_acquire));
     }
     ~Reading() { of_.users_.count.fetch_sub(1, std::memory_order_release); }
     Reading(const Reading&) = delete;
