@@ -84,7 +84,7 @@ class Read:
         return self.u() if self.u() else self.s()
 
     def value(self) -> Any:
-        return self.list(lambda: (self.u(), self.u())) if self.u() else self.u()
+        return self.list(lambda: (self.u(), self.u()))
 
     def table(self) -> tuple[Any, ...]:
         names, values = self.list(self.b), self.list(self.value)
@@ -98,7 +98,8 @@ class Read:
 
 # fmt: off
 _PLAIN: dict[str, Callable[[Read], tuple[Any, ...]]] = {
-    "literal": lambda r: (r.rest(),), "byte_class": lambda r: (r.rest(),),
+    "literal": lambda r: (r.b(),),
+    "byte_class": lambda r: (bytes(value for value in range(256) if r.rest()[value // 8] >> value % 8 & 1),),
     "concat": lambda r: (r.us(),), "union": lambda r: (r.us(),), "intersection": lambda r: (r.us(),),
     "complement": lambda r: (r.u(),), "repeat": lambda r: (r.u(), r.i(), r.i()),
     "choice": lambda r: (r.list(r.b),), "substring_of": lambda r: (r.list(r.b),),
@@ -146,7 +147,8 @@ class RealLink:
     def _call(self, operation: int, handle: int, arguments: bytes) -> Any:
         self.calls += 1
         try:
-            return self._made(self.stand_in.OPERATIONS[operation], handle, Read(arguments))
+            name, r = self.stand_in.CALLS[operation], Read(arguments)
+            return self._made(self.stand_in.OPERATIONS[r.u() - 1] if name == "add" else name, handle, r)
         except self.real.CoreError as error:
             raise self.stand_in.CoreError(*error.args) from None
 
@@ -173,11 +175,15 @@ class RealLink:
             return self.real.restore_work((r.u(), r.u(), 0))
         of = self.kept[handle]
         if name == "char_class":
-            flat = r.us()
-            return of.char_class(self.real.CharSet(list(zip(flat[::2], flat[1::2], strict=True))))
+            ranges, last = [], 0
+            for _ in range(r.u()):
+                low = last + r.u()
+                last = low + r.u()
+                ranges.append((low, last))
+            return of.char_class(self.real.CharSet(ranges))
         if name == "members":
-            table, ordered = r.table(), bool(r.u())
-            return of.members(*table, ordered=ordered, min=r.i(), max=r.i(), escapes=r.u(), pending=r.u())
+            table, ordered, escapes = r.table(), bool(r.u()), r.u()
+            return of.members(*table, ordered=ordered, escapes=escapes, min=r.i(), max=r.i(), pending=r.u())
         if name == "vote":
             table, ordered, escapes = r.table(), bool(r.u()), r.u()
             cells = r.list(lambda: (r.us(), r.u(), r.i()))

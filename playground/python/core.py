@@ -4,8 +4,8 @@ A builder here writes each call down as bytes and hands them to a core elsewhere
 JavaScript package. The core answers at once, with the number of an expression, because front ends ask it questions
 while they lower: whether an intersection is empty, how a text may begin.
 
-The bytes of a call are its arguments in order. A number is LEB128, a signed one zigzag; bytes, texts and lists follow
-their lengths; what may be missing follows a 0 or a 1.
+An operation is written as in a program file (``docs/program_format.md``), but for the numbers of expressions, which
+are those of the core.
 """
 
 from __future__ import annotations
@@ -27,33 +27,39 @@ from core_bytes import (
     unsigneds as _us,
 )
 
-__all__ = ["OPERATIONS", "Builder", "CharSet", "CoreError", "Link", "Program", "TokenSet", "connect"]
+__all__ = ["CALLS", "OPERATIONS", "Builder", "CharSet", "CoreError", "Link", "Program", "TokenSet", "connect"]
 
 _LAST = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
 _OWED = 4096  # steps that may be counted here before the core hears of them
 
-OPERATIONS = (
+CALLS = (
     "limit_work", "restore_work", "spend_work", "spent_work", "free", "builder",
+    "add", "is_nullable", "is_empty", "first_bytes", "dump", "finish",
+    "root", "derivative", "program_is_nullable", "is_live", "program_first_bytes", "first_symbols", "symbols",
+    "forced_bytes", "shortest", "likely", "program_dump", "node_count", "least_bytes", "memory_size_bytes",
+)  # fmt: skip
+"""By number, as in ``bindings/js/native/lowering.cpp``."""
+
+OPERATIONS = (
     "literal", "char_class", "byte_class", "concat", "union", "intersection", "complement", "repeat", "choice",
     "substring_of", "substring_of_chunks", "look_ahead", "look_behind", "scope", "token", "token_set", "counted",
-    "rule", "escaped", "members", "vote", "item", "distinct", "tally", "twice", "decimals", "lexer", "terminal",
-    "never", "lexed", "define", "is_nullable", "is_empty", "first_bytes", "dump", "finish",
-    "derivative", "program_is_nullable", "is_live", "program_first_bytes", "first_symbols", "symbols", "forced_bytes",
-    "shortest", "likely", "program_dump", "node_count", "least_bytes", "memory_size_bytes", "root",
+    "rule", "define", "escaped", "members", "vote", "item", "distinct", "tally", "twice", "decimals", "lexer",
+    "terminal", "never", "lexed",
 )  # fmt: skip
-"""By number. ``bindings/js`` has the same list."""
+"""What ``add`` makes, by code from 1 on, as in program files (``core/build/operations.hpp``)."""
 
-_NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
+_NUMBER = {name: number for number, name in enumerate(CALLS)}
+_CODE = {name: bytes([code]) for code, name in enumerate(OPERATIONS, 1)}
 
 
 class Link(Protocol):
     """A core elsewhere. Both functions raise :class:`CoreError`."""
 
-    def number(self, operation: int, handle: int, arguments: bytes) -> int:
+    def number(self, call: int, handle: int, arguments: bytes) -> int:
         """What is answered by a number: an expression, a handle, yes or no."""
 
-    def data(self, operation: int, handle: int, arguments: bytes) -> bytes:
+    def data(self, call: int, handle: int, arguments: bytes) -> bytes:
         """What is answered by bytes."""
 
 
@@ -187,8 +193,12 @@ class CharSet:
 
     def _bytes(self) -> bytes:
         if self._written is None:
-            flat = [number for pair in self._ranges for number in pair]
-            self._written = _us(flat)
+            flat = [len(self._ranges)]
+            last = 0
+            for low, high in self._ranges:  # they rise, so that differences are small
+                flat += low - last, high - low
+                last = high
+            self._written = b"".join(map(_u, flat))
         return self._written
 
     def __or__(self, other: CharSet) -> CharSet:
@@ -219,8 +229,8 @@ class CharSet:
 # -- expressions -------------------------------------------------------------------------------------------------
 def _value(value: int | Sequence[tuple[int, int]]) -> bytes:
     if isinstance(value, int):
-        return b"\0" + _u(value)
-    return b"\1" + _list(value, lambda pair: _u(pair[0]) + _u(pair[1]))
+        return b"\1" + _u(value) + b"\0"
+    return _list(value, lambda pair: _u(pair[0]) + _u(pair[1]))
 
 
 def _other(other: tuple[int, int, bool, int]) -> bytes:
@@ -239,7 +249,7 @@ class Builder:
     EPSILON = 1
 
     def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000, step_work: int = 0) -> None:
-        self._known: dict[tuple[str, bytes], int] = {}
+        self._known: dict[bytes, int] = {}
         self._handle = 0
         self._handle = _number("builder", 0, _u(max_nodes) + _u(fuel) + _u(step_work))
 
@@ -248,20 +258,26 @@ class Builder:
             _number("free", self._handle)
 
     def _make(self, name: str, arguments: bytes) -> int:
-        key = name, arguments
-        made = self._known.get(key)
+        operation = _CODE[name] + arguments
+        made = self._known.get(operation)
         if made is None:
-            made = self._known[key] = _number(name, self._handle, arguments)
+            made = self._known[operation] = _number("add", self._handle, operation)
         return made
 
+    def _make_anew(self, name: str, arguments: bytes) -> int:
+        return _number("add", self._handle, _CODE[name] + arguments)
+
     def literal(self, data: bytes, /) -> int:
-        return self._make("literal", data)
+        return self._make("literal", _b(data))
 
     def char_class(self, chars: CharSet, /) -> int:
         return self._make("char_class", chars._bytes())
 
     def byte_class(self, values: bytes, /) -> int:
-        return self._make("byte_class", values)
+        numbers = 0
+        for value in values:
+            numbers |= 1 << value
+        return self._make("byte_class", numbers.to_bytes(32, "little"))
 
     def concat(self, parts: Sequence[int], /) -> int:
         return self._make("concat", _us(parts))
@@ -306,7 +322,7 @@ class Builder:
         return self._make("counted", _u(e) + _u(most))
 
     def rule(self, name: str, /, holds_items: bool = False) -> int:
-        return _number("rule", self._handle, _s(name) + _u(holds_items))
+        return self._make_anew("rule", _s(name) + _u(holds_items))
 
     def escaped(self, e: int, /, mode: int = 0) -> int:
         return self._make("escaped", _u(e) + _u(mode))
@@ -326,8 +342,8 @@ class Builder:
         escapes: int = 0,
         pending: int = 0,
     ) -> int:
-        table = _table(names, values, required, others, comma, colon, ordered)
-        return self._make("members", table + _i(min) + _i(max) + _u(escapes) + _u(pending))
+        table = _table(names, values, required, others, comma, colon, ordered, escapes)
+        return self._make("members", table + _i(min) + _i(max) + _u(pending))
 
     def vote(
         self,
@@ -347,8 +363,7 @@ class Builder:
     ) -> int:
         return self._make(
             "vote",
-            _table(names, values, required, others, comma, colon, ordered)
-            + _u(escapes)
+            _table(names, values, required, others, comma, colon, ordered, escapes)
             + _list(cells, lambda cell: _us(cell[0]) + _u(cell[1]) + _i(cell[2]))
             + _list(parts, _part)
             + _list(effects, _us)
@@ -407,9 +422,8 @@ class Builder:
         before: bytes = b"",
         traps: Sequence[int] = (),
     ) -> int:
-        return _number(
+        return self._make_anew(
             "lexer",
-            self._handle,
             _list(terminals, lambda one: _u(one[0]) + _u(one[1]) + _us(one[2]) + _maybe(one[3], _u))
             + _us(ignore)
             + _maybe(indentation, _indentation)
@@ -427,7 +441,7 @@ class Builder:
         return self._make("lexed", _u(lexer) + _u(body))
 
     def define(self, rule: int, body: int, /) -> None:
-        _number("define", self._handle, _u(rule) + _u(body))
+        self._make_anew("define", _u(rule) + _u(body))
 
     def is_nullable(self, e: int, /) -> bool:
         return bool(_number("is_nullable", self._handle, _u(e)))
@@ -454,6 +468,7 @@ def _table(
     comma: int,
     colon: int,
     ordered: bool,
+    escapes: int,
 ) -> bytes:
     return (
         _list(names, _b)
@@ -463,6 +478,7 @@ def _table(
         + _u(comma)
         + _u(colon)
         + _u(ordered)
+        + _u(escapes)
     )
 
 
