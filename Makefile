@@ -6,6 +6,8 @@
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
+# make playground        a page in which schemas, patterns and grammars are tried, with the model (docs/playground.md)
+# make test-playground   the same in a headless browser
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
 # make portable    compiles the core with every compiler that is here, macOS and Windows too (docs/testing.md)
@@ -150,6 +152,19 @@ build/templates:
 		--strip-components=5 'models/templates/*.jinja'
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
+
+# -- the playground: static files in build/playground -------------------------------------------------------------
+PORT ?= 8000
+.PHONY: playground playground-files test-playground
+playground-files: $(VENV)/.demo wasm
+	$(call say,the playground in build/playground)
+	@$(BIN)/python playground/build.py $(PLAYGROUND_ARGS)
+
+playground: playground-files
+	@$(BIN)/python playground/build.py --only-serve --serve $(PORT)
+
+test-playground: $(VENV)/.test playground-files
+	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
