@@ -10,6 +10,7 @@
 # make test-playground   the same in a headless browser
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
+# make js, make test-js     the package for JavaScript (needs emscripten); its tests (needs node)
 # make portable    compiles the core with every compiler that is here, macOS and Windows too (docs/testing.md)
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
@@ -38,7 +39,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help portable demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help js test-js portable demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -206,6 +207,15 @@ sanitize: $(VENV)/.test
 
 sanitize-threads: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py thread
+
+# `make test-js JS_DATA="--data maskbench.jsonl.gz --schemas 300 --tokenizer tokenizer.json"` for the masks of many.
+JS_DATA ?=
+js: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) bindings/js/build.sh
+
+test-js: js $(VENV)/.test
+	@$(BIN)/python tests/js/write_cases.py build/js-cases $(JS_DATA)
+	@GUIDERAIL_JS_CASES="$(CURDIR)/build/js-cases" $(BIN)/python -m pytest -q -rs tests/js
 
 portable: $(VENV)/.created
 	@$(INSTALL) ziglang

@@ -53,7 +53,7 @@ def missing(name: str, command: list[str], folder: str) -> str | None:
 def compile_one(command: list[str], source: Path, folder: str, number: int) -> str:
     """The compiler's messages, empty where there are none. Warnings are errors."""
     out = ["-o", str(Path(folder, f"{number}.o"))] if "-c" in command else []
-    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "core")]
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "core"), "-I", str(ROOT / "include")]
     done = subprocess.run([*command, *flags, *out, str(source)], capture_output=True, text=True, check=False)
     return (done.stderr or f"{command[0]} failed") if done.returncode else ""
 
