@@ -157,7 +157,7 @@ build/templates:
 # -- the playground: static files in build/playground -------------------------------------------------------------
 PORT ?= 8000
 .PHONY: playground playground-files test-playground
-playground-files: $(VENV)/.demo wasm
+playground-files: $(VENV)/.demo js
 	$(call say,the playground in build/playground)
 	@$(BIN)/python playground/build.py $(PLAYGROUND_ARGS)
 

@@ -106,7 +106,7 @@ def python_archive() -> bytes:
 def copy_javascript(to: Path) -> None:
     """The JavaScript package with its .wasm."""
     if not (JAVASCRIPT / "dist" / "guiderail.wasm").is_file():
-        raise SystemExit("bindings/js/dist/guiderail.wasm is not built; run make playground")
+        raise SystemExit("bindings/js/dist/guiderail.wasm is not built; run make js")
     shutil.copytree(JAVASCRIPT / "src", to / "src")
     shutil.copytree(JAVASCRIPT / "dist", to / "dist")
 

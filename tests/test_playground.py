@@ -26,7 +26,7 @@ WAIT = 120  # seconds, on a machine that does other things, too
 # fmt: off
 SCHEMAS: list[Any] = [
     {"type": "integer", "minimum": 10, "maximum": 12}, {"type": "number", "multipleOf": 0.25, "minimum": 1},
-    {"type": "string", "pattern": "^[a-z]+-[0-9]{2}$"}, {"type": "string", "format": "date"},
+    {"type": "string", "pattern": "^[a-z]+-[0-9]{2}$"}, {"type": "string", "format": "date", "pattern": "^20"},
     {"type": "string", "format": "email"}, {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"},
     {"type": "boolean"}, {"enum": ["a", 2, None, [1]]}, {"const": {"a": [1, 2]}},
     {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 3},
