@@ -152,6 +152,7 @@ def build(to: Path, *, model: bool) -> None:
         except OSError:
             shutil.copy2(weights, link)
         gr.Vocabulary.from_gguf(weights).save(to / "model" / "vocabulary")
+        (to / "model" / "vocabulary").chmod(0o644)
     (to / "contents.json").write_text(json.dumps({"model": model}), encoding="utf-8")
 
 

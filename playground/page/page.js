@@ -9,6 +9,7 @@ const constraint = at("constraint"), text = at("text"), picker = at("example");
 const kindNow = () => document.querySelector('input[name="kind"]:checked').value;
 const order = at("order"), notation = at("notation");
 let forced = "";
+let good = false; // there is a constraint, and it can be used
 
 function optionsNow(kind) {
   if (kind === "schema") return order.checked ? { property_order: "declared" } : {};
@@ -37,6 +38,7 @@ function newest(ask) {
 }
 
 const look = newest(async () => {
+  if (!good) return;
   const asked = text.value, began = performance.now();
   const answer = await engine.ask("look", { text: asked });
   if (text.value !== asked) return;
@@ -49,13 +51,12 @@ const read = newest(async () => {
   const asked = constraint.value, kind = kindNow(), began = performance.now();
   const answer = await engine.ask("read", { kind, text: asked, options: optionsNow(kind) });
   if (constraint.value !== asked || kindNow() !== kind) return;
-  const good = showConstraint(asked, answer);
+  good = showConstraint(asked, answer);
   at("write").disabled = !good;
   document.body.dataset.read = String(good);
   tell("constraint", performance.now() - began);
   keep();
   if (good) await look();
-  else document.body.classList.add("stale");
 });
 
 const took = { constraint: 0, text: 0 };

@@ -36,7 +36,6 @@ const visible = (text) => text.replaceAll("\n", "↵").replaceAll("\t", "⇥");
 export function showConstraint(source, answer) {
   const says = at("constraint-says");
   says.replaceChildren();
-  document.body.classList.toggle("stale", !answer.ok);
   at("constraint").setAttribute("aria-invalid", String(!answer.ok));
   if (!answer.ok) {
     const { message, code, span } = answer.error;
