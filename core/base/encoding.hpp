@@ -76,7 +76,8 @@ class ByteReader {
   T fixed() {
     const std::string_view from = raw(sizeof(T));
     T out = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) out |= static_cast<T>(static_cast<T>(static_cast<u8>(from[i])) << (8 * i));
+    for (std::size_t i = 0; i < sizeof(T); ++i)
+      out |= static_cast<T>(static_cast<T>(static_cast<u8>(from[i])) << (8 * i));
     return out;
   }
   [[noreturn]] void refuse(const std::string& why) const {

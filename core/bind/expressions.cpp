@@ -108,8 +108,8 @@ Id make_vote(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values
              const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered, u32 escapes,
              const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells, const Parts& parts,
              const std::vector<Numbers>& effects, const std::vector<std::pair<Numbers, Id>>& settled) {
-  ops::Vote vote{table_of(names, values, required, others, comma, colon, ordered, escapes), {}, parts_of(parts),
-                 effects, {}};
+  ops::Vote vote{
+      table_of(names, values, required, others, comma, colon, ordered, escapes), {}, parts_of(parts), effects, {}};
   for (const auto& [needed, min, max] : cells) vote.cells.push_back({needed, min, max});
   for (const auto& [set, start] : settled) vote.settled.push_back({set, start});
   return b.add(std::move(vote));
@@ -134,8 +134,7 @@ using DecimalLabels = std::vector<std::pair<bool, std::vector<std::pair<std::str
 Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels& labels, const Strings& moduli,
                  u32 scale, std::int64_t room) {
   ops::Decimals decimals{{}, {}, moduli, scale, room};
-  for (const auto& [whole, fraction, at, above, gap] : cuts)
-    decimals.cuts.push_back({whole, fraction, at, above, gap});
+  for (const auto& [whole, fraction, at, above, gap] : cuts) decimals.cuts.push_back({whole, fraction, at, above, gap});
   for (const auto& [dotted, parts] : labels) {
     auto& label = decimals.labels.emplace_back(ops::Decimals::Label{dotted, {}});
     for (const auto& [step, gaps] : parts) label.parts.push_back({step, gaps});
@@ -146,8 +145,7 @@ Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels&
 using Lines = std::tuple<u32, u32, u32, Numbers, Numbers, u32, bool, bool>;
 
 u32 make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
-               const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before,
-               const Numbers& traps) {
+               const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before, const Numbers& traps) {
   ops::Lexer lexer{{}, ignore, {}, std::string(view(before)), traps};
   for (const auto& [text, how, keyword_of, guard_of] : terminals)
     lexer.terminals.push_back({text, how, keyword_of, guard_of});
@@ -229,16 +227,16 @@ void bind_expressions(nb::module_& m) {
            nb::arg("step_work") = Limits{}.step_work, nb::arg("records") = false)
       .def_ro_static("EMPTY", &kEmpty)
       .def_ro_static("EPSILON", &kEpsilon)
-      .def_static("operations",
-                  [] {
-                    nb::dict out;
-                    [&]<std::size_t... i>(std::index_sequence<i...>) {
-                      ((out[std::variant_alternative_t<i, Operation>::kName] =
-                            std::variant_alternative_t<i, Operation>::kCode),
-                       ...);
-                    }(std::make_index_sequence<std::variant_size_v<Operation>>());
-                    return out;
-                  })
+      .def_static(
+          "operations",
+          [] {
+            nb::dict out;
+            [&]<std::size_t... i>(std::index_sequence<i...>) {
+              ((out[std::variant_alternative_t<i, Operation>::kName] = std::variant_alternative_t<i, Operation>::kCode),
+               ...);
+            }(std::make_index_sequence<std::variant_size_v<Operation>>());
+            return out;
+          })
       .def("literal", [](SharedBuilder& b, nb::bytes data) { return b->add(ops::Literal{std::string(view(data))}); })
       .def("char_class", [](SharedBuilder& b, const CharSetRef& chars) { return b->add(ops::CharClass{chars}); })
       .def("byte_class",
@@ -258,10 +256,8 @@ void bind_expressions(nb::module_& m) {
           nb::arg(), nb::arg(), nb::arg() = -1)
       .def("choice",
            [](SharedBuilder& b, const std::vector<nb::bytes>& texts) { return b.add(ops::Choice{strings(texts)}); })
-      .def("substring_of",
-           [](SharedBuilder& b, const std::vector<nb::bytes>& texts) {
-             return b.add(ops::SubstringOf{strings(texts)});
-           })
+      .def("substring_of", [](SharedBuilder& b,
+                              const std::vector<nb::bytes>& texts) { return b.add(ops::SubstringOf{strings(texts)}); })
       .def("substring_of_chunks",
            [](SharedBuilder& b, const std::vector<nb::bytes>& chunks) {
              return b->add(ops::SubstringOfChunks{strings(chunks)});
@@ -306,8 +302,7 @@ void bind_expressions(nb::module_& m) {
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
-      .def("terminal",
-           [](SharedBuilder& b, u32 lexer, u32 index) { return b->add(ops::Terminal{lexer, index}); })
+      .def("terminal", [](SharedBuilder& b, u32 lexer, u32 index) { return b->add(ops::Terminal{lexer, index}); })
       .def("never", [](SharedBuilder& b, u32 lexer) { return b->add(ops::Never{lexer}); })
       .def("lexed", [](SharedBuilder& b, u32 lexer, Id body) { return b->add(ops::Lexed{lexer, body}); })
       .def("define", [](SharedBuilder& b, Id rule, Id body) { b->add(ops::Define{rule, body}); })

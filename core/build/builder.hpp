@@ -52,10 +52,12 @@ class Builder {
     void expressions(std::vector<Id>& list) {
       for (Id e : list) of.check(e);
     }
-    template <class T, class F> void list(std::vector<T>& list, F f) {
+    template <class T, class F>
+    void list(std::vector<T>& list, F f) {
       for (T& one : list) f(one);
     }
-    template <class T, class F> void perhaps(std::optional<T>&, F) {}  // none of them holds an expression
+    template <class T, class F>
+    void perhaps(std::optional<T>&, F) {}  // none of them holds an expression
   };
   std::shared_ptr<Arena> arena_;
   std::optional<Recording> recording_;

@@ -213,8 +213,9 @@ u32 Lexer::make(Arena& arena) {
     if (lines.tab == 0) throw Error("bad-bound", "a tab counts at least one column");
     for (const auto* list : {&lines.opening, &lines.closing})
       for (u32 t : *list) check(t);
-    lexer.indentation = Indentation{check(lines.newline), check(lines.indent), check(lines.dedent), lines.opening,
-                                    lines.closing,        lines.tab,           lines.strict_tabs,   lines.final_newline};
+    lexer.indentation =
+        Indentation{check(lines.newline), check(lines.indent), check(lines.dedent), lines.opening,
+                    lines.closing,        lines.tab,           lines.strict_tabs,   lines.final_newline};
   }
   for (u32 t : traps) lexer.traps.push_back(check(t));
   lexer.before = before;

@@ -1,7 +1,8 @@
 // The operations by which expressions are made from outside: one struct each, with what it is given.
 //
-// This is the one table of them. Python's Builder, the C interface and program files all construct by these, so whatever
-// a program holds can be written down as the operations that made it, and is checked alike wherever it comes from.
+// This is the one table of them. Python's Builder, the C interface and program files all construct by these, so
+// whatever a program holds can be written down as the operations that made it, and is checked alike wherever it comes
+// from.
 //
 // An operation lists its arguments in `fields`, for visitors that check handles, write and read (see recipe.cpp), and
 // `make` makes the expression in an arena. Arguments may be anything: `make` refuses with an Error what makes no sense,
@@ -31,7 +32,10 @@ struct Literal {
   static constexpr u8 kCode = 1;
   static constexpr const char* kName = "literal";
   std::string text;
-  template <class V> void fields(V& v) { v.text(text); }
+  template <class V>
+  void fields(V& v) {
+    v.text(text);
+  }
   Id make(Arena& arena) { return arena.literal(text); }
 };
 
@@ -39,7 +43,10 @@ struct CharClass {
   static constexpr u8 kCode = 2;
   static constexpr const char* kName = "char_class";
   CharSet::Ptr set;
-  template <class V> void fields(V& v) { v.characters(set); }
+  template <class V>
+  void fields(V& v) {
+    v.characters(set);
+  }
   Id make(Arena& arena) { return arena.char_class(set); }
 };
 
@@ -47,7 +54,10 @@ struct ByteClass {
   static constexpr u8 kCode = 3;
   static constexpr const char* kName = "byte_class";
   ByteSet set;
-  template <class V> void fields(V& v) { v.bytes(set); }
+  template <class V>
+  void fields(V& v) {
+    v.bytes(set);
+  }
   Id make(Arena& arena) { return arena.bytes(set); }
 };
 
@@ -55,7 +65,10 @@ struct Concat {
   static constexpr u8 kCode = 4;
   static constexpr const char* kName = "concat";
   std::vector<Id> parts;
-  template <class V> void fields(V& v) { v.expressions(parts); }
+  template <class V>
+  void fields(V& v) {
+    v.expressions(parts);
+  }
   Id make(Arena& arena) { return arena.concat_all(parts); }
 };
 
@@ -63,7 +76,10 @@ struct Union {
   static constexpr u8 kCode = 5;
   static constexpr const char* kName = "union";
   std::vector<Id> parts;
-  template <class V> void fields(V& v) { v.expressions(parts); }
+  template <class V>
+  void fields(V& v) {
+    v.expressions(parts);
+  }
   Id make(Arena& arena);
 };
 
@@ -71,7 +87,10 @@ struct Intersection {
   static constexpr u8 kCode = 6;
   static constexpr const char* kName = "intersection";
   std::vector<Id> parts;
-  template <class V> void fields(V& v) { v.expressions(parts); }
+  template <class V>
+  void fields(V& v) {
+    v.expressions(parts);
+  }
   Id make(Arena& arena) { return arena.intersect(parts); }
 };
 
@@ -79,7 +98,10 @@ struct Complement {
   static constexpr u8 kCode = 7;
   static constexpr const char* kName = "complement";
   Id of;
-  template <class V> void fields(V& v) { v.expression(of); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of);
+  }
   Id make(Arena& arena) { return arena.complement_text(of); }
 };
 
@@ -88,7 +110,10 @@ struct Repeat {
   static constexpr const char* kName = "repeat";
   Id of;
   std::int64_t min, max;  // max < 0: no bound, here as everywhere below
-  template <class V> void fields(V& v) { v.expression(of), v.integer(min), v.integer(max); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of), v.integer(min), v.integer(max);
+  }
   Id make(Arena& arena);
 };
 
@@ -96,7 +121,10 @@ struct Choice {
   static constexpr u8 kCode = 9;
   static constexpr const char* kName = "choice";
   Strings texts;
-  template <class V> void fields(V& v) { v.texts(texts); }
+  template <class V>
+  void fields(V& v) {
+    v.texts(texts);
+  }
   Id make(Arena& arena);
 };
 
@@ -104,7 +132,10 @@ struct SubstringOf {
   static constexpr u8 kCode = 10;
   static constexpr const char* kName = "substring_of";
   Strings texts;
-  template <class V> void fields(V& v) { v.texts(texts); }
+  template <class V>
+  void fields(V& v) {
+    v.texts(texts);
+  }
   Id make(Arena& arena);
 };
 
@@ -112,7 +143,10 @@ struct SubstringOfChunks {
   static constexpr u8 kCode = 11;
   static constexpr const char* kName = "substring_of_chunks";
   Strings chunks;
-  template <class V> void fields(V& v) { v.texts(chunks); }
+  template <class V>
+  void fields(V& v) {
+    v.texts(chunks);
+  }
   Id make(Arena& arena) { return arena.substring_of_chunks(chunks); }
 };
 
@@ -121,7 +155,10 @@ struct LookAhead {
   static constexpr const char* kName = "look_ahead";
   Id of;
   bool negative;
-  template <class V> void fields(V& v) { v.expression(of), v.flag(negative); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of), v.flag(negative);
+  }
   Id make(Arena& arena) { return arena.ahead(of, negative); }
 };
 
@@ -130,7 +167,10 @@ struct LookBehind {
   static constexpr const char* kName = "look_behind";
   Id of;
   bool negative;
-  template <class V> void fields(V& v) { v.expression(of), v.flag(negative); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of), v.flag(negative);
+  }
   Id make(Arena& arena) { return arena.behind(arena.concat(arena.any_text(), of), negative); }
 };
 
@@ -138,7 +178,10 @@ struct Scope {
   static constexpr u8 kCode = 14;
   static constexpr const char* kName = "scope";
   Id of;
-  template <class V> void fields(V& v) { v.expression(of); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of);
+  }
   Id make(Arena& arena) { return arena.scope(of); }
 };
 
@@ -146,7 +189,10 @@ struct OneToken {
   static constexpr u8 kCode = 15;
   static constexpr const char* kName = "token";
   Names names;
-  template <class V> void fields(V& v) { v.names(names); }
+  template <class V>
+  void fields(V& v) {
+    v.names(names);
+  }
   Id make(Arena& arena);
 };
 
@@ -155,7 +201,10 @@ struct TokenOf {
   static constexpr const char* kName = "token_set";
   Names tokens;
   bool but;
-  template <class V> void fields(V& v) { v.names(tokens), v.flag(but); }
+  template <class V>
+  void fields(V& v) {
+    v.names(tokens), v.flag(but);
+  }
   Id make(Arena& arena) { return arena.token({TokenSet{tokens, but}}); }
 };
 
@@ -164,7 +213,10 @@ struct Counted {
   static constexpr const char* kName = "counted";
   Id of;
   u32 most;
-  template <class V> void fields(V& v) { v.expression(of), v.number(most); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of), v.number(most);
+  }
   Id make(Arena& arena) { return arena.counted(of, most); }
 };
 
@@ -173,7 +225,10 @@ struct Rule {
   static constexpr const char* kName = "rule";
   std::string name;
   bool holds_items;
-  template <class V> void fields(V& v) { v.text(name), v.flag(holds_items); }
+  template <class V>
+  void fields(V& v) {
+    v.text(name), v.flag(holds_items);
+  }
   Id make(Arena& arena) { return arena.rule(name, holds_items); }
 };
 
@@ -182,7 +237,10 @@ struct Define {
   static constexpr const char* kName = "define";
   static constexpr Gives kGives = Gives::Nothing;
   Id rule, body;
-  template <class V> void fields(V& v) { v.expression(rule), v.expression(body); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(rule), v.expression(body);
+  }
   u32 make(Arena& arena) { return arena.define(rule, body), 0; }
 };
 
@@ -191,7 +249,10 @@ struct Escaped {
   static constexpr const char* kName = "escaped";
   Id of;
   u32 mode;
-  template <class V> void fields(V& v) { v.expression(of), v.number(mode); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of), v.number(mode);
+  }
   Id make(Arena& arena);
 };
 
@@ -213,11 +274,11 @@ struct Table {
   Id comma, colon;
   bool ordered;
   u32 escapes;
-  template <class V> void fields(V& v) {
+  template <class V>
+  void fields(V& v) {
     v.texts(names);
-    v.list(values, [&](auto& list) {
-      v.list(list, [&](Value& one) { v.expression(one.value), v.number(one.discharges); });
-    });
+    v.list(values,
+           [&](auto& list) { v.list(list, [&](Value& one) { v.expression(one.value), v.number(one.discharges); }); });
     v.flags(required);
     v.list(others, [&](Others& one) {
       v.expression(one.key), v.expression(one.value), v.flag(one.dense), v.number(one.discharges);
@@ -232,14 +293,18 @@ struct Members {
   Table table;
   std::int64_t min, max;
   u32 pending;
-  template <class V> void fields(V& v) { table.fields(v), v.integer(min), v.integer(max), v.number(pending); }
+  template <class V>
+  void fields(V& v) {
+    table.fields(v), v.integer(min), v.integer(max), v.number(pending);
+  }
   Id make(Arena& arena);
 };
 
 struct Part {  // of a formula over cells, see json/formula.hpp
   u32 op;
   Numbers of;
-  template <class V> static void list(V& v, std::vector<Part>& parts) {
+  template <class V>
+  static void list(V& v, std::vector<Part>& parts) {
     v.list(parts, [&](Part& part) { v.number(part.op), v.numbers(part.of); });
   }
 };
@@ -261,7 +326,8 @@ struct Vote {
   std::vector<Part> parts;
   std::vector<Numbers> effects;
   std::vector<Settled> settled;
-  template <class V> void fields(V& v) {
+  template <class V>
+  void fields(V& v) {
     table.fields(v);
     v.list(cells, [&](Cell& cell) { v.numbers(cell.needed), v.number(cell.min), v.integer(cell.max); });
     Part::list(v, parts);
@@ -277,7 +343,10 @@ struct Item {
   Id of;
   bool infinite;
   u32 label;
-  template <class V> void fields(V& v) { v.expression(of), v.flag(infinite), v.number(label); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(of), v.flag(infinite), v.number(label);
+  }
   Id make(Arena& arena);
 };
 
@@ -285,7 +354,10 @@ struct Distinct {
   static constexpr u8 kCode = 24;
   static constexpr const char* kName = "distinct";
   Id body;
-  template <class V> void fields(V& v) { v.expression(body); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(body);
+  }
   Id make(Arena& arena);
 };
 
@@ -309,7 +381,8 @@ struct Tally {
   std::vector<Cell> cells;
   std::vector<Part> parts;
   std::vector<Counter> counters;
-  template <class V> void fields(V& v) {
+  template <class V>
+  void fields(V& v) {
     v.list(places, [&](auto& place) {
       v.list(place, [&](Items& items) { v.expression(items.value), v.numbers(items.fails), v.numbers(items.counts); });
     });
@@ -325,7 +398,10 @@ struct Twice {
   static constexpr u8 kCode = 26;
   static constexpr const char* kName = "twice";
   Id body;
-  template <class V> void fields(V& v) { v.expression(body); }
+  template <class V>
+  void fields(V& v) {
+    v.expression(body);
+  }
   Id make(Arena& arena);
 };
 
@@ -350,7 +426,8 @@ struct Decimals {
   Strings moduli;
   u32 scale;
   std::int64_t room;
-  template <class V> void fields(V& v) {
+  template <class V>
+  void fields(V& v) {
     v.list(cuts, [&](Cut& cut) {
       v.text(cut.whole), v.text(cut.fraction), v.number(cut.at), v.number(cut.above), v.text(cut.gap);
     });
@@ -384,7 +461,8 @@ struct Lexer {
   std::optional<Lines> indentation;
   std::string before;
   Numbers traps;
-  template <class V> void fields(V& v) {
+  template <class V>
+  void fields(V& v) {
     v.list(terminals, [&](Terminal& one) {
       v.expression(one.text), v.number(one.ends), v.numbers(one.keyword_of);
       v.perhaps(one.guard_of, [&](u32& guard) { v.number(guard); });
@@ -404,7 +482,10 @@ struct Terminal {
   static constexpr u8 kCode = 29;
   static constexpr const char* kName = "terminal";
   u32 lexer, index;
-  template <class V> void fields(V& v) { v.lexer(lexer), v.number(index); }
+  template <class V>
+  void fields(V& v) {
+    v.lexer(lexer), v.number(index);
+  }
   Id make(Arena& arena);
 };
 
@@ -412,7 +493,10 @@ struct Never {
   static constexpr u8 kCode = 30;
   static constexpr const char* kName = "never";
   u32 lexer;
-  template <class V> void fields(V& v) { v.lexer(lexer); }
+  template <class V>
+  void fields(V& v) {
+    v.lexer(lexer);
+  }
   Id make(Arena& arena);
 };
 
@@ -421,7 +505,10 @@ struct Lexed {
   static constexpr const char* kName = "lexed";
   u32 lexer;
   Id body;
-  template <class V> void fields(V& v) { v.lexer(lexer), v.expression(body); }
+  template <class V>
+  void fields(V& v) {
+    v.lexer(lexer), v.expression(body);
+  }
   Id make(Arena& arena);
 };
 

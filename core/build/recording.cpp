@@ -1,6 +1,6 @@
-// A program file lists the operations that make its expression, in the order in which they were asked for. Whoever reads
-// it runs them again, through the same checks and limits that a constraint in Python goes through: there is no second
-// way to make an expression, and nothing in a file is trusted.
+// A program file lists the operations that make its expression, in the order in which they were asked for. Whoever
+// reads it runs them again, through the same checks and limits that a constraint in Python goes through: there is no
+// second way to make an expression, and nothing in a file is trusted.
 #include "build/builder.hpp"
 
 #include "base/work.hpp"
@@ -27,10 +27,12 @@ struct Uses : Visitor {
   void expression(Id& e) { of_expressions.push_back(e); }
   void expressions(std::vector<Id>& list) { of_expressions.insert(of_expressions.end(), list.begin(), list.end()); }
   void lexer(u32& lexer) { of_lexers.push_back(lexer); }
-  template <class T, class F> void list(std::vector<T>& list, F f) {
+  template <class T, class F>
+  void list(std::vector<T>& list, F f) {
     for (T& one : list) f(one);
   }
-  template <class T, class F> void perhaps(std::optional<T>&, F) {}
+  template <class T, class F>
+  void perhaps(std::optional<T>&, F) {}
 };
 
 }  // namespace
@@ -103,7 +105,7 @@ struct Recording::Needed {
     entries[entry] = true;
     open.push_back(entry);
   }
-  std::unordered_map<u32, u32> makes, lexers;           // the first that made it
+  std::unordered_map<u32, u32> makes, lexers;         // the first that made it
   std::unordered_map<u32, std::vector<u32>> defines;  // by rule
   std::vector<u32> open;
 };

@@ -67,11 +67,13 @@ class WriteArguments {
     this->list(list, [&](Id& one) { expression(one); });
   }
   void lexer(u32& lexer) { to_.number(lexers_ ? lexers_->at(lexer) : lexer); }
-  template <class T, class F> void list(std::vector<T>& list, F f) {
+  template <class T, class F>
+  void list(std::vector<T>& list, F f) {
     to_.number(list.size());
     for (T& one : list) f(one);
   }
-  template <class T, class F> void perhaps(std::optional<T>& value, F f) {
+  template <class T, class F>
+  void perhaps(std::optional<T>& value, F f) {
     to_.byte(value.has_value());
     if (value) f(*value);
   }
@@ -140,10 +142,12 @@ class ReadArguments {
     if (lexer >= lexers_->size()) from_.refuse("a lexer is used before it is made");
     lexer = (*lexers_)[lexer];
   }
-  template <class T, class F> void list(std::vector<T>& list, F f) {
+  template <class T, class F>
+  void list(std::vector<T>& list, F f) {
     for (std::size_t left = from_.count(); left > 0; --left) f(list.emplace_back());
   }
-  template <class T, class F> void perhaps(std::optional<T>& value, F f) {
+  template <class T, class F>
+  void perhaps(std::optional<T>& value, F f) {
     bool there;
     flag(there);
     if (there) f(value.emplace());

@@ -27,11 +27,11 @@ void keep(char (&to)[size], const char* text) noexcept {
 
 gr_status status_of(std::string_view code) noexcept {
   static constexpr std::pair<std::string_view, gr_status> kKinds[] = {
-      {"fuel", GR_ERROR_LIMIT},        {"work", GR_ERROR_LIMIT},      {"step", GR_ERROR_LIMIT},
-      {"nodes", GR_ERROR_LIMIT},       {"memory", GR_ERROR_LIMIT},    {"depth", GR_ERROR_LIMIT},
-      {"states", GR_ERROR_LIMIT},      {"budget", GR_ERROR_LIMIT},    {"argument", GR_ERROR_ARGUMENT},
-      {"matcher", GR_ERROR_MATCHER},   {"bitmask", GR_ERROR_BITMASK}, {"vocabulary", GR_ERROR_VOCABULARY},
-      {"saved", GR_ERROR_FILE},        {"out", GR_ERROR_MEMORY},      {"internal", GR_ERROR_INTERNAL},
+      {"fuel", GR_ERROR_LIMIT},      {"work", GR_ERROR_LIMIT},      {"step", GR_ERROR_LIMIT},
+      {"nodes", GR_ERROR_LIMIT},     {"memory", GR_ERROR_LIMIT},    {"depth", GR_ERROR_LIMIT},
+      {"states", GR_ERROR_LIMIT},    {"budget", GR_ERROR_LIMIT},    {"argument", GR_ERROR_ARGUMENT},
+      {"matcher", GR_ERROR_MATCHER}, {"bitmask", GR_ERROR_BITMASK}, {"vocabulary", GR_ERROR_VOCABULARY},
+      {"saved", GR_ERROR_FILE},      {"out", GR_ERROR_MEMORY},      {"internal", GR_ERROR_INTERNAL},
   };
   const std::string_view first = code.substr(0, code.find('-'));
   for (const auto& [name, status] : kKinds)
@@ -68,9 +68,7 @@ std::string read_file(const char* path) {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  auto refuse = [&] {
-    throw Error("saved-file", std::string("cannot read ") + path + ": " + std::strerror(errno));
-  };
+  auto refuse = [&] { throw Error("saved-file", std::string("cannot read ") + path + ": " + std::strerror(errno)); };
   errno = 0;
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path, "rb"));
   if (!file) refuse();

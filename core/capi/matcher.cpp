@@ -97,8 +97,8 @@ gr_status gr_guide_new(const gr_program* program, const gr_vocabulary* vocabular
     need(out, "out");
     const gr_guide_options of = known(options, &gr_guide_options_init);
     // A copy: a program serves one vocabulary, and this one may get several guides.
-    auto made = std::make_unique<gr_guide>(gr_guide{std::make_shared<Guide>(
-        program->program->fresh(), vocabulary->tokens, vocabulary->names, of.max_memory)});
+    auto made = std::make_unique<gr_guide>(gr_guide{
+        std::make_shared<Guide>(program->program->fresh(), vocabulary->tokens, vocabulary->names, of.max_memory)});
     if (of.prepare > 0) made->guide->prepare(of.prepare);
     *out = made.release();
   });
@@ -166,14 +166,12 @@ gr_status gr_matcher_accept_bytes(gr_matcher* matcher, const void* bytes, size_t
 }
 
 gr_status gr_matcher_validate(const gr_matcher* matcher, const uint32_t* tokens, size_t count, size_t* accepted) {
-  return reading(matcher, accepted,
-                 [&](const Matcher& of) { *accepted = of.validate(signed_tokens(tokens, count)); });
+  return reading(matcher, accepted, [&](const Matcher& of) { *accepted = of.validate(signed_tokens(tokens, count)); });
 }
 
 gr_status gr_matcher_rollback(gr_matcher* matcher, size_t steps) {
-  return changing(matcher, [&](Matcher& of) {
-    of.rollback(static_cast<std::int64_t>(std::min<u64>(steps, u64{1} << 62)));
-  });
+  return changing(matcher,
+                  [&](Matcher& of) { of.rollback(static_cast<std::int64_t>(std::min<u64>(steps, u64{1} << 62))); });
 }
 
 gr_status gr_matcher_reset(gr_matcher* matcher) {
@@ -272,8 +270,12 @@ gr_status gr_apply_bitmask(void* logits, gr_dtype dtype, size_t rows, size_t col
       throw Error("bitmask-size", "the bitmask has fewer bits than it is to speak of: " + std::to_string(words) +
                                       " words for " + std::to_string(covered) + " tokens");
     const Type type = kTypes[dtype];
-    const Logits to{static_cast<char*>(logits), static_cast<std::ptrdiff_t>(columns * type.size),
-                    static_cast<std::ptrdiff_t>(type.size), columns, type.size, type.infinity};
+    const Logits to{static_cast<char*>(logits),
+                    static_cast<std::ptrdiff_t>(columns * type.size),
+                    static_cast<std::ptrdiff_t>(type.size),
+                    columns,
+                    type.size,
+                    type.infinity};
     const Masks masks{reinterpret_cast<const char*>(bitmask), static_cast<std::ptrdiff_t>(words * 4), 4};
     for (std::size_t row = 0; row < rows; ++row) apply_row(to, masks, row, covered);
   });

@@ -18,6 +18,7 @@ from .constraints.constraint import (
     text_until as text_until,
 )
 from .constraints.explain import Explanation as Explanation
+from .constraints.saved import load as load
 from .errors import (
     ArgumentError as ArgumentError,
     BitmaskError as BitmaskError,

@@ -52,7 +52,15 @@ class Builder:
 
     EMPTY: int  # matches nothing
     EPSILON: int  # matches the empty string
-    def __init__(self, max_nodes: int = 4_000_000, fuel: int = 200_000, step_work: int = ...) -> None: ...
+    def __init__(
+        self,
+        max_nodes: int = 4_000_000,
+        fuel: int = 200_000,
+        step_work: int = ...,
+        records: bool = False,  # writes down what it was asked for
+    ) -> None: ...
+    @staticmethod
+    def operations() -> dict[str, int]: ...  # what makes expressions, with their codes in files
     def literal(self, data: bytes, /) -> int: ...
     def char_class(self, chars: CharSet, /) -> int: ...  # one character
     def byte_class(self, values: bytes, /) -> int: ...  # one byte out of these values
@@ -146,6 +154,8 @@ class Builder:
     def never(self, lexer: int, /) -> int: ...  # behind a terminal: it competes, and what it takes is refused
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
+    def replay(self, file: bytes, /) -> int: ...  # of a program file; its root
+    def recorded(self, root: int, /) -> bytes: ...  # a program file of an expression; takes records=True
     def is_nullable(self, e: int, /) -> bool: ...
     def is_empty(self, e: int, /) -> bool: ...  # decided exactly; may run out of fuel (CoreError "fuel")
     def first_bytes(self, e: int, /) -> bytes: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -109,6 +110,16 @@ class Guide:
     def reading(self) -> Reading:
         """How a text is read, see :meth:`Constraint.reading`."""
         return self.constraint.reading()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the constraint as it was compiled for this vocabulary, see :meth:`Constraint.save`.
+
+        The vocabulary is not in the file: :meth:`Vocabulary.save` writes it.
+
+        Raises:
+            CompileError: ``saved-file``: the file cannot be written.
+        """
+        self.constraint.save(path, vocabulary=self.vocabulary)
 
     def to_token_automaton(self, max_states: int = 10_000) -> TokenAutomaton:
         """The constraint written out over tokens: every state, every allowed token and where it leads.
