@@ -15,6 +15,7 @@ import hashlib
 import json
 import random
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -70,26 +71,34 @@ def followed(guide: gr.Guide, tokens: list[int]) -> dict[str, Any]:
     matcher = guide.matcher()
     bitmask = np.zeros((1, (guide.vocabulary.size + 31) // 32), np.int32)
     digest = hashlib.sha256()
-    accepted = 0
+    accepted = nanoseconds = 0
     for token in [*tokens, None]:
         if matcher.is_terminated():
             break
+        begun = time.perf_counter_ns()
         matcher.fill_next_token_bitmask(bitmask)
+        filled = time.perf_counter_ns()
         digest.update(bitmask.tobytes())
-        if token is None or not matcher.accept_token(token):
+        if token is None:
+            break
+        asked = time.perf_counter_ns()
+        taken = matcher.accept_token(token)
+        nanoseconds += filled - begun + time.perf_counter_ns() - asked
+        if not taken:
             break
         accepted += 1
     return {
         "tokens": tokens,
         "accepted": accepted,
         "digest": digest.hexdigest(),
+        "nanoseconds": nanoseconds,  # of masks and accept_token, for benchmarks/js
         "accepting": matcher.is_accepting(),
         "forced": "" if matcher.is_terminated() else matcher.find_jump_forward_string(),
     }
 
 
-def constraints(data: Path | None, count: int, seed: int) -> list[tuple[str, gr.Constraint, list[str]]]:
-    out = [(name, constraint, TEXTS[name]) for name, constraint in SIMPLE.items()]
+def constraints(data: Path | None, count: int, seed: int) -> list[tuple[str, gr.Constraint, list[str], Any]]:
+    out: list[Any] = [(name, constraint, TEXTS[name], None) for name, constraint in SIMPLE.items()]
     if data is None:
         folder = Path(__file__).parents[1] / "data/schemas"
         files = sorted(folder.glob("*.json"))
@@ -108,7 +117,7 @@ def constraints(data: Path | None, count: int, seed: int) -> list[tuple[str, gr.
         except gr.GuiderailError:
             continue
         texts = [json.dumps(value, ensure_ascii=False) for value in values] or ["{}", "[1, 2]", '{"name": "Ada"}']
-        out.append((name, constraint, texts))
+        out.append((name, constraint, texts, schema))
     return out
 
 
@@ -127,10 +136,9 @@ def main() -> int:
         entry: dict[str, Any] = {"file": "letters.vocabulary"}
     else:
         vocabulary = gr.Vocabulary.from_huggingface(str(given.tokenizer))
-        entry = {"tokenizer": str(given.tokenizer), "options": {"size": vocabulary.size}}
-        entry["options"]["stopTokenIds"] = list(vocabulary.stop_token_ids)
+        entry = {"tokenizer": str(given.tokenizer.resolve())}
     cases = []
-    for name, constraint, texts in constraints(given.data, given.schemas, given.seed):
+    for name, constraint, texts, schema in constraints(given.data, given.schemas, given.seed):
         try:
             guide = gr.Guide(constraint, vocabulary)
             rows = [followed(guide, [*spelled(vocabulary, text), *vocabulary.stop_token_ids[:1]]) for text in texts]
@@ -138,7 +146,7 @@ def main() -> int:
             continue  # too large, or nothing that this vocabulary can write
         file = f"{len(cases)}.rail"
         constraint.save(given.folder / file)
-        cases.append({"name": name, "program": file, "vocabulary": "main", "texts": rows})
+        cases.append({"name": name, "program": file, "vocabulary": "main", "schema": schema, "texts": rows})
     description = {"vocabularies": {"main": entry}, "cases": cases}
     (given.folder / "cases.json").write_text(json.dumps(description))
     print(f"{len(cases)} constraints, {sum(len(case['texts']) for case in cases)} texts")

@@ -91,7 +91,8 @@ export class Matcher extends Handle {
    *
    * @param {Int32Array | Uint32Array} bitmask one row, or several; see allocateTokenBitmask
    * @param {number} [row]
-   * @param {{maxTokens?: number}} [options] without tokens after which more than `maxTokens - 1` others would be needed
+   * @param {{maxTokens?: number}} [options] without tokens after which the text needs
+   *   more than `maxTokens - 1` others, a stop token aside
    * @returns {boolean} whether any token is not allowed: else there is nothing to apply
    */
   fillNextTokenBitmask(bitmask, row = 0, options = undefined) {
@@ -187,7 +188,7 @@ export class Matcher extends Handle {
     core.call("gr_matcher_step_count", this.#at(), core.answer);
     return core.number();
   }
-  /** The fewest tokens known to complete the text, with the stop token; Infinity: no way was found. */
+  /** The fewest tokens known to complete the text, without a stop token; Infinity: no way was found. */
   leastTokens() {
     const core = wasm();
     core.call("gr_matcher_least_tokens", this.#at(), core.answer);

@@ -4,15 +4,15 @@ import { createHash } from "node:crypto";
 import { before, test } from "node:test";
 
 import { Guide, Program, Vocabulary, load } from "../src/index.js";
-import { CASES, read, readJson } from "./support.js";
+import { CASES, fromTokenizer, read, readJson } from "./support.js";
 
 before(() => load());
 
 test("masks, verdicts and ends are those of Python", { skip: !CASES }, () => {
   const { vocabularies, cases } = readJson("cases.json");
   const known = new Map();
-  for (const [name, { file, tokenizer, options }] of Object.entries(vocabularies))
-    known.set(name, file ? Vocabulary.fromFile(read(file)) : Vocabulary.fromTokenizerJson(read(tokenizer), options));
+  for (const [name, { file, tokenizer }] of Object.entries(vocabularies))
+    known.set(name, file ? Vocabulary.fromFile(read(file)) : fromTokenizer(tokenizer));
   let masks = 0;
   for (const { name, program, vocabulary, texts } of cases) {
     const guide = new Guide(Program.fromFile(read(program)), known.get(vocabulary));
