@@ -7,6 +7,8 @@
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
+# make playground        a page in which schemas, patterns and grammars are tried, with the model (docs/playground.md)
+# make test-playground   the same in a headless browser
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
 # make js, make test-js     the package for JavaScript (needs emscripten); its tests (needs node)
@@ -163,6 +165,19 @@ lib: $(VENV)/.tools
 
 test-c: lib $(VENV)/.test
 	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
+
+# -- the playground: static files in build/playground -------------------------------------------------------------
+PORT ?= 8000
+.PHONY: playground playground-files test-playground
+playground-files: $(VENV)/.demo js
+	$(call say,the playground in build/playground)
+	@$(BIN)/python playground/build.py $(PLAYGROUND_ARGS)
+
+playground: playground-files
+	@$(BIN)/python playground/build.py --only-serve --serve $(PORT)
+
+test-playground: $(VENV)/.test playground-files
+	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
