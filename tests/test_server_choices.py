@@ -122,6 +122,14 @@ def test_beside_texts(most):
         assert choice["message"]["content"] in CHOICES and bool(choice["logprobs"]) == bool(i % 2)
 
 
+def test_a_prompt_that_can_never_fit_is_not_read():
+    model = Speller()
+    with client_of(model, max_cached_tokens=64) as client:
+        body = {"guided_choice": CHOICES, "guiderail": {"choice_logprobs": "canonical"}}
+        asked = client.post("/v1/completions", prompt="x" * 200, **body)
+        assert asked.status_code == 400 and asked.json()["error"]["code"] == "context-full" and not model.feeds
+
+
 def test_a_question_fails_alone():
     model = Speller()
     with client_of(model) as client:

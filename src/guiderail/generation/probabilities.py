@@ -364,11 +364,13 @@ def _usual(texts: Sequence[str], vocabulary: Vocabulary, *, must: bool) -> list[
     for text in texts:
         try:
             made.append(tuple(vocabulary.encode(text)))
-        except ValueError as error:
+        except ValueError as error:  # a VocabularyError, or what a tokenizer raises itself
             if must:
-                if isinstance(error, VocabularyError):
-                    error.message += '; spellings="all" needs none'
-                raise
+                code = error.code if isinstance(error, VocabularyError) else "not-encodable"
+                reason = error.message if isinstance(error, VocabularyError) else str(error)
+                raise VocabularyError(
+                    f'{shown(text)} has no canonical spelling: {reason}; spellings="all" needs none', code=code
+                ) from error
     return made
 
 

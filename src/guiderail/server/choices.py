@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from guiderail.errors import GuiderailError
+from guiderail.generation.models.base import context_full
 from guiderail.generation.probabilities import Counting, probabilities_of
 from guiderail.server.constraints import Ask
 from guiderail.server.engine import Overloaded, TimedOut
@@ -43,6 +44,10 @@ async def choice_logprobs(
         raise _wrong("it goes with structured_outputs.choice or guided_choice, and this request has neither")
     if reasons:
         raise _wrong("the choice would come after reasoning; leave out reasoning_effort and max_reasoning_tokens")
+    room = min(service.model.context_length, service.options.max_cached_tokens)
+    longest = max(map(len, prompts), default=0)
+    if longest >= room:
+        raise from_guiderail(context_full(service.name, longest + 1, room), PARAM)
     texts = list(dict.fromkeys(json.loads(ask.value)))
     counting = Counting(spellings, tolerance=TOLERANCE, max_prefixes=MAX_PREFIXES)
 
