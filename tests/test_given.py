@@ -106,6 +106,14 @@ def test_content_beside_tool_calls_is_written_like_any_other() -> None:
     assert plain.as_written() is plain
 
 
+@pytest.mark.parametrize("around", [('{"w":', ',"h":4}'), ('{"w": ', ', "h": 4}'), ('{"h":4, "w":', "}")])
+def test_the_text_around_an_infill_decides_the_layout(around: tuple[str, str]) -> None:
+    digit = {"type": "integer", "minimum": 0, "maximum": 9}
+    size = gr.json_schema({**SIZE, "properties": {"w": digit, "h": digit}, "additionalProperties": False})
+    before, after = around
+    assert takes(as_constraint(gr.infill(size, before=before, after=after)), ("3", "x")) == [True, False]
+
+
 def test_a_type_remembers_how_it_is_written() -> None:
     written = as_constraint(gr.python_type(Size, defaults="write"))
     assert isinstance(written, gr.PythonType) and written.read(MIXED) == Size(3, 4)

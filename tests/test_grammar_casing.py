@@ -22,7 +22,7 @@ GRAMMARS = {
     "where no name may stand": 'start: ("if"i WORD)+ NAME?\nWORD: /[A-Z]+/\nNAME: /[a-z_]+/i\n%ignore " "',
     "as it is spelled": 'start: "Begin"i NAME "End"i' + NAMES,
     "other names": 'start: ("ab"i | LOWER | UPPER)+\nLOWER: /[a-z]+/\nUPPER: /[A-Z]+/\n%ignore " "',
-    "names of rules": 'start: (odd_case | never | "ab"i)+ NAME\nodd_case: "x"\nnever: "y"\nODD_CASE: "z"' + NAMES,
+    "names of rules": 'start: (odd_case | nowhere | "ab"i)+ NAME\nodd_case: "x"\nnowhere: "y"' + NAMES,
 }
 WORDS = [
     "set",
@@ -132,3 +132,15 @@ def test_a_mask_leads_to_no_odd_case() -> None:
         matcher.accept_token(byte)
     matcher.fill_next_token_bitmask(bitmask, 0)
     assert gr.bitmask_to_bool(bitmask, vocabulary.size)[0].nonzero()[0].tolist() == [ord("E")]
+
+
+def test_places_and_captures_of_what_is_written() -> None:
+    vocabulary = plain([bytes([i]) for i in range(256)])
+    grammar = gr.grammar('start: "set"i name "to"i NAME\nname[capture]: NAME' + NAMES, "lark")
+    found = gr.inspect.replay(grammar, "set a to b", vocabulary=vocabulary)
+    places = [step.place for step in found.steps]
+    assert [place.terminals for place in places if place is not None][1:4] == [("SET",), ("SET",), ("NAME",)]
+    assert "\\u0000" not in found.to_json() and "terminal" not in (places[0].rest if places[0] else "")
+    assert grammar.as_written().captures("SET x to b") == {"name": ["x"]}
+    assert "nowhere" not in str(grammar.as_written().report())
+    assert gr.inspect.replay(grammars.sql(), "SELECT a FROM b", vocabulary=vocabulary).finish == "open"

@@ -53,6 +53,10 @@ class Terminals:
 _NUMBERED = re.compile(r'("(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\])|terminal((?: \d+)+)')
 
 
+_TRAPPED = re.compile(r" \| (?:terminal(?: \d+)+ )+terminal 254\b|(?:terminal(?: \d+)+ )+terminal 254 \| ")
+"""Alternatives that lead nowhere, which a lexer knows: see ``TRAP`` of the grammar's front end."""
+
+
 def terminals_of(dump: str, names: list[str], ignored: frozenset[str]) -> Terminals | None:
     """Reads the terminals out of the dump of a state of a lexed grammar; None if it is of another kind.
 
@@ -66,10 +70,10 @@ def terminals_of(dump: str, names: list[str], ignored: frozenset[str]) -> Termin
         def name(match: re.Match[str]) -> str:
             if match[1] is not None:
                 return match[1]
-            listed = [names[int(number)] for number in match[2].split()]
+            listed = [names[int(number)] for number in match[2].split() if int(number) < len(names)]
             return listed[0] if len(listed) == 1 else f"({' | '.join(listed)})"
 
-        return _NUMBERED.sub(name, text)
+        return _NUMBERED.sub(name, _TRAPPED.sub("", text))
 
     if dump.startswith("lexed(") and _end(dump, 5) == len(dump):
         body = dump[6:-1]
@@ -90,7 +94,7 @@ def terminals_of(dump: str, names: list[str], ignored: frozenset[str]) -> Termin
             complete = False
         else:
             return None
-    shown = tuple(name for name in listed if name not in ignored)
+    shown = tuple(name for name in listed if name not in ignored and not name.startswith("\0"))
     return Terminals(inside, shown, complete, named(rest))
 
 

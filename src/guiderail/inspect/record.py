@@ -423,7 +423,8 @@ def replay(
 ) -> Record:
     """Reads a given text under a constraint, token by token, and tells what was allowed at each.
 
-    Where the text is not allowed, the record ends with a step that is ``"refused"``.
+    Where the text is not allowed, the record ends with a step that is ``"refused"``. A text that matches, but that no
+    model would write (see :meth:`guiderail.Constraint.as_written`), is allowed.
 
         >>> letters = gr.Vocabulary([b"y", b"e", b"s", b"es", b"no"], encode=lambda text: [0, 3])
         >>> for step in gr.inspect.replay(gr.choice(["yes", "no"]), "yes", vocabulary=letters).steps:
@@ -449,7 +450,7 @@ def replay(
     """
     from guiderail.generation import generate as generation
 
-    source = target if isinstance(target, Guide) else constraint_of(target)  # a text that is there is judged
+    source = as_constraint(target)
     if model is None and (prompt or system is not None):
         raise ModelError("a prompt or a system message needs a model; pass model=…", code="bad-option")
     runner, owned = generation._model(model) if model is not None else (None, False)
@@ -464,12 +465,12 @@ def replay(
             vocabulary = known.vocabulary
         if runner is not None and vocabulary != runner.vocabulary:
             raise CompileError("this is not the model's vocabulary; leave it out", code="other-vocabulary")
-        guide = compile(source, vocabulary) if isinstance(source, Constraint) else source
+        tokens = _tokens(vocabulary, text) if isinstance(text, str) else [int(token) for token in text]
+        guide = source if isinstance(source, Guide) else _guide_of(source, constraint_of(target), vocabulary, tokens)
         if guide.vocabulary != vocabulary:
             raise CompileError(
                 "the guide was compiled for another vocabulary; compile it for this one", code="other-vocabulary"
             )
-        tokens = _tokens(vocabulary, text) if isinstance(text, str) else [int(token) for token in text]
         recorder = Recorder(guide, top=top)
         asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)
         if runner is not None and not asked:
@@ -516,6 +517,16 @@ def replay(
         _name(vocabulary),
         vocabulary.decode(tokens[read:], skip_special_tokens=False),
     )
+
+
+def _guide_of(written: Constraint, judged: Constraint, vocabulary: Vocabulary, tokens: Sequence[int]) -> Guide:
+    """What a model writes under; what a text is judged by, if more of this one can be read so."""
+    guide = compile(written, vocabulary)
+    read = guide.matcher().validate(tokens)
+    if written is judged or read == len(tokens):
+        return guide
+    other = compile(judged, vocabulary)
+    return other if other.matcher().validate(tokens) > read else guide
 
 
 def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:

@@ -17,6 +17,8 @@ from guiderail.frontends.regex import Regex
 
 __all__ = ["in_one_case"]
 
+_ODD, _NOWHERE = "\0odd case", "\0nowhere"  # no names of a user's
+
 
 def in_one_case(tree: Grammar) -> Grammar:
     """The grammar with each keyword as it is spelled there, in small letters or in capitals.
@@ -27,7 +29,6 @@ def in_one_case(tree: Grammar) -> Grammar:
     found = {} if lexer is None else {one.name: spelling for one in lexer.terminals if (spelling := _keyword(one))}
     if lexer is None or not found:
         return tree
-    odd, never = _free("ODD_CASE", tree), _free("never", tree)
     usual = {name: Texts(tuple(dict.fromkeys((word, word.lower(), word.upper())))) for name, word in found.items()}
     texts = {one.name: one.constraint for one in lexer.terminals if one.name in found and one.constraint is not None}
     other = AllOf((AnyOf(tuple(texts.values())), Complement(AnyOf(tuple(usual.values())))))
@@ -39,9 +40,9 @@ def in_one_case(tree: Grammar) -> Grammar:
         else:
             terminals.append(one)
     first = next(i for i, one in enumerate(terminals) if one.name in found)
-    terminals.insert(first, Terminal(odd, other, keyword_of=tuple(owners)))
+    terminals.insert(first, Terminal(_ODD, other, keyword_of=tuple(owners)))
 
-    dead = Sequence((Name(odd), Name(never)))
+    dead = Sequence((Name(_ODD), Name(_NOWHERE)))
 
     def step(e: Expression, kids: list[Expression]) -> Expression:
         if isinstance(e, Name):
@@ -52,7 +53,7 @@ def in_one_case(tree: Grammar) -> Grammar:
 
     fold: Fold[Expression] = Fold(step)
     rules = {name: Rule(name, fold(rule.body), rule.span) for name, rule in tree.rules.items()}
-    rules[never] = Rule(never, dead)
+    rules[_NOWHERE] = Rule(_NOWHERE, dead)
     return replace(tree, rules=rules, lexer=replace(lexer, terminals=tuple(terminals)))
 
 
@@ -63,11 +64,3 @@ def _keyword(terminal: Terminal) -> str:
         return ""
     word = constraint.pattern
     return word if len(word) > 1 and word.isascii() and word.replace("_", "").isalpha() else ""
-
-
-def _free(name: str, tree: Grammar) -> str:
-    assert tree.lexer is not None
-    taken = {*tree.rules, *(one.name for one in tree.lexer.terminals)}
-    while name in taken:
-        name += "_"
-    return name

@@ -137,7 +137,7 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     productive = productive_rules(rules, facts, order)
     refuse_unproductive(grammar, productive)
     reachable = reachable_rules(rules, grammar.start)
-    unproductive = tuple(name for name in own if name not in productive)
+    unproductive = tuple(name for name in own if name not in productive and not name.startswith("\0"))
     reachable |= grammar.written_out
     unreachable = tuple(name for name in own if name not in reachable)
     rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)
