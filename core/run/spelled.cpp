@@ -197,18 +197,45 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, s
   return false;
 }
 
-// Do all characters that begin with so many bytes less lead to this state, or nowhere?
-bool SpelledTexts::returns(Id state, Id to, int bytes) {
-  if (bytes == 0) return state == to;
+// Do all ends of characters lead back, or nowhere; and do all lead anywhere?
+void SpelledTexts::beyond(Id state, Id to, int bytes, unsigned first, unsigned last, Beyond& out) {
   std::array<bool, 256> seen{};
-  for (unsigned b = 0x80; b < 0xC0; ++b) {
-    const u8 kind = program_.arena().byte_class(static_cast<u8>(b));
-    if (std::exchange(seen[kind], true)) continue;
+  for (unsigned b = first; b <= last && out.returns; ++b) {
+    if (std::exchange(seen[program_.arena().byte_class(static_cast<u8>(b))], true)) continue;
     const char c = static_cast<char>(b);
     const Id next = program_.advance(state, std::string_view(&c, 1));
-    if (next != kEmpty && !returns(next, to, bytes - 1)) return false;
+    if (next == kEmpty)
+      out.any = false;
+    else if (bytes > 1)
+      beyond(next, to, bytes - 1, 0x80, 0xBF, out);
+    else
+      out.returns = out.returns && next == to;
   }
-  return true;
+}
+
+SpelledTexts::Beyond SpelledTexts::beyond_ascii(Id state) {
+  struct Kind {
+    unsigned first, last, low, high;  // first bytes; second bytes
+    int bytes;
+  };
+  static constexpr Kind kinds[] = {{0xC2, 0xDF, 0x80, 0xBF, 1}, {0xE0, 0xE0, 0xA0, 0xBF, 2},
+                                   {0xE1, 0xEC, 0x80, 0xBF, 2}, {0xED, 0xED, 0x80, 0x9F, 2},
+                                   {0xEE, 0xEF, 0x80, 0xBF, 2}, {0xF0, 0xF0, 0x90, 0xBF, 3},
+                                   {0xF1, 0xF3, 0x80, 0xBF, 3}, {0xF4, 0xF4, 0x80, 0x8F, 3}};
+  Beyond out;
+  for (const Kind& kind : kinds) {
+    std::array<bool, 256> seen{};
+    for (unsigned b = kind.first; b <= kind.last && out.returns; ++b) {
+      if (std::exchange(seen[program_.arena().byte_class(static_cast<u8>(b))], true)) continue;
+      const char c = static_cast<char>(b);
+      const Id next = program_.advance(state, std::string_view(&c, 1));
+      if (next == kEmpty)
+        out.any = false;
+      else
+        beyond(next, state, kind.bytes, kind.low, kind.high, out);
+    }
+  }
+  return out;
 }
 
 const SpelledTexts::Plain& SpelledTexts::plain(Id state) {
@@ -228,43 +255,49 @@ const SpelledTexts::Plain& SpelledTexts::plain(Id state) {
   found.loops = loops >= kPlainCharacters;
   found.counts = !found.loops && opens >= kAllCharacters;
   if (found.loops) {
-    bool beyond = true;
-    for (unsigned b = 0xC2; b < 0xF5 && beyond; ++b) {
-      const u8 kind = program_.arena().byte_class(static_cast<u8>(b));
-      if (by_kind[kind] != kUnknown) continue;
-      const char c = static_cast<char>(b);
-      const Id next = by_kind[kind] = program_.advance(state, std::string_view(&c, 1));
-      if (next != kEmpty) beyond = returns(next, state, b < 0xE0 ? 1 : b < 0xF0 ? 2 : 3);
+    const Beyond beyond = beyond_ascii(state);
+    found.any = beyond.returns && beyond.any;
+    bool escapes = !loop.has('\\');
+    for (const std::string_view text : {"\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t"}) {
+      const Id next = program_.advance(state, text);
+      escapes = escapes && (next == state || next == kEmpty);
     }
-    found.tokens = spelling_.made_of(loop, beyond);
+    found.tokens = spelling_.made_of(loop, beyond.returns, escapes);
   }
-  if (found.counts) found.tokens = spelling_.made_of(open, false);
+  if (found.counts) {
+    found.any = true;
+    for (const std::string_view text : {"\u00E9", "\u0431", "\u4E2D", "\uAC00", "\U0001F600"})
+      found.any = found.any && program_.advance(state, text) != kEmpty;
+    found.tokens = spelling_.made_of(open, found.any, program_.advance(state, "\\n") != kEmpty);
+  }
   return plain_.emplace(state, found).first->second;
 }
 
 // Leaves those of these tokens after which there is a completion that begins a piece, whichever it was.
 void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32 left, Words& tokens) {
-  const bool loops = plain(state).loops;
-  const auto& after = spelling_.after(spelled);
-  std::vector<Id> counted;  // after so many characters more
-  for (u32 n = 0; !loops && n < kCounted; ++n) {
-    const Id before = counted.empty() ? state : counted.back();
-    counted.push_back(before == kEmpty ? kEmpty : program_.advance(before, "a"));
-  }
-  for (const auto& [place, shapes] : after) {
-    const auto completes = [&](Id next) {
-      const u32 rest = next == kEmpty ? kInf : need_any(next, place);
-      return rest <= left && rest != kInf;
-    };
-    if (loops) {
-      if (!completes(state)) spelling_.clear(shapes, 0, tokens);
-      continue;
-    }
-    if (completes(counted.front()) && completes(counted.back())) continue;
-    for (u32 n = 1; n <= kCounted; ++n)
-      if (!completes(counted[n - 1])) spelling_.clear(shapes, n, tokens);
+  const bool loops = plain(state).loops, any = plain(state).any;
+  std::vector<Id> counted{state};  // after so many characters more
+  for (u32 n = 0; !loops && n < kCounted; ++n)
+    counted.push_back(counted.back() == kEmpty ? kEmpty : program_.advance(counted.back(), "a"));
+  const auto completes = [&](Id next, u32 place) {
+    const u32 rest = next == kEmpty ? kInf : need_any(next, place);
+    return rest <= left && rest != kInf;
+  };
+  const auto all_complete = [&](u32 place) {
+    return loops ? completes(state, place) : completes(counted[1], place) && completes(counted.back(), place);
+  };
+  for (const auto& [place, shapes] : spelling_.after(spelled)) {
+    if (all_complete(place)) continue;
+    if (loops) spelling_.clear(shapes, 0, tokens);
+    for (u32 n = 1; !loops && n <= kCounted; ++n)
+      if (!completes(counted[n], place)) spelling_.clear(shapes, n, tokens);
   }
   if (!loops) spelling_.clear_longer(kCounted, tokens);
+  if (any) {
+    const Spelling::Finish& finish = spelling_.finish(spelled);
+    if (std::all_of(finish.places.begin(), finish.places.end(), all_complete))
+      for (std::size_t w = 0; w < tokens.size(); ++w) tokens[w] |= finish.tokens[w];
+  }
   spelling_.clear_open(spelled, tokens);
 }
 
@@ -274,7 +307,8 @@ void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State&
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   const std::size_t count = spelling_.vocabulary().words();
   std::size_t set = 0;
-  for (std::size_t w = 0; w < count; ++w) set += static_cast<std::size_t>(std::popcount(words[w]));
+  for (std::size_t w = 0; w < count && set <= kManyCounted; ++w)
+    if (words[w] != 0) set += static_cast<std::size_t>(std::popcount(words[w]));
   Words proved;
   if (set > kManySpelled)
     if (const Plain& of = plain(state); of.tokens && (of.loops || set > kManyCounted)) {

@@ -45,6 +45,7 @@ class SpelledTexts {
   };
   struct Plain {  // characters after which a text goes on as before
     bool loops = false, counts = false;
+    bool any = false;  // among them any that is not ASCII
     std::shared_ptr<const Words> tokens;
   };
 
@@ -57,7 +58,11 @@ class SpelledTexts {
   bool search(Id state, const Spelling::State& spelled, u32& fuel, std::unordered_set<Key, Hasher>& seen);
   std::string_view shortest(Id state);
   const Plain& plain(Id state);
-  bool returns(Id state, Id to, int bytes);
+  struct Beyond {
+    bool returns = true, any = true;
+  };
+  void beyond(Id state, Id to, int bytes, unsigned first, unsigned last, Beyond& out);
+  Beyond beyond_ascii(Id state);
   void prove(Id state, const Spelling::State& spelled, u32 left, Words& tokens);
   void note(const Key& key, u32 needed);
   bool ends(Id state, const Spelling::State& spelled) {

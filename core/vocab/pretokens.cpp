@@ -70,6 +70,44 @@ bool Pretokens::advance(const Level& level, const Threads& from, u32 atom, Threa
   return false;
 }
 
+// Does a thread match whatever comes?
+bool Pretokens::always_matches(const Level& level, u32 at) const {
+  std::vector<bool> seen(level.program.size());
+  std::vector<u32> open{at};
+  while (!open.empty()) {
+    const Instruction& i = level.program[open.back()];
+    const bool fresh = !seen[open.back()];
+    seen[open.back()] = true;
+    open.pop_back();
+    if (i.op == Op::Match) return true;
+    if (i.op == Op::Split && fresh) open.insert(open.end(), {i.a, i.b});
+  }
+  return false;
+}
+
+// Is there a match already that must not be?
+bool Pretokens::is_lost(const Config& config) const {
+  for (u32 level = 0; level < levels_.size(); ++level)
+    for (u32 at : config.levels[level].never)
+      if (always_matches(levels_[level], at)) return true;
+  return false;
+}
+
+// The atoms of the characters that begin with these bytes.
+u64 Pretokens::possible(const std::string& begun) {
+  const auto [it, fresh] = possible_.try_emplace(begun, 0);
+  if (!fresh) return it->second;
+  const u32 length = length_of(static_cast<u8>(begun[0])), left = length - static_cast<u32>(begun.size());
+  std::string first = begun, last = begun;
+  first.append(left, '\x80');
+  last.append(left, '\xBF');
+  static constexpr u32 kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  const u32 from = std::max(code_point(first), kLeast[length]), to = std::min(code_point(last), 0x10FFFFu);
+  for (u32 c = from; c <= to; ++c)
+    if (c < 0xD800 || c > 0xDFFF) it->second |= u64{1} << atom(c);
+  return it->second;
+}
+
 // The piece holds the next character, too.
 bool Pretokens::go_on(u32 level, Piece& piece, u32 atom) const {
   const Level& of = levels_[level];
@@ -107,7 +145,7 @@ void Pretokens::begin(Config config, u32 level, u32 atom, Configs& out) const {
   if (level == levels_.size()) {
     config.cut = static_cast<u32>(levels_.size());
     config.begun.clear();
-    out.push_back(std::move(config));
+    if (!is_lost(config)) out.push_back(std::move(config));
     return;
   }
   const Level& of = levels_[level];
@@ -147,7 +185,7 @@ void Pretokens::read_character(const Config& config, u32 cut, u32 atom, Configs&
   begin(std::move(next), cut, atom, out);
 }
 
-void Pretokens::read_token(Config config, u32 cut, std::string_view token, Configs& out) const {
+void Pretokens::read_token(Config config, u32 cut, std::string_view token, Configs& out) {
   const u32 none = static_cast<u32>(levels_.size());
   Configs now{std::move(config)}, next;
   if (now[0].begun.empty()) now[0].cut = cut;
@@ -166,7 +204,15 @@ void Pretokens::read_token(Config config, u32 cut, std::string_view token, Confi
     if (now.empty()) return;
   }
   for (Config& one : now) {
-    if (one.begun.empty()) one.cut = none;
+    if (one.begun.empty()) {
+      one.cut = none;
+    } else {  // some character must go on so
+      Configs after;
+      const u64 atoms = possible(one.begun);
+      for (u32 atom = 0; atom < kEnd && after.empty(); ++atom)
+        if (atoms >> atom & 1) read_character(one, one.cut, atom, after);
+      if (after.empty()) continue;
+    }
     out.push_back(std::move(one));
   }
 }

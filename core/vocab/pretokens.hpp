@@ -64,6 +64,10 @@ class Pretokens {
       if (is_held(config)) return true;
     return false;
   }
+  template <class F>
+  void each_tag(State state, F f) const {
+    for (const Config& config : states_[state]) f(config.tag);
+  }
   // Pieces with these numbers may not end.
   void hold(std::vector<bool> held) { held_ = std::move(held); }
   // Is it in the midst of a character?
@@ -90,13 +94,16 @@ class Pretokens {
   };
   using Configs = std::vector<Config>;
 
+  bool is_lost(const Config& config) const;
+  u64 possible(const std::string& begun);
+  bool always_matches(const Level& level, u32 at) const;
   bool advance(const Level& level, const Threads& from, u32 atom, Threads& out) const;
   bool follow(const Level& level, u32 at, u32 atom, std::vector<bool>& seen, Threads& out) const;
   bool go_on(u32 level, Piece& piece, u32 atom) const;
   bool end(u32 level, Piece& piece, u32 atom) const;
   void begin(Config config, u32 level, u32 atom, Configs& out) const;
   void read_character(const Config& config, u32 cut, u32 atom, Configs& out) const;
-  void read_token(Config config, u32 cut, std::string_view token, Configs& out) const;
+  void read_token(Config config, u32 cut, std::string_view token, Configs& out);
   bool is_held(const Config& config) const { return config.tag < held_.size() && held_[config.tag]; }
   State make_step(State state, u32 atom, bool cut);
   State intern(Configs configs);
@@ -105,6 +112,7 @@ class Pretokens {
   std::string atoms_;
   static constexpr State kUnread = 0xFFFFFFFF;
   std::vector<bool> held_;
+  std::map<std::string, u64> possible_;  // atoms, by how a character begins
   std::vector<Configs> states_;
   std::vector<State> steps_;  // by state, whether a piece ends, and atom
   std::map<Configs, State> known_;

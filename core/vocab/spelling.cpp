@@ -135,7 +135,7 @@ void Spelling::order() {
 
 void Spelling::sort_shapes() {
   const u32 count = vocabulary_->token_count();
-  std::unordered_map<std::string, u32> places;
+  std::map<std::string, std::vector<u32>> by_atoms;
   shape_of_.assign(count, kNone);
   std::string atoms;
   for (u32 t = 0; t < count; ++t) {
@@ -154,11 +154,14 @@ void Spelling::sort_shapes() {
       atoms.push_back(static_cast<char>(pretokens_.atom(code)));
       i += n;
     }
-    const auto [it, fresh] = places.try_emplace(atoms, static_cast<u32>(shapes_.size()));
-    if (fresh) shapes_.push_back({atoms, {}});
-    shapes_[it->second].tokens.push_back(t);
-    shape_of_[t] = it->second;
+    by_atoms[atoms].push_back(t);
   }
+  for (auto& [key, tokens] : by_atoms) {
+    for (u32 t : tokens) shape_of_[t] = static_cast<u32>(shapes_.size());
+    shapes_.push_back({key, std::move(tokens)});
+  }
+  std::stable_sort(broken_.begin(), broken_.end(),  // shorter ones first
+                   [&](u32 a, u32 b) { return vocabulary_->bytes(a).size() < vocabulary_->bytes(b).size(); });
 }
 
 // A piece of several tokens must not be the text of a token that only a whole piece can be. What the piece is so far is
@@ -179,12 +182,20 @@ void Spelling::hold_odd() {
   std::vector<bool> held(2 * odd_trie_.size() + 2);
   for (u32 node : ends) held[2 * node + 3] = true;
   pretokens_.hold(std::move(held));
-  std::unordered_set<std::string_view> parts;
-  for (u32 token : odd_)
-    for (std::string_view text = vocabulary_->bytes(token); !text.empty(); text.remove_prefix(1))
-      for (std::size_t n = 1; n <= text.size(); ++n) parts.insert(text.substr(0, n));
-  for (u32 t = 0; t < vocabulary_->token_count(); ++t)
-    if (is_piece(t) && parts.contains(vocabulary_->bytes(t))) in_odd_.push_back(t);
+}
+
+// Takes out the tokens that bring a piece to the end of such a text.
+void Spelling::clear_ends(u32 node, Words& out) const {
+  std::vector<std::pair<u32, std::string>> open{{node, ""}};
+  while (!open.empty()) {
+    const auto [at, text] = std::move(open.back());
+    open.pop_back();
+    for (const auto& [byte, next] : odd_trie_[at]) {
+      const std::string longer = text + static_cast<char>(byte);
+      if (const int token = vocabulary_->find(longer); token >= 0) clear_bit(out, static_cast<u32>(token));
+      open.push_back({next, longer});
+    }
+  }
 }
 
 // The same state without numbers, which matter only where a piece may not end.
@@ -320,6 +331,24 @@ const Words& Spelling::row(u32 token) {
   return *rows_[token];
 }
 
+// f(shape, the state after it), for those that can come; they are in order, so that each begins as the one before.
+template <class F>
+void Spelling::each_shape(Pretokens::State state, bool cut, F f) {
+  std::vector<Pretokens::State> states{state};
+  const std::string* before = nullptr;
+  for (u32 i = 0; i < shapes_.size(); ++i) {
+    const std::string& atoms = shapes_[i].atoms;
+    std::size_t same = 0;
+    while (before && same < atoms.size() && same < before->size() && atoms[same] == (*before)[same]) ++same;
+    before = &atoms;
+    states.resize(std::min(states.size(), same + 1));
+    while (states.size() <= atoms.size() && states.back() != Pretokens::kDead)
+      states.push_back(
+          pretokens_.step(states.back(), static_cast<u8>(atoms[states.size() - 1]), cut && states.size() == 1));
+    if (states.back() != Pretokens::kDead) f(i, states.back());
+  }
+}
+
 // The tokens that may come in a state of the pre-tokenizer: as the beginning of a piece, and within the last one.
 const Spelling::Masks& Spelling::masks(Pretokens::State state) {
   if (state < masks_.size() && masks_[state]) return *masks_[state];
@@ -330,13 +359,9 @@ const Spelling::Masks& Spelling::masks(Pretokens::State state) {
   for (const bool cut : {true, false}) {
     Words& out = cut ? made->begins : made->inside;
     if (!partial)
-      for (const Shape& shape : shapes_) {
-        Pretokens::State at = state;
-        for (std::size_t i = 0; i < shape.atoms.size() && at != Pretokens::kDead; ++i)
-          at = pretokens_.step(at, static_cast<u8>(shape.atoms[i]), cut && i == 0);
-        if (at != Pretokens::kDead)
-          for (u32 token : shape.tokens) set_bit(out, token);
-      }
+      each_shape(state, cut, [&](u32 shape, Pretokens::State) {
+        for (u32 token : shapes_[shape].tokens) set_bit(out, token);
+      });
     for (u32 token : broken_)
       if (continues(vocabulary_->bytes(token)[0]) == partial &&
           pretokens_.read(state, vocabulary_->bytes(token), cut) != Pretokens::kDead)
@@ -386,15 +411,12 @@ const Spelling::After& Spelling::after(const State& state) {
   auto& known = after_[pieces];
   if (known) return *known;
   std::map<Pretokens::State, std::vector<u32>> found;
-  for (u32 i = 0; i < shapes_.size(); ++i) {
-    Pretokens::State last = Pretokens::kDead;
-    for (const bool cut : {true, false}) {
-      Pretokens::State next = read(pieces, shapes_[i].tokens[0], cut);
-      if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
-      if (next != Pretokens::kDead && next != last) found[next].push_back(i);
-      last = next;
-    }
-  }
+  if (!pretokens_.is_partial(pieces))
+    for (const bool cut : {true, false})
+      each_shape(pieces, cut, [&](u32 shape, Pretokens::State next) {
+        if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
+        found[next].push_back(shape);
+      });
   auto made = std::make_unique<After>();
   for (auto& [next, shapes] : found) made->push_back({place(next, 0), std::move(shapes)});
   known = std::move(made);
@@ -416,24 +438,77 @@ void Spelling::clear_longer(u32 characters, Words& out) const {
 void Spelling::clear_open(const State& state, Words& out) {
   std::lock_guard lock(mutex_);
   for (u32 token : open(places_[state.place].separate).begun) clear_bit(out, token);
-  for (u32 token : in_odd_) clear_bit(out, token);
+  pretokens_.each_tag(places_[state.place].pieces, [&](u32 tag) {
+    if (tag >= 2) clear_ends(static_cast<u32>((tag - 2) / 2), out);
+  });
 }
 
-std::shared_ptr<const Words> Spelling::made_of(const ByteSet& ascii, bool others) {
+std::shared_ptr<const Words> Spelling::made_of(const ByteSet& ascii, bool others, bool escapes) {
   std::lock_guard lock(mutex_);
-  for (const auto& [key, tokens] : made_of_set_)
-    if (key.second == others && key.first == ascii) return tokens;
+  ByteSet key = ascii;
+  if (others) key.add(0x80);
+  if (escapes) key.add(0x81);
+  for (const auto& [of, tokens] : made_of_set_)
+    if (of == key) return tokens;
   Words out(vocabulary_->words(), 0);
   for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
     if (shape_of_[t] == kNone) continue;
+    const std::string_view text = vocabulary_->bytes(t);
     bool all = true;
-    for (char c : vocabulary_->bytes(t))
-      all = all && (static_cast<u8>(c) < 0x80 ? ascii.has(static_cast<u8>(c)) : others);
+    for (std::size_t i = 0; i < text.size() && all; ++i) {
+      if (escapes && text[i] == '\\')
+        all = ++i < text.size() && std::string_view("\"\\/bfnrt").find(text[i]) != std::string_view::npos;
+      else
+        all = static_cast<u8>(text[i]) < 0x80 ? ascii.has(static_cast<u8>(text[i])) : others;
+    }
     if (all) set_bit(out, t);
   }
   if (made_of_set_.size() >= kMostMadeOf) made_of_set_.erase(made_of_set_.begin());
-  made_of_set_.push_back({{ascii, others}, std::make_shared<const Words>(std::move(out))});
+  made_of_set_.push_back({key, std::make_shared<const Words>(std::move(out))});
   return made_of_set_.back().second;
+}
+
+// Can some token bring the character to its end that this one leaves open?
+bool Spelling::finishes(Pretokens::State state, u32 token, std::set<Pretokens::State>& after) {
+  const std::string_view text = vocabulary_->bytes(token);
+  std::size_t begun = 1;
+  while (begun < text.size() && continues(text[text.size() - begun])) ++begun;
+  const u8 first = static_cast<u8>(text[text.size() - begun]);
+  const std::size_t missing = (first < 0xE0 ? 2u : first < 0xF0 ? 3u : 4u) - begun;
+  for (u32 other : broken_) {
+    const std::string_view rest = vocabulary_->bytes(other);
+    std::size_t ends = 0;
+    while (ends < rest.size() && continues(rest[ends])) ++ends;
+    if (ends != missing || !pair(token, other)) continue;
+    Pretokens::State next = pretokens_.read(state, vocabulary_->bytes(other), false);
+    if (next == Pretokens::kDead || pretokens_.is_partial(next)) continue;
+    if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
+    after.insert(next);
+    return true;
+  }
+  return false;
+}
+
+const Spelling::Finish& Spelling::finish(const State& state) {
+  std::lock_guard lock(mutex_);
+  const Pretokens::State pieces = untagged(places_[state.place].pieces);
+  auto& known = finish_[pieces];
+  if (known) return *known;
+  auto made = std::make_unique<Finish>();
+  made->tokens.assign(vocabulary_->words(), 0);
+  std::set<Pretokens::State> after;
+  for (u32 token : broken_) {
+    if (!trees_[token].made || continues(vocabulary_->bytes(token)[0]) || pretokens_.is_partial(pieces)) continue;
+    bool all = true;
+    for (const bool cut : {true, false}) {
+      const Pretokens::State next = pretokens_.read(pieces, vocabulary_->bytes(token), cut);
+      all = all && (next == Pretokens::kDead || finishes(next, token, after));
+    }
+    if (all) set_bit(made->tokens, token);
+  }
+  for (Pretokens::State next : after) made->places.push_back(place(next, 0));
+  known = std::move(made);
+  return *known;
 }
 
 void Spelling::restrict(const State& state, u32* words) {
@@ -443,7 +518,7 @@ void Spelling::restrict(const State& state, u32* words) {
   const Words& after = state.last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(state.last));
   const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
   for (std::size_t w = 0; w < of.begins.size(); ++w)
-    words[w] &= of.begins[w] | (of.inside[w] & after[w]) | (no_text_[w] & ends);
+    if (words[w] != 0) words[w] &= of.begins[w] | (of.inside[w] & after[w]) | (no_text_[w] & ends);
   for (u32 token : open(separate).whole) words[token >> 5] &= ~(1u << (token & 31));
 }
 

@@ -56,7 +56,7 @@ inline constexpr std::size_t kManySpelled = 48;         // crossover: tokens of 
 inline constexpr std::size_t kManyCounted = 2048;       // crossover: the same, where each leads to a state of its own
 inline constexpr std::size_t kPlainCharacters = 10;     // characters of ASCII that make a text plain
 inline constexpr std::size_t kAllCharacters = 93;       // of a text in which all may come but quote and backslash
-inline constexpr u32 kCounted = 16;                     // characters of tokens that are not looked at one by one
+inline constexpr u32 kCounted = 32;                     // characters of tokens that are not looked at one by one
 inline constexpr std::size_t kMostRows = 1024;          // limit: tokens of which the pairs are kept as bits
 inline constexpr std::size_t kMostMadeOf = 64;          // limit: sets of characters whose tokens are kept
 
@@ -86,8 +86,16 @@ class Spelling {
   void clear(const std::vector<u32>& shapes, u32 characters, Words& out) const;
   void clear_longer(u32 characters, Words& out) const;
   void clear_open(const State& state, Words& out);
-  // The tokens of whole characters: of ASCII those of a set, and of the others all or none.
-  std::shared_ptr<const Words> made_of(const ByteSet& ascii, bool others);
+  // The tokens of whole characters: of ASCII those of a set, and of the others all or none; and with the escapes of two
+  // characters that JSON has.
+  std::shared_ptr<const Words> made_of(const ByteSet& ascii, bool others, bool escapes);
+  // Tokens that end within a character and that another one can follow to its end, where any character may come; and
+  // the places after that one.
+  struct Finish {
+    Words tokens;
+    std::vector<u32> places;
+  };
+  const Finish& finish(const State& state);
   // May these two stand side by side in a piece?
   bool pair(u32 a, u32 b) const;
   bool is_own(u32 token) const { return trees_[token].made; }  // does it spell its own text?
@@ -122,6 +130,7 @@ class Spelling {
   void order();
   void sort_shapes();
   void hold_odd();
+  void clear_ends(u32 node, Words& out) const;
   u32 walk_odd(u32 tag, std::string_view text) const;
   std::vector<Step> steps(u32 token) const;
   bool played(u32 a, u32 b) const;
@@ -132,6 +141,9 @@ class Spelling {
   u32 place(Pretokens::State pieces, u32 separate);
   const Open& open(u32 separate);
   const Masks& masks(Pretokens::State state);
+  template <class F>
+  void each_shape(Pretokens::State state, bool cut, F f);
+  bool finishes(Pretokens::State state, u32 token, std::set<Pretokens::State>& after);
   Pretokens::State read(Pretokens::State state, u32 token, bool cut);
 
   std::shared_ptr<Vocabulary> vocabulary_;
@@ -145,7 +157,6 @@ class Spelling {
   std::unordered_map<u32, std::vector<u32>> disorderly_after_;  // of them, those that a merge may bind to a part
   std::vector<u32> odd_;                                        // tokens that only a whole piece can be
   std::vector<std::map<u8, u32>> odd_trie_;                     // of their texts; empty: there are none
-  std::vector<u32> in_odd_;                                     // tokens that are parts of their texts
   Separate separate_;
   std::unordered_set<u32> separate_tokens_;
   std::vector<Shape> shapes_;
@@ -165,9 +176,10 @@ class Spelling {
   };
   std::vector<Place> places_;
   std::map<std::pair<u32, u32>, u32> place_of_;
-  std::unordered_map<u32, Open> open_;                           // by the state of `separate_`
-  std::unordered_map<u32, std::unique_ptr<const After>> after_;  // by state of the pieces
-  std::vector<std::pair<std::pair<ByteSet, bool>, std::shared_ptr<const Words>>> made_of_set_;
+  std::unordered_map<u32, Open> open_;                             // by the state of `separate_`
+  std::unordered_map<u32, std::unique_ptr<const Finish>> finish_;  // by state of the pieces
+  std::unordered_map<u32, std::unique_ptr<const After>> after_;    // by state of the pieces
+  std::vector<std::pair<ByteSet, std::shared_ptr<const Words>>> made_of_set_;
 };
 
 }  // namespace guiderail
