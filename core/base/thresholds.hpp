@@ -110,4 +110,16 @@ inline constexpr std::size_t kMostSpares = 6;              // of these builders
 inline constexpr u32 kNodesBetweenBreaks = 256;  // trie nodes of a walk, until others may be let in: some 25 µs
 inline constexpr u32 kNodesPerStep = 16;         // trie nodes only looked at that count as a step of work
 
+// -- canonical spelling (python benchmarks/canonical.py) --
+inline constexpr std::size_t kMostSpelled = 1u << 18;   // limit: places of which a completion is known; then all go
+inline constexpr std::size_t kSpelledBytes = 1u << 16;  // limit: bytes of a completion that is spelled
+inline constexpr std::size_t kSpelledPlaces = 256;      // limit: bytes of it that know the rest
+inline constexpr u32 kSpelledFuel = 4096;               // limit: tokens looked at by one search for a completion
+inline constexpr std::size_t kSpelledDepth = 512;       // limit: tokens of a completion that is searched for
+inline constexpr std::size_t kLeadCharacters = 10;      // crossover: characters of ASCII that lead to one state
+inline constexpr u32 kCounted = 16;              // crossover: characters of tokens that are not looked at one by one
+inline constexpr std::size_t kMostProofs = 512;  // limit: masks of completed tokens, 16 KB each; then all go
+inline constexpr std::size_t kMostRows = 1024;   // limit: tokens of which the pairs are kept, 16 KB each
+inline constexpr std::size_t kMostMadeOf = 64;   // limit: sets of characters whose tokens are kept, 32 KB each
+
 }  // namespace guiderail

@@ -59,6 +59,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string forced(Id state, std::size_t limit);
   bool shortest(Id state, std::size_t limit, std::string& out);  // a completion, a shortest one if it is near
   std::string likely(Id state, std::size_t limit);  // how a completion may begin: a guess (see likely_text.cpp)
+  Id without_text(Id state);  // without the text of the key or item being read (see abstraction.hpp)
   std::string dump(Id state);
   std::string rules_ahead(Id state);
   bool accepting(Id state) const { return arena_->nullable(state); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "mask/abstraction.hpp"
 #include "run/mask_making.hpp"
 #include "run/spelled.hpp"
 #include "search/likely_text.hpp"
@@ -153,6 +154,14 @@ Id Program::token_end(Id state) {
   return deep(state, [&] {
     Lock lock(*this);
     return arena_->token_end(state);
+  });
+}
+
+Id Program::without_text(Id state) {
+  if (!arena_->has(state, kExactKey)) return state;
+  return deep(state, [&] {
+    Lock lock(*this);
+    return Abstraction::of(*arena_).without_texts(state);
   });
 }
 

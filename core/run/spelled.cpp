@@ -13,24 +13,46 @@ constexpr const char* kSpelling = "finding how a text ends in canonical spelling
 u32 SpelledTexts::needed(const Guide& guide, Id state, const Spelling::State& spelled) {
   std::lock_guard lock(mutex_);
   guide_ = &guide;
+  make_room();
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   return need(state, spelled);
 }
 
-void SpelledTexts::note(const Key& key, u32 needed) {
+// Before anything refers to what is known.
+void SpelledTexts::make_room() {
   if (needs_.size() >= kMostSpelled) {
     needs_.clear();
     shortest_.clear();
-    plain_.clear();
+    leads_.clear();
+    alike_.clear();
+    proofs_.clear();
   }
+  if (proofs_.size() >= kMostProofs) proofs_.clear();
+}
+
+void SpelledTexts::note(const Key& key, u32 needed) {
   const auto [it, fresh] = needs_.try_emplace(key, needed);
   if (!fresh) it->second = std::min(it->second, needed);
-  bytes_.store(needs_.size() * (sizeof(Key) + 32) + shortest_.size() * 96 + plain_.size() * 64,
+  bytes_.store(needs_.size() * (sizeof(Key) + 32) + shortest_.size() * 96 + leads_.size() * (sizeof(Lead) + 32) +
+                   alike_.size() * 32 + proofs_.size() * 8 * spelling_.vocabulary().words(),
                std::memory_order_relaxed);
 }
 
+// States with the same completions share what is known: those that differ only in the text of the key that is being
+// written, if the key may end in both or in neither.
+Id SpelledTexts::alike(Id state) {
+  const Id without = program_.without_text(state);
+  if (without == state) return state;
+  const auto [it, fresh] = alike_.try_emplace(state, state);
+  if (!fresh) return it->second;
+  for (const char& end : std::string_view("\"],}"))
+    if ((program_.advance(state, {&end, 1}) == kEmpty) != (program_.advance(without, {&end, 1}) == kEmpty))
+      return state;
+  return it->second = without;
+}
+
 u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
-  const Key key{state, spelled.place, spelled.last};
+  const Key key = key_of(state, spelled);
   if (auto it = needs_.find(key); it != needs_.end()) return it->second;
   if (spelled.last >= 0)
     if (const u32 found = need_any(state, spelled.place); found != kInf) return found;
@@ -42,7 +64,8 @@ u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
 
 // The same whatever the last token was: the next begins a piece.
 u32 SpelledTexts::need_any(Id state, u32 place) {
-  const Key key{state, place, -1};
+  place = spelling_.settled(place);
+  const Key key = key_of(state, {place, -1});
   if (auto it = needs_.find(key); it != needs_.end()) return it->second;
   const u32 found = by_text(state, {place, -1});
   if (found != kInf || place != Spelling::kFresh) note(key, found);
@@ -51,7 +74,7 @@ u32 SpelledTexts::need_any(Id state, u32 place) {
 
 // A shortest text that completes a state; empty where none is found. Its places know their rest of it.
 std::string_view SpelledTexts::shortest(Id state) {
-  const auto [it, fresh] = shortest_.try_emplace(state);
+  const auto [it, fresh] = shortest_.try_emplace(alike(state));
   Rest& rest = it->second;
   if (fresh) {
     std::string found;
@@ -62,7 +85,7 @@ std::string_view SpelledTexts::shortest(Id state) {
     for (std::size_t i = 0; i < text->size() && i < kSpelledPlaces; ++i) {
       at = program_.advance(at, std::string_view(*text).substr(i, 1));
       if (at == kEmpty) break;  // a place that was seen without its texts
-      shortest_.try_emplace(at, Rest{text, i + 1});
+      shortest_.try_emplace(alike(at), Rest{text, i + 1});
     }
   }
   return std::string_view(*rest.text).substr(rest.from);
@@ -72,7 +95,7 @@ std::string_view SpelledTexts::shortest(Id state) {
 // in which a piece may begin.
 u32 SpelledTexts::by_text(Id state, const Spelling::State& spelled) {
   if (ends(state, spelled)) return 0;
-  const bool known = shortest_.contains(state);
+  const bool known = shortest_.contains(alike(state));
   std::string tried;
   for (const bool search : {false, true}) {
     if (search != known) {
@@ -83,7 +106,7 @@ u32 SpelledTexts::by_text(Id state, const Spelling::State& spelled) {
     for (const char first : std::string_view("\"}],{[ aA0-.\n")) {
       if (!tried.empty() && tried[0] == first) continue;
       const Id next = program_.advance(state, std::string_view(&first, 1));
-      if (next == kEmpty || shortest_.contains(next) == search) continue;
+      if (next == kEmpty || shortest_.contains(alike(next)) == search) continue;
       std::string text(1, first);
       text += shortest(next);
       if (const u32 found = spell(state, spelled, text); found != kInf) return found;
@@ -119,14 +142,13 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
   // What is needed from a place on, where that is known; kInf: it is to be tried.
   const auto known = [&](const Frame& at) {
     if (at.from == text.size()) return ends(at.state, at.spelled) ? 0 : kInf;
-    const auto it = needs_.find({at.state, at.spelled.place, at.spelled.last});
+    const auto it = needs_.find(key_of(at.state, at.spelled));
     return it == needs_.end() ? kInf : it->second;
   };
   Frame next{state, spelled, 0, {}};
   for (;;) {
     if (u32 needed = known(next); needed != kInf) {
-      for (; !frames.empty(); frames.pop_back())
-        note({frames.back().state, frames.back().spelled.place, frames.back().spelled.last}, ++needed);
+      for (; !frames.empty(); frames.pop_back()) note(key_of(frames.back().state, frames.back().spelled), ++needed);
       return needed;
     }
     if (next.from < text.size() &&
@@ -152,14 +174,14 @@ u32 SpelledTexts::spell(Id state, const Spelling::State& spelled, std::string_vi
 u32 SpelledTexts::by_search(Id state, const Spelling::State& spelled) {
   std::unordered_set<Key, Hasher> seen;
   u32 fuel = kSpelledFuel;
-  if (search(state, spelled, fuel, seen)) return needs_.at({state, spelled.place, spelled.last});
+  if (search(state, spelled, fuel, seen)) return needs_.at(key_of(state, spelled));
   if (fuel > 0)  // all that can be reached was seen
     for (const Key& key : seen) note(key, kInf);
   return kInf;
 }
 
 bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, std::unordered_set<Key, Hasher>& seen) {
-  const Key key{state, spelled.place, spelled.last};
+  const Key key = key_of(state, spelled);
   if (seen.size() >= kSpelledDepth) fuel = 0;
   if (fuel == 0 || !seen.insert(key).second) return false;
   Words mask(spelling_.vocabulary().words());
@@ -175,13 +197,13 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, s
       const Spelling::State after = spelling_.next(spelled, token);
       const Id next = after.dead() ? kEmpty : guide_->advance(program_, state, token);
       if (next == kEmpty) continue;
-      const auto known = needs_.find({next, after.place, after.last});
+      const auto known = needs_.find(key_of(next, after));
       u32 rest = known != needs_.end() ? known->second : kInf;
       if (known == needs_.end()) {
         rest = need_any(next, after.place);
         if (rest == kInf) rest = by_text(next, after);
         if (rest != kInf)
-          note({next, after.place, after.last}, rest);
+          note(key_of(next, after), rest);
         else
           open.push_back({next, after});
       }
@@ -191,13 +213,13 @@ bool SpelledTexts::search(Id state, const Spelling::State& spelled, u32& fuel, s
     }
   for (const auto& [next, after] : open)
     if (search(next, after, fuel, seen)) {
-      note(key, needs_.at({next, after.place, after.last}) + 1);
+      note(key, needs_.at(key_of(next, after)) + 1);
       return true;
     }
   return false;
 }
 
-// Do all ends of characters lead back, or nowhere; and do all lead anywhere?
+// Do all ends of characters lead to this state, or nowhere; and do all lead anywhere?
 void SpelledTexts::beyond(Id state, Id to, int bytes, unsigned first, unsigned last, Beyond& out) {
   std::array<bool, 256> seen{};
   for (unsigned b = first; b <= last && out.returns; ++b) {
@@ -209,11 +231,11 @@ void SpelledTexts::beyond(Id state, Id to, int bytes, unsigned first, unsigned l
     else if (bytes > 1)
       beyond(next, to, bytes - 1, 0x80, 0xBF, out);
     else
-      out.returns = out.returns && next == to;
+      out.returns = out.returns && alike(next) == to;
   }
 }
 
-SpelledTexts::Beyond SpelledTexts::beyond_ascii(Id state) {
+SpelledTexts::Beyond SpelledTexts::beyond_ascii(Id state, Id to) {
   struct Kind {
     unsigned first, last, low, high;  // first bytes; second bytes
     int bytes;
@@ -232,93 +254,171 @@ SpelledTexts::Beyond SpelledTexts::beyond_ascii(Id state) {
       if (next == kEmpty)
         out.any = false;
       else
-        beyond(next, state, kind.bytes, kind.low, kind.high, out);
+        beyond(next, to, kind.bytes, kind.low, kind.high, out);
     }
   }
   return out;
 }
 
-const SpelledTexts::Plain& SpelledTexts::plain(Id state) {
-  if (auto it = plain_.find(state); it != plain_.end()) return it->second;
+const SpelledTexts::Lead& SpelledTexts::lead(Id state) {
+  const Id own = alike(state);
+  if (auto it = leads_.find(own); it != leads_.end()) return it->second;
   std::array<Id, 256> by_kind;
   by_kind.fill(kUnknown);
-  ByteSet loop, open;
-  std::size_t loops = 0, opens = 0;
+  std::unordered_map<Id, ByteSet> reached;
   for (unsigned b = 0x20; b < 0x7F; ++b) {
     const char c = static_cast<char>(b);
     Id& next = by_kind[program_.arena().byte_class(static_cast<u8>(b))];
-    if (next == kUnknown) next = program_.advance(state, std::string_view(&c, 1));
-    if (next == state) loop.add(static_cast<u8>(b)), ++loops;
-    if (next != kEmpty && c != '"' && c != '\\') open.add(static_cast<u8>(b)), ++opens;
+    if (next == kUnknown)
+      if (next = program_.advance(state, std::string_view(&c, 1)); next != kEmpty) next = alike(next);
+    if (next != kEmpty) reached[next].add(static_cast<u8>(b));
   }
-  Plain found;
-  found.loops = loops >= kPlainCharacters;
-  found.counts = !found.loops && opens >= kAllCharacters;
-  if (found.loops) {
-    const Beyond beyond = beyond_ascii(state);
+  Lead found;
+  Id to = kEmpty;
+  for (const auto& [next, set] : reached)
+    if (set.count() > found.ascii.count() || (set.count() == found.ascii.count() && next < to))
+      found.ascii = set, to = next;
+  if (found.ascii.count() >= static_cast<int>(kLeadCharacters)) {
+    found.by = static_cast<char>(found.ascii.has('a') ? 'a' : found.ascii.lowest());
+    found.to = to;
+    found.loops = to == own;
+    const Beyond beyond = beyond_ascii(state, to);
+    found.beyond = beyond.returns;
     found.any = beyond.returns && beyond.any;
-    bool escapes = !loop.has('\\');
+    found.escapes = !found.ascii.has('\\');
     for (const std::string_view text : {"\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t"}) {
       const Id next = program_.advance(state, text);
-      escapes = escapes && (next == state || next == kEmpty);
+      found.escapes = found.escapes && (next == kEmpty || alike(next) == to);
     }
-    found.tokens = spelling_.made_of(loop, beyond.returns, escapes);
   }
-  if (found.counts) {
-    found.any = true;
-    for (const std::string_view text : {"\u00E9", "\u0431", "\u4E2D", "\uAC00", "\U0001F600"})
-      found.any = found.any && program_.advance(state, text) != kEmpty;
-    found.tokens = spelling_.made_of(open, found.any, program_.advance(state, "\\n") != kEmpty);
-  }
-  return plain_.emplace(state, found).first->second;
+  return leads_.emplace(own, found).first->second;
 }
 
-// Leaves those of these tokens after which there is a completion that begins a piece, whichever it was.
-void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32 left, Words& tokens) {
-  const bool loops = plain(state).loops, any = plain(state).any;
-  std::vector<Id> counted{state};  // after so many characters more
-  for (u32 n = 0; !loops && n < kCounted; ++n)
-    counted.push_back(counted.back() == kEmpty ? kEmpty : program_.advance(counted.back(), "a"));
-  const auto completes = [&](Id next, u32 place) {
-    const u32 rest = next == kEmpty ? kInf : need_any(next, place);
-    return rest <= left && rest != kInf;
-  };
-  const auto all_complete = [&](u32 place) {
-    return loops ? completes(state, place) : completes(counted[1], place) && completes(counted.back(), place);
-  };
-  for (const auto& [place, shapes] : spelling_.after(spelled)) {
-    if (all_complete(place)) continue;
-    if (loops) spelling_.clear(shapes, 0, tokens);
-    for (u32 n = 1; !loops && n <= kCounted; ++n)
-      if (!completes(counted[n], place)) spelling_.clear(shapes, n, tokens);
+// Beginnings that lead to states of their own, as those of names do, and the characters after which the text is where
+// others lead at once.
+void SpelledTexts::branch(Id state, Id to, Spelling::Characters& of) {
+  std::vector<std::pair<std::string, Id>> open{{"", state}};
+  while (!open.empty() && of.branches.size() < kCounted * kCounted) {
+    const auto [text, at] = std::move(open.back());
+    open.pop_back();
+    const Lead next = lead(at);
+    if (next.to != to) continue;
+    if (!text.empty()) of.branches[text] = next.ascii;
+    if (text.size() < kCounted)
+      for (unsigned b = 0x20; b < 0x7F; ++b) {
+        const char c = static_cast<char>(b);
+        if (next.ascii.has(static_cast<u8>(b)) || c == '"' || c == '\\') continue;
+        if (const Id after = program_.advance(at, {&c, 1}); after != kEmpty) open.push_back({text + c, after});
+      }
   }
-  if (!loops) spelling_.clear_longer(kCounted, tokens);
-  if (any) {
+}
+
+// Those tokens after which there is a completion that begins a piece, whatever the token was: of characters that lead
+// on and on to states of their own, or back.
+void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32 left, Proof& out) {
+  out.done.assign(spelling_.vocabulary().words(), 0);
+  if (!lead(state).by) return;
+  Spelling::Characters of;
+  std::vector<Id> after{state};  // so many characters
+  bool any = true, loops = false;
+  while (!loops && after.size() <= kCounted) {
+    const Lead next = lead(after.back());
+    if (!next.by) break;
+    if (after.size() == 1) {
+      of = {next.ascii, next.ascii, {}, next.beyond, next.escapes};
+    } else {
+      if (after.size() == 2) of.others = next.ascii;
+      for (std::size_t i = 0; i < of.others.words.size(); ++i) of.others.words[i] &= next.ascii.words[i];
+      of.beyond = of.beyond && next.beyond;
+      of.escapes = of.escapes && next.escapes;
+    }
+    any = any && next.any;
+    loops = next.loops;
+    after.push_back(program_.advance(after.back(), std::string_view(&next.by, 1)));
+  }
+  const u32 most = static_cast<u32>(after.size()) - 1;
+  if (loops && most > 1 && alike(after[1]) == alike(after[most])) branch(state, alike(after[1]), of);
+  // How many characters may lead to a place.
+  const auto complete = [&](u32 place) {
+    for (u32 n = 1; n <= most; ++n) {
+      const u32 rest = need_any(after[n], place);
+      if (rest == kInf || rest > left) return n - 1;
+      out.most = std::max(out.most, rest);
+    }
+    return most;
+  };
+  const std::shared_ptr<const Spelling::Made> made = spelling_.made_of(of);
+  out.done = made->whole;
+  if (!loops) spelling_.clear_longer(most, out.done);
+  for (const auto& [place, shapes] : spelling_.after(spelled))
+    if (const u32 n = complete(place); n < most) spelling_.clear(shapes, n, out.done);
+  if (any && loops) {
     const Spelling::Finish& finish = spelling_.finish(spelled);
-    if (std::all_of(finish.places.begin(), finish.places.end(), all_complete))
-      for (std::size_t w = 0; w < tokens.size(); ++w) tokens[w] |= finish.tokens[w];
+    if (std::all_of(finish.places.begin(), finish.places.end(), [&](u32 place) { return complete(place) == most; }))
+      for (std::size_t w = 0; w < out.done.size(); ++w) out.done[w] |= finish.tokens[w] & made->begun[w];
   }
-  spelling_.clear_open(spelled, tokens);
+  spelling_.clear_open(spelled, out.done);
+}
+
+SpelledTexts::Proof& SpelledTexts::proof(Id state, const Spelling::State& spelled) {
+  const Key key = key_of(state, {spelled.place, -1});
+  if (auto it = proofs_.find(key); it != proofs_.end()) return it->second;
+  Proof made;
+  prove(state, spelled, kInf, made);
+  made.tried.assign(made.done.size(), 0);
+  return proofs_.insert_or_assign(key, std::move(made)).first->second;
+}
+
+// Is there a completion after this token whether it begins a piece or not?
+bool SpelledTexts::is_proved(Id state, const Spelling::State& spelled, u32 token, Id next, Proof& of) {
+  const u32 word = token >> 5, bit = 1u << (token & 31);
+  if (of.done[word] & bit) return true;
+  if (of.tried[word] & bit) return false;
+  of.tried[word] |= bit;
+  if (next == kUnknown) next = guide_->advance(program_, state, token);
+  if (next == kEmpty) return false;
+  u32 most = 0;
+  bool some = false;
+  for (const u32 place : spelling_.ways(spelled.place, token)) {
+    if (place == Spelling::kDead) continue;
+    const u32 rest = need_any(next, place);
+    if (rest == kInf) return false;
+    most = std::max(most, rest);
+    some = true;
+  }
+  if (!some) return false;
+  of.most = std::max(of.most, most);
+  of.done[word] |= bit;
+  return true;
+}
+
+bool SpelledTexts::allows(const Guide& guide, const Position& at, u32 token, const Position& next) {
+  std::lock_guard lock(mutex_);
+  guide_ = &guide;
+  make_room();
+  const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
+  return is_proved(at.state, at.spelled, token, next.state, proof(at.state, at.spelled)) ||
+         need(next.state, next.spelled) != kInf;
 }
 
 void SpelledTexts::restrict(const Guide& guide, Id state, const Spelling::State& spelled, u32 left, u32* words) {
   std::lock_guard lock(mutex_);
   guide_ = &guide;
+  make_room();
   const Work::Step step(program_.search_work(), kSpelling, program_.step_work());
   const std::size_t count = spelling_.vocabulary().words();
-  std::size_t set = 0;
-  for (std::size_t w = 0; w < count && set <= kManyCounted; ++w)
-    if (words[w] != 0) set += static_cast<std::size_t>(std::popcount(words[w]));
-  Words proved;
-  if (set > kManySpelled)
-    if (const Plain& of = plain(state); of.tokens && (of.loops || set > kManyCounted)) {
-      proved = *of.tokens;
-      prove(state, spelled, left, proved);
-    }
+  Proof within;  // so many tokens
+  Proof* known = &proof(state, spelled);
+  const bool all = known->most <= left;
+  if (!all) {
+    prove(state, spelled, left, within);
+    known = &within;
+  }
   for (u32 w = 0; w < count; ++w)
-    for (u32 bits = words[w] & ~(proved.empty() ? 0 : proved[w]); bits != 0; bits &= bits - 1) {
+    for (u32 bits = words[w] & ~known->done[w]; bits != 0; bits &= bits - 1) {
       const u32 token = 32 * w + static_cast<u32>(std::countr_zero(bits));
       Work::spend();
+      if (all && left == kInf && is_proved(state, spelled, token, kUnknown, *known)) continue;
       const Spelling::State after = spelling_.next(spelled, token);
       const Id next = after.dead() ? kEmpty : guide_->advance(program_, state, token);
       const u32 rest = next == kEmpty ? kInf : need(next, after);
@@ -353,9 +453,8 @@ Position Guide::advance(Program& program, const Position& at, u32 token) const {
   if (!spelling_) return {advance(program, at.state, token)};
   const Spelling::State spelled = spelling_->next(at.spelled, token);
   if (spelled.dead()) return {};
-  const Id next = advance(program, at.state, token);
-  if (next == kEmpty || this->spelled(program).needed(*this, next, spelled) == kInf) return {};
-  return {next, spelled};
+  const Position next{advance(program, at.state, token), spelled};
+  return next.state != kEmpty && this->spelled(program).allows(*this, at, token, next) ? next : Position{};
 }
 
 bool Guide::fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const {

@@ -425,7 +425,7 @@ const Spelling::After& Spelling::after(const State& state) {
 
 void Spelling::clear(const std::vector<u32>& shapes, u32 characters, Words& out) const {
   for (u32 shape : shapes)
-    if (characters == 0 || shapes_[shape].atoms.size() == characters)
+    if (shapes_[shape].atoms.size() > characters)
       for (u32 token : shapes_[shape].tokens) clear_bit(out, token);
 }
 
@@ -443,31 +443,6 @@ void Spelling::clear_open(const State& state, Words& out) {
   });
 }
 
-std::shared_ptr<const Words> Spelling::made_of(const ByteSet& ascii, bool others, bool escapes) {
-  std::lock_guard lock(mutex_);
-  ByteSet key = ascii;
-  if (others) key.add(0x80);
-  if (escapes) key.add(0x81);
-  for (const auto& [of, tokens] : made_of_set_)
-    if (of == key) return tokens;
-  Words out(vocabulary_->words(), 0);
-  for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
-    if (shape_of_[t] == kNone) continue;
-    const std::string_view text = vocabulary_->bytes(t);
-    bool all = true;
-    for (std::size_t i = 0; i < text.size() && all; ++i) {
-      if (escapes && text[i] == '\\')
-        all = ++i < text.size() && std::string_view("\"\\/bfnrt").find(text[i]) != std::string_view::npos;
-      else
-        all = static_cast<u8>(text[i]) < 0x80 ? ascii.has(static_cast<u8>(text[i])) : others;
-    }
-    if (all) set_bit(out, t);
-  }
-  if (made_of_set_.size() >= kMostMadeOf) made_of_set_.erase(made_of_set_.begin());
-  made_of_set_.push_back({key, std::make_shared<const Words>(std::move(out))});
-  return made_of_set_.back().second;
-}
-
 // Can some token bring the character to its end that this one leaves open?
 bool Spelling::finishes(Pretokens::State state, u32 token, std::set<Pretokens::State>& after) {
   const std::string_view text = vocabulary_->bytes(token);
@@ -479,7 +454,7 @@ bool Spelling::finishes(Pretokens::State state, u32 token, std::set<Pretokens::S
     const std::string_view rest = vocabulary_->bytes(other);
     std::size_t ends = 0;
     while (ends < rest.size() && continues(rest[ends])) ++ends;
-    if (ends != missing || !pair(token, other)) continue;
+    if (ends != missing || ends != rest.size() || !pair(token, other) || separate_.read(0, rest) != 0) continue;
     Pretokens::State next = pretokens_.read(state, vocabulary_->bytes(other), false);
     if (next == Pretokens::kDead || pretokens_.is_partial(next)) continue;
     if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
@@ -498,10 +473,12 @@ const Spelling::Finish& Spelling::finish(const State& state) {
   made->tokens.assign(vocabulary_->words(), 0);
   std::set<Pretokens::State> after;
   for (u32 token : broken_) {
-    if (!trees_[token].made || continues(vocabulary_->bytes(token)[0]) || pretokens_.is_partial(pieces)) continue;
+    const std::string_view text = vocabulary_->bytes(token);
+    if (!trees_[token].made || continues(text[0]) || pretokens_.is_partial(pieces)) continue;
+    if (!odd_.empty() && walk_odd(0, text) != 1) continue;
     bool all = true;
     for (const bool cut : {true, false}) {
-      const Pretokens::State next = pretokens_.read(pieces, vocabulary_->bytes(token), cut);
+      const Pretokens::State next = pretokens_.read(pieces, text, cut);
       all = all && (next == Pretokens::kDead || finishes(next, token, after));
     }
     if (all) set_bit(made->tokens, token);
@@ -536,6 +513,30 @@ Spelling::State Spelling::next(const State& state, u32 token) {
   return found == Separate::kFound ? State{kDead, -1} : State{place(begun, found), static_cast<int>(token)};
 }
 
+std::array<u32, 2> Spelling::ways(u32 from, u32 token) {
+  std::lock_guard lock(mutex_);
+  std::array<u32, 2> out{kDead, kDead};
+  const auto [pieces, separate] = places_[from];
+  if (!is_piece(token)) return out;
+  const u32 found = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
+  if (found == Separate::kFound) return out;
+  for (const bool cut : {true, false}) {
+    if (!trees_[token].made && !(cut && whole_)) continue;
+    Pretokens::State after = read(pieces, token, cut);
+    if (!odd_.empty())
+      after = pretokens_.retag(after, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+    if (after != Pretokens::kDead) out[cut ? 0 : 1] = place(after, found);
+  }
+  return out;
+}
+
+u32 Spelling::settled(u32 of) {
+  if (odd_.empty()) return of;
+  std::lock_guard lock(mutex_);
+  const auto [pieces, separate] = places_[of];
+  return place(untagged(pieces), separate);
+}
+
 bool Spelling::may_end(const State& state) {
   std::lock_guard lock(mutex_);
   return pretokens_.may_end(places_[state.place].pieces);
@@ -548,44 +549,6 @@ std::size_t Spelling::memory() {
   for (const auto& masks : masks_)
     if (masks) bytes += 2 * bytes_of(masks->begins);
   return bytes + kept_rows_.size() * bytes_of(own_);
-}
-
-Separate::Separate(const std::vector<std::string>& texts) : nodes_(1) {
-  for (const std::string& text : texts) {
-    u32 at = 0;
-    for (char c : text) {
-      const auto [it, fresh] = nodes_[at].next.try_emplace(static_cast<u8>(c), static_cast<u32>(nodes_.size()));
-      at = it->second;
-      if (fresh) nodes_.emplace_back();
-    }
-    if (at != 0) nodes_[at].found = true;
-  }
-  std::deque<u32> queue{0};
-  while (!queue.empty()) {
-    const u32 at = queue.front();
-    queue.pop_front();
-    for (const auto& [byte, child] : nodes_[at].next) {
-      u32 shorter = nodes_[at].shorter;
-      while (at != 0 && shorter != 0 && !nodes_[shorter].next.contains(byte)) shorter = nodes_[shorter].shorter;
-      if (auto it = nodes_[shorter].next.find(byte); at != 0 && it != nodes_[shorter].next.end())
-        nodes_[child].shorter = it->second;
-      nodes_[child].found = nodes_[child].found || nodes_[nodes_[child].shorter].found;
-      queue.push_back(child);
-    }
-  }
-}
-
-u32 Separate::read(u32 state, std::string_view bytes) const {
-  for (char c : bytes) {
-    auto it = nodes_[state].next.find(static_cast<u8>(c));
-    while (it == nodes_[state].next.end() && state != 0) {
-      state = nodes_[state].shorter;
-      it = nodes_[state].next.find(static_cast<u8>(c));
-    }
-    if (it != nodes_[state].next.end()) state = it->second;
-    if (nodes_[state].found) return kFound;
-  }
-  return state;
 }
 
 }  // namespace guiderail

@@ -10,12 +10,14 @@
 // a range: the tokens whose tree begins with y, in the order of the merge that makes y disappear.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
 #include "vocab/pretokens.hpp"
 #include "vocab/vocabulary.hpp"
 
@@ -46,20 +48,6 @@ class Separate {
   std::vector<Node> nodes_;
 };
 
-// Limits and crossovers (python benchmarks/canonical.py).
-inline constexpr std::size_t kMostSpelled = 1u << 18;   // limit: places of which a completion is known; then all go
-inline constexpr std::size_t kSpelledBytes = 1u << 16;  // limit: bytes of a completion that is spelled
-inline constexpr std::size_t kSpelledPlaces = 256;      // limit: bytes of it that know the rest
-inline constexpr u32 kSpelledFuel = 4096;               // limit: tokens looked at by one search for a completion
-inline constexpr std::size_t kSpelledDepth = 512;       // limit: tokens of a completion that is searched for
-inline constexpr std::size_t kManySpelled = 48;         // crossover: tokens of a mask that are not looked at one by one
-inline constexpr std::size_t kManyCounted = 2048;       // crossover: the same, where each leads to a state of its own
-inline constexpr std::size_t kPlainCharacters = 10;     // characters of ASCII that make a text plain
-inline constexpr std::size_t kAllCharacters = 93;       // of a text in which all may come but quote and backslash
-inline constexpr u32 kCounted = 32;                     // characters of tokens that are not looked at one by one
-inline constexpr std::size_t kMostRows = 1024;          // limit: tokens of which the pairs are kept as bits
-inline constexpr std::size_t kMostMadeOf = 64;          // limit: sets of characters whose tokens are kept
-
 class Spelling {
  public:
   // What matters of the tokens so far.
@@ -81,14 +69,24 @@ class Spelling {
   // The places that tokens of whole characters lead to, and the shapes of those.
   using After = std::vector<std::pair<u32, std::vector<u32>>>;
   const After& after(const State& state);
-  // Of tokens, takes out those of some shapes (of so many characters; 0: of any), those of more characters, and those
-  // that leave one of the separate texts open.
+  // Of tokens, takes out those of some shapes and more characters than so many, all of more characters, and those that
+  // leave one of the separate texts open.
   void clear(const std::vector<u32>& shapes, u32 characters, Words& out) const;
   void clear_longer(u32 characters, Words& out) const;
   void clear_open(const State& state, Words& out);
-  // The tokens of whole characters: of ASCII those of a set, and of the others all or none; and with the escapes of two
-  // characters that JSON has.
-  std::shared_ptr<const Words> made_of(const ByteSet& ascii, bool others, bool escapes);
+  // Tokens by their characters: the first of one set, the others of another; beyond ASCII all or none. And with the
+  // escapes of two characters that JSON has. `branches`: beginnings without the first of that set, and what follows
+  // them.
+  struct Characters {
+    ByteSet first, others;
+    std::map<std::string, ByteSet, std::less<>> branches;
+    bool beyond = false, escapes = false;
+    bool operator==(const Characters&) const = default;
+  };
+  struct Made {
+    Words whole, begun;  // those of whole characters, and those that end within one
+  };
+  std::shared_ptr<const Made> made_of(const Characters& of);
   // Tokens that end within a character and that another one can follow to its end, where any character may come; and
   // the places after that one.
   struct Finish {
@@ -96,6 +94,10 @@ class Spelling {
     std::vector<u32> places;
   };
   const Finish& finish(const State& state);
+  // The place after a token that begins a piece, and after one within a piece; kDead: it cannot come so.
+  std::array<u32, 2> ways(u32 place, u32 token);
+  // The same place as far as it matters where a piece begins.
+  u32 settled(u32 place);
   // May these two stand side by side in a piece?
   bool pair(u32 a, u32 b) const;
   bool is_own(u32 token) const { return trees_[token].made; }  // does it spell its own text?
@@ -137,6 +139,7 @@ class Spelling {
   void correct(u32 token, Words& out) const;
   void forbid_after(u32 part, u32 absorbed, Words& out) const;
   const Words& row(u32 token);
+  static std::size_t leave(const Characters& of, std::string_view text);
   Pretokens::State untagged(Pretokens::State state);
   u32 place(Pretokens::State pieces, u32 separate);
   const Open& open(u32 separate);
@@ -179,7 +182,7 @@ class Spelling {
   std::unordered_map<u32, Open> open_;                             // by the state of `separate_`
   std::unordered_map<u32, std::unique_ptr<const Finish>> finish_;  // by state of the pieces
   std::unordered_map<u32, std::unique_ptr<const After>> after_;    // by state of the pieces
-  std::vector<std::pair<ByteSet, std::shared_ptr<const Words>>> made_of_set_;
+  std::vector<std::pair<Characters, std::shared_ptr<const Made>>> made_of_set_;
 };
 
 }  // namespace guiderail
