@@ -334,7 +334,8 @@ def generate(
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
               For options, pass ``gr.json_schema(schema, ...)``. In both, the model writes properties in the order in
-              which the schema declares them, unless ``property_order="any"`` is said.
+              which the schema declares them and the white space of ``json.dumps``, unless ``property_order`` or
+              ``layout`` say otherwise.
             - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the one that was chosen.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.

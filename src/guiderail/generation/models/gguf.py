@@ -20,6 +20,7 @@ from guiderail.generation.models.base import Logits, context_full
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
+    from guiderail.generation.models.gguf_branches import GGUFBranches
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
@@ -71,7 +72,7 @@ class GGUFModel:
                 code="bad-model",
             )
         self._handle = handle
-        self._sessions: weakref.WeakSet[GGUFSession] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[GGUFSession | GGUFBranches] = weakref.WeakSet()
         self._lock = threading.Lock()
         # a finalizer, not __del__: it also runs at the end of the process, before the library is gone
         self._finalizer = weakref.finalize(self, self._lib.model_free, handle)
@@ -164,6 +165,13 @@ class GGUFModel:
         session = GGUFSession(self, batch, length)
         self._sessions.add(session)
         return session
+
+    def new_branches(self, prompt: Sequence[int], longest: int) -> GGUFBranches:
+        """What the model says after a prompt and many short texts; see :class:`Branches`."""
+        from guiderail.generation.models.gguf_branches import GGUFBranches
+
+        self._open_vocab()
+        return GGUFBranches(self, prompt, longest)
 
     def close(self) -> None:
         for session in list(self._sessions):

@@ -13,6 +13,7 @@ from guiderail.errors import ModelError
 from guiderail.generation.models.base import Logits, context_full
 
 if TYPE_CHECKING:
+    from guiderail.generation.models.transformers_branches import TransformersBranches
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["TransformersModel", "TransformersSession"]
@@ -71,6 +72,11 @@ class TransformersModel:
     def pass_tokens(self) -> int:
         return 16 if getattr(self.model.device, "type", "cpu") == "cpu" else 64  # rows are padded to the longest
 
+    @cached_property
+    def keeps_logits(self) -> bool:
+        """Whether it can be told of how many tokens the logits are wanted; older models compute all of them."""
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
     @property
     def name(self) -> str:
         return getattr(self.model.config, "_name_or_path", "") or type(self.model).__name__
@@ -104,6 +110,14 @@ class TransformersModel:
             raise context_full(self.name, length, self.context_length)
         return TransformersSession(self, batch, length)
 
+    def new_branches(self, prompt: Sequence[int], longest: int) -> TransformersBranches:
+        """What the model says after a prompt and many short texts; see :class:`Branches`."""
+        from guiderail.generation.models.transformers_branches import TransformersBranches
+
+        if self._closed:
+            raise ModelError(f"the model {self.name} was closed", code="closed")
+        return TransformersBranches(self, prompt)
+
     def close(self) -> None:
         """Lets go of nothing: the model belongs to the caller. Sessions can no longer be opened."""
         self._closed = True
@@ -124,8 +138,7 @@ class TransformersSession:
         self._mask = np.zeros((batch, 0), np.int64)
         self._used = np.zeros(batch, np.int64)
         self._rows: Logits = np.zeros((batch, model.logits_size), np.float32)
-        known = inspect.signature(model.model.forward).parameters
-        self._keeps = "logits_to_keep" in known  # older models compute the logits of all tokens
+        self._keeps = model.keeps_logits
 
     def feed(self, rows: Sequence[Sequence[int]]) -> Logits:
         last = self._compute(rows, 1)[:, -1]
