@@ -75,8 +75,7 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
         else:
             shown = ", ".join(repr(key) for key in list(schema)[:5])
             problem = f"a dict is taken for a JSON Schema, and none of its keys ({shown}) is a keyword of JSON Schema"
-            if all(isinstance(value, Mapping) for value in schema.values()):
-                problem += '; did you mean {"type": "object", "properties": {…}}?'
+            problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
     for fault in typos(made):  # they mean nothing, and nobody would notice
