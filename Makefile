@@ -3,11 +3,16 @@
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
 # make test-templates                     formats of tool calls against models' chat templates (fetches them)
+# make test-canonical                     a million sampled tokens under each of seven real tokenizers
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
+# make playground        a page in which schemas, patterns and grammars are tried, with the model (docs/playground.md)
+# make test-playground   the same in a headless browser
 # make soak    a server under attack beside innocent streams
 # make sanitize, sanitize-threads        the native tests under sanitizers (docs/testing.md)
+# make js, make test-js     the package for JavaScript (needs emscripten); its tests (needs node)
+# make portable    compiles the core with every compiler that is here, macOS and Windows too (docs/testing.md)
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
@@ -35,7 +40,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help js test-js portable demo test test-templates test-canonical lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -140,6 +145,9 @@ test-wheels: $(VENV)/.test
 test-templates: $(VENV)/.test build/templates
 	@$(BIN)/python -m pytest -q tests/test_tool_templates.py $(PYTEST_ARGS)
 
+test-canonical: $(VENV)/.test
+	@GUIDERAIL_CANONICAL_TOKENS=1000000 $(BIN)/python -m pytest -q tests/test_canonical_real.py $(PYTEST_ARGS)
+
 build/templates:
 	$(call say,chat templates of models, out of the source of llama-cpp-python and two small packages)
 	@mkdir -p build/templates.part
@@ -149,6 +157,27 @@ build/templates:
 		--strip-components=5 'models/templates/*.jinja'
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
+
+# libguiderail, the C interface: see docs/c.md.
+lib: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
+
+test-c: lib $(VENV)/.test
+	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
+
+# -- the playground: static files in build/playground -------------------------------------------------------------
+PORT ?= 8000
+.PHONY: playground playground-files test-playground
+playground-files: $(VENV)/.demo js
+	$(call say,the playground in build/playground)
+	@$(BIN)/python playground/build.py $(PLAYGROUND_ARGS)
+
+playground: playground-files
+	@$(BIN)/python playground/build.py --only-serve --serve $(PORT)
+
+test-playground: $(VENV)/.test playground-files
+	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
@@ -179,6 +208,15 @@ fuzz-core: $(VENV)/.tools
 	@build/fuzz-sanitized/fuzz_texts $(SANITIZED_OPTIONS) build/fuzz-corpus/texts
 	@build/fuzz-sanitized/fuzz_core $(SANITIZED_OPTIONS) build/fuzz-corpus/core fuzz/corpus/core
 
+# 10^6 files take minutes: `make fuzz-programs PROGRAMS=1000000 SEED=2`.
+PROGRAMS ?= 100000
+SEED ?= 1
+fuzz-programs: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-sanitized -DFUZZ_KIND=sanitized
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/fuzz-sanitized --target fuzz_programs --parallel $(JOBS)
+	@PYTHONPATH=tests $(BIN)/python -m saved_cases build/fuzz-corpus/programs
+	@build/fuzz-sanitized/fuzz_programs build/fuzz-corpus/programs $(PROGRAMS) $(SEED)
+
 fuzz-readers: $(VENV)/.fuzz
 	@$(BIN)/python fuzz/readers/run.py --seconds $(SECONDS)
 
@@ -190,6 +228,19 @@ sanitize: $(VENV)/.test
 
 sanitize-threads: $(VENV)/.test
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/sanitize.py thread
+
+# `make test-js JS_DATA="--data maskbench.jsonl.gz --schemas 300 --tokenizer tokenizer.json"` for the masks of many.
+JS_DATA ?=
+js: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) bindings/js/build.sh
+
+test-js: js $(VENV)/.test
+	@$(BIN)/python tests/js/write_cases.py build/js-cases $(JS_DATA)
+	@GUIDERAIL_JS_CASES="$(CURDIR)/build/js-cases" $(BIN)/python -m pytest -q -rs tests/js
+
+portable: $(VENV)/.created
+	@$(INSTALL) ziglang
+	@$(BIN)/python tools/portable.py --jobs $(JOBS) $(COMPILERS)
 
 many-matchers: $(VENV)/.test
 	@GUIDERAIL_MANY_MATCHERS=1000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/test_threads_beside.py -k sixteen

@@ -97,9 +97,9 @@ class Browser:
         return message
 
     def open(
-        self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False, script: bool = True
+        self, page: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False, script: bool = True
     ) -> None:
-        """Loads a file and waits for it."""
+        """Loads a file, or what is at an address, and waits for it."""
         scheme = "dark" if dark else "light"
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -107,7 +107,7 @@ class Browser:
         self.requests.clear()
         self.complaints.clear()
         before = self._loaded
-        made = self.call("Page.navigate", url=page.resolve().as_uri())
+        made = self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         assert "errorText" not in made, made
         while self._loaded == before:
             self._receive()

@@ -17,6 +17,7 @@ CLASSES = [getattr(errors, name) for name in errors.__all__]
 
 # Every code that the core raises, and its class: users match on both.
 CORE_CODES = {
+    "argument": gr.ArgumentError,
     "bad-bound": gr.CompileError,
     "bad-handle": gr.CompileError,
     "bad-mode": gr.CompileError,
@@ -58,6 +59,7 @@ CORE_CODES = {
     "obligations": gr.CompileError,
     "item-label": gr.CompileError,
     "program-bound": gr.CompileError,
+    "saved-file": gr.CompileError,
     "states": gr.LimitError,
     "step-work": gr.LimitError,
     "undefined-rule": gr.CompileError,

@@ -20,12 +20,14 @@ BELOW = {
     "expr": "base text",
     "json": "base text expr",
     "lexed": "base text expr",
+    "build": "base text expr json lexed",
     "vocab": "base text",
     "mask": "base text expr json lexed vocab",
     "mask/lexed": "base text expr json lexed vocab mask",
     "search": "base text expr json lexed vocab mask mask/lexed",
     "run": "base text expr json lexed vocab mask mask/lexed search",
-    "bind": "base text expr json lexed vocab mask mask/lexed search run",
+    "capi": "base text expr json lexed build vocab mask mask/lexed search run",
+    "bind": "base text expr json lexed build vocab mask mask/lexed search run",
 }
 SOURCES = sorted(path.relative_to(CORE).as_posix() for path in CORE.rglob("*.[ch]pp"))
 

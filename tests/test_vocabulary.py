@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -226,8 +227,38 @@ def test_damaged_files(tmp_path: Path) -> None:
 def test_changed_contents_do_not_pass_the_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "v"
     small().save(path)
-    with np.load(path) as archive:
-        arrays = dict(archive)
+    good = path.read_bytes()
+    accepted = 0
+    for at in range(24, len(good) - 4):
+        bent = bytearray(good[:-4])
+        bent[at] ^= 1
+        path.write_bytes(bytes(bent) + zlib.crc32(bent).to_bytes(4, "little"))
+        try:
+            accepted += Vocabulary.load(path) == small()  # its name, and why tokens are unplaced
+        except VocabularyError as error:
+            assert error.code == "vocabulary-file"
+    texts = [small().name or "", *small().unplaced.values()]
+    assert accepted <= sum(map(len, texts)) + len(texts)  # and which these are; the token that begins a text
+
+
+def test_files_of_earlier_versions(tmp_path: Path) -> None:
+    path = tmp_path / "v"
+    v = small()
+    header = {
+        "format": "guiderail-vocabulary", "version": 1, "name": v.name, "size": v.size,
+        "stop_token_ids": list(v.stop_token_ids), "bos_token_id": v.bos_token_id,
+        "special_tokens": dict(v.special_tokens), "unplaced": {str(t): why for t, why in v.unplaced.items()},
+        "fingerprint": v.fingerprint,
+    }  # fmt: skip
+    arrays = {
+        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
+        "data": np.frombuffer(v._table.data, np.uint8),
+        "lengths": v._table.lengths(),
+        "special": np.packbits(v._table.special, bitorder="little"),
+    }
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    assert Vocabulary.load(path) == v
 
     def refused(**changes: object) -> str:
         with path.open("wb") as file:
@@ -240,7 +271,6 @@ def test_changed_contents_do_not_pass_the_fingerprint(tmp_path: Path) -> None:
     data = arrays["data"].copy()
     data[0] ^= 1
     assert "fingerprint" in refused(data=data)
-    header = json.loads(arrays["header"].tobytes())
 
     def packed(**changes: object) -> np.ndarray:
         return np.frombuffer(json.dumps(header | changes).encode(), np.uint8)

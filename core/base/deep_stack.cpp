@@ -1,6 +1,8 @@
 #include "base/deep_stack.hpp"
 
-#ifdef _WIN32
+#if defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__)
+#define GUIDERAIL_ONE_THREAD
+#elif defined(_WIN32)
 #include <process.h>
 #include <windows.h>
 #else
@@ -12,7 +14,6 @@
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kBytes = sizeof(void*) < 8 ? 64u << 20 : 512u << 20;
 
 [[noreturn]] void no_stack() {
   throw Error("depth",
@@ -21,6 +22,11 @@ constexpr std::size_t kBytes = sizeof(void*) < 8 ? 64u << 20 : 512u << 20;
 }
 
 using Job = const std::function<void()>;
+
+#ifdef GUIDERAIL_ONE_THREAD
+void on_thread(Job&) { no_stack(); }
+#else
+constexpr std::size_t kBytes = sizeof(void*) < 8 ? 64u << 20 : 512u << 20;
 
 #ifdef _WIN32
 unsigned __stdcall start(void* given) {
@@ -52,6 +58,7 @@ void on_thread(Job& job) {
   if (!made) no_stack();
   pthread_join(thread, nullptr);
 }
+#endif
 #endif
 }  // namespace
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/library.hpp"
 #include "base/support.hpp"
 
 namespace guiderail {
@@ -80,7 +81,7 @@ class ShortVector {
  private:
   void grow(std::size_t least) {
     const std::size_t capacity = std::max<std::size_t>(2 * capacity_, least);
-    auto more = std::make_unique_for_overwrite<T[]>(capacity);
+    auto more = make_uncleared<T>(capacity);
     std::memcpy(more.get(), at_, size_ * sizeof(T));
     more_ = std::move(more);
     at_ = more_.get();

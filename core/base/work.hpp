@@ -18,6 +18,7 @@ class Work {
     const char* what = nullptr;  // is being made, for one step of a text; null: a compilation
   };
   class Step;
+  class Compilation;
   struct Account {  // of a thread
     u64 spent;
     Allowed allowed;
@@ -62,6 +63,18 @@ class Work::Step {
   Step& operator=(const Step&) = delete;
   // Is it this limit that is met first, and not one around it?
   bool decides() const { return mine_.allowed.until != before_.until; }
+
+ private:
+  const Allowed before_;
+};
+
+// While it lives, this thread reads a constraint.
+class Work::Compilation {
+ public:
+  explicit Compilation(u64 steps) : before_(limit(steps)) {}
+  ~Compilation() { restore(before_); }
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
 
  private:
   const Allowed before_;

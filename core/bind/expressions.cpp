@@ -1,9 +1,6 @@
 #include "base/work.hpp"
 #include "bind/bindings.hpp"
-#include "json/decimals.hpp"
-#include "json/json.hpp"
-#include "json/tallies.hpp"
-#include "lexed/lexing.hpp"
+#include "build/builder.hpp"
 
 namespace guiderail {
 namespace {
@@ -12,268 +9,151 @@ using CharSetRef = std::shared_ptr<CharSet>;  // nanobind holders are not const
 
 CharSetRef shared(const CharSet::Ptr& p) { return std::const_pointer_cast<CharSet>(p); }
 
-// Hands out handles of one arena until finish() turns it into a program.
-class Builder {
+// A builder whose long operations let other threads run, and which refuses those meanwhile.
+class SharedBuilder {
  public:
-  Builder(u32 max_nodes, u32 fuel, u64 step_work)
-      : arena_(std::make_shared<Arena>(Limits{max_nodes, fuel, Limits{}.max_depth, step_work})) {}
+  SharedBuilder(u32 max_nodes, u32 fuel, u64 step_work, bool records)
+      : builder_(Limits{max_nodes, fuel, Limits{}.max_depth, step_work}, records) {}
 
-  Arena& arena() {
+  Builder& operator*() {
     check_unused();
-    if (finished_) throw Error("builder-finished", "finish() was called; make a new Builder");
-    return *arena_;
+    return builder_;
   }
-  Id check(Id e) const {
-    check_unused();
-    if (e >= arena_->node_count())
-      throw Error("bad-handle", "no such expression in this builder: " + std::to_string(e));
-    return e;
-  }
-  std::vector<Id> check(std::vector<Id> list) const {
-    for (Id e : list) check(e);
-    return list;
-  }
-  std::shared_ptr<Program> finish(Id root) {
-    arena();
-    check(root);
-    const Use use(*this);
-    auto program = std::make_shared<Program>(arena_, root);
-    finished_ = true;
-    return program;
-  }
+  Builder* operator->() { return &**this; }
   // While it lives, the core may let go of the interpreter lock, and other threads are refused.
   class Use {
    public:
-    explicit Use(Builder& of) : mark_{of} {}
+    explicit Use(SharedBuilder& of) : mark_{of} {}
 
    private:
     struct Mark {
-      explicit Mark(Builder& of) : of(of) { of.in_use_ = true; }
+      explicit Mark(SharedBuilder& of) : of(of) {
+        of.check_unused();
+        of.in_use_ = true;
+      }
       ~Mark() { of.in_use_ = false; }
-      Builder& of;
+      SharedBuilder& of;
     } mark_;  // ends last: it changes under the interpreter lock
     LetGo let_go_;
   };
+  template <class Op>
+  u32 add(Op operation) {
+    const Use use(*this);
+    return builder_.add(std::move(operation));
+  }
+  std::shared_ptr<Program> finish(Id root) {
+    const Use use(*this);
+    return std::make_shared<Program>(builder_.finish(root), root);
+  }
+  Id replay(std::string_view file) { return Replay(builder_).all(contents_of(file, Saved::Program)); }
+  std::string recorded(Id root) const { return contained(Saved::Program, builder_.recorded(root)); }
+  // An expression of this builder, to be looked at.
+  Id check(Id e) {
+    (**this).arena();
+    return builder_.check(e);
+  }
 
  private:
   void check_unused() const {
     if (in_use_) throw Error("builder-shared", "another thread is using this builder; give each thread its own");
   }
-  std::shared_ptr<Arena> arena_;
-  bool finished_ = false, in_use_ = false;
+  Builder builder_;
+  bool in_use_ = false;
 };
 
-// Literals among the alternatives become one acyclic automaton.
-Id unite_with_choice(Arena& arena, const std::vector<Id>& parts) {
-  std::vector<std::string> strings;
-  std::vector<Id> others;
-  for (Id e : parts) {
-    std::string text;
-    if (e != kEpsilon && arena.node(e).kind == Kind::Switch && arena.is_literal(e, &text))
-      strings.push_back(std::move(text));
-    else
-      others.push_back(e);
-  }
-  if (strings.size() > 1)
-    others.push_back(arena.choice(std::move(strings)));
-  else
-    others = parts;
-  return arena.unite(std::move(others));
+namespace ops = operations;
+using ops::Numbers, ops::Strings;
+
+Strings strings(const std::vector<nb::bytes>& from) {
+  Strings out;
+  out.reserve(from.size());
+  for (const auto& s : from) out.emplace_back(view(s));
+  return out;
 }
 
 using Values = std::vector<std::variant<Id, std::vector<std::pair<Id, u32>>>>;
+using Others = std::vector<std::tuple<Id, Id, bool, u32>>;
+using Parts = std::vector<std::pair<u32, Numbers>>;
 
-MemberTable table_of(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
-                     const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others,
-                     Id comma, Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
-  if (values.size() != names.size() || required.size() != names.size())
-    throw Error("bad-shape", "members: names, values and required must have equal lengths");
-  if (min < 0 || min >= kInf || max >= kInf || escapes > 1)
-    throw Error("bad-bound", "members needs 0 <= min < 4294967295, max below that, escapes 0 or 1");
-  MemberTable table;
-  for (const auto& name : names) {
-    table.names.emplace_back(view(name));
-    if (!is_utf8(table.names.back())) throw Error("not-utf8", "members: a name is not UTF-8");
-  }
+ops::Table table_of(const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
+                    const Others& others, Id comma, Id colon, bool ordered, u32 escapes) {
+  ops::Table table{strings(names), {}, required, {}, comma, colon, ordered, escapes};
   for (const auto& value : values) {
     auto& list = table.values.emplace_back();
     if (const Id* one = std::get_if<Id>(&value)) {
-      list.push_back({b.check(*one), 0});
+      list.push_back({*one, 0});
     } else {
-      for (auto [e, discharges] : std::get<1>(value)) list.push_back({b.check(e), discharges});
+      for (auto [e, discharges] : std::get<1>(value)) list.push_back({e, discharges});
     }
   }
-  for (bool r : required) table.required.push_back(r);
-  for (auto [key, value, dense, discharges] : others)
-    table.others.push_back({b.check(key), b.check(value), dense, discharges, {}});
-  table.comma = b.check(comma);
-  table.colon = b.check(colon);
-  table.ordered = ordered;
-  table.min = static_cast<u32>(min);
-  table.max = max < 0 ? kInf : static_cast<u32>(max);
-  table.escapes = static_cast<Escapes>(escapes);
-  table.pending = pending;
+  for (auto [key, value, dense, discharges] : others) table.others.push_back({key, value, dense, discharges});
   return table;
 }
 
-Id make_members(Builder& b, const std::vector<nb::bytes>& names, const Values& values,
-                const std::vector<bool>& required, const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma,
-                Id colon, bool ordered, std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
-  MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, min, max, escapes, pending);
-  Arena& arena = b.arena();
-  const Builder::Use use(b);
-  return Json::of(arena).members(std::move(table));
+Id make_members(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values& values,
+                const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered,
+                std::int64_t min, std::int64_t max, u32 escapes, u32 pending) {
+  return b.add(
+      ops::Members{table_of(names, values, required, others, comma, colon, ordered, escapes), min, max, pending});
 }
 
-using Numbers = std::vector<u32>;
+std::vector<ops::Part> parts_of(const Parts& parts) {
+  std::vector<ops::Part> out;
+  for (const auto& [op, of] : parts) out.push_back({op, of});
+  return out;
+}
 
 // Objects whose alternatives are read side by side, see votes.cpp.
-// Of a vote whose cells are there.
-void add_parts(Vote& vote, const std::vector<std::pair<u32, Numbers>>& parts) {
-  for (const auto& [op, of] : parts) {
-    for (u32 p : of)
-      if (op > static_cast<u32>(Vote::Op::Not) || p >= (op == 0 ? vote.cells.size() : vote.parts.size()))
-        throw Error("bad-shape", "vote: a part may refer to earlier parts only");
-    if (op == 0 && of.size() != 1) throw Error("bad-shape", "vote: a part is one cell");
-    vote.parts.push_back({static_cast<Vote::Op>(op), of});
-  }
-  if (vote.parts.empty()) throw Error("bad-shape", "vote: there is no formula");
+Id make_vote(SharedBuilder& b, const std::vector<nb::bytes>& names, const Values& values,
+             const std::vector<bool>& required, const Others& others, Id comma, Id colon, bool ordered, u32 escapes,
+             const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells, const Parts& parts,
+             const std::vector<Numbers>& effects, const std::vector<std::pair<Numbers, Id>>& settled) {
+  ops::Vote vote{
+      table_of(names, values, required, others, comma, colon, ordered, escapes), {}, parts_of(parts), effects, {}};
+  for (const auto& [needed, min, max] : cells) vote.cells.push_back({needed, min, max});
+  for (const auto& [set, start] : settled) vote.settled.push_back({set, start});
+  return b.add(std::move(vote));
 }
 
-Id make_vote(Builder& b, const std::vector<nb::bytes>& names, const Values& values, const std::vector<bool>& required,
-             const std::vector<std::tuple<Id, Id, bool, u32>>& others, Id comma, Id colon, bool ordered, u32 escapes,
-             const std::vector<std::tuple<Numbers, u32, std::int64_t>>& cells,
-             const std::vector<std::pair<u32, Numbers>>& parts, const std::vector<Numbers>& effects,
-             const std::vector<std::pair<Numbers, Id>>& settled) {
-  MemberTable table = table_of(b, names, values, required, others, comma, colon, ordered, 0, -1, escapes, 1);
-  auto vote = std::make_shared<Vote>();
-  auto bits = [](const Numbers& set, std::size_t size) {
-    Bits out(size);
-    for (u32 i : set) {
-      if (i >= size * 64) throw Error("bad-shape", "vote: a set has a number beyond the last cell or name");
-      set_bit(out, i);
-    }
-    return out;
-  };
-  const std::size_t words = (cells.size() + 63) / 64;
-  for (const auto& [needed, min, max] : cells) {
-    vote->cells.push_back({bits(needed, names.size() / 64 + 1), min, max < 0 ? kInf : static_cast<u32>(max)});
-    vote->counted = std::max({vote->counted, min, max < 0 ? 0 : static_cast<u32>(max) + 1});
-  }
-  add_parts(*vote, parts);
-  for (const Numbers& effect : effects) vote->effects.push_back(bits(effect, words));
-  auto known = [&](u32 effect) {
-    if (effect >= effects.size()) throw Error("bad-shape", "vote: no such effect");
-  };
-  for (const auto& list : table.values)
-    for (const Alternative& a : list) known(a.discharges);
-  for (const OtherKeys& o : table.others) known(o.discharges);
-  Arena& arena = b.arena();
-  for (const auto& [set, start] : settled) {
-    if (const auto plain = Json::of(arena).plain_members(b.check(start)))
-      vote->settled.push_back({bits(set, words), start, *plain});
-  }
-  table.vote = std::move(vote);
-  const Builder::Use use(b);
-  return Json::of(arena).members(std::move(table));
-}
-
-Id make_tally(Builder& b, const std::vector<std::vector<std::tuple<Id, Numbers, Numbers>>>& places, Id comma,
-              const std::vector<std::pair<u32, std::int64_t>>& cells, const std::vector<std::pair<u32, Numbers>>& parts,
+Id make_tally(SharedBuilder& b, const std::vector<std::vector<std::tuple<Id, Numbers, Numbers>>>& places, Id comma,
+              const std::vector<std::pair<u32, std::int64_t>>& cells, const Parts& parts,
               const std::vector<std::tuple<u32, u32, std::int64_t>>& counters) {
-  auto bound = [](std::int64_t max) { return max < 0 ? kInf : static_cast<u32>(max); };
-  TallyTable table;
-  table.comma = b.check(comma);
-  for (const auto& [min, max] : cells) table.vote.cells.push_back({{}, min, bound(max)});
-  add_parts(table.vote, parts);
-  for (const auto& [cell, min, max] : counters) {
-    if (cell >= cells.size()) throw Error("bad-shape", "tally: a counter of no cell");
-    table.counters.push_back({cell, min, bound(max)});
-  }
-  if (places.empty()) throw Error("bad-shape", "tally: there are no items");
+  ops::Tally tally{{}, comma, {}, parts_of(parts), {}};
   for (const auto& place : places) {
-    auto& to = table.places.emplace_back();
-    for (const auto& [value, fails, counts] : place) {
-      TallyTable::Items items{b.check(value), Bits((cells.size() + 63) / 64), counts};
-      for (u32 cell : fails) {
-        if (cell >= cells.size()) throw Error("bad-shape", "tally: no such cell");
-        set_bit(items.fails, cell);
-      }
-      for (u32 counter : counts)
-        if (counter >= counters.size()) throw Error("bad-shape", "tally: no such counter");
-      to.push_back(std::move(items));
-    }
+    auto& to = tally.places.emplace_back();
+    for (const auto& [value, fails, counts] : place) to.push_back({value, fails, counts});
   }
-  Arena& arena = b.arena();
-  const Builder::Use use(b);
-  return Tallies::of(arena).tally(std::move(table));
-}
-
-u128 decimal_digits(const std::string& digits) {
-  u128 out = 0;
-  for (char c : digits) {
-    if (c < '0' || c > '9' || out > DecimalTable::kHuge) throw Error("bad-shape", "decimals: not a number below 10^36");
-    out = 10 * out + static_cast<u32>(c - '0');
-  }
-  return out;
+  for (const auto& [min, max] : cells) tally.cells.push_back({min, max});
+  for (const auto& [cell, min, max] : counters) tally.counters.push_back({cell, min, max});
+  return b.add(std::move(tally));
 }
 
 using DecimalCuts = std::vector<std::tuple<std::string, std::string, u32, u32, std::string>>;
 using DecimalLabels = std::vector<std::pair<bool, std::vector<std::pair<std::string, std::vector<std::string>>>>>;
 
-Id make_decimals(Builder& b, const DecimalCuts& cuts, const DecimalLabels& labels,
-                 const std::vector<std::string>& moduli, u32 scale, std::int64_t room) {
-  DecimalTable table;
-  table.scale = scale;
-  if (room >= 0) table.room = static_cast<u32>(room);
+Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels& labels, const Strings& moduli,
+                 u32 scale, std::int64_t room) {
+  ops::Decimals decimals{{}, {}, moduli, scale, room};
+  for (const auto& [whole, fraction, at, above, gap] : cuts) decimals.cuts.push_back({whole, fraction, at, above, gap});
   for (const auto& [dotted, parts] : labels) {
-    DecimalLabel& label = table.labels.emplace_back();
-    label.dotted = dotted;
-    for (const auto& [step, gaps] : parts) {
-      DecimalPart& part = label.parts.emplace_back();
-      part.step = decimal_digits(step);
-      for (const std::string& gap : gaps) part.gaps.push_back(decimal_digits(gap));
-    }
+    auto& label = decimals.labels.emplace_back(ops::Decimals::Label{dotted, {}});
+    for (const auto& [step, gaps] : parts) label.parts.push_back({step, gaps});
   }
-  for (const auto& [whole, fraction, at, above, gap] : cuts) {
-    if (std::max(at, above) >= labels.size()) throw Error("bad-handle", "decimals: no such label");
-    table.cuts.push_back({whole, fraction, at, above, decimal_digits(gap)});
-  }
-  for (const std::string& modulus : moduli) table.moduli.push_back(decimal_digits(modulus));
-  return Decimals::of(b.arena()).decimals(std::move(table));
+  return b.add(std::move(decimals));
 }
 
-using Lines = std::tuple<u32, u32, u32, std::vector<u32>, std::vector<u32>, u32, bool, bool>;
+using Lines = std::tuple<u32, u32, u32, Numbers, Numbers, u32, bool, bool>;
 
-u32 make_lexer(Builder& b, const std::vector<std::tuple<Id, u32, std::vector<u32>, std::optional<u32>>>& terminals,
-               const std::vector<u32>& ignore, const std::optional<Lines>& indentation, nb::bytes before,
-               const std::vector<u32>& traps) {
-  Lexer lexer;
-  const std::size_t count = terminals.size();
-  auto check = [&](u32 t) {
-    if (t >= count) throw Error("bad-handle", "no such terminal in this lexer: " + std::to_string(t));
-    return t;
-  };
-  for (const auto& [text, how, keyword_of, guard_of] : terminals) {
-    for (u32 owner : keyword_of) check(owner);
-    if (how > static_cast<u32>(Terminal::Ends::Nested))
-      throw Error("bad-shape", "a terminal ends in one of 4 ways, not " + std::to_string(how));
-    const auto ends = static_cast<Terminal::Ends>(how);
-    lexer.terminals.push_back({b.check(text), ends, keyword_of, guard_of ? check(*guard_of) : kNone});
-  }
-  lexer.ignored.assign(count, 0);
-  for (u32 t : ignore) lexer.ignored[check(t)] = 1;
+u32 make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
+               const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before, const Numbers& traps) {
+  ops::Lexer lexer{{}, ignore, {}, std::string(view(before)), traps};
+  for (const auto& [text, how, keyword_of, guard_of] : terminals)
+    lexer.terminals.push_back({text, how, keyword_of, guard_of});
   if (indentation) {
     const auto& [newline, indent, dedent, opening, closing, tab, strict_tabs, final_newline] = *indentation;
-    if (tab == 0) throw Error("bad-bound", "a tab counts at least one column");
-    for (const auto* list : {&opening, &closing})
-      for (u32 t : *list) check(t);
-    lexer.indentation =
-        Indentation{check(newline), check(indent), check(dedent), opening, closing, tab, strict_tabs, final_newline};
+    lexer.indentation = {newline, indent, dedent, opening, closing, tab, strict_tabs, final_newline};
   }
-  for (u32 t : traps) lexer.traps.push_back(check(t));
-  lexer.before = std::string(view(before));
-  return Lexed::of(b.arena()).lexer(std::move(lexer));
+  return b.add(std::move(lexer));
 }
 
 Id check_state(Program& p, Id e) {
@@ -342,94 +222,68 @@ void bind_expressions(nb::module_& m) {
            })
       .def("__hash__", [](const CharSet& a) { return static_cast<Py_ssize_t>(a.hash().lo >> 2); });
 
-  nb::class_<Builder>(m, "Builder")
-      .def(nb::init<u32, u32, u64>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel,
-           nb::arg("step_work") = Limits{}.step_work)
+  nb::class_<SharedBuilder>(m, "Builder")
+      .def(nb::init<u32, u32, u64, bool>(), nb::arg("max_nodes") = Limits{}.max_nodes, nb::arg("fuel") = Limits{}.fuel,
+           nb::arg("step_work") = Limits{}.step_work, nb::arg("records") = false)
       .def_ro_static("EMPTY", &kEmpty)
       .def_ro_static("EPSILON", &kEpsilon)
-      .def("literal", [](Builder& b, nb::bytes data) { return b.arena().literal(view(data)); })
-      .def("char_class", [](Builder& b, const CharSetRef& chars) { return b.arena().char_class(chars); })
+      .def_static(
+          "operations",
+          [] {
+            nb::dict out;
+            [&]<std::size_t... i>(std::index_sequence<i...>) {
+              ((out[std::variant_alternative_t<i, Operation>::kName] = std::variant_alternative_t<i, Operation>::kCode),
+               ...);
+            }(std::make_index_sequence<std::variant_size_v<Operation>>());
+            return out;
+          })
+      .def("literal", [](SharedBuilder& b, nb::bytes data) { return b->add(ops::Literal{std::string(view(data))}); })
+      .def("char_class", [](SharedBuilder& b, const CharSetRef& chars) { return b->add(ops::CharClass{chars}); })
       .def("byte_class",
-           [](Builder& b, nb::bytes values) {
+           [](SharedBuilder& b, nb::bytes values) {
              ByteSet set;
              for (char c : view(values)) set.add(static_cast<u8>(c));
-             return b.arena().bytes(set);
+             return b->add(ops::ByteClass{set});
            })
-      .def("concat", [](Builder& b, std::vector<Id> parts) { return b.arena().concat_all(b.check(std::move(parts))); })
-      .def("union",
-           [](Builder& b, std::vector<Id> parts) { return unite_with_choice(b.arena(), b.check(std::move(parts))); })
+      .def("concat", [](SharedBuilder& b, std::vector<Id> parts) { return b->add(ops::Concat{std::move(parts)}); })
+      .def("union", [](SharedBuilder& b, std::vector<Id> parts) { return b->add(ops::Union{std::move(parts)}); })
       .def("intersection",
-           [](Builder& b, std::vector<Id> parts) { return b.arena().intersect(b.check(std::move(parts))); })
-      .def("complement", [](Builder& b, Id e) { return b.arena().complement_text(b.check(e)); })
+           [](SharedBuilder& b, std::vector<Id> parts) { return b->add(ops::Intersection{std::move(parts)}); })
+      .def("complement", [](SharedBuilder& b, Id e) { return b->add(ops::Complement{e}); })
       .def(
           "repeat",
-          [](Builder& b, Id e, std::int64_t min, std::int64_t max) {
-            if (min < 0 || min >= kInf || max >= kInf || (max >= 0 && max < min))
-              throw Error("bad-bound", "repeat needs 0 <= min <= max < 4294967295 (max < 0: no upper bound)");
-            u32 most = max < 0 ? kInf : static_cast<u32>(max);
-            return b.arena().repeat(b.check(e), static_cast<u32>(min), most);
-          },
+          [](SharedBuilder& b, Id e, std::int64_t min, std::int64_t max) { return b->add(ops::Repeat{e, min, max}); },
           nb::arg(), nb::arg(), nb::arg() = -1)
       .def("choice",
-           [](Builder& b, const std::vector<nb::bytes>& strings) {
-             std::vector<std::string> list;
-             list.reserve(strings.size());
-             for (const auto& s : strings) list.emplace_back(view(s));
-             Arena& arena = b.arena();
-             const Builder::Use use(b);
-             Patience::let_go();
-             return arena.choice(std::move(list));
-           })
-      .def("substring_of",
-           [](Builder& b, const std::vector<nb::bytes>& texts) {
-             std::vector<std::string> list;
-             for (const auto& s : texts) list.emplace_back(view(s));
-             Arena& arena = b.arena();
-             const Builder::Use use(b);
-             Patience::let_go();
-             return arena.substring_of(list);
-           })
+           [](SharedBuilder& b, const std::vector<nb::bytes>& texts) { return b.add(ops::Choice{strings(texts)}); })
+      .def("substring_of", [](SharedBuilder& b,
+                              const std::vector<nb::bytes>& texts) { return b.add(ops::SubstringOf{strings(texts)}); })
       .def("substring_of_chunks",
-           [](Builder& b, const std::vector<nb::bytes>& chunks) {
-             std::vector<std::string> list;
-             for (const auto& s : chunks) list.emplace_back(view(s));
-             return b.arena().substring_of_chunks(list);
+           [](SharedBuilder& b, const std::vector<nb::bytes>& chunks) {
+             return b->add(ops::SubstringOfChunks{strings(chunks)});
            })
       .def(
-          "look_ahead", [](Builder& b, Id e, bool negative) { return b.arena().ahead(b.check(e), negative); },
+          "look_ahead", [](SharedBuilder& b, Id e, bool negative) { return b->add(ops::LookAhead{e, negative}); },
           nb::arg(), nb::arg() = false)
       .def(
-          "look_behind",
-          [](Builder& b, Id e, bool negative) {
-            Arena& a = b.arena();
-            return a.behind(a.concat(a.any_text(), b.check(e)), negative);
-          },
+          "look_behind", [](SharedBuilder& b, Id e, bool negative) { return b->add(ops::LookBehind{e, negative}); },
           nb::arg(), nb::arg() = false)
-      .def("scope", [](Builder& b, Id e) { return b.arena().scope(b.check(e)); })
-      .def("token",
-           [](Builder& b, const std::vector<std::variant<std::string, u32>>& names) {
-             std::vector<Symbol> symbols;
-             for (const auto& name : names) std::visit([&](const auto& of) { symbols.emplace_back(of); }, name);
-             return b.arena().token(symbols);
-           })
+      .def("scope", [](SharedBuilder& b, Id e) { return b->add(ops::Scope{e}); })
+      .def("token", [](SharedBuilder& b, ops::Names names) { return b->add(ops::OneToken{std::move(names)}); })
       .def(
           "token_set",
-          [](Builder& b, std::vector<std::variant<std::string, u32>> tokens, bool but) {
-            return b.arena().token({TokenSet{std::move(tokens), but}});
-          },
+          [](SharedBuilder& b, ops::Names tokens, bool but) { return b->add(ops::TokenOf{std::move(tokens), but}); },
           nb::arg(), nb::arg("but") = false)
-      .def("counted", [](Builder& b, Id e, u32 most) { return b.arena().counted(b.check(e), most); })
+      .def("counted", [](SharedBuilder& b, Id e, u32 most) { return b->add(ops::Counted{e, most}); })
       .def(
           "rule",
-          [](Builder& b, std::string name, bool holds_items) { return b.arena().rule(std::move(name), holds_items); },
+          [](SharedBuilder& b, std::string name, bool holds_items) {
+            return b->add(ops::Rule{std::move(name), holds_items});
+          },
           nb::arg(), nb::arg("holds_items") = false)
       .def(
-          "escaped",
-          [](Builder& b, Id e, u32 mode) {
-            if (mode > 1) throw Error("bad-mode", "escaped takes mode 0 (canonical) or 1 (all spellings)");
-            return Escaped::of(b.arena()).escaped(b.check(e), static_cast<Escapes>(mode));
-          },
-          nb::arg(), nb::arg("mode") = 0)
+          "escaped", [](SharedBuilder& b, Id e, u32 mode) { return b->add(ops::Escaped{e, mode}); }, nb::arg(),
+          nb::arg("mode") = 0)
       .def("members", &make_members, nb::arg("names"), nb::arg("values"), nb::arg("required"), nb::arg("others"),
            nb::arg("comma"), nb::arg("colon"), nb::kw_only(), nb::arg("ordered") = false, nb::arg("min") = 0,
            nb::arg("max") = -1, nb::arg("escapes") = 0, nb::arg("pending") = 0)
@@ -438,39 +292,51 @@ void bind_expressions(nb::module_& m) {
            nb::arg("parts"), nb::arg("effects"), nb::arg("settled"))
       .def(
           "item",
-          [](Builder& b, Id e, bool infinite, u32 label) {
-            return Json::of(b.arena()).item(b.check(e), infinite, label);
-          },
+          [](SharedBuilder& b, Id e, bool infinite, u32 label) { return b->add(ops::Item{e, infinite, label}); },
           nb::arg(), nb::arg("infinite") = false, nb::arg("label") = 0)
-      .def("distinct", [](Builder& b, Id body) { return Json::of(b.arena()).distinct(b.check(body)); })
+      .def("distinct", [](SharedBuilder& b, Id body) { return b->add(ops::Distinct{body}); })
       .def("tally", &make_tally, nb::arg("places"), nb::arg("comma"), nb::kw_only(), nb::arg("cells"), nb::arg("parts"),
            nb::arg("counters"))
-      .def("twice", [](Builder& b, Id body) { return Json::of(b.arena()).twice(b.check(body)); })
+      .def("twice", [](SharedBuilder& b, Id body) { return b->add(ops::Twice{body}); })
       .def("decimals", &make_decimals, nb::arg("cuts"), nb::arg("labels"), nb::arg("moduli"), nb::arg("scale"),
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
-      .def("terminal", [](Builder& b, u32 lexer, u32 index) { return Lexed::of(b.arena()).terminal(lexer, index); })
-      .def("never", [](Builder& b, u32 lexer) { return Lexed::of(b.arena()).never(lexer); })
-      .def("lexed", [](Builder& b, u32 lexer, Id body) { return Lexed::of(b.arena()).lexed(lexer, b.check(body)); })
-      .def("define", [](Builder& b, Id rule, Id body) { b.arena().define(b.check(rule), b.check(body)); })
-      .def("is_nullable", [](Builder& b, Id e) { return b.arena().nullable(b.check(e)); })
+      .def("terminal", [](SharedBuilder& b, u32 lexer, u32 index) { return b->add(ops::Terminal{lexer, index}); })
+      .def("never", [](SharedBuilder& b, u32 lexer) { return b->add(ops::Never{lexer}); })
+      .def("lexed", [](SharedBuilder& b, u32 lexer, Id body) { return b->add(ops::Lexed{lexer, body}); })
+      .def("define", [](SharedBuilder& b, Id rule, Id body) { b->add(ops::Define{rule, body}); })
+      .def("replay",
+           [](SharedBuilder& b, nb::bytes file) {
+             const SharedBuilder::Use use(b);
+             return b.replay(view(file));
+           })
+      .def("recorded",
+           [](SharedBuilder& b, Id root) {
+             std::string file;
+             {
+               const SharedBuilder::Use use(b);
+               file = b.recorded(root);
+             }
+             return to_bytes(file);
+           })
+      .def("is_nullable", [](SharedBuilder& b, Id e) { return b->arena().nullable(b.check(e)); })
       .def("is_empty",
-           [](Builder& b, Id e) {
-             Arena& a = b.arena();
+           [](SharedBuilder& b, Id e) {
+             Arena& a = b->arena();
              if (a.has(b.check(e), kHasRef)) throw Error("not-regular", "is_empty takes an expression without rules");
-             const Builder::Use use(b);
+             const SharedBuilder::Use use(b);
              return !a.live(e);
            })
       .def("first_bytes",
-           [](Builder& b, Id e) {
-             Arena& a = b.arena();
+           [](SharedBuilder& b, Id e) {
+             Arena& a = b->arena();
              if (a.has(b.check(e), kHasRef))
                throw Error("not-regular", "first_bytes takes an expression without rules");
              return to_bytes(a.first(e));
            })
-      .def("dump", [](Builder& b, Id e) { return b.arena().dump(b.check(e)); })
-      .def("finish", &Builder::finish);
+      .def("dump", [](SharedBuilder& b, Id e) { return b->arena().dump(b.check(e)); })
+      .def("finish", &SharedBuilder::finish);
 
   nb::class_<TokenSet>(m, "TokenSet")
       .def_prop_ro("tokens", [](const TokenSet& set) { return set.tokens; })

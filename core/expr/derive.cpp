@@ -480,7 +480,7 @@ Id Arena::step_slow(Id e, u8 byte) {
   if (next == kUnknown) return kEmpty;
   Node& n = node(e);
   if (u32* row = n.row.load(std::memory_order_relaxed))
-    std::atomic_ref<u32>(row[byte_class]).store(next, std::memory_order_release);
+    store_atomic(row[byte_class], next, std::memory_order_release);
   else
     n.step.store((u64{byte_class} + 1) << 32 | next, std::memory_order_release);
   return next;

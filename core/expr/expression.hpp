@@ -18,6 +18,7 @@
 
 #include "base/flat_map.hpp"
 #include "base/interned.hpp"
+#include "base/library.hpp"
 #include "base/list_pool.hpp"
 #include "base/pages.hpp"
 #include "base/yielding_mutex.hpp"
@@ -123,7 +124,7 @@ class Arena {
   Id known_step(Id e, u32 byte_class) const {
     const Node& n = node(e);
     if (const u32* row = n.row.load(std::memory_order_acquire))
-      return std::atomic_ref<const u32>(row[byte_class]).load(std::memory_order_acquire);
+      return load_atomic(row[byte_class], std::memory_order_acquire);
     u64 slot = n.step.load(std::memory_order_acquire);
     return (slot >> 32) == byte_class + 1 ? static_cast<Id>(slot) : kUnknown;
   }
@@ -148,7 +149,7 @@ class Arena {
   }
   const std::vector<Symbol>& symbols() const { return symbols_; }
   bool has_raw_bytes() const { return raw_bytes_; }  // something may not be UTF-8
-  u32 node_count() const { return std::atomic_ref<const u32>(count_).load(std::memory_order_relaxed); }
+  u32 node_count() const { return load_atomic(count_, std::memory_order_relaxed); }
   const Limits& limits() const { return limits_; }
 
   // -- beside others --

@@ -121,7 +121,7 @@ Id Arena::add_node(const Draft& d, u64 bucket) {
   n.shortest = d.shortest;
   n.longest = d.longest;
   table_.add(bucket, id);
-  std::atomic_ref<u32>(count_).store(count_ + 1, std::memory_order_relaxed);  // see node_count()
+  store_atomic(count_, count_ + 1, std::memory_order_relaxed);  // see node_count()
   return id;
 }
 

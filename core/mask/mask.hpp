@@ -51,8 +51,6 @@ class MaskBuilder {
   struct Begin;
   struct Group;
   struct Piece;
-  struct Bundle;
-  struct Continuation;
   struct Sum;
   struct Position {  // a place with a number
     Lexed::Place place;
@@ -383,6 +381,24 @@ class MaskBuilder {
     }
   };
   using Masks = std::unordered_map<std::vector<u32>, std::shared_ptr<const MaskEntry>, KeyHash>;
+  // Groups of one piece whose lexemes end as the same terminal.
+  struct Bundle {
+    Lexed::LexemeEnd end;  // its guard is that of the first
+    u32 ending;            // number of how it ends
+    std::vector<Group*> groups;
+    std::vector<int> whole;  // tokens that end with them
+  };
+  // What the tokens of a bundle go on with, where certain lexemes may begin.
+  struct Continuation {
+    std::vector<std::shared_ptr<Piece>> pieces;
+    std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
+    std::vector<u32> bundles;                // of all
+    const Bundle* behind;
+    u32 number;
+    u32 alone;  // its outcome where it has no bundles
+    // What follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens.
+    bool blurred = false;
+  };
   std::deque<Bundle> bundles_;
   std::deque<Continuation> continuations_;
   FlatMap continuation_ids_;                                            // bundle, start -> continuation

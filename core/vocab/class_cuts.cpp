@@ -46,7 +46,7 @@ std::shared_ptr<ClassMask> Vocabulary::cut_class(const CharSet::Ptr& chars, u32 
     if (root == 0 && b < 0x80) character_index_.add_users(static_cast<u8>(b), cut);
     const std::vector<u32>& all = character_index_.nodes_at(static_cast<u8>(b));
     const auto from = std::upper_bound(all.begin(), all.end(), root), to = std::lower_bound(from, all.end(), end);
-    suspects.emplace_back(from, to);
+    suspects.emplace_back(all.data() + (from - all.begin()), static_cast<std::size_t>(to - from));
     count += suspects.back().size();
   }
   if (count > (end - root) / kMostCutShare) return nullptr;

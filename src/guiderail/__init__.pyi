@@ -18,6 +18,7 @@ from .constraints.constraint import (
     text_until as text_until,
 )
 from .constraints.explain import Explanation as Explanation
+from .constraints.saved import load as load
 from .errors import (
     ArgumentError as ArgumentError,
     BitmaskError as BitmaskError,
@@ -84,6 +85,12 @@ from .frontends.xml_schema import (
     xml_schema as xml_schema,
 )
 from .generation.awaiting import agenerate as agenerate, agenerations as agenerations
+from .generation.distribution.outcome import (
+    Draw as Draw,
+    Estimate as Estimate,
+    Particle as Particle,
+    PassesError as PassesError,
+)
 from .generation.generate import (
     Generation as Generation,
     IncompleteError as IncompleteError,

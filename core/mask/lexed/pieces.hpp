@@ -28,14 +28,6 @@ struct MaskBuilder::Group {
   std::vector<u32> heavy;  // nodes with much below them, which share nothing between bytes
 };
 
-// Groups of one piece whose lexemes end as the same terminal.
-struct MaskBuilder::Bundle {
-  Lexed::LexemeEnd end;  // its guard is that of the first
-  u32 ending;            // number of how it ends
-  std::vector<Group*> groups;
-  std::vector<int> whole;  // tokens that end with them
-};
-
 struct MaskBuilder::Piece {
   std::shared_ptr<const Words> dense;
   std::vector<std::pair<u32, u32>> words;
@@ -47,18 +39,6 @@ struct MaskBuilder::Piece {
   bool open = false;      // or a part is
   std::size_t count = 0;  // words, at most
   u32 taken = 0;          // the mask it was taken for last
-};
-
-// What the tokens of a bundle go on with, where certain lexemes may begin.
-struct MaskBuilder::Continuation {
-  std::vector<std::shared_ptr<Piece>> pieces;
-  std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
-  std::vector<u32> bundles;                // of all
-  const Bundle* behind;
-  u32 number;
-  u32 alone;  // its outcome where it has no bundles
-  bool blurred =
-      false;  // what follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens
 };
 
 // A mask being put together.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from guiderail.cli import _batch, _bench, _check, _demo, _explain, _generate, _match, _serve
+from guiderail.cli import _batch, _bench, _check, _demo, _explain, _export, _generate, _match, _serve
 from guiderail.cli._words import in_words_of
 from guiderail.errors import GuiderailError
 
@@ -31,6 +31,7 @@ app.command("batch")(_batch.batch_command)
 app.command("check")(_check.check_command)
 app.command("match")(_match.match_command)
 app.command("explain")(_explain.explain_command)
+app.command("export")(_export.export_command)
 app.command("bench")(_bench.bench_command)
 app.command("serve")(_serve.serve_command)
 

@@ -13,6 +13,7 @@ constraint is expected.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, wraps
@@ -28,6 +29,7 @@ from guiderail.support.texts import shown, utf8
 if TYPE_CHECKING:
     from guiderail.constraints.explain import Explanation
     from guiderail.constraints.program import Program
+    from guiderail.vocabulary import Vocabulary
 
 __all__ = [
     "Constraint",
@@ -154,6 +156,22 @@ class Constraint:
         :meth:`explain` says where a text fails for that reason alone.
         """
         return self.program().matches(text)
+
+    def save(self, path: str | os.PathLike[str], *, vocabulary: Vocabulary | None = None) -> None:
+        """Writes the compiled form to a file that :func:`load` reads, and programs in C (``docs/c.md``).
+
+        Args:
+            path: of the file, which is replaced in one step.
+            vocabulary: one whose special tokens the text may be written with, where the constraint leaves that open
+                (markers of tool calls). They are saved by name. By default markers are plain text.
+
+        Raises:
+            CompileError: ``saved-file``: the file cannot be written; or the constraint cannot be expressed.
+            LimitError: compiling it exceeds a limit.
+        """
+        from guiderail.constraints.saved import save
+
+        save(self, path, vocabulary)
 
     def reading(self) -> Reading:
         """How a text of this constraint is read: as it stands, unless the constraint describes values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 from guiderail import _core
@@ -56,16 +57,16 @@ def build_program(
 @lru_cache(maxsize=128)
 def _cached(constraint: Constraint) -> Program:
     with special_tokens_of(SpecialTokens()):  # kept for all: also where it is asked for while a guide is being made
-        return Program(build_program(constraint))
+        return Program(build_program(constraint), constraint)
 
 
 class Program:
     """States are integers; 0 is the dead one. Safe to use from several threads."""
 
-    __slots__ = ("core",)
+    __slots__ = ("constraint", "core")
 
-    def __init__(self, core: _core.Program) -> None:
-        self.core = core
+    def __init__(self, core: _core.Program, constraint: Constraint) -> None:
+        self.core, self.constraint = core, constraint
 
     @staticmethod
     def of(constraint: Constraint) -> Program:
@@ -99,6 +100,10 @@ class Program:
             else:
                 high = middle - 1
         return low
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """As :meth:`Constraint.save`."""
+        self.constraint.save(path)
 
     def dump(self, state: int | None = None) -> str:
         """The expression of a state (by default the start), as readable text."""

@@ -136,10 +136,12 @@ class Batch:
         options: Options,
         first_row: int = 0,
         observer: Observer | None = None,
+        prefixes: Sequence[bytes] = (),
     ) -> None:
         """See :func:`guiderail.generate`.
 
         Args:
+            prefixes: what each guide requires first and is no part of its text: the ends of healed prompts.
             first_row: the number of the first prompt, among all that were given.
 
         Raises:
@@ -181,6 +183,7 @@ class Batch:
                 stops=options.stops,
                 penalties=options.penalties,
                 jump_forward=options.jump_forward,
+                prefix=prefixes[i] if prefixes else b"",
             )
             row.mask = self.bitmask[i : i + 1]
             row.begin(

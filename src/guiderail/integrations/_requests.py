@@ -126,7 +126,7 @@ def compile_seconds() -> float:
     return seconds
 
 
-def limits() -> dict[str, int]:
+def limits() -> dict[str, Any]:
     """What a constraint and its masks may cost, from the environment; see ``docs/limits.md``.
 
     Raises:

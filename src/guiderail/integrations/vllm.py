@@ -266,7 +266,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         bytes_of = matcher.guide.vocabulary.core.token_bytes
         self._layout.read(b"".join(bytes_of(token) for token in new if token >= 0))
         self._seen = matcher.step_count
-        return draft(matcher, self._layout, most)
+        return draft(matcher, self._layout, most, self._habits.same)
 
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
@@ -325,7 +325,7 @@ class GuiderailBackend(StructuredOutputBackend):
         self.compact = bool(vllm_config.structured_outputs_config.disable_any_whitespace)
         self.store = store_of(tokenizer, vocab_size)
         self.together = FilledTogether()
-        self._habits = Habits()
+        self.habits = Habits()
 
     def compile_grammar(
         self,
@@ -357,7 +357,7 @@ class GuiderailBackend(StructuredOutputBackend):
         """As :meth:`compile_grammar`, for what :func:`asked_of` returns; the rest as for the grammar."""
         stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
         matcher = self.store.guide(asked).matcher(stops or None)
-        return GuiderailGrammar(matcher, most, spent, self.together, self._habits)
+        return GuiderailGrammar(matcher, most, spent, self.together, self.habits)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
         """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""

@@ -1,17 +1,14 @@
-"""Saved vocabularies: one ``.npz`` archive without pickled objects.
+"""Saved vocabularies: one binary file that C reads, too (``docs/program_format.md``).
 
-    header    JSON as uint8: format, version, size, stop tokens, special tokens, unplaced, fingerprint
-    data      uint8, the bytes of all tokens
-    lengths   uint32 (or the smallest type that fits), bytes per token
-    special   uint8, packed bits: 1 = not text
-
-The fingerprint in the header is compared with that of what was read, so a damaged file is never used.
+The fingerprint in it is compared with that of what was read, so a damaged file is never used. Files of earlier
+versions, ``.npz`` archives, are still read.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -25,37 +22,55 @@ from guiderail.vocabulary._table import TokenTable
 if TYPE_CHECKING:
     from guiderail.vocabulary.vocabulary import Decode, Encode, Vocabulary
 
-FORMAT = "guiderail-vocabulary"
+MAGIC = b"\x89RAIL\r\n\x1a"
+KIND = 2
 VERSION = 1
+_HEADER = struct.Struct("<8sIIQ")  # magic, kind, version, bytes of the contents
+_WIDTHS = {1: "u1", 2: "<u2", 4: "<u4"}
+
+OLD_FORMAT = "guiderail-vocabulary"
+OLD_VERSION = 1
+
+
+def contents_of(vocabulary: Vocabulary) -> bytes:
+    table = vocabulary._table
+    bos = vocabulary.bos_token_id
+    lengths = table.lengths()
+    longest = int(lengths.max(initial=0))
+    width = 1 if longest < 1 << 8 else 2 if longest < 1 << 16 else 4
+    out = bytearray()
+    for number in (vocabulary.size, table.count, 0 if bos is None else bos + 1, len(vocabulary.stop_token_ids)):
+        _put(out, number)
+    for token in vocabulary.stop_token_ids:
+        _put(out, token)
+    for texts in (
+        [(token, text) for text, token in vocabulary.special_tokens.items()],
+        list(vocabulary.unplaced.items()),
+    ):
+        _put(out, len(texts))
+        for token, text in texts:
+            _put(out, token)
+            _put_text(out, text)
+    _put_text(out, vocabulary.name or "")
+    out += bytes.fromhex(vocabulary.fingerprint)
+    out.append(width)
+    out += lengths.astype(_WIDTHS[width]).tobytes()
+    out += np.packbits(table.special, bitorder="little").tobytes()
+    _put(out, len(table.data))
+    return bytes(out) + table.data
 
 
 def save(vocabulary: Vocabulary, path: str | os.PathLike[str]) -> None:
-    table = vocabulary._table
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "name": vocabulary.name,
-        "size": vocabulary.size,
-        "stop_token_ids": list(vocabulary.stop_token_ids),
-        "bos_token_id": vocabulary.bos_token_id,
-        "special_tokens": dict(vocabulary.special_tokens),
-        "unplaced": {str(token): reason for token, reason in vocabulary.unplaced.items()},
-        "fingerprint": vocabulary.fingerprint,
-    }
-    lengths = table.lengths()
-    arrays = {
-        "header": np.frombuffer(json.dumps(header).encode(), np.uint8),
-        "data": np.frombuffer(table.data, np.uint8),
-        "lengths": lengths.astype(np.min_scalar_type(int(lengths.max(initial=0)))),
-        "special": np.packbits(table.special, bitorder="little"),
-    }
+    contents = contents_of(vocabulary)
+    header = _HEADER.pack(MAGIC, KIND, VERSION, len(contents))
+    checksum = zlib.crc32(contents, zlib.crc32(header))
     target = os.fspath(path)
     folder = os.path.dirname(os.path.abspath(target))
     try:
         handle, temporary = tempfile.mkstemp(prefix=".guiderail-", dir=folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+                file.writelines((header, contents, checksum.to_bytes(4, "little")))
             os.replace(temporary, target)
         except BaseException:
             os.unlink(temporary)
@@ -71,38 +86,21 @@ def load(
 ) -> Vocabulary:
     target = os.fspath(path)
     try:
-        with np.load(target, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise ValueError("not an archive")
-            header: dict[str, Any] = json.loads(archive["header"].tobytes())
-            if header["format"] != FORMAT:
-                raise ValueError("another kind of file")
-            if header["version"] != VERSION:
-                raise VocabularyError(
-                    f"{target} is a vocabulary of version {header['version']}, and this guiderail reads version "
-                    f"{VERSION}; save it again from the tokenizer",
-                    code="vocabulary-file",
-                )
-            data = archive["data"].tobytes()
-            lengths = archive["lengths"].astype(np.int64)
-            special = np.unpackbits(archive["special"], count=len(lengths), bitorder="little")
-        if int(lengths.sum()) != len(data):
-            raise ValueError("lengths and data do not agree")
-        table = TokenTable.from_lengths(data, lengths)
-        table.special[:] = special
-        table.unplaced = {int(token): str(reason) for token, reason in header["unplaced"].items()}
+        with open(target, "rb") as file:
+            old = file.read(2) == b"PK"
+        table, said = _read_archive(target) if old else _read(target)
         vocabulary = cls.__new__(cls)
         vocabulary._setup(
             table,
-            header["special_tokens"],
-            header["stop_token_ids"],
-            size=header["size"],
+            said["special_tokens"],
+            said["stop_token_ids"],
+            size=said["size"],
             encode=encode,
             decode=decode,
-            bos_token_id=header["bos_token_id"],
-            name=header["name"],
+            bos_token_id=said["bos_token_id"],
+            name=said["name"],
         )
-        if vocabulary.fingerprint != header["fingerprint"]:
+        if vocabulary.fingerprint != said["fingerprint"]:
             raise ValueError("its contents do not agree with its fingerprint")
     except FileNotFoundError as error:
         raise VocabularyError(f"there is no file {target}", code="vocabulary-file") from error
@@ -120,11 +118,127 @@ def load(
         EOFError,
         NotImplementedError,
         MemoryError,
+        OverflowError,
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
         raise _damaged(target, str(error)) from error
     return vocabulary
+
+
+def _read(target: str) -> tuple[TokenTable, dict[str, Any]]:
+    with open(target, "rb") as opened:
+        file = opened.read()
+    if len(file) < _HEADER.size + 4 or file[: len(MAGIC)] != MAGIC:
+        raise ValueError("another kind of file")
+    _, kind, version, size = _HEADER.unpack_from(file)
+    if kind != KIND:
+        raise ValueError("it holds a constraint, not a vocabulary")
+    if version != VERSION:
+        raise _of_version(target, version)
+    if size != len(file) - _HEADER.size - 4:
+        raise ValueError("it has another length than it says")
+    if zlib.crc32(memoryview(file)[:-4]) != int.from_bytes(file[-4:], "little"):
+        raise ValueError("its checksum is wrong")
+    reader = _Reader(file, _HEADER.size, len(file) - 4)
+    width, count, bos = reader.number(), reader.number(), reader.number()
+    said: dict[str, Any] = {
+        "size": width,
+        "bos_token_id": bos - 1 if bos else None,
+        "stop_token_ids": [reader.number() for _ in range(reader.count())],
+        "special_tokens": {text: token for token, text in reader.texts()},
+    }
+    unplaced = dict(reader.texts())
+    said["name"] = reader.text() or None
+    said["fingerprint"] = reader.raw(32).hex()
+    width = reader.raw(1)[0]
+    lengths = np.frombuffer(reader.raw(count * width), _WIDTHS[width]).astype(np.int64)
+    special = np.unpackbits(
+        np.frombuffer(reader.raw((count + 7) // 8), np.uint8), count=len(lengths), bitorder="little"
+    )
+    data = reader.raw(reader.count())
+    if int(lengths.sum()) != len(data) or reader.at != reader.end:
+        raise ValueError("lengths and data do not agree")
+    table = TokenTable.from_lengths(data, lengths)
+    table.special[:] = special
+    table.unplaced = unplaced
+    return table, said
+
+
+class _Reader:
+    """Reads numbers and texts up to an end; a ValueError where there are none."""
+
+    def __init__(self, file: bytes, at: int, end: int) -> None:
+        self.file, self.at, self.end = file, at, end
+
+    def raw(self, size: int) -> bytes:
+        if size > self.end - self.at:
+            raise ValueError("it ends too early")
+        self.at += size
+        return self.file[self.at - size : self.at]
+
+    def number(self) -> int:
+        value = 0
+        for shift in range(0, 63, 7):
+            byte = self.raw(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+        raise ValueError("a number is too large")
+
+    def count(self) -> int:
+        value = self.number()
+        if value > self.end - self.at:
+            raise ValueError("a list is longer than the file")
+        return value
+
+    def text(self) -> str:
+        return self.raw(self.count()).decode("utf-8", "surrogatepass")
+
+    def texts(self) -> list[tuple[int, str]]:
+        return [(self.number(), self.text()) for _ in range(self.count())]
+
+
+def _put(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    data = text.encode("utf-8", "surrogatepass")
+    _put(out, len(data))
+    out += data
+
+
+def _read_archive(target: str) -> tuple[TokenTable, dict[str, Any]]:
+    """A file of the time when they were archives: a JSON header, bytes, lengths, packed bits."""
+    with np.load(target, allow_pickle=False) as archive:
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError("not an archive")
+        header: dict[str, Any] = json.loads(archive["header"].tobytes())
+        if header["format"] != OLD_FORMAT:
+            raise ValueError("another kind of file")
+        if header["version"] != OLD_VERSION:
+            raise _of_version(target, header["version"])
+        data = archive["data"].tobytes()
+        lengths = archive["lengths"].astype(np.int64)
+        special = np.unpackbits(archive["special"], count=len(lengths), bitorder="little")
+    if int(lengths.sum()) != len(data):
+        raise ValueError("lengths and data do not agree")
+    table = TokenTable.from_lengths(data, lengths)
+    table.special[:] = special
+    table.unplaced = {int(token): str(reason) for token, reason in header["unplaced"].items()}
+    return table, header
+
+
+def _of_version(target: str, version: object) -> VocabularyError:
+    return VocabularyError(
+        f"{target} is a vocabulary of version {version}, and this guiderail reads version {VERSION}; save it again "
+        "from the tokenizer",
+        code="vocabulary-file",
+    )
 
 
 def _damaged(target: str, why: str) -> VocabularyError:

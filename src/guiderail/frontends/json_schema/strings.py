@@ -295,7 +295,7 @@ def _format(name: str) -> Strings | None:
 
 @cached(512)
 def _program(constraint: Constraint) -> Program:
-    return Program(build_program(constraint))
+    return Program(build_program(constraint), constraint)
 
 
 @cached(2048)

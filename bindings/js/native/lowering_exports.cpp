@@ -1,0 +1,60 @@
+// lowering.hpp for JavaScript: room for arguments, a call, its answer. One thread.
+#include "lowering.hpp"
+
+#include <new>
+
+#include "capi/handles.hpp"
+
+#ifdef __EMSCRIPTEN__
+#define EXPORTED(name) __attribute__((export_name(#name))) name
+#else
+#define EXPORTED(name) name
+#endif
+
+namespace {
+std::string arguments, answer;  // NOLINT: of the one thread
+
+template <class F>
+auto guarded(F f) -> decltype(f()) {
+  auto failed = [](std::string_view code, std::string_view message) {
+    answer.assign(code);
+    answer.push_back('\0');
+    answer += message;
+    return static_cast<decltype(f())>(-1);
+  };
+  try {
+    return f();
+  } catch (const guiderail::Error& error) {
+    return failed(error.code, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed("memory", "there is no memory left");
+  } catch (const std::exception& error) {
+    return failed("internal", error.what());
+  }
+}
+}  // namespace
+
+extern "C" {
+
+// Where the next call's arguments are to be written; -1: there is no memory for so many.
+std::intptr_t EXPORTED(guiderail_lowering_room)(std::uint32_t size) {
+  return guarded([&] {
+    arguments.resize(size);
+    return reinterpret_cast<std::intptr_t>(arguments.data());
+  });
+}
+
+// -1: an error; the answer then is its code, a zero byte and the message.
+double EXPORTED(guiderail_lowering_call)(std::uint32_t operation, std::uint32_t handle) {
+  return guarded([&] { return guiderail::lowering_call(operation, handle, arguments, answer); });
+}
+
+const char* EXPORTED(guiderail_lowering_answer)() { return answer.data(); }
+std::uint32_t EXPORTED(guiderail_lowering_answer_size)() { return static_cast<std::uint32_t>(answer.size()); }
+
+// A gr_program, to be freed as such; -1: an error.
+std::intptr_t EXPORTED(guiderail_lowering_program)(std::uint32_t handle) {
+  return guarded(
+      [&] { return reinterpret_cast<std::intptr_t>(new gr_program{guiderail::lowered_program(handle)}); });
+}
+}

@@ -1,0 +1,87 @@
+// Makes the expressions of one program, operation by operation, and writes down what it was asked for.
+#pragma once
+
+#include <memory>
+
+#include "build/operations.hpp"
+#include "build/recording.hpp"
+
+namespace guiderail {
+
+class Builder {
+ public:
+  explicit Builder(Limits limits, bool records = false) : arena_(std::make_shared<Arena>(limits)) {
+    if (records) recording_.emplace();
+  }
+
+  Arena& arena() {
+    if (finished_) throw Error("builder-finished", "finish() was called; make a new Builder");
+    return *arena_;
+  }
+  Id check(Id e) const {
+    if (e >= arena_->node_count())
+      throw Error("bad-handle", "no such expression in this builder: " + std::to_string(e));
+    return e;
+  }
+  // An expression, the number of a lexer, or 0, as the operation gives it.
+  template <class Op>
+  u32 add(Op operation) {
+    Arena& arena = this->arena();
+    CheckHandles checker{*this};
+    operation.fields(checker);
+    if (!recording_) return operation.make(arena);
+    const u32 result = operation.make(arena);
+    recording_->note(operation, result);
+    return result;
+  }
+  // The operations that make this expression, as the contents of a program file. Requires: it records.
+  std::string recorded(Id root) const { return recording_->of(check(root)); }
+  // The expressions, for a program of which this is the root; nothing can be added afterwards.
+  std::shared_ptr<Arena> finish(Id root) {
+    arena();
+    check(root);
+    finished_ = true;
+    return arena_;
+  }
+
+ private:
+  struct CheckHandles : Visitor {
+    const Builder& of;
+    explicit CheckHandles(const Builder& of) : of(of) {}
+    void expression(Id& e) { of.check(e); }
+    void expressions(std::vector<Id>& list) {
+      for (Id e : list) of.check(e);
+    }
+    template <class T, class F>
+    void list(std::vector<T>& list, F f) {
+      for (T& one : list) f(one);
+    }
+    template <class T, class F>
+    void perhaps(std::optional<T>&, F) {}  // none of them holds an expression
+  };
+  std::shared_ptr<Arena> arena_;
+  std::optional<Recording> recording_;
+  bool finished_ = false;
+};
+
+// Adds operations that were written down, one after the other.
+class Replay {
+ public:
+  explicit Replay(Builder& builder) : builder_(builder) {}
+  // The next operation. What it gave: the number of the expression or lexer, as later operations name it; or 0.
+  u32 step(ByteReader& from);
+  // All of a program file's contents: its root.
+  Id all(std::string_view contents);
+  Id expression(u32 number) const;
+  u32 number_of(Id e);  // that later operations can name it by
+
+ private:
+  Builder& builder_;
+  std::vector<Id> expressions_{kEmpty, kEpsilon};
+  std::vector<u32> lexers_;
+};
+
+// Reads a program file: its expressions, and their root.
+std::pair<std::shared_ptr<Arena>, Id> read_program(std::string_view file, Limits limits);
+
+}  // namespace guiderail

@@ -1,0 +1,229 @@
+#include "build/operations.hpp"
+
+#include "base/work.hpp"
+#include "json/decimals.hpp"
+#include "json/json.hpp"
+#include "json/tallies.hpp"
+#include "lexed/lexing.hpp"
+
+namespace guiderail::operations {
+namespace {
+
+u32 bound(std::int64_t max) { return max < 0 || max >= kInf ? kInf : static_cast<u32>(max); }
+
+Bits bits(const Numbers& set, std::size_t size, const char* what) {
+  Work::spend(1 + size);  // many empty sets of many cells take more memory than their description
+  Bits out(size);
+  for (u32 i : set) {
+    if (i >= size * 64) throw Error("bad-shape", std::string(what) + " has a number beyond the last cell or name");
+    set_bit(out, i);
+  }
+  return out;
+}
+
+MemberTable table_of(const Table& from, std::int64_t min, std::int64_t max, u32 pending) {
+  if (from.values.size() != from.names.size() || from.required.size() != from.names.size())
+    throw Error("bad-shape", "members: names, values and required must have equal lengths");
+  if (min < 0 || min >= kInf || max >= kInf || from.escapes > 1)
+    throw Error("bad-bound", "members needs 0 <= min < 4294967295, max below that, escapes 0 or 1");
+  MemberTable table;
+  for (const std::string& name : from.names)
+    if (!is_utf8(name)) throw Error("not-utf8", "members: a name is not UTF-8");
+  table.names = from.names;
+  for (const auto& value : from.values) {
+    auto& list = table.values.emplace_back();
+    for (const Table::Value& one : value) list.push_back({one.value, one.discharges});
+  }
+  for (bool r : from.required) table.required.push_back(r);
+  for (const Table::Others& one : from.others)
+    table.others.push_back({one.key, one.value, one.dense, one.discharges, {}});
+  table.comma = from.comma;
+  table.colon = from.colon;
+  table.ordered = from.ordered;
+  table.min = static_cast<u32>(min);
+  table.max = bound(max);
+  table.escapes = static_cast<Escapes>(from.escapes);
+  table.pending = pending;
+  return table;
+}
+
+// Of a vote whose cells are there.
+void add_parts(guiderail::Vote& vote, const std::vector<Part>& parts) {
+  using Op = guiderail::Vote::Op;
+  for (const Part& part : parts) {
+    for (u32 p : part.of)
+      if (part.op > static_cast<u32>(Op::Not) || p >= (part.op == 0 ? vote.cells.size() : vote.parts.size()))
+        throw Error("bad-shape", "vote: a part may refer to earlier parts only");
+    if (part.op > static_cast<u32>(Op::Not) || (part.op == 0 && part.of.size() != 1))
+      throw Error("bad-shape", "vote: a part is one cell, or one of 4 ways to put earlier parts together");
+    vote.parts.push_back({static_cast<Op>(part.op), part.of});
+  }
+  if (vote.parts.empty()) throw Error("bad-shape", "vote: there is no formula");
+}
+
+u128 decimal_digits(const std::string& digits) {
+  u128 out = 0;
+  for (char c : digits) {
+    if (c < '0' || c > '9' || out > DecimalTable::kHuge) throw Error("bad-shape", "decimals: not a number below 10^36");
+    out = 10 * out + static_cast<u32>(c - '0');
+  }
+  return out;
+}
+
+}  // namespace
+
+// Literals among the alternatives become one acyclic automaton.
+Id Union::make(Arena& arena) {
+  Strings strings;
+  std::vector<Id> others;
+  for (Id e : parts) {
+    std::string text;
+    if (e != kEpsilon && arena.node(e).kind == Kind::Switch && arena.is_literal(e, &text))
+      strings.push_back(std::move(text));
+    else
+      others.push_back(e);
+  }
+  if (strings.size() > 1)
+    others.push_back(arena.choice(std::move(strings)));
+  else
+    others = parts;
+  return arena.unite(std::move(others));
+}
+
+Id Repeat::make(Arena& arena) {
+  if (min < 0 || min >= kInf || max >= kInf || (max >= 0 && max < min))
+    throw Error("bad-bound", "repeat needs 0 <= min <= max < 4294967295 (max < 0: no upper bound)");
+  return arena.repeat(of, static_cast<u32>(min), bound(max));
+}
+
+Id Choice::make(Arena& arena) {
+  Patience::let_go();
+  return arena.choice(texts);
+}
+
+Id SubstringOf::make(Arena& arena) {
+  Patience::let_go();
+  return arena.substring_of(texts);
+}
+
+Id OneToken::make(Arena& arena) {
+  std::vector<Symbol> symbols;
+  for (const auto& name : names) std::visit([&](const auto& of) { symbols.emplace_back(of); }, name);
+  return arena.token(symbols);
+}
+
+Id Escaped::make(Arena& arena) {
+  if (mode > 1) throw Error("bad-mode", "escaped takes mode 0 (canonical) or 1 (all spellings)");
+  return guiderail::Escaped::of(arena).escaped(of, static_cast<Escapes>(mode));
+}
+
+Id Members::make(Arena& arena) { return Json::of(arena).members(table_of(table, min, max, pending)); }
+
+Id Vote::make(Arena& arena) {
+  MemberTable made = table_of(table, 0, -1, 1);
+  auto vote = std::make_shared<guiderail::Vote>();
+  const std::size_t words = (cells.size() + 63) / 64;
+  for (const Cell& cell : cells) {
+    vote->cells.push_back({bits(cell.needed, table.names.size() / 64 + 1, "vote: a set"), cell.min, bound(cell.max)});
+    vote->counted = std::max({vote->counted, cell.min, cell.max < 0 ? 0 : add_sat(bound(cell.max), 1)});
+  }
+  add_parts(*vote, parts);
+  for (const Numbers& effect : effects) vote->effects.push_back(bits(effect, words, "vote: a set"));
+  auto known = [&](u32 effect) {
+    if (effect >= effects.size()) throw Error("bad-shape", "vote: no such effect");
+  };
+  for (const auto& list : made.values)
+    for (const Alternative& a : list) known(a.discharges);
+  for (const OtherKeys& o : made.others) known(o.discharges);
+  for (const Settled& one : settled) {
+    if (const auto plain = Json::of(arena).plain_members(one.start))
+      vote->settled.push_back({bits(one.cells, words, "vote: a set"), one.start, *plain});
+  }
+  made.vote = std::move(vote);
+  return Json::of(arena).members(std::move(made));
+}
+
+Id Item::make(Arena& arena) { return Json::of(arena).item(of, infinite, label); }
+Id Distinct::make(Arena& arena) { return Json::of(arena).distinct(body); }
+Id Twice::make(Arena& arena) { return Json::of(arena).twice(body); }
+
+Id Tally::make(Arena& arena) {
+  TallyTable table;
+  table.comma = comma;
+  for (const Cell& cell : cells) table.vote.cells.push_back({{}, cell.min, bound(cell.max)});
+  add_parts(table.vote, parts);
+  for (const Counter& one : counters) {
+    if (one.cell >= cells.size()) throw Error("bad-shape", "tally: a counter of no cell");
+    table.counters.push_back({one.cell, one.min, bound(one.max)});
+  }
+  if (places.empty()) throw Error("bad-shape", "tally: there are no items");
+  for (const auto& place : places) {
+    auto& to = table.places.emplace_back();
+    for (const Items& items : place) {
+      for (u32 cell : items.fails)
+        if (cell >= cells.size()) throw Error("bad-shape", "tally: no such cell");
+      for (u32 counter : items.counts)
+        if (counter >= counters.size()) throw Error("bad-shape", "tally: no such counter");
+      to.push_back({items.value, bits(items.fails, (cells.size() + 63) / 64, "tally: a set"), items.counts});
+    }
+  }
+  return Tallies::of(arena).tally(std::move(table));
+}
+
+Id Decimals::make(Arena& arena) {
+  DecimalTable table;
+  table.scale = scale;
+  if (room >= 0) table.room = bound(room);
+  for (const Label& from : labels) {
+    DecimalLabel& label = table.labels.emplace_back();
+    label.dotted = from.dotted;
+    for (const Multiples& multiples : from.parts) {
+      DecimalPart& part = label.parts.emplace_back();
+      part.step = decimal_digits(multiples.step);
+      for (const std::string& gap : multiples.gaps) part.gaps.push_back(decimal_digits(gap));
+    }
+  }
+  for (const Cut& cut : cuts) {
+    if (std::max(cut.at, cut.above) >= labels.size()) throw Error("bad-handle", "decimals: no such label");
+    table.cuts.push_back({cut.whole, cut.fraction, cut.at, cut.above, decimal_digits(cut.gap)});
+  }
+  for (const std::string& modulus : moduli) table.moduli.push_back(decimal_digits(modulus));
+  return guiderail::Decimals::of(arena).decimals(std::move(table));
+}
+
+u32 Lexer::make(Arena& arena) {
+  guiderail::Lexer lexer;
+  const std::size_t count = terminals.size();
+  auto check = [&](u32 t) {
+    if (t >= count) throw Error("bad-handle", "no such terminal in this lexer: " + std::to_string(t));
+    return t;
+  };
+  using Ends = guiderail::Terminal::Ends;
+  for (const Terminal& one : terminals) {
+    for (u32 owner : one.keyword_of) check(owner);
+    if (one.ends > static_cast<u32>(Ends::Nested))
+      throw Error("bad-shape", "a terminal ends in one of 4 ways, not " + std::to_string(one.ends));
+    lexer.terminals.push_back(
+        {one.text, static_cast<Ends>(one.ends), one.keyword_of, one.guard_of ? check(*one.guard_of) : kNone});
+  }
+  lexer.ignored.assign(count, 0);
+  for (u32 t : ignore) lexer.ignored[check(t)] = 1;
+  if (indentation) {
+    const Lines& lines = *indentation;
+    if (lines.tab == 0) throw Error("bad-bound", "a tab counts at least one column");
+    for (const auto* list : {&lines.opening, &lines.closing})
+      for (u32 t : *list) check(t);
+    lexer.indentation =
+        Indentation{check(lines.newline), check(lines.indent), check(lines.dedent), lines.opening,
+                    lines.closing,        lines.tab,           lines.strict_tabs,   lines.final_newline};
+  }
+  for (u32 t : traps) lexer.traps.push_back(check(t));
+  lexer.before = before;
+  return guiderail::Lexed::of(arena).lexer(std::move(lexer));
+}
+
+Id Terminal::make(Arena& arena) { return guiderail::Lexed::of(arena).terminal(lexer, index); }
+Id Never::make(Arena& arena) { return guiderail::Lexed::of(arena).never(lexer); }
+Id Lexed::make(Arena& arena) { return guiderail::Lexed::of(arena).lexed(lexer, body); }
+
+}  // namespace guiderail::operations

@@ -1,0 +1,66 @@
+"""Where in a JSON text the value of a JSON pointer stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from urllib.parse import unquote
+
+__all__ = ["span_of"]
+
+_TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+)')
+
+
+def span_of(text: str, fragment: str) -> tuple[int, int] | None:
+    """The half-open span of the value that a fragment (``#/properties/a``) points to; None: there is none.
+
+    >>> span_of('{"a": [1, 22]}', "#/a/1")
+    (10, 12)
+    """
+    if not fragment.startswith("#"):
+        return None
+    steps = [unquote(one).replace("~1", "/").replace("~0", "~") for one in fragment[1:].split("/")[1:]]
+    found: tuple[int, int] | None = None
+    stack: list[list[str | int | None]] = []  # of each open value: its kind, and the step to the value at hand
+    starts: list[int] = []
+
+    def begin(at: int) -> None:
+        starts.append(at)
+
+    def end(at: int) -> None:
+        nonlocal found
+        start = starts.pop()
+        if found is None and [one[1] for one in stack] == _like(steps, stack):
+            found = start, at
+
+    key = False
+    for token in _TOKEN.finditer(text):
+        what, (at, after) = token[1], token.span(1)
+        if what in "]}":
+            stack.pop()
+            end(after)
+            key = False
+        elif what == ",":
+            top = stack[-1]
+            key = top[0] == "{"
+            if isinstance(top[1], int):
+                top[1] += 1
+        elif what == ":":
+            key = False
+        elif key and stack and stack[-1][0] == "{":
+            stack[-1][1] = json.loads(what)
+        else:
+            begin(at)
+            if what in "[{":
+                stack.append([what, 0 if what == "[" else None])
+                key = what == "{"
+            else:
+                end(after)
+    return found
+
+
+def _like(steps: list[str], stack: list[list[str | int | None]]) -> list[str | int | None]:
+    """The steps as the stack writes them: numbers where it has lists."""
+    if len(steps) != len(stack):
+        return [None, "no such place"]
+    return [int(step) if one[0] == "[" and step.isdigit() else step for step, one in zip(steps, stack, strict=True)]
