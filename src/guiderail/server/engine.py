@@ -409,13 +409,7 @@ class Engine:
         """Has the next token drawn and read, and what must come after it."""
         row.held = None
 
-        def work() -> None:
-            token, info = row.sample(logits)
-            row.write(token, info)
-            if not row.done:
-                row.write_forced(fill=False)
-
-        self._put(row, work)
+        self._put(row, partial(row.advance, logits))
 
     def _settle(self, team: _Team) -> None:
         """Waits for the works of a team that do not take long."""

@@ -84,6 +84,7 @@ class SampledExtras(Extras):
     """Those of completions of both kinds."""
 
     choice_logprobs: Literal["canonical", "all"] | None = None
+    log_weight: StrictBool = False
 
 
 class ThinkingExtras(Extras):

@@ -320,7 +320,8 @@ class Service:
             count: texts for each prompt.
             param: the parameter of the request with the prompts.
             on_incomplete: see :class:`Job`.
-            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``penalties``, ``watch``.
+            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``log_weight``, ``bias``, ``penalties``,
+                ``watch``.
 
         Raises:
             ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although
