@@ -9,6 +9,7 @@ from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
+from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Said, show
@@ -186,6 +187,13 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
     if wants_thinking(request):
         said.shown = await service.threaded(lambda: show(said, service.manner.renderer), "messages")
         thinking = thinking_of(request, said.shown, service.manner.tool_format)
+    drawing = drawing_of(
+        request,
+        service.options,
+        calls=said.tools is not None,
+        reasons=thinking is not None,
+        watched=watch is not None,
+    )
     plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
     prompt = await service.prompt(said, "messages")
     spellings = request.guiderail.choice_logprobs
@@ -203,6 +211,7 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
         stops=request.stops,
         logprobs=logprobs,
         log_weight=request.guiderail.log_weight,
+        drawing=drawing,
         bias=bias,
         penalties=service.penalties(request),
         watch=watch,

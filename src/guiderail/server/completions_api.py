@@ -9,6 +9,7 @@ from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
+from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
@@ -125,6 +126,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
+    drawing = drawing_of(request, service.options, watched=watch is not None)
     _, guide = await service.guide(Recipe(ask), "prompt" if ask is None else ask.param)
 
     def encode() -> list[list[int]]:
@@ -149,6 +151,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
         stops=request.stops,
         logprobs=request.logprobs,
         log_weight=request.guiderail.log_weight,
+        drawing=drawing,
         bias=bias,
         penalties=service.penalties(request),
         watch=watch,

@@ -64,7 +64,7 @@ class Finished:
         reason: ``"length"``: the tokens ran out; it was cut, or steered to its end (``matched``). ``"stop"``: it ended
             by itself, or at a stop text.
         matched: whether the constraint allows it as it stands.
-        more: what the request asked to be told of the text beside it, as JSON: its ``log_weight``.
+        more: what the request asked to be told of the text beside it, as JSON: its ``log_weight``, how it was drawn.
     """
 
     index: int
@@ -126,6 +126,7 @@ class Row(TextRow):
 
     def __init__(self, job: Job, number: int) -> None:
         self.job, self.index = job, job.first_index + number
+        self.arrived = time.monotonic()
         self.vocabulary: Vocabulary = job.guide.vocabulary
         super().__init__(
             job.guide,
