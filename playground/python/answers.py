@@ -38,7 +38,7 @@ _WARM = (
     "jsonschema_specifications", "lark.common", "lark.indenter", "lark.load_grammar", "lark.parsers.lalr_analysis",
     "referencing.jsonschema",
 )  # fmt: skip
-_COLD = {"python_types", "xml_schema", "queries", "disk_cache"}  # the page asks for none of them
+_COLD = {"saved", "python_types", "xml_schema", "queries", "disk_cache"}  # the page asks for none of them
 _current: Constraint | None = None
 _source = ""  # the text that it was read from
 
