@@ -33,8 +33,6 @@ export function bytesOf(value, what) {
 export function tokenList(value, what) {
   if (value === null || typeof value !== "object" || typeof value[Symbol.iterator] !== "function")
     throw new GuiderailError("argument", `${what} must be a list of token ids, not ${typeof value}`);
-  const list = value instanceof Uint32Array ? value : Array.from(value, (one) => (typeof one === "bigint" ? Number(one) : one));
-  const out = new Uint32Array(list.length);
-  for (let i = 0; i < list.length; i++) out[i] = unsigned(list[i], `${what}[${i}]`);
-  return out;
+  if (value instanceof Uint32Array) return value.slice();
+  return Uint32Array.from(value, (one, i) => unsigned(typeof one === "bigint" ? Number(one) : one, `${what}[${i}]`));
 }

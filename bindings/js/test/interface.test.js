@@ -61,6 +61,7 @@ test("a matcher follows a text", { skip }, () => {
   matcher.rollback(3);
   assert.equal(matcher.stepCount, 0);
   assert.equal(matcher.validateTokens([5, 9, 9]), 2);
+  assert.equal(matcher.validateTokens([3n, 9n]), 2); // as libraries of models give them
   assert.equal(other.findJumpForwardString(), "ue");
   other.reset();
   assert.deepEqual([...other.nextTokenBitmask()], [...matcher.nextTokenBitmask()]);
@@ -124,7 +125,7 @@ test("arguments of any kind are refused, and nothing changes", { skip }, () => {
     refuses("argument", () => Program.fromFile(wrong));
     if (!Array.isArray(wrong)) refuses("argument", () => Vocabulary.fromTokens(wrong, { stopTokenIds: [] }));
     if (!Array.isArray(wrong)) refuses("argument", () => matcher.validateTokens(wrong));
-    refuses("argument", () => matcher.validateTokens([wrong]));
+    if (typeof wrong !== "bigint") refuses("argument", () => matcher.validateTokens([wrong]));
     if (wrong !== undefined) refuses("argument", () => Vocabulary.fromTokens(["a"], { stopTokenIds: [0], size: wrong }));
   }
   refuses("argument", () => Vocabulary.fromTokens(["a"], {}));
