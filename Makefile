@@ -154,7 +154,6 @@ build/templates:
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
 
-<<<<<<< HEAD
 # -- the playground: static files in build/playground -------------------------------------------------------------
 PORT ?= 8000
 .PHONY: playground playground-files test-playground
@@ -167,7 +166,7 @@ playground: playground-files
 
 test-playground: $(VENV)/.test playground-files
 	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
-=======
+
 # libguiderail, the C interface: see docs/c.md.
 lib: $(VENV)/.tools
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
@@ -175,7 +174,6 @@ lib: $(VENV)/.tools
 
 test-c: lib $(VENV)/.test
 	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
->>>>>>> h/capi
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)

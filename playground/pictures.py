@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "playground")]
 
 import build  # noqa: E402
+
 from browser import Browser, find_browser  # noqa: E402
 
 SECONDS = 300
@@ -49,7 +50,7 @@ def main() -> None:
     # A token whose choice the mask changed shows what it removed. Then a text that fails.
     browser.run("[...document.querySelectorAll('#tokens .changed')].at(-1).click()")
     browser.run(
-        "const t = document.getElementById('text'); t.value = '{\"name\": \"Mario Dias\", \"born\": \"1990-02-3';"
+        'const t = document.getElementById(\'text\'); t.value = \'{"name": "Mario Dias", "born": "1990-02-3\';'
         "t.dispatchEvent(new Event('input')); scrollTo(0, 0)"
     )
     until(browser, "document.body.dataset.looked === document.getElementById('text').value")
