@@ -233,6 +233,12 @@ def test_nothing_leaves_the_page(page: Browser) -> None:
     opened(page)
     address = page.address  # type: ignore[attr-defined]
     assert page.requests and all(one.startswith((address, "data:", "blob:")) for one in page.requests)
+    refused = page.run(
+        "new Promise((answer) => { document.addEventListener('securitypolicyviolation',"
+        "(event) => answer(event.effectiveDirective)); fetch('https://example.org/').catch(() => {}); })"
+    )
+    assert refused == "connect-src"
+    page.complaints.clear()
 
 
 def test_what_is_on_the_page_is_in_its_address(page: Browser) -> None:
