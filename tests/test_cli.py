@@ -78,6 +78,9 @@ def test_match_status(arguments, stdin, status):
         (["match", "--pattern", "nope", "x"], "known are base64"),
         (["match", "--regex", "a", "--dialect", "perl", "x"], "perl"),
         (["generate", "--regex", "a(", "--prompt", "x"], "    a(\n     ^"),
+        (["generate", "--regex", "a", "--prompt", "x", "-n", "2"], "give a temperature"),
+        (["generate", "--regex", "a", "--prompt", "x", "-n", "0"], "n must be a whole number from 1, not 0"),
+        (["batch", "--regex", "a", "-i", "x", "-o", "y", "--frequency-penalty", "9"], "--frequency-penalty must be"),
         (["generate", "--regex", "a", "--prompt", "x", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (["generate", "--regex", "a{2}", "--max-length", "1", "--prompt", "x"], "["),
         (["explain", "--regex", "a", "--no-model", "--prompt", "x"], "--no-model"),
@@ -130,6 +133,20 @@ def test_generate_writes_the_text_alone_when_piped():
     assert (done.returncode, done.stdout, done.stderr) == (0, "blue\n", "")
     done = run("generate", *question, stdin="What colour is the sky on a clear day?\n")
     assert done.stdout == "blue\n"
+
+
+@needs_demo
+def test_generate_writes_several_texts():
+    schema = json.dumps({"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 99}},
+                         "required": ["age"], "additionalProperties": False})  # fmt: skip
+    done = run("generate", "--schema", schema, "--prompt", "x", "-n", "3", "--temperature", "1", "--seed", "5")
+    assert done.returncode == 0 and not done.stderr
+    texts = done.stdout.splitlines()
+    assert len(texts) == 3 and all(json.dumps(json.loads(text)) == text for text in texts)
+    one = run("generate", "--schema", schema, "--prompt", "x", "--describe", "-n", "1")
+    assert one.returncode == 0 and one.stdout.startswith("{\n  ")
+    stopped = run("generate", "--schema", schema, "--prompt", "x", "-n", "2", "--temperature", "1", "--stop", '"age"')
+    assert stopped.returncode == 2 and stopped.stdout == "{\n{\n" and "the value 1 of 2 was ended" in stopped.stderr
 
 
 @needs_demo
