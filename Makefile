@@ -152,6 +152,14 @@ build/templates:
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
 
+# libguiderail, the C interface: see docs/c.md.
+lib: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
+
+test-c: lib $(VENV)/.test
+	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
+
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
 
@@ -180,6 +188,15 @@ fuzz-core: $(VENV)/.tools
 	@mkdir -p build/fuzz-corpus/core build/fuzz-corpus/texts
 	@build/fuzz-sanitized/fuzz_texts $(SANITIZED_OPTIONS) build/fuzz-corpus/texts
 	@build/fuzz-sanitized/fuzz_core $(SANITIZED_OPTIONS) build/fuzz-corpus/core fuzz/corpus/core
+
+# 10^6 files take minutes: `make fuzz-programs PROGRAMS=1000000 SEED=2`.
+PROGRAMS ?= 100000
+SEED ?= 1
+fuzz-programs: $(VENV)/.test
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake $(FUZZ_CMAKE) -G Ninja -B build/fuzz-sanitized -DFUZZ_KIND=sanitized
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/fuzz-sanitized --target fuzz_programs --parallel $(JOBS)
+	@PYTHONPATH=tests $(BIN)/python -m saved_cases build/fuzz-corpus/programs
+	@build/fuzz-sanitized/fuzz_programs build/fuzz-corpus/programs $(PROGRAMS) $(SEED)
 
 fuzz-readers: $(VENV)/.fuzz
 	@$(BIN)/python fuzz/readers/run.py --seconds $(SECONDS)

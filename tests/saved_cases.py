@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import guiderail as gr
+from guiderail.constraints.saved import program_file
 from guiderail.frontends.tools import tool_calls
 
 __all__ = ["CASES", "INSTANCES", "Money"]
@@ -116,3 +119,14 @@ INSTANCES: dict[str, list[str]] = {
     "type": ['{"amount": 1.5, "currency": "EUR"}', '{"amount": "1"}'],
     "xml": ["<n>12</n>", "<n>0</n>"],
 }
+
+
+def write(folder: Path) -> None:
+    """A file for each case: what ``make fuzz-programs`` begins with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, constraint in CASES.items():
+        (folder / f"{name}.rail").write_bytes(program_file(constraint))
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

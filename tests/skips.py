@@ -16,6 +16,8 @@ ALLOWED = {
     r"GUIDERAIL_CLIENT_TESTS=1": "make test-clients: clients from PyPI in environments of their own",
     r"GUIDERAIL_ENGINE_TESTS=1": "make test-engines: serving engines, gigabytes each",
     r"GUIDERAIL_WHEEL_TESTS=1": "make test-wheels: compiles wheels",
+    r"libguiderail is not built": "make test-c",
+    r"no compiler \S+ here": "make test-c, where there is one",
     r"the chat templates are not here": "make test-templates",
     r"(vllm|sglang|mlx and mlx-lm|llama-cpp-python) (is|are) not installed": "make test-engines",
     r"not all of onnxruntime-genai, onnx-ir, torch, transformers are installed": "make test-engines",

@@ -86,10 +86,10 @@ Allowed allowed(const gr_limits* limits) {
 
 extern "C" {
 
-const char* gr_error_message(void) { return last_message; }
-const char* gr_error_code(void) { return last_code; }
-uint32_t gr_version(void) { return GR_VERSION_MAJOR * 1000 + GR_VERSION_MINOR; }
-const char* gr_version_text(void) { return GUIDERAIL_VERSION; }
+GR_API const char* gr_error_message(void) { return last_message; }
+GR_API const char* gr_error_code(void) { return last_code; }
+GR_API uint32_t gr_version(void) { return GR_VERSION_MAJOR * 1000 + GR_VERSION_MINOR; }
+GR_API const char* gr_version_text(void) { return GUIDERAIL_VERSION; }
 
 }  // extern "C"
 

@@ -85,12 +85,12 @@ std::vector<u32*> rows_of(const gr_matcher* const* matchers, std::size_t count, 
 
 extern "C" {
 
-void gr_guide_options_init(gr_guide_options* options) {
+GR_API void gr_guide_options_init(gr_guide_options* options) {
   if (options) *options = {sizeof *options, kMaxMemory, kPrepare};
 }
 
-gr_status gr_guide_new(const gr_program* program, const gr_vocabulary* vocabulary, const gr_guide_options* options,
-                       gr_guide** out) {
+GR_API gr_status gr_guide_new(const gr_program* program, const gr_vocabulary* vocabulary,
+                              const gr_guide_options* options, gr_guide** out) {
   return guarded([&] {
     need(program, "program");
     need(vocabulary, "vocabulary");
@@ -104,11 +104,11 @@ gr_status gr_guide_new(const gr_program* program, const gr_vocabulary* vocabular
   });
 }
 
-void gr_guide_free(gr_guide* guide) { delete guide; }
+GR_API void gr_guide_free(gr_guide* guide) { delete guide; }
 
-size_t gr_guide_memory(const gr_guide* guide) { return guide ? guide->guide->memory() : 0; }
+GR_API size_t gr_guide_memory(const gr_guide* guide) { return guide ? guide->guide->memory() : 0; }
 
-gr_status gr_matcher_new(const gr_guide* guide, gr_matcher** out) {
+GR_API gr_status gr_matcher_new(const gr_guide* guide, gr_matcher** out) {
   return guarded([&] {
     need(guide, "guide");
     need(out, "out");
@@ -116,7 +116,8 @@ gr_status gr_matcher_new(const gr_guide* guide, gr_matcher** out) {
   });
 }
 
-gr_status gr_matcher_new_with_stops(const gr_guide* guide, const uint32_t* stop, size_t stop_count, gr_matcher** out) {
+GR_API gr_status gr_matcher_new_with_stops(const gr_guide* guide, const uint32_t* stop, size_t stop_count,
+                                           gr_matcher** out) {
   return guarded([&] {
     need(guide, "guide");
     need(out, "out");
@@ -124,13 +125,13 @@ gr_status gr_matcher_new_with_stops(const gr_guide* guide, const uint32_t* stop,
   });
 }
 
-gr_status gr_matcher_fork(const gr_matcher* matcher, gr_matcher** out) {
+GR_API gr_status gr_matcher_fork(const gr_matcher* matcher, gr_matcher** out) {
   return reading(matcher, out, [&](const Matcher& of) { *out = new gr_matcher{Matcher(of)}; });
 }
 
-void gr_matcher_free(gr_matcher* matcher) { delete matcher; }
+GR_API void gr_matcher_free(gr_matcher* matcher) { delete matcher; }
 
-gr_status gr_matcher_fill_bitmask(const gr_matcher* matcher, uint32_t* bitmask, size_t words, bool* restricts) {
+GR_API gr_status gr_matcher_fill_bitmask(const gr_matcher* matcher, uint32_t* bitmask, size_t words, bool* restricts) {
   return reading(matcher, bitmask, [&](const Matcher& of) {
     need_words(of, words);
     const bool some = of.fill(bitmask);
@@ -139,8 +140,8 @@ gr_status gr_matcher_fill_bitmask(const gr_matcher* matcher, uint32_t* bitmask, 
   });
 }
 
-gr_status gr_matcher_fill_bitmask_within(const gr_matcher* matcher, uint64_t budget, uint32_t* bitmask, size_t words,
-                                         bool* restricts) {
+GR_API gr_status gr_matcher_fill_bitmask_within(const gr_matcher* matcher, uint64_t budget, uint32_t* bitmask,
+                                                size_t words, bool* restricts) {
   return reading(matcher, bitmask, [&](const Matcher& of) {
     need_words(of, words);
     std::vector<u32> row(of.guide().vocabulary().words());  // a budget may turn out too small midway
@@ -151,41 +152,43 @@ gr_status gr_matcher_fill_bitmask_within(const gr_matcher* matcher, uint64_t bud
   });
 }
 
-gr_status gr_matcher_accept_token(gr_matcher* matcher, uint32_t token, bool* accepted) {
+GR_API gr_status gr_matcher_accept_token(gr_matcher* matcher, uint32_t token, bool* accepted) {
   return changing(matcher, [&](Matcher& of) {
     need(accepted, "accepted");
     *accepted = of.accept_token(token);
   });
 }
 
-gr_status gr_matcher_accept_bytes(gr_matcher* matcher, const void* bytes, size_t size, bool* accepted) {
+GR_API gr_status gr_matcher_accept_bytes(gr_matcher* matcher, const void* bytes, size_t size, bool* accepted) {
   return changing(matcher, [&](Matcher& of) {
     need(accepted, "accepted");
     *accepted = of.accept_string(text(bytes, size, "bytes"));
   });
 }
 
-gr_status gr_matcher_validate(const gr_matcher* matcher, const uint32_t* tokens, size_t count, size_t* accepted) {
+GR_API gr_status gr_matcher_validate(const gr_matcher* matcher, const uint32_t* tokens, size_t count,
+                                     size_t* accepted) {
   return reading(matcher, accepted, [&](const Matcher& of) { *accepted = of.validate(signed_tokens(tokens, count)); });
 }
 
-gr_status gr_matcher_rollback(gr_matcher* matcher, size_t steps) {
+GR_API gr_status gr_matcher_rollback(gr_matcher* matcher, size_t steps) {
   return changing(matcher,
                   [&](Matcher& of) { of.rollback(static_cast<std::int64_t>(std::min<u64>(steps, u64{1} << 62))); });
 }
 
-gr_status gr_matcher_reset(gr_matcher* matcher) {
+GR_API gr_status gr_matcher_reset(gr_matcher* matcher) {
   return changing(matcher, [](Matcher& of) { of.reset(); });
 }
 
-gr_status gr_matcher_forced_bytes(const gr_matcher* matcher, size_t limit, uint8_t* out, size_t room, size_t* count) {
+GR_API gr_status gr_matcher_forced_bytes(const gr_matcher* matcher, size_t limit, uint8_t* out, size_t room,
+                                         size_t* count) {
   return reading(matcher, count, [&](const Matcher& of) {
     need_room(out, room, count);
     write(of.forced(limit), out, room, count);
   });
 }
 
-gr_status gr_matcher_forced_tokens(const gr_matcher* matcher, uint32_t* out, size_t room, size_t* count) {
+GR_API gr_status gr_matcher_forced_tokens(const gr_matcher* matcher, uint32_t* out, size_t room, size_t* count) {
   return reading(matcher, count, [&](const Matcher& of) {
     if (room > 0) need(out, "out");
     Matcher ahead(of);
@@ -201,39 +204,39 @@ gr_status gr_matcher_forced_tokens(const gr_matcher* matcher, uint32_t* out, siz
   });
 }
 
-gr_status gr_matcher_is_accepting(const gr_matcher* matcher, bool* accepting) {
+GR_API gr_status gr_matcher_is_accepting(const gr_matcher* matcher, bool* accepting) {
   return reading(matcher, accepting, [&](const Matcher& of) { *accepting = of.accepting(); });
 }
 
-gr_status gr_matcher_is_complete(const gr_matcher* matcher, bool* complete) {
+GR_API gr_status gr_matcher_is_complete(const gr_matcher* matcher, bool* complete) {
   return reading(matcher, complete, [&](const Matcher& of) { *complete = of.complete(); });
 }
 
-gr_status gr_matcher_is_terminated(const gr_matcher* matcher, bool* terminated) {
+GR_API gr_status gr_matcher_is_terminated(const gr_matcher* matcher, bool* terminated) {
   return reading(matcher, terminated, [&](const Matcher& of) { *terminated = of.terminated(); });
 }
 
-gr_status gr_matcher_step_count(const gr_matcher* matcher, size_t* steps) {
+GR_API gr_status gr_matcher_step_count(const gr_matcher* matcher, size_t* steps) {
   return reading(matcher, steps, [&](const Matcher& of) { *steps = of.step_count(); });
 }
 
-gr_status gr_matcher_least_tokens(const gr_matcher* matcher, uint32_t* tokens) {
+GR_API gr_status gr_matcher_least_tokens(const gr_matcher* matcher, uint32_t* tokens) {
   return reading(matcher, tokens, [&](const Matcher& of) { *tokens = of.needed(true); });
 }
 
-gr_status gr_matcher_state(const gr_matcher* matcher, uint32_t* state) {
+GR_API gr_status gr_matcher_state(const gr_matcher* matcher, uint32_t* state) {
   return reading(matcher, state, [&](const Matcher& of) { *state = of.state(); });
 }
 
-gr_status gr_matcher_dump(const gr_matcher* matcher, uint8_t* out, size_t room, size_t* count) {
+GR_API gr_status gr_matcher_dump(const gr_matcher* matcher, uint8_t* out, size_t room, size_t* count) {
   return reading(matcher, count, [&](const Matcher& of) {
     need_room(out, room, count);
     write(of.program()->dump(of.state()), out, room, count);
   });
 }
 
-gr_status gr_matchers_fill_bitmask(const gr_matcher* const* matchers, size_t count, uint32_t* bitmask, size_t words,
-                                   size_t row_count, const size_t* rows, unsigned threads) {
+GR_API gr_status gr_matchers_fill_bitmask(const gr_matcher* const* matchers, size_t count, uint32_t* bitmask,
+                                          size_t words, size_t row_count, const size_t* rows, unsigned threads) {
   return guarded([&] {
     if (count == 0) return;
     need(matchers, "matchers");
@@ -252,8 +255,8 @@ gr_status gr_matchers_fill_bitmask(const gr_matcher* const* matchers, size_t cou
   });
 }
 
-gr_status gr_apply_bitmask(void* logits, gr_dtype dtype, size_t rows, size_t columns, const uint32_t* bitmask,
-                           size_t words, uint32_t size) {
+GR_API gr_status gr_apply_bitmask(void* logits, gr_dtype dtype, size_t rows, size_t columns, const uint32_t* bitmask,
+                                  size_t words, uint32_t size) {
   return guarded([&] {
     struct Type {
       unsigned size;

@@ -43,23 +43,23 @@ void need_regular(const Arena& arena, Id e, const char* what) {
 
 extern "C" {
 
-void gr_limits_init(gr_limits* limits) {
+GR_API void gr_limits_init(gr_limits* limits) {
   if (!limits) return;
   const Limits of;
   *limits = {sizeof *limits, of.max_nodes, of.fuel, kWork, of.step_work};
 }
 
-gr_status gr_program_load(const char* path, const gr_limits* limits, gr_program** out) {
+GR_API gr_status gr_program_load(const char* path, const gr_limits* limits, gr_program** out) {
   return guarded([&] { read_program(read_file(path), limits, out); });
 }
 
-gr_status gr_program_read(const void* file, size_t size, const gr_limits* limits, gr_program** out) {
+GR_API gr_status gr_program_read(const void* file, size_t size, const gr_limits* limits, gr_program** out) {
   return guarded([&] { read_program(text(file, size, "file"), limits, out); });
 }
 
-void gr_program_free(gr_program* program) { delete program; }
+GR_API void gr_program_free(gr_program* program) { delete program; }
 
-gr_status gr_program_start(const gr_program* program, uint32_t* state) {
+GR_API gr_status gr_program_start(const gr_program* program, uint32_t* state) {
   return guarded([&] {
     need(program, "program");
     need(state, "state");
@@ -67,29 +67,29 @@ gr_status gr_program_start(const gr_program* program, uint32_t* state) {
   });
 }
 
-gr_status gr_program_advance(const gr_program* program, uint32_t state, const void* bytes, size_t size,
-                             uint32_t* next) {
+GR_API gr_status gr_program_advance(const gr_program* program, uint32_t state, const void* bytes, size_t size,
+                                    uint32_t* next) {
   return guarded([&] {
     need(next, "next");
     *next = checked(program, state).advance(state, text(bytes, size, "text"));
   });
 }
 
-gr_status gr_program_is_accepting(const gr_program* program, uint32_t state, bool* accepting) {
+GR_API gr_status gr_program_is_accepting(const gr_program* program, uint32_t state, bool* accepting) {
   return guarded([&] {
     need(accepting, "accepting");
     *accepting = checked(program, state).accepting(state);
   });
 }
 
-gr_status gr_program_is_live(const gr_program* program, uint32_t state, bool* live) {
+GR_API gr_status gr_program_is_live(const gr_program* program, uint32_t state, bool* live) {
   return guarded([&] {
     need(live, "live");
     *live = checked(program, state).live(state);
   });
 }
 
-gr_status gr_program_matches(const gr_program* program, const void* bytes, size_t size, bool* matches) {
+GR_API gr_status gr_program_matches(const gr_program* program, const void* bytes, size_t size, bool* matches) {
   return guarded([&] {
     need(program, "program");
     need(matches, "matches");
@@ -98,23 +98,23 @@ gr_status gr_program_matches(const gr_program* program, const void* bytes, size_
   });
 }
 
-gr_status gr_program_next_bytes(const gr_program* program, uint32_t state, bool flags[256]) {
+GR_API gr_status gr_program_next_bytes(const gr_program* program, uint32_t state, bool flags[256]) {
   return guarded([&] {
     need(flags, "flags");
     flags_of(checked(program, state).next_bytes(state), flags);
   });
 }
 
-gr_status gr_program_forced_bytes(const gr_program* program, uint32_t state, size_t limit, uint8_t* out, size_t room,
-                                  size_t* count) {
+GR_API gr_status gr_program_forced_bytes(const gr_program* program, uint32_t state, size_t limit, uint8_t* out,
+                                         size_t room, size_t* count) {
   return guarded([&] {
     need_room(out, room, count);
     write(checked(program, state).forced(state, limit), out, room, count);
   });
 }
 
-gr_status gr_program_shortest(const gr_program* program, uint32_t state, size_t limit, uint8_t* out, size_t room,
-                              size_t* count, bool* found) {
+GR_API gr_status gr_program_shortest(const gr_program* program, uint32_t state, size_t limit, uint8_t* out, size_t room,
+                                     size_t* count, bool* found) {
   return guarded([&] {
     need_room(out, room, count);
     need(found, "found");
@@ -125,14 +125,14 @@ gr_status gr_program_shortest(const gr_program* program, uint32_t state, size_t 
   });
 }
 
-gr_status gr_program_dump(const gr_program* program, uint32_t state, uint8_t* out, size_t room, size_t* count) {
+GR_API gr_status gr_program_dump(const gr_program* program, uint32_t state, uint8_t* out, size_t room, size_t* count) {
   return guarded([&] {
     need_room(out, room, count);
     write(checked(program, state).dump(state), out, room, count);
   });
 }
 
-gr_status gr_builder_new(const gr_limits* limits, gr_builder** out) {
+GR_API gr_status gr_builder_new(const gr_limits* limits, gr_builder** out) {
   return guarded([&] {
     need(out, "out");
     const Allowed allow = allowed(limits);
@@ -140,9 +140,9 @@ gr_status gr_builder_new(const gr_limits* limits, gr_builder** out) {
   });
 }
 
-void gr_builder_free(gr_builder* builder) { delete builder; }
+GR_API void gr_builder_free(gr_builder* builder) { delete builder; }
 
-gr_status gr_builder_add(gr_builder* builder, const void* instruction, size_t size, uint32_t* number) {
+GR_API gr_status gr_builder_add(gr_builder* builder, const void* instruction, size_t size, uint32_t* number) {
   return guarded([&] {
     need(builder, "builder");
     const Work::Compilation limited(builder->work);
@@ -153,7 +153,7 @@ gr_status gr_builder_add(gr_builder* builder, const void* instruction, size_t si
   });
 }
 
-gr_status gr_builder_replay(gr_builder* builder, const void* file, size_t size, uint32_t* root) {
+GR_API gr_status gr_builder_replay(gr_builder* builder, const void* file, size_t size, uint32_t* root) {
   return guarded([&] {
     need(builder, "builder");
     need(root, "root");
@@ -163,7 +163,7 @@ gr_status gr_builder_replay(gr_builder* builder, const void* file, size_t size, 
   });
 }
 
-gr_status gr_builder_is_nullable(gr_builder* builder, uint32_t expression, bool* nullable) {
+GR_API gr_status gr_builder_is_nullable(gr_builder* builder, uint32_t expression, bool* nullable) {
   return guarded([&] {
     need(nullable, "nullable");
     const Id e = looked_at(builder, expression);
@@ -171,7 +171,7 @@ gr_status gr_builder_is_nullable(gr_builder* builder, uint32_t expression, bool*
   });
 }
 
-gr_status gr_builder_is_empty(gr_builder* builder, uint32_t expression, bool* empty) {
+GR_API gr_status gr_builder_is_empty(gr_builder* builder, uint32_t expression, bool* empty) {
   return guarded([&] {
     need(empty, "empty");
     const Id e = looked_at(builder, expression);
@@ -182,7 +182,7 @@ gr_status gr_builder_is_empty(gr_builder* builder, uint32_t expression, bool* em
   });
 }
 
-gr_status gr_builder_first_bytes(gr_builder* builder, uint32_t expression, bool flags[256]) {
+GR_API gr_status gr_builder_first_bytes(gr_builder* builder, uint32_t expression, bool flags[256]) {
   return guarded([&] {
     need(flags, "flags");
     const Id e = looked_at(builder, expression);
@@ -192,7 +192,7 @@ gr_status gr_builder_first_bytes(gr_builder* builder, uint32_t expression, bool 
   });
 }
 
-gr_status gr_builder_dump(gr_builder* builder, uint32_t expression, uint8_t* out, size_t room, size_t* count) {
+GR_API gr_status gr_builder_dump(gr_builder* builder, uint32_t expression, uint8_t* out, size_t room, size_t* count) {
   return guarded([&] {
     need_room(out, room, count);
     const Id e = looked_at(builder, expression);
@@ -200,7 +200,7 @@ gr_status gr_builder_dump(gr_builder* builder, uint32_t expression, uint8_t* out
   });
 }
 
-gr_status gr_builder_finish(gr_builder* builder, uint32_t root, gr_program** out) {
+GR_API gr_status gr_builder_finish(gr_builder* builder, uint32_t root, gr_program** out) {
   return guarded([&] {
     need(out, "out");
     const Id e = looked_at(builder, root);
@@ -209,7 +209,7 @@ gr_status gr_builder_finish(gr_builder* builder, uint32_t root, gr_program** out
   });
 }
 
-gr_status gr_builder_save(gr_builder* builder, uint32_t root, uint8_t* out, size_t room, size_t* count) {
+GR_API gr_status gr_builder_save(gr_builder* builder, uint32_t root, uint8_t* out, size_t room, size_t* count) {
   return guarded([&] {
     need_room(out, room, count);
     const Id e = looked_at(builder, root);

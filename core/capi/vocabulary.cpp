@@ -69,13 +69,13 @@ VocabularyParts parts_of(const gr_vocabulary_parts& from) {
 
 extern "C" {
 
-void gr_vocabulary_parts_init(gr_vocabulary_parts* parts) {
+GR_API void gr_vocabulary_parts_init(gr_vocabulary_parts* parts) {
   if (!parts) return;
   *parts = {};
   parts->struct_size = sizeof *parts;
 }
 
-gr_status gr_vocabulary_new(const gr_vocabulary_parts* parts, gr_vocabulary** out) {
+GR_API gr_status gr_vocabulary_new(const gr_vocabulary_parts* parts, gr_vocabulary** out) {
   return guarded([&] {
     need(parts, "parts");
     need(out, "out");
@@ -83,29 +83,31 @@ gr_status gr_vocabulary_new(const gr_vocabulary_parts* parts, gr_vocabulary** ou
   });
 }
 
-gr_status gr_vocabulary_load(const char* path, gr_vocabulary** out) {
+GR_API gr_status gr_vocabulary_load(const char* path, gr_vocabulary** out) {
   return guarded([&] {
     need(out, "out");
     *out = made(read_vocabulary(read_file(path))).release();
   });
 }
 
-gr_status gr_vocabulary_read(const void* file, size_t size, gr_vocabulary** out) {
+GR_API gr_status gr_vocabulary_read(const void* file, size_t size, gr_vocabulary** out) {
   return guarded([&] {
     need(out, "out");
     *out = made(read_vocabulary(text(file, size, "file"))).release();
   });
 }
 
-void gr_vocabulary_free(gr_vocabulary* vocabulary) { delete vocabulary; }
+GR_API void gr_vocabulary_free(gr_vocabulary* vocabulary) { delete vocabulary; }
 
-uint32_t gr_vocabulary_size(const gr_vocabulary* vocabulary) { return vocabulary ? vocabulary->tokens->size() : 0; }
-size_t gr_vocabulary_bitmask_words(const gr_vocabulary* vocabulary) {
+GR_API uint32_t gr_vocabulary_size(const gr_vocabulary* vocabulary) {
+  return vocabulary ? vocabulary->tokens->size() : 0;
+}
+GR_API size_t gr_vocabulary_bitmask_words(const gr_vocabulary* vocabulary) {
   return vocabulary ? vocabulary->tokens->words() : 0;
 }
 
-gr_status gr_vocabulary_token_bytes(const gr_vocabulary* vocabulary, uint32_t token, const uint8_t** bytes,
-                                    size_t* size) {
+GR_API gr_status gr_vocabulary_token_bytes(const gr_vocabulary* vocabulary, uint32_t token, const uint8_t** bytes,
+                                           size_t* size) {
   return guarded([&] {
     need(vocabulary, "vocabulary");
     need(bytes, "bytes");
@@ -120,7 +122,7 @@ gr_status gr_vocabulary_token_bytes(const gr_vocabulary* vocabulary, uint32_t to
   });
 }
 
-gr_status gr_vocabulary_special_token(const gr_vocabulary* vocabulary, const char* text, uint32_t* token) {
+GR_API gr_status gr_vocabulary_special_token(const gr_vocabulary* vocabulary, const char* text, uint32_t* token) {
   return guarded([&] {
     need(vocabulary, "vocabulary");
     need(text, "text");
@@ -132,7 +134,7 @@ gr_status gr_vocabulary_special_token(const gr_vocabulary* vocabulary, const cha
   });
 }
 
-gr_status gr_vocabulary_stop_tokens(const gr_vocabulary* vocabulary, const uint32_t** tokens, size_t* count) {
+GR_API gr_status gr_vocabulary_stop_tokens(const gr_vocabulary* vocabulary, const uint32_t** tokens, size_t* count) {
   return guarded([&] {
     need(vocabulary, "vocabulary");
     need(tokens, "tokens");
