@@ -3,6 +3,7 @@
 # make test-engines, make test-clients    vLLM, SGLang …; clients of OpenAI (installs them)
 # make test-wheels    a wheel, in a clean environment without a compiler
 # make test-templates                     formats of tool calls against models' chat templates (fetches them)
+# make test-canonical                     a million sampled tokens under each of seven real tokenizers
 # make lint    ruff, mypy, clang-format
 # make bench   guiderail beside llguidance, XGrammar, outlines-core
 # make real-schemas    the schemas of GitHub, AsyncAPI, CycloneDX and others from their packages, beside other validators
@@ -15,8 +16,6 @@
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
-# make lib, test-c            libguiderail, the C interface, into build/lib; its tests and examples
-# make fuzz-programs PROGRAMS=1000000    damaged program files, under sanitizers
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
@@ -41,7 +40,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help js test-js lib test-c fuzz-programs portable demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help js test-js portable demo test test-templates test-canonical lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -146,6 +145,9 @@ test-wheels: $(VENV)/.test
 test-templates: $(VENV)/.test build/templates
 	@$(BIN)/python -m pytest -q tests/test_tool_templates.py $(PYTEST_ARGS)
 
+test-canonical: $(VENV)/.test
+	@GUIDERAIL_CANONICAL_TOKENS=1000000 $(BIN)/python -m pytest -q tests/test_canonical_real.py $(PYTEST_ARGS)
+
 build/templates:
 	$(call say,chat templates of models, out of the source of llama-cpp-python and two small packages)
 	@mkdir -p build/templates.part
@@ -155,6 +157,14 @@ build/templates:
 		--strip-components=5 'models/templates/*.jinja'
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
+
+# libguiderail, the C interface: see docs/c.md.
+lib: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
+
+test-c: lib $(VENV)/.test
+	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
 
 # -- the playground: static files in build/playground -------------------------------------------------------------
 PORT ?= 8000
@@ -168,14 +178,6 @@ playground: playground-files
 
 test-playground: $(VENV)/.test playground-files
 	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
-
-# libguiderail, the C interface: see docs/c.md.
-lib: $(VENV)/.tools
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
-
-test-c: lib $(VENV)/.test
-	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)

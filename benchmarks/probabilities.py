@@ -18,7 +18,7 @@ from guiderail.generation.models import EmbeddedModel
 TEXT = "The parcel came two weeks late, the box was crushed, and nobody answered my mails. "
 CHOICES = [
     "delivery and shipping", "damaged goods", "customer service", "billing and payment", "returns",
-    "product quality", "website and account", "order was cancelled", "praise", "something else",
+    "product quality", "website and account", "order cancelled without a reason", "praise", "something else",
 ]  # fmt: skip
 
 

@@ -290,12 +290,13 @@ def test_the_embedded_models_own_distribution(embedded, name, record_property):
     statistic, freedom = chi_square([one.tokens for one in drawn], expected)
     assert statistic < far_out(freedom), (statistic, freedom)
     inside = 0
-    for seed in range(100):
+    runs = 100 if len(expected) < 100 else 40
+    for seed in range(runs):
         (one,) = generations(
             embedded, [prompt], constraint, seed=seed, distribution="weighted", particles=64, **options
         )
         inside += one.draw.mass.low <= mass <= one.draw.mass.high
-    assert inside >= 88, inside  # 95 are expected; fewer than 88 are met once in 1,000 times
+    assert inside >= 0.88 * runs, inside  # 95 % are expected; fewer than 88 of 100 are met once in 1,000 times
     found = {"mass": mass, "KL(masked)": divergence(expected, masked), "chi²": statistic, "inside": inside}
     record_property(name, found)
     print(name, len(expected), found, "passes", sum(one.draw.passes for one in drawn))

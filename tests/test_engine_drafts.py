@@ -49,15 +49,15 @@ def read(matcher: gr.Matcher, layout: Layout, tokens: list[int]) -> None:
         layout.read(VOCABULARY.token_bytes(token))
 
 
-def passes(constraint: gr.Constraint, text: str, habits: Habits, most: int = 6, end: int = END) -> tuple[int, int]:
+def passes(constraint: gr.Constraint, text: str, habits: Habits, most: int = 6, same: int = 0) -> tuple[int, int]:
     """The tokens of a text, and the passes of a model that would write it and verifies drafts."""
     guide = gr.compile(constraint, VOCABULARY)
     matcher, layout = guide.matcher(), Layout(habits)
-    tokens = [*encode(text), end]
+    tokens = [*encode(text), END]
     at = count = 0
     while at < len(tokens):
         state = matcher.state
-        guess = draft(matcher, layout, most)
+        guess = draft(matcher, layout, most, same)
         assert len(guess) <= most and matcher.state == state
         kept = 0
         while kept < len(guess) and tokens[at : at + 1 + kept][kept : kept + 1] == [guess[kept]]:
@@ -66,7 +66,7 @@ def passes(constraint: gr.Constraint, text: str, habits: Habits, most: int = 6, 
         read(matcher, layout, tokens[at : at + taken])
         at, count = at + taken, count + 1
     assert matcher.is_terminated()
-    habits.end = end
+    habits.end = END
     return len(tokens), count
 
 
@@ -110,8 +110,32 @@ def test_where_there_is_a_choice_nothing_is_drafted(name: str) -> None:
     constraint, before, expected = CASES[name]
     matcher, layout = gr.compile(constraint, VOCABULARY).matcher(), Layout(Habits())
     read(matcher, layout, [TEXTS.index(c) for c in before])
-    found = b"".join(VOCABULARY.token_bytes(token) for token in draft(matcher, layout, 20) if token < END)
+    found = b"".join(VOCABULARY.token_bytes(token) for token in draft(matcher, layout, 20, 0) if token < END)
     assert found.decode() == expected
+
+
+@pytest.mark.parametrize("same", [1, 2, 3, 4, 6])
+def test_what_came_before_may_come_again(same: int) -> None:
+    constraint = gr.regex("[a-z]*(-[a-z]*)*")
+    tokens, count = passes(constraint, "-".join(["wherexyesxname"] * 8), Habits(), 6, same)
+    assert count < tokens / 2
+    _, plain = passes(constraint, "-".join(["wherexyesxname"] * 8), Habits(), 6)
+    assert plain == tokens
+
+
+def test_a_repetition_that_the_constraint_forbids_is_cut() -> None:
+    guide = gr.compile(gr.regex("(ab){3}c"), VOCABULARY)
+    matcher = guide.matcher()
+    read(matcher, Layout(Habits()), encode("abab"))
+    assert draft(matcher, Layout(Habits()), 9, 1) == [*encode("abc"), END]
+    free = gr.compile(gr.regex("([ab]x){3}c"), VOCABULARY).matcher()
+    read(free, Layout(Habits()), encode("axax"))
+    assert draft(free, Layout(Habits()), 9, 1) == [*encode("axc"), END]
+
+
+def test_more_must_be_the_same_the_more_texts_there_are() -> None:
+    wanted = [Habits(running=running).same for running in (1, 2, 4, 16, 64, 1000)]
+    assert wanted == [1, 1, 2, 4, 6, 0]
 
 
 def test_indentation_is_kept() -> None:

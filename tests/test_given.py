@@ -91,6 +91,29 @@ def test_the_layout_that_a_model_writes(given: Any, layouts: str) -> None:
     assert takes(given, texts) == said  # what is compiled as it stands judges
 
 
+def test_content_beside_tool_calls_is_written_like_any_other() -> None:
+    def weather(city: str) -> None: ...
+
+    calls = gr.tool_calls([weather], format="hermes", content=gr.json_schema(SIZE))
+    written = as_constraint(calls)
+    assert isinstance(written, gr.Constraint) and written.as_written() is written
+    assert [written.matches(text) for text in (DECLARED, OTHER, COMPACT)] == [True, False, False]
+    assert [calls.matches(text) for text in (DECLARED, OTHER, COMPACT)] == [True, True, True]
+    for arguments in ('{"city": "Oslo"}', '{"city":"Oslo"}'):
+        call = f'<tool_call>\n{{"name": "weather", "arguments": {arguments}}}\n</tool_call>'
+        assert written.matches(call) and calls.matches(call)
+    plain = gr.tool_calls([weather], format="hermes")
+    assert plain.as_written() is plain
+
+
+@pytest.mark.parametrize("around", [('{"w":', ',"h":4}'), ('{"w": ', ', "h": 4}'), ('{"h":4, "w":', "}")])
+def test_the_text_around_an_infill_decides_the_layout(around: tuple[str, str]) -> None:
+    digit = {"type": "integer", "minimum": 0, "maximum": 9}
+    size = gr.json_schema({**SIZE, "properties": {"w": digit, "h": digit}, "additionalProperties": False})
+    before, after = around
+    assert takes(as_constraint(gr.infill(size, before=before, after=after)), ("3", "x")) == [True, False]
+
+
 def test_a_type_remembers_how_it_is_written() -> None:
     written = as_constraint(gr.python_type(Size, defaults="write"))
     assert isinstance(written, gr.PythonType) and written.read(MIXED) == Size(3, 4)

@@ -102,6 +102,20 @@ def test_a_record_is_what_brute_force_says(constraint: gr.Constraint, temperatur
     assert text.decode() == found.text
 
 
+def test_a_replay_is_held_against_what_a_model_writes_first() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"enum": [1]}}, "required": ["a", "b"],
+              "additionalProperties": False}  # fmt: skip
+    for target in (schema, gr.json_schema(schema)):
+        recorded = gr.inspect.record(Toy(), "p", target, max_tokens=40)
+        again = gr.inspect.replay(target, recorded.text, model=Toy(), prompt="p")
+        assert [step.allowed for step in again.steps] == [step.allowed for step in recorded.steps]
+        for text, finish in (('{"a":1,"b":1}', "complete"), ('{"a": 1, "b": 3}', "refused"), ('{"a":3', "refused")):
+            found = gr.inspect.replay(target, text, vocabulary=VOCABULARY)
+            assert (found.finish, found.matched) == (finish, finish == "complete"), text
+    other = gr.inspect.replay(gr.json_schema(schema), '{"b":1,"a":1}', vocabulary=VOCABULARY)
+    assert other.matched
+
+
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=repr)
 def test_a_replay_asks_at_every_token(constraint: gr.Constraint) -> None:
     written = gr.generations(Toy(), ["p"], constraint, max_tokens=40)[0].text

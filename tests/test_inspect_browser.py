@@ -179,3 +179,17 @@ def test_five_thousand_tokens(browser: Browser, tmp_path: Path) -> None:
     browser.press("End")
     assert browser.run(SELECTED) == [len(record.steps) - 1]
     assert browser.run(f"{TEXT}.scrollTop") > 0
+
+
+def test_weights_and_what_looking_ahead_tells(browser: Browser, tmp_path: Path) -> None:
+    made = gr.inspect.record(Toy(), "the prompt", gr.regex("[ab]{2}c?"), temperature=1, seed=5)
+    record = shown(browser, made, tmp_path)
+    told = 0
+    for i, step in enumerate(record.steps):
+        browser.click(f"#t{i}")
+        detail = browser.run("document.getElementById('detail').innerText")
+        assert ("Weight so far" in detail) == (step.log_weight is not None)
+        ahead = step.exact is not None and step.after is not None and abs(step.exact - step.after) >= 0.005
+        assert ("If it looked ahead" in detail) == ahead
+        told += (step.log_weight is not None) + ahead
+    assert told

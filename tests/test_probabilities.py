@@ -14,7 +14,7 @@ import guiderail as gr
 from guiderail.errors import CompileError, LimitError, ModelError, VocabularyError
 from guiderail.generation.models.branches import SessionBranches, Tree, chains_of, trees_of
 from guiderail.generation.models.transformers_model import TransformersModel
-from guiderail.generation.prefixes import AllSpellings, log_softmax
+from guiderail.generation.prefixes import log_softmax
 from guiderail.generation.probabilities import Counting, probabilities_of
 from test_generation import ToySession
 from test_models import Letters, embedded, needs_demo, tiny  # noqa: F401 - a fixture
@@ -202,6 +202,7 @@ BAD = [
     (dict(choices=gr.regex("[ab]{12}") | "a"), LimitError, "too-many-texts"),
     (dict(choices=gr.any_text()), LimitError, "too-many-texts"),
     (dict(choices=gr.special_token("<end>")), CompileError, "not-enumerable"),
+    (dict(choices=gr.nothing()), CompileError, "unsatisfiable"),
     (dict(choices=[]), CompileError, "not-a-constraint"),
     (dict(choices="ab"), CompileError, "not-a-constraint"),
     (dict(choices=Literal["1", 1]), CompileError, "same-text"),
@@ -338,26 +339,67 @@ def test_a_prompt_of_many_passes(embedded):  # noqa: F811
     assert found.tokens_read == len(prompt) and found.passes == 2 and found.total <= 1
 
 
+class Steady:
+    """A model that computes each prefix by itself: llama.cpp's passes of other sizes differ by some percent."""
+
+    def __init__(self, model):
+        self.model, self.known = model, {}
+        self.name, self.vocabulary, self.context_length = model.name, model.vocabulary, model.context_length
+
+    def new_branches(self, prompt, longest):
+        self.prompt, self.passes, self.tokens = prompt, 0, 0
+        return self
+
+    def read(self, texts):
+        for index, text in enumerate(texts):
+            if text not in self.known:
+                with self.model.new_session(1, 128) as session:
+                    self.known[text] = session.feed([[*self.prompt, *text]])[0].copy()
+            yield index, self.known[text]
+
+    def close(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def steady(embedded):  # noqa: F811
+    return Steady(embedded)
+
+
 @needs_demo
-def test_texts_and_everything_else_sum_to_one(embedded):  # noqa: F811
-    prompt = embedded.encode("Is the sky blue? Answer yes or no.", chat=True)
-    counting = Counting("all", tolerance=1e-9)
-    texts = ["Yes", "No", "yes", "no", "The sky"]
-    found = probabilities_of(embedded, prompt, texts, texts, counting)
-    # every output begins with one of 256 bytes, or ends at once; of those bytes, the texts take what is theirs
-    walk = AllSpellings([bytes([byte]) for byte in range(256)], embedded.vocabulary, None)
-    branches = embedded.new_branches(prompt, 1)
-    ((_, logits),) = branches.read([()])
-    logprobs = log_softmax(logits, embedded.vocabulary.size)
-    branches.close()
-    inner = [logprob for _, _, logprob in walk.spread(0, logprobs).inner]
-    begins = np.exp([logprob for _, logprob in walk.spread(0, logprobs).decided]).sum() + np.exp(inner).sum()
-    special = np.exp([logprobs[t] for t in embedded.vocabulary.special_tokens.values()]).sum()
-    assert abs(begins + special - 1) < 1e-6
-    first = {text[0].encode(): 0.0 for text in texts}
-    for data in first:
-        part = probabilities_of(embedded, prompt, [data.decode()], [data.decode()], counting)
-        rest = sum(found[text] for text in texts if text.startswith(data.decode()))
-        assert rest <= part.total + 1e-6
-        first[data] = part.total
-    assert abs(found.other + found.total - 1) < 1e-6
+@pytest.mark.parametrize("ending", ["any", "stop"])
+def test_texts_and_everything_else_sum_to_one(embedded, steady, ending):  # noqa: F811
+    """Every token of the vocabulary after every beginning of a text, each looked at by its bytes alone."""
+    prompt = embedded.encode("Is the sky blue at night? Answer yes or no, or with a sentence. " * 2, chat=True)
+    texts = ["Yes", "No"]
+    wanted = {text.encode(): text for text in texts}
+    vocabulary = embedded.vocabulary
+    spelled = [vocabulary.token_bytes(i) if vocabulary.is_text(i) else None for i in range(vocabulary.size)]
+    parts: dict[str | None, list[float]] = {text: [] for text in [*texts, None]}
+    branches = steady.new_branches(prompt, 4)
+    pending = [((), b"", 0.0)]
+    while pending:
+        beginnings = {prefix: (read, chance) for prefix, read, chance in pending}
+        pending = []
+        order = list(beginnings)
+        for index, logits in branches.read(order):
+            read, chance = beginnings[order[index]]
+            shares = np.exp(chance + log_softmax(logits, vocabulary.size))
+            longest = max((d for d in wanted if read.startswith(d)), key=len, default=None)
+            for token, data in enumerate(spelled):
+                after = read if data is None else read + data
+                if data is not None and any(d.startswith(after) and (d != after or ending == "stop") for d in wanted):
+                    pending.append(((*order[index], token), after, float(np.log(shares[token]))))
+                elif ending == "stop":
+                    ended = token in vocabulary.stop_token_ids
+                    parts[wanted.get(read) if ended else None].append(float(shares[token]))
+                else:
+                    here = max((d for d in wanted if after.startswith(d)), key=len, default=longest)
+                    parts[None if here is None else wanted[here]].append(float(shares[token]))
+        pending = [one for one in pending if one[2] > math.log(1e-8)]
+    found = probabilities_of(steady, prompt, texts, texts, Counting("all", ending, tolerance=1e-7))
+    other = math.fsum(parts[None])
+    assert abs(found.total + other - 1) < 1e-6
+    assert abs(found.other - other) < 1e-6
+    for text in texts:
+        assert abs(found[text] - math.fsum(parts[text])) < 1e-6

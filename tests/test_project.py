@@ -125,6 +125,18 @@ def tracked() -> list[Path]:
     return [ROOT / name.decode() for name in done.stdout.split(b"\0") if name]
 
 
+def test_the_readme_counts_what_there_is() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (count,) = re.findall(r"knows (\d+) tool-call formats", text)
+    assert int(count) == len(gr.tool_formats())
+    (listed,) = re.findall(r"Extras add what you already work with: (.*?)\.\n\n", text, re.DOTALL)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = re.search(r"(?ms)^\[project.optional-dependencies\]\n(.*?)^\[", project)
+    assert extras is not None
+    known = set(re.findall(r"(?m)^([a-z-]+) = \[", extras[1])) - {"bench", "demo", "fuzz", "lint", "site", "test"}
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == known
+
+
 def test_no_path_of_a_machine_is_tracked() -> None:
     roots = "|".join(["work", "farm", "root", "home", "Users", "opt", "tmp", "srv", "mnt"])
     pattern = re.compile(rf"(?<![\w.~:/<-])/(?:{roots})/\w")

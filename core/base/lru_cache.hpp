@@ -96,7 +96,7 @@ class LruCache {
       at = (at + 1) & mask;
     return at;
   }
-  void remove(std::size_t hole) {  // and moves up what had to lie behind
+  void remove(std::size_t hole) {  // and moves up what had to lie after it
     const std::size_t mask = slots_.size() - 1;
     for (std::size_t at = (hole + 1) & mask; slots_[at].entry != kNone; at = (at + 1) & mask) {
       if (((at - slots_[at].tag) & mask) < ((at - hole) & mask)) continue;

@@ -1,5 +1,5 @@
 // Arguments of other types than a function takes: an error of guiderail's with a code, not nanobind's TypeError. Every
-// function and method of the module is called through an object that looks at nothing but the error.
+// function and method of the module is called through an object that looks only at the error.
 #include "bind/bindings.hpp"
 
 #include <structmember.h>  // needs Python.h

@@ -10,6 +10,7 @@ NB_MODULE(_core, m) {
   guiderail::bind_expressions(m);
   guiderail::bind_vocabulary(m);
   guiderail::bind_strategies(m);
+  guiderail::bind_spelling(m);
   guiderail::bind_matching(m);
   guiderail::bind_apply(m);
   guiderail::check_arguments(m);

@@ -14,6 +14,7 @@ void bind_errors(nb::module_& m);
 void bind_expressions(nb::module_& m);
 void bind_vocabulary(nb::module_& m);
 void bind_strategies(nb::module_& m);
+void bind_spelling(nb::module_& m);
 void bind_matching(nb::module_& m);
 void bind_apply(nb::module_& m);
 void check_arguments(nb::module_& m);  // after all others

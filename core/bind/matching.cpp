@@ -318,6 +318,7 @@ void bind_matching(nb::module_& m) {
              return nb::make_tuple(to_numpy(std::move(t.indptr)), to_numpy(std::move(t.token)),
                                    to_numpy(std::move(t.next)), to_numpy(std::move(t.accepting)));
            })
+      .def("require", &Guide::require, nb::call_guard<nb::gil_scoped_release>())
       .def("prepare", &Guide::prepare, nb::call_guard<nb::gil_scoped_release>())
       .def("memory_size_bytes", [](const Guide& g) {
         LetGo let_go;  // the guide may be busy

@@ -1,5 +1,6 @@
 #include "bind/bindings.hpp"
 #include "mask/mask.hpp"
+#include "vocab/spelling.hpp"
 
 namespace guiderail {
 
@@ -109,6 +110,61 @@ void bind_vocabulary(nb::module_& m) {
       .def("memory_size_bytes", &Vocabulary::memory)
       .def("cache_size_bytes", &Vocabulary::cache_memory)
       .def("clear_cache", &Vocabulary::clear_cache, nb::call_guard<nb::gil_scoped_release>());
+}
+
+// A level of a pre-tokenizer: (operation, atoms, where it goes on, where else) each.
+using Instructions = std::vector<std::tuple<u32, u64, u32, u32>>;
+
+void bind_spelling(nb::module_& m) {
+  using U32 = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+  nb::class_<Spelling>(m, "Spelling")
+      .def(nb::new_([](std::shared_ptr<Vocabulary> vocabulary, U32 table, std::vector<std::int64_t> bytes,
+                       const std::vector<std::tuple<Instructions, u32, bool>>& levels, nb::bytes atoms, bool whole,
+                       const std::vector<nb::bytes>& separate) {
+             Merges merges;
+             for (std::size_t i = 0; i + 3 < table.size(); i += 4) {
+               merges.left.push_back(table.data()[i]);
+               merges.right.push_back(table.data()[i + 1]);
+               merges.made.push_back(table.data()[i + 2]);
+               merges.rank.push_back(table.data()[i + 3]);
+             }
+             merges.bytes = std::move(bytes);
+             merges.whole = whole;
+             for (const nb::bytes& text : separate) merges.separate.emplace_back(view(text));
+             std::vector<Pretokens::Level> read;
+             for (const auto& [program, start, gaps] : levels) {
+               Pretokens::Level level{{}, start, gaps};
+               for (const auto& [op, set, a, b] : program)
+                 level.program.push_back({static_cast<Pretokens::Op>(op & 3), set, a, b});
+               read.push_back(std::move(level));
+             }
+             Pretokens pretokens(std::move(read), std::string(view(atoms)));
+             nb::gil_scoped_release release;
+             return std::make_shared<Spelling>(std::move(vocabulary), merges, std::move(pretokens));
+           }),
+           nb::arg("vocabulary"), nb::arg("merges"), nb::arg("bytes"), nb::arg("levels"), nb::arg("atoms"),
+           nb::arg("whole"), nb::arg("separate"))
+      .def_prop_ro("odd", [](const Spelling& s) { return s.odd(); })
+      .def("pair", &Spelling::pair)
+      .def("is_canonical",
+           [](Spelling& s, const std::vector<std::int64_t>& tokens) {
+             Spelling::State state;
+             for (std::int64_t token : tokens) {
+               if (token < 0 || token >= s.vocabulary().token_count()) return false;
+               state = s.next(state, static_cast<u32>(token));
+               if (state.dead()) return false;
+             }
+             return s.may_end(state);
+           })
+      .def("restrict",  // the tokens that may come after these: how far a text of them can be canonical
+           [](Spelling& s, const std::vector<std::int64_t>& tokens) {
+             Spelling::State state;
+             for (std::int64_t token : tokens) state = s.next(state, static_cast<u32>(token));
+             std::vector<u32> words(s.vocabulary().words(), ~u32{0});
+             s.restrict(state, words.data());
+             return words;
+           })
+      .def("memory_size_bytes", &Spelling::memory);
 }
 
 }  // namespace guiderail

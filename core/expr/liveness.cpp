@@ -197,7 +197,7 @@ bool Arena::surely_live(Id e) {
 }
 
 // The length in characters of a match of e that is found by what promises to be short, mostly the shortest; kInf: none
-// was found. What is left of that match is noted on its way, so the states that lead to each other ask for no search.
+// was found. What is left of that match is noted on the path, so the states that lead to each other ask for no search.
 u32 Arena::some_length(Id start) {
   if (const u32* known = some_lengths_.find(start)) return *known;
   ensure_classes();

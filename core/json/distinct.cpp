@@ -2,7 +2,7 @@
 //
 // Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
 // remembers its text while it is read; when it is complete the text joins S, and an item that begins is intersected
-// with the complement of all spellings of the values in S. So a value can be refused exactly when nothing but a
+// with the complement of all spellings of the values in S. So a value can be refused exactly when only a
 // repeated one could come of it.
 #include <algorithm>
 

@@ -83,7 +83,7 @@ inline std::size_t bytes_of(const LexState& of) { return bytes_of(of.entries); }
 
 struct LexStep {
   bool known = false;
-  u32 next = kNone;   // the lexeme may go on
+  u32 next = kNone;   // the lexeme may continue
   u32 ended = kNone;  // it cannot: it is this terminal
 };
 
@@ -162,7 +162,7 @@ class Lexed final : public Family {
   Column column_at(const LexemeEnd& end, const Place& place);
   bool place_ends(u32 lexer, const Place& place) { return parse_ends(lexer, place.parse, place.layout); }
   // A place in a lexed text without the lexemes that only have another name in the grammar, and their texts (united):
-  // the two differ in nothing but what follows such a text. kEmpty: there are none.
+  // the two differ only in what follows such a text. kEmpty: there are none.
   Id scan_without_names(Id e, Id& texts);
   Id cut_scan(Id e);
 

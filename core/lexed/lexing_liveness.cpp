@@ -1,4 +1,4 @@
-// Can a text that is cut into lexemes come to an end?
+// Can a text that is cut into lexemes be completed?
 //
 // What a grammar can finish, a text can, if every terminal has a text that is read as it wherever it may come, in front
 // of some separator or of whatever may follow. That is found for each context by trying a few texts of each terminal.
@@ -53,7 +53,7 @@ bool Lexed::lexeme_ends_at(u32 state) {
   return more.next != kNone && facts_[more.next].lines;
 }
 
-// Bytes with which the lexeme goes on, as one terminal or as any (kNone).
+// Bytes with which the lexeme continues, as one terminal or as any (kNone).
 ByteSet Lexed::lexeme_first(u32 state, u32 terminal) {
   ByteSet set;
   for (const auto& entry : states_.values[state].entries)
@@ -69,7 +69,7 @@ u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
   return least;
 }
 
-// Can the lexeme come to an end?
+// Can the lexeme be completed?
 bool Lexed::lexeme_ends(u32 state) {
   if (facts_[state].ends) return facts_[state].ends == kEnds;
   const Lexer& lexer = lexers_[states_.values[state].lexer];
@@ -159,7 +159,7 @@ Id Lexed::munch_guard_lives(Id e) {
   return doubt ? unknown() : kEmpty;
 }
 
-// Between lexemes: is a text of each terminal that may come here read as it? One that nothing but the end may follow (a
+// Between lexemes: is a text of each terminal that may come here read as it? One that only the end may follow (a
 // comment) does not count, if there are others.
 bool Lexed::context_holds(u32 start) {
   if (facts_[start].ends) return facts_[start].ends == kEnds;

@@ -61,8 +61,8 @@ Id Lexed::cut_scan(Id e) {
 }
 
 // -- open lexemes --
-// A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Their derivatives go on with the
-// lexeme; where it may end, kLexemeMayEnd says so. Where only the grammar could tell whether the lexeme can come to an
+// A Scan whose grammar is a hole: the lexeme alone, without what follows its end. Their derivatives continue with the
+// lexeme; where it may end, kLexemeMayEnd says so. Where only the grammar could tell whether the lexeme can reach an
 // end, they are unknown().
 Id Lexed::hole() {
   if (hole_ == kEmpty) {

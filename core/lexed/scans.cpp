@@ -59,7 +59,7 @@ bool Lexed::parse_ends(u32 lexer_id, Id parse, u32 layout) {
                            closes(advance(lexer_id, parse, lines->newline)));
 }
 
-// Columns that lead to the same: in a line with nothing but a comment, which has no indentation, and right of all that
+// Columns that lead to the same: in a line with only a comment, which has no indentation, and right of all that
 // the grammar allows.
 u32 Lexed::equivalent_column(u32 lexer_id, Id parse, const Layout& at, u32 column) {
   const Indentation& lines = *lexers_[lexer_id].indentation;

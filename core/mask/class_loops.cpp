@@ -166,7 +166,7 @@ bool MaskBuilder::counted_intersections(Id e, u32 node) {
   auto mask = class_mask(loop.chars, node);
   const u8 sample = static_cast<u8>(loop.chars->ranges()[0].first);
   std::vector<Id> chain{e};  // after k characters of the loop
-  u32 longest = mask->most;  // characters of the loop that any token reads, on its way out too
+  u32 longest = mask->most;  // characters of the loop that any token reads, leaving it included
   for (const auto* ways : {&mask->exits, &mask->splits})
     for (u32 at : *ways)
       longest = std::max<u32>(longest, trie_.nodes[trie_.parents[at]].chars - trie_.nodes[node].chars);

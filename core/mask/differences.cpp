@@ -104,8 +104,8 @@ bool MaskBuilder::excluded_texts(Id e, u32) {
   return b != kEmpty && b != e && arena_.live(b) && differential(e, b, shared_form(b));
 }
 
-// Strings in progress, each by the text that is left and what follows it, with the same escapes. What goes on with
-// nothing but a quote is one of which no text is left.
+// Strings in progress, each by the text that is left and what follows it, with the same escapes. What continues with
+// only a quote is one of which no text is left.
 bool MaskBuilder::strings_of(Id e, Strings& out) const {
   auto only_quote = [&](Id x) { return arena_.first(x).has('"') && arena_.first(x).count() == 1; };
   auto take = [&](Id one) {

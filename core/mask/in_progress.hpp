@@ -35,7 +35,7 @@ struct InProgress {
   }
 };
 
-// Is a string that may end here followed by nothing but its quote?
+// Is a string that may end here followed by only its quote?
 inline bool leaves_by_quote(Arena& arena, Id head, Id tail) {
   if (!arena.nullable(head)) return true;
   const ByteSet& first = arena.first(tail);

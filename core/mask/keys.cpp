@@ -102,7 +102,7 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
   return false;
 }
 
-// A state that has the same mask but for the tokens that stay open, and that other places come to as well.
+// A state that has the same mask except for the tokens that stay open, and that other places reach as well.
 Id MaskBuilder::shared_form(Id state) {
   auto cut = [&](Id e) {
     attempt(Strategy::Counters, [&] { return std::exchange(e, canonical(e)) != e; });
@@ -168,7 +168,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
                        arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kBehindObject)));
   if (keep) stacked_forms_.set(memo, form);
   if (!complete) return form;
-  // a name, whole but for its quote: a string of one character more, or what the quote leads to
+  // a name, whole except for its quote: a string of one character more, or what the quote leads to
   const Id named = arena_.step_slow(e, '"');
   if (named == kEmpty) return form;
   if (arena_.has(named, kUnknownText)) return kEmpty;

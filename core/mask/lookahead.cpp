@@ -67,7 +67,7 @@ void Abstraction::count(Tally& to) const {
 // What may follow the quote of a key.
 Id Abstraction::elide_key(const MemberState& state, bool others) {
   const MemberTable& table = json_.table(state.table);
-  // most keys begin with a letter, and hardly a token goes on so
+  // most keys begin with a letter, and hardly any token continues so
   bool words = table.escapes == Escapes::Canonical;
   for (const std::string& name : table.names) words = words && !name.empty() && is_word(static_cast<u8>(name[0]));
   if (others && words) {

@@ -230,7 +230,7 @@ bool MaskBuilder::unbounded(const Loop& loop, const ClassMask& mask) const {
   return loop.min <= 1 && (loop.max == kInf || loop.max > vocabulary_.longest() + mask.most);
 }
 
-// May a token made of the class alone be longer than the count and go on in the tail?
+// May a token made of the class alone be longer than the count and continue in the tail?
 bool MaskBuilder::goes_on(const Loop& loop, const ClassMask& mask) {
   if (loop.max >= mask.most) return false;
   ByteSet both = arena_.first(loop.tail);
@@ -304,7 +304,7 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
   bool added = false;
-  std::vector<std::pair<u8, Id>> ways;  // that depend on nothing but the byte
+  std::vector<std::pair<u8, Id>> ways;  // that depend only on the byte
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
     if (mask.exit_at[b] == mask.exit_at[b + 1]) continue;

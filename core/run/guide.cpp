@@ -87,7 +87,7 @@ void Guide::prepare(u32 masks) const {
       rest.remove_prefix(vocabulary_->bytes(static_cast<u32>(token)).size());
     }
   } catch (const Error&) {
-    // A limit, met by a text that was only guessed: it is for who comes to that state.
+    // A limit, met by a text that was only guessed: it is for whoever reaches that state.
   }
   Program::Lock lock(*program);
   program->note_size();
@@ -250,7 +250,7 @@ const MaskEntry* Guide::form_mask(Program& program, MaskBuilder& builder, Progra
 }
 
 // The mask of a state whose groups may be counted: first with the counters cut short, so that states that differ in
-// nothing but how often something may still come share one mask, as long as no token reaches the cut.
+// only how often something may still come share one mask, as long as no token reaches the cut.
 std::shared_ptr<const MaskEntry> Guide::build(Program& program, MaskBuilder& builder, Id state) const {
   Arena& arena = *program.arena_;
   struct Clear {  // of what a walk that was given up leaves

@@ -24,6 +24,7 @@ class History {
   struct Step {
     u32 before;          // the state it was read in
     std::int32_t token;  // -1: a string
+    u32 place;           // of the spelling it was read in, where that matters
   };
 
   History() = default;
@@ -55,16 +56,16 @@ class History {
     block_->steps()[used_++] = step;
   }
 
-  // The state in which the last `count` steps began, which are forgotten. 1 <= count <= size().
-  u32 drop(std::size_t count) {
+  // The first of the last `count` steps, which are forgotten. 1 <= count <= size().
+  Step drop(std::size_t count) {
     while (count > used_) {
       count -= used_;
       leave();
     }
     used_ -= static_cast<u32>(count);
-    const u32 before = block_->steps()[used_].before;
+    const Step first = block_->steps()[used_];
     if (used_ == 0) leave();
-    return before;
+    return first;
   }
 
   // The tokens of the last `count` steps, or of all where there are fewer.

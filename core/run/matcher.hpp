@@ -20,9 +20,18 @@
 #include "mask/mask.hpp"
 #include "run/history.hpp"
 #include "search/completion_distance.hpp"
+#include "vocab/spelling.hpp"
 #include "vocab/vocabulary.hpp"
 
 namespace guiderail {
+
+class SpelledTexts;
+
+// Where a text is: in the constraint, and in its spelling where that must be canonical.
+struct Position {
+  Id state = kEmpty;
+  Spelling::State spelled{};
+};
 
 // How much a program may hold before a guide starts new texts on a fresh one.
 struct Budget {
@@ -152,6 +161,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::condition_variable_any made_, builder_free_;  // with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
   std::unique_ptr<CompletionDistance> costs_;           // made when a budget is first asked for
+  std::shared_ptr<SpelledTexts> spelled_;               // made when a canonical spelling is first asked for
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
   std::unordered_set<u64> refused_;                     // masks, see Maker; under the mutex
   FlatMap key_tokens_;                                  // from states within keys, by the token; bounded
@@ -184,6 +194,9 @@ class Guide : public std::enable_shared_from_this<Guide> {
   bool outgrown() const { return program()->outgrown(); }
   Vocabulary& vocabulary() const { return *vocabulary_; }
   Id root() const { return root_; }  // of every program
+  // From now on, before any matcher is made: only texts in canonical spelling. Throws where there is none.
+  void require(std::shared_ptr<Spelling> spelling);
+  const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any
   // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text comes to them.
   void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
@@ -198,6 +211,12 @@ class Guide : public std::enable_shared_from_this<Guide> {
   bool suffices(Program& program, Id before, u32 token, Id after, u32 left) const;
   // kEmpty: refused; stop tokens are the matcher's business.
   Id advance(Program& program, Id state, u32 token) const;
+  // The same for texts whose spelling may matter.
+  bool fill(Program& program, const Position& at, const std::vector<u32>& stops, u32* out) const;
+  bool fill_within(Program& program, const Position& at, const std::vector<u32>& stops, u32 budget, u32* out) const;
+  u32 needed(Program& program, const Position& at, bool thorough) const;
+  Position advance(Program& program, const Position& at, u32 token) const;
+  bool may_end(Program& program, const Position& at) const;
   TokenTable token_table(std::size_t max_states) const;
   std::size_t memory() const;  // of all programs that live
 
@@ -213,8 +232,10 @@ class Guide : public std::enable_shared_from_this<Guide> {
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   std::vector<u32> symbols_of(u32 token) const;
   CompletionDistance& costs(Program& program) const;  // under the mutex
+  SpelledTexts& spelled(Program& program) const;
 
   std::shared_ptr<Vocabulary> vocabulary_;
+  std::shared_ptr<Spelling> spelling_;
   std::unordered_map<u32, std::vector<u32>> symbols_of_token_;
   std::vector<u32> token_of_symbol_;                         // of a set its first
   std::vector<std::shared_ptr<const Words>> set_of_symbol_;  // null: it is that one token
@@ -284,14 +305,14 @@ class Matcher {
   bool fill(u32* out) const;
   bool fill(u32* out, std::int64_t budget) const;
   u32 needed(bool thorough) const;
-  bool ready() const { return !terminated_ && program_->known_mask(state_) != nullptr; }
+  bool ready() const { return !terminated_ && !guide_->spelling() && program_->known_mask(at_.state) != nullptr; }
   void rollback(std::int64_t count);
   void reset();
   std::string forced(std::size_t limit) const;
-  bool accepting() const { return !terminated_ && program_->accepting(state_); }
+  bool accepting() const { return !terminated_ && guide_->may_end(*program_, at_); }
   bool complete() const;  // accepting, and nothing but a stop token can follow
   bool terminated() const { return terminated_; }
-  Id state() const { return state_; }
+  Id state() const { return at_.state; }
   const Guide& guide() const { return *guide_; }
   // What state() is an id of: the same from a start to the next reset, and in all forks.
   const std::shared_ptr<Program>& program() const { return program_; }
@@ -316,7 +337,7 @@ class Matcher {
   std::shared_ptr<Guide> guide_;
   std::shared_ptr<Program> program_;
   std::vector<u32> stops_;
-  Id state_;
+  Position at_;
   bool terminated_ = false;
   History steps_;
 };

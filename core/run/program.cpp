@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "run/mask_making.hpp"
+#include "run/spelled.hpp"
 #include "search/likely_text.hpp"
 
 namespace guiderail {
@@ -51,6 +52,7 @@ void Program::count(Tally& to) const {
   for (const MaskBuilder* spare : spares_) spare->count(to);
   to.add("masks", mask_bytes_ + bytes_of(masks_));
   to.add("searches", costs_ ? costs_->memory() : 0);
+  to.add("spelled", spelled_ ? spelled_->memory() : 0);
   to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
 }
 

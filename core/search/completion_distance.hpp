@@ -11,7 +11,7 @@
 // A number is found in three ways, the cheap one always, the others where it matters:
 //   1. a completion that is shortest in bytes (A*, which joins completions found before), cut into the fewest tokens;
 //   2. one step ahead: 1 + the least over all tokens, whenever all of them were looked at for a mask;
-//   3. breadth first over tokens, which is exact where it comes to an end (see refine).
+//   3. breadth first over tokens, which is exact where it finishes (see refine).
 #pragma once
 
 #include <optional>

@@ -24,7 +24,7 @@ bool of_number(const ByteSet& first) {
 }  // namespace
 
 // Appends to `to.text`. It is a guess, made in one pass over the structure, which no search backs: who reads it stops
-// where it cannot go on. False: what comes next is not known, or there is enough.
+// where it cannot continue. False: what comes next is not known, or there is enough.
 bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
   if (to.text.size() >= to.limit || to.work == 0 || depth > kMostRuleDepth) return false;
   --to.work;

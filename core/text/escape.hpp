@@ -7,7 +7,7 @@
 namespace guiderail {
 
 enum class Escapes : u8 {
-  Canonical,  // one spelling each: raw UTF-8 but for \" \\ \b \f \n \r \t and \u00xx (lower case) for other controls
+  Canonical,  // one spelling each: raw UTF-8 except for \" \\ \b \f \n \r \t and \u00xx (lower case) for other controls
   All,        // every legal spelling
 };
 
@@ -30,7 +30,7 @@ constexpr bool is_raw(u8 byte) { return byte >= 0x20 && byte != '"' && byte != '
 // The characters that stand for themselves.
 const CharSet::Ptr& raw_characters();
 
-// The bytes that can come next where the decoded text goes on with one of `inner`.
+// The bytes that can come next where the decoded text continues with one of `inner`.
 ByteSet first_escaped(ByteSet inner, EscapeAt at, Escapes mode);
 
 std::string utf8(u32 code_point);

@@ -1,6 +1,6 @@
-// A bitset of tokens while a mask is made: a base that is shared, and what was changed of it. The few bases of late
-// (nothing, any text, any key) stay laid out, so that a mask costs what differs from its base and no pass over the
-// whole vocabulary.
+// A bitset of tokens while a mask is made: a base that is shared, and what was changed of it. The few bases of recent
+// masks (nothing, any text, any key) stay laid out, so that a mask costs what differs from its base and no pass over
+// the whole vocabulary.
 #pragma once
 
 #include <algorithm>

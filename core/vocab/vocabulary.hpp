@@ -119,7 +119,7 @@ struct ClassMask {
 };
 
 // What a head h contributes to the masks of all states h t, whatever t is: the tokens that end within h, and of those
-// that go on after it the parts that t must read.
+// that continue after it the parts that t must read.
 struct PrefixSummary {
   std::vector<int> tokens;             // that end within h or with it
   std::shared_ptr<const Words> dense;  // all of them as a bitset; null where there are few
@@ -237,7 +237,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   Charge::Account shared_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
   Charge::Account cached_masks_ = std::make_shared<std::atomic<std::size_t>>(0);
   LruCache<std::shared_ptr<const PrefixSummary>> summaries_;
-  struct Asked {  // for a head; who comes to the same place begins anew
+  struct Asked {  // for a prefix; whoever reaches the same place begins anew
     u64 head = 0;
     u32 times = 0;
   };

@@ -85,6 +85,12 @@ from .frontends.xml_schema import (
     xml_schema as xml_schema,
 )
 from .generation.awaiting import agenerate as agenerate, agenerations as agenerations
+from .generation.distribution.outcome import (
+    Draw as Draw,
+    Estimate as Estimate,
+    Particle as Particle,
+    PassesError as PassesError,
+)
 from .generation.generate import (
     Generation as Generation,
     IncompleteError as IncompleteError,

@@ -151,7 +151,7 @@ class Builder:
         traps: Sequence[int] = (),  # terminals that may stand in front of never()
     ) -> int: ...
     def terminal(self, lexer: int, index: int, /) -> int: ...  # a symbol in the bodies of `lexed`
-    def never(self, lexer: int, /) -> int: ...  # behind a terminal: it competes, and what it takes is refused
+    def never(self, lexer: int, /) -> int: ...  # after a terminal: it competes, and what it takes is refused
     def lexed(self, lexer: int, body: int, /) -> int: ...  # the texts whose terminals the body derives
     def define(self, rule: int, body: int, /) -> None: ...
     def replay(self, file: bytes, /) -> int: ...  # of a program file; its root
@@ -228,6 +228,26 @@ class Vocabulary:
     def cache_size_bytes(self) -> int: ...  # of which shared masks
     def clear_cache(self) -> None: ...
 
+class Spelling:
+    """Which sequences of tokens a byte-pair encoding makes of their text. Thread-safe."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        merges: NDArray[np.uint32],  # four numbers each: left, right, made, rank
+        bytes: Sequence[int],  # the token of each byte, or -1
+        # of a pre-tokenizer: (instructions, where they begin, whether what nothing matches is a piece)
+        levels: Sequence[tuple[Sequence[tuple[int, int, int, int]], int, bool]],
+        atoms: bytes,  # of each code point
+        whole: bool,  # a piece that is a token is that token
+        separate: Sequence[bytes],  # texts that are tokens of their own
+    ) -> None: ...
+    odd: list[int]  # tokens that merges do not make
+    def pair(self, a: int, b: int, /) -> bool: ...  # may they stand side by side in a piece?
+    def is_canonical(self, tokens: Sequence[int], /) -> bool: ...
+    def restrict(self, tokens: Sequence[int], /) -> list[int]: ...  # words of a mask: what may come after these
+    def memory_size_bytes(self) -> int: ...
+
 class Guide:
     """Programs are replaced by fresh ones as they outgrow max_memory (bytes; 0: never). States are numbers of one
     program: here of the one that is current at the call, with a Matcher of its own. Thread-safe."""
@@ -240,6 +260,7 @@ class Guide:
     def accept_state(self, state: int, token: int, /) -> int: ...  # 0: refused
     def is_accepting_state(self, state: int, /) -> bool: ...
     root: int  # of every program
+    def require(self, spelling: Spelling, /) -> None: ...  # from now on, before a matcher is made
     def token_automaton(
         self, max_states: int, /
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]: ...

@@ -3,7 +3,7 @@
 //
 //   piece    the tokens that do not reach past the end of a lexeme, and groups of the places in the trie where the
 //            lexeme may end before the token does, by what it is then
-//   group -> piece   what these tokens go on with, by their next byte and what lexeme it may begin
+//   group -> piece   what these tokens continue with, by their next byte and what lexeme it may begin
 //
 // Pieces know nothing of the grammar but the set of terminals that compete, and are kept. How a mask is put together
 // from them, with a place in the grammar at hand: outcomes.cpp.
@@ -360,7 +360,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
   return pieces_[open] = end_piece();
 }
 
-// What tokens go on with below a node, where a lexeme ended there.
+// What tokens continue with below a node, where a lexeme ended there.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
   auto& known = below_[u64{node} << 32 | state];
   if (known) return known;
@@ -411,7 +411,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id s
 }
 
 // -- keywords --
-// A lexeme, some texts of which are another terminal: as if there were none, but for the tokens that complete one.
+// A lexeme, some texts of which are another terminal: as if there were none, except for the tokens that complete one.
 bool MaskBuilder::keywords(Id e, u32 node) {
   if (shared_ || arena_.node(e).kind != Kind::Scan) return false;
   Id texts = kEmpty;

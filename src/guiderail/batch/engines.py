@@ -234,7 +234,8 @@ class VllmEngine:
         if matched:
             return None
         return ModelError(  # some tokenizers drop the space that begins a text
-            "the tokens fit the constraint, but vLLM's text of them does not", code="read-mismatch"
+            "the tokens fit the constraint, but vLLM's text of them does not; let the constraint begin with no space",
+            code="read-mismatch",
         )
 
     def _encode(self, prompt: str) -> list[int]:

@@ -74,9 +74,9 @@ class BatchOptions:
         if self.engine not in ENGINES:
             raise ModelError(f"the engine is one of {', '.join(ENGINES)}, not {self.engine!r}", code="bad-option")
         if self.engine == "vllm" and self.model is None:
-            raise ModelError("vLLM needs a model: a folder or a hub name", code="bad-option")
+            raise ModelError("vLLM needs a model; name a folder or a hub name", code="bad-option")
         if self.engine != "vllm" and self.engine_args:
-            raise ModelError("engine_args are for vLLM", code="bad-option")
+            raise ModelError("engine_args are for vLLM; leave them out, or choose that engine", code="bad-option")
         self.names()
 
     @property

@@ -84,7 +84,7 @@ class Input:
                 shards.append(Shard(len(shards), str(file), start, end, total, rows))
                 total += rows
         if not shards:
-            raise ModelError("the input has no rows", code="bad-option")
+            raise ModelError("the input has no rows; give a file with one or more", code="bad-option")
         return cls(tuple(shards), total, digest.hexdigest())
 
 

@@ -284,7 +284,7 @@ def _done(folder: Path, shards: Sequence[Shard]) -> dict[int, Totals]:
     if log.exists():
         data = log.read_bytes()
         whole, _, torn = data.rpartition(b"\n")
-        if torn:  # a kill in the midst of a line
+        if torn:  # a kill in the middle of a line
             log.write_bytes(whole + b"\n" if whole else b"")
         for line in whole.splitlines():
             row = json.loads(line)

@@ -69,7 +69,7 @@ def schema(file: Path) -> Any:
         found = parquet.read_schema(file) if is_parquet(file) else _csv(file).schema
     twice = sorted({name for name in found.names if found.names.count(name) > 1})
     if twice:
-        raise ModelError(f"{file.name} has several columns called {twice[0]!r}", code="bad-input")
+        raise ModelError(f"{file.name} has several columns called {twice[0]!r}; rename all but one", code="bad-input")
     return found
 
 

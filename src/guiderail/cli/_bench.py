@@ -68,7 +68,7 @@ def bench_command(
         allowed = bitmask_to_bool(bitmask, words.size)[0]
         allowed[stops] = False
         candidates = np.flatnonzero(allowed)
-        if len(candidates) == 0:  # nothing but the end
+        if len(candidates) == 0:  # only the end
             matcher.reset()
             texts += 1
             continue

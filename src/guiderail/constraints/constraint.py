@@ -92,7 +92,8 @@ class Constraint:
         """What a model writes under: the same, with what its options leave open decided.
 
         JSON Schemas without ``property_order`` have their members in the order of the schema, and JSON without a
-        ``layout`` is written as ``json.dumps`` writes it: ``{"a": 1, "b": [2, 3]}``.
+        ``layout`` is written as ``json.dumps`` writes it: ``{"a": 1, "b": [2, 3]}``. Keywords of Lark grammars that
+        match in any case are written in one.
         """
         return self
 

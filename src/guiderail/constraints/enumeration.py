@@ -20,7 +20,7 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
 
     Raises:
         LimitError: ``too-many-texts``: there are more, or they are longer than a mebibyte together.
-        CompileError: ``not-enumerable``: it names tokens, which are no text.
+        CompileError: ``not-enumerable``: it names tokens, which are no text; ``unsatisfiable``: there are none.
     """
     if isinstance(constraint, Choice):
         found = list(constraint.options)
@@ -46,6 +46,8 @@ def texts_of(constraint: Constraint, limit: int = MOST_TEXTS) -> list[str]:
             if len(texts) + len(after) > limit or spent > _MOST_BYTES:
                 raise _too_many(limit)
         frontier = after
+    if not texts:
+        raise CompileError("the constraint matches no text at all", code="unsatisfiable")
     return [text.decode() for text in texts]
 
 

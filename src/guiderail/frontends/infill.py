@@ -53,6 +53,10 @@ class Infill(_Composed):
             b.define(rule, b.union([*ways, *([b.EPSILON] if state in ends else [])]))
         return rules[start]
 
+    def as_written(self) -> Infill:
+        """Itself: the text around it has an order and a layout of its own, which the whole has to match."""
+        return self
+
     def __repr__(self) -> str:
         return f"infill({self.constraint!r}, {self.before!r}, {self.after!r})"
 

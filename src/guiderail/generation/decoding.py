@@ -2,7 +2,7 @@
 
 A step of a row is: tokens that are forced (no model needed), one forward pass over what the model has not seen yet,
 the mask on its logits, one token drawn. Masks that take long are filled by native threads while the model computes
-(Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment nothing but a stop token could follow: the model
+(Dong et al. 2024, "XGrammar", §3.5). A row ends by itself the moment only a stop token could follow: the model
 is not asked to say so.
 """
 
@@ -136,10 +136,12 @@ class Batch:
         options: Options,
         first_row: int = 0,
         observer: Observer | None = None,
+        prefixes: Sequence[bytes] = (),
     ) -> None:
         """See :func:`guiderail.generate`.
 
         Args:
+            prefixes: what each guide requires first and is no part of its text: the ends of healed prompts.
             first_row: the number of the first prompt, among all that were given.
 
         Raises:
@@ -181,6 +183,7 @@ class Batch:
                 stops=options.stops,
                 penalties=options.penalties,
                 jump_forward=options.jump_forward,
+                prefix=prefixes[i] if prefixes else b"",
             )
             row.mask = self.bitmask[i : i + 1]
             row.begin(

@@ -20,6 +20,7 @@ from guiderail.frontends.prompts import prompt_of
 from guiderail.generation.conversation import Conversation, Prompt, encode_prompt, prompts_of, with_words
 from guiderail.generation.decoding import Batch
 from guiderail.generation.distribution.draws import draws
+from guiderail.generation.healing import take_back
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.options import Options, options_of, takes_options
 from guiderail.generation.result import (
@@ -135,8 +136,9 @@ def stream(
         )
     runner, owned = _model(model)
     try:
-        encoded = [encoded_prompt(runner, asked[0], target, chosen)]
-        batch = Batch(runner, encoded, [_guide(wanted, runner)], [reading], options=chosen)
+        encoded = encoded_prompt(runner, asked[0], target, chosen)
+        encoded, guide, prefix = _begun(runner, encoded, wanted, chosen)
+        batch = Batch(runner, [encoded], [guide], [reading], options=chosen, prefixes=[prefix])
     except BaseException:
         if owned:
             runner.close()
@@ -180,20 +182,20 @@ def run(
     wanted = [as_constraint(one) for one in target] if several else [as_constraint(target)] * len(prompts)
     runner, owned = _model(model)
     try:
-        guides = [_guide(one, runner) for one in wanted]
         targets = target if several else [target] * len(prompts)
         encoded = [encoded_prompt(runner, one, goal, options) for one, goal in zip(prompts, targets, strict=True)]
+        begun = [_begun(runner, tokens, one, options) for tokens, one in zip(encoded, wanted, strict=True)]
         if options.distribution != "masked":
-            readings = [one.reading() for one in wanted]
-            return _drawn(runner, encoded, guides, readings, options, stop), alone
+            return _drawn(runner, begun, [one.reading() for one in wanted], options, stop), alone
         n = options.n or 1
-        encoded, guides, wanted = _each(encoded, n), _each(guides, n), _each(wanted, n)
-        size = runner.max_batch or max(1, len(encoded))
+        begun, wanted = _each(begun, n), _each(wanted, n)
+        size = runner.max_batch or max(1, len(begun))
         results: list[Generation] = []
-        for start in range(0, len(encoded), size):
+        for start in range(0, len(begun), size):
             part = slice(start, start + size)
             readings = [one.reading() for one in wanted[part]]
-            batch = Batch(runner, encoded[part], guides[part], readings, options=options, first_row=start)
+            tokens, guides, prefixes = zip(*begun[part], strict=True)
+            batch = Batch(runner, tokens, guides, readings, options=options, first_row=start, prefixes=prefixes)
             with contextlib.closing(batch.steps()) as steps:
                 for _ in steps:
                     if stop is not None and stop.is_set():
@@ -207,18 +209,21 @@ def run(
 
 def _drawn(
     model: Model,
-    prompts: list[list[int]],
-    guides: list[Guide],
+    begun: list[tuple[list[int], Guide, bytes]],
     readings: list[Reading],
     options: Options,
     stop: threading.Event | None,
 ) -> list[Generation]:
-    """As :func:`run`, from the model's own distribution; a prompt after the other."""
+    """As :func:`run`, from the model's own distribution; a prompt after the other.
+
+    Args:
+        begun: see :func:`_begun`.
+    """
     results: list[Generation] = []
-    for i, (prompt, guide, reading) in enumerate(zip(prompts, guides, readings, strict=True)):
-        which = f" of prompt {i}" if len(prompts) > 1 else ""
+    for i, ((prompt, guide, prefix), reading) in enumerate(zip(begun, readings, strict=True)):
+        which = f" of prompt {i}" if len(begun) > 1 else ""
         first = i * (options.n or 1)
-        results += draws(model, prompt, guide, reading, options, first_row=first, which=which, stop=stop)
+        results += draws(model, prompt, guide, reading, options, prefix=prefix, first_row=first, which=which, stop=stop)
     return results
 
 
@@ -372,6 +377,9 @@ def generate(
             see it otherwise.
         jump_forward: write forced text as the tokenizer spells it, without asking the model token by token. The text
             is the same either way; the model then reads the usual spelling.
+        canonical: write only tokens that the tokenizer itself would make of the text (``docs/canonical.md``).
+        heal: take back the end of the prompt as far as a longer token may begin with it, and write it again with what
+            follows; the text is returned without it. For prompts that end within a word; needs ``chat=False``.
         on_incomplete: what to do about a text that would not be complete after ``max_tokens`` tokens.
 
             - ``"finish"``: prevent it. The model never writes a token that leaves too few to finish. If ``max_tokens``
@@ -424,12 +432,26 @@ def _model(source: Any) -> tuple[Model, bool]:
     return model, model is not source
 
 
-def _guide(guide: Constraint | Guide, model: Model) -> Guide:
-    if isinstance(guide, Constraint):
-        return compile(guide, model.vocabulary)
-    if guide.vocabulary is not model.vocabulary and guide.vocabulary != model.vocabulary:
-        raise CompileError(
-            f"the guide was compiled for {guide.vocabulary!r}, not for {model.vocabulary!r} of the model",
-            code="other-vocabulary",
-        )
-    return guide
+def _begun(
+    model: Model, prompt: list[int], wanted: Constraint | Guide, options: Options
+) -> tuple[list[int], Guide, bytes]:
+    """The tokens of a prompt, the guide of what follows, and what of its beginning is the prompt's."""
+    prefix = b""
+    if options.heal:
+        prompt, prefix = take_back(prompt, model.vocabulary)
+    return prompt, _guide(wanted, model, options.canonical, prefix.decode()), prefix
+
+
+def _guide(wanted: Constraint | Guide, model: Model, canonical: bool, prefix: str) -> Guide:
+    if isinstance(wanted, Guide):
+        if wanted.vocabulary is not model.vocabulary and wanted.vocabulary != model.vocabulary:
+            raise CompileError(
+                f"the guide was compiled for {wanted.vocabulary!r}, not for {model.vocabulary!r} of the model; "
+                "compile it again: gr.compile(constraint, model.vocabulary)",
+                code="other-vocabulary",
+            )
+        canonical = canonical or wanted.is_canonical
+        if canonical == wanted.is_canonical and not prefix:
+            return wanted
+        wanted = wanted.constraint
+    return compile(prefix + wanted if prefix else wanted, model.vocabulary, canonical=canonical)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         chat: bool
         describe: bool
         jump_forward: bool
+        canonical: bool
+        heal: bool
         on_incomplete: OnIncomplete
         on_shortened: OnShortened | None
 
@@ -81,6 +83,8 @@ class Options:
     chat: bool = True
     describe: bool = False
     jump_forward: bool = True
+    canonical: bool = False
+    heal: bool = False
     on_incomplete: OnIncomplete = "finish"
     on_shortened: OnShortened | None = None
 
@@ -102,6 +106,12 @@ class Options:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
         if not isinstance(self.log_weight, bool):
             raise ModelError(f"log_weight must be True or False, not {shown(self.log_weight)}", code="bad-option")
+        if self.heal and self.chat:
+            raise ModelError(
+                "heal=True continues the last word of a prompt, but a chat template ends between words; "
+                "pass chat=False",
+                code="bad-option",
+            )
         for name, least in (("logprobs", 0), ("n", 1), ("max_passes", 1), ("particles", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):

@@ -46,7 +46,7 @@ class Masks:
     def __init__(self, bitmask: NDArray[np.int32]) -> None:
         self.bitmask = bitmask
         self.steps = 0
-        self.before: float | None = None  # seconds by which a step was held up, of late; None: not tried yet
+        self.before: float | None = None  # seconds by which a step was recently held up; None: not tried yet
         self.meanwhile: float | None = None
         self.filling: _core.Filling | None = None
         self.seconds: list[float] = []  # that each mask of the last step took, where they were filled meanwhile

@@ -92,7 +92,7 @@ class Walk:
         raise NotImplementedError
 
     def spread(self, state: int, logprobs: Floats) -> Spread:
-        """What the tokens after a state come to.
+        """What the tokens after a state lead to.
 
         Args:
             logprobs: of each, shape ``(tokens,)``.

@@ -13,7 +13,7 @@ import heapq
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from guiderail.constraints.constraint import choice
 from guiderail.constraints.enumeration import texts_of
 from guiderail.errors import CompileError, LimitError, ModelError, VocabularyError
-from guiderail.generation.conversation import Prompt, prompts_of
+from guiderail.generation.conversation import Conversation, Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.models.base import context_full
@@ -33,10 +33,26 @@ from guiderail.matching.guide import Guide
 from guiderail.support.texts import shown
 from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Counting", "Probabilities", "choice_of", "probabilities", "probabilities_of"]
+__all__ = ["Counting", "Probabilities", "choice_of", "probabilities", "probabilities_of", "token_chances"]
 
 Spellings = Literal["canonical", "all"]
 Ending = Literal["any", "stop"]
+
+if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
+    class ProbabilityOptions(TypedDict, total=False):
+        """The options of :func:`probabilities`, for type checkers."""
+
+        spellings: Spellings
+        ending: Ending
+        normalize: bool
+        tolerance: float
+        max_prefixes: int
+        system: str | None
+        chat: bool
+        describe: bool
+
 
 MAX_PREFIXES = 16_384
 TOLERANCE = 1e-6
@@ -133,6 +149,15 @@ class Counting:
             raise ModelError(f"max_prefixes is a whole number from 1, not {shown(least)}", code="bad-option")
 
 
+@overload
+def probabilities(model: Any, prompt: Prompt, choices: Any, **options: Unpack[ProbabilityOptions]) -> Probabilities: ...
+@overload
+def probabilities(
+    model: Any,
+    prompt: list[str] | tuple[str, ...] | Sequence[Conversation],
+    choices: Any,
+    **options: Unpack[ProbabilityOptions],
+) -> list[Probabilities]: ...
 def probabilities(
     model: Any,
     prompt: Prompt | Sequence[Prompt],
@@ -285,17 +310,67 @@ def probabilities_of(
         branches.close()
 
 
+def token_chances(
+    model: Model, prompt: Sequence[int], texts: Sequence[str], tokens: Sequence[int], counting: Counting
+) -> list[float | None]:
+    """The probability of each token of a text after those before it, given that one of some texts is written.
+
+    Args:
+        texts: distinct.
+        tokens: any that spell the beginning of one of them; stop tokens may follow.
+        counting: of all spellings, to their end.
+
+    Returns:
+        One for each token; None where too little is known of what may follow, and for one of several stop tokens.
+
+    Raises:
+        LimitError, VocabularyError, ModelError: see :func:`probabilities`.
+    """
+    vocabulary = model.vocabulary
+    stops = vocabulary.stop_token_ids
+    if not stops:
+        raise VocabularyError("the vocabulary has no token that ends a text", code="no-stop-token")
+    spelled = tuple(token for token in tokens if token not in stops)
+    usual = [*_usual(texts, vocabulary, must=False), spelled]
+    walk = AllSpellings([text.encode() for text in texts], vocabulary, stops)
+    longest = max(len(text.encode()) for text in texts)
+    room = model.context_length - len(prompt)
+    branches = open_branches(model, prompt, min(longest, room))
+    try:
+        forward = _Forward(model, branches, walk, counting, room)
+        _, missing = forward.run(usual, len(texts))
+    finally:
+        branches.close()
+    after = [
+        math.exp(_log_total([value for prefix, value in forward.ends if prefix[:end] == spelled[:end]]))
+        for end in range(len(spelled) + 1)
+    ]
+    known = [value > 1000 * missing for value in after]
+    found: list[float | None] = []
+    for i, token in enumerate(tokens):
+        if token in stops and len(stops) > 1:
+            found.append(None)  # its share of them is not known
+        elif token in stops:
+            ended = math.exp(_log_total([value for prefix, value in forward.ends if prefix == spelled]))
+            found.append(ended / after[-1] if known[-1] else None)
+        else:
+            found.append(min(1.0, after[i + 1] / after[i]) if known[i] else None)
+    return found
+
+
 def _usual(texts: Sequence[str], vocabulary: Vocabulary, *, must: bool) -> list[Tokens]:
     """The spellings that the tokenizer makes; where they are not needed, as far as it makes them."""
     made: list[Tokens] = []
     for text in texts:
         try:
             made.append(tuple(vocabulary.encode(text)))
-        except ValueError as error:
+        except ValueError as error:  # a VocabularyError, or what a tokenizer raises itself
             if must:
-                if isinstance(error, VocabularyError):
-                    error.message += '; spellings="all" needs none'
-                raise
+                code = error.code if isinstance(error, VocabularyError) else "not-encodable"
+                reason = error.message if isinstance(error, VocabularyError) else str(error)
+                raise VocabularyError(
+                    f'{shown(text)} has no canonical spelling: {reason}; spellings="all" needs none', code=code
+                ) from error
     return made
 
 
@@ -320,6 +395,7 @@ class _Forward:
         self._room = room  # tokens that a text may have beside the prompt
         self._spreads: dict[Tokens, Spread] = {}
         self._asked = 0
+        self.ends: list[tuple[Tokens, float]] = []  # prefixes after which it is decided, with what they have
 
     def run(self, usual: Sequence[Tokens], count: int) -> tuple[list[float], float]:
         """The log-probability of each text, and the probability that was not followed.
@@ -363,6 +439,7 @@ class _Forward:
                     waiting.append(one)
                 continue
             for text, logprob in spread.decided:
+                self.ends.append((one.prefix, logprob - one.badness))
                 found[text] = float(np.logaddexp(found[text], logprob - one.badness))
             for token, state, logprob in spread.inner:
                 ready.append(_Waiting(one.badness - logprob, (*one.prefix, token), state))

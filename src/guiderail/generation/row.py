@@ -1,4 +1,4 @@
-"""One text on its way: what may come next, what was written, and how it ends.
+"""An in-flight generation: what may come next, what was written, and how it ends.
 
 ``generate`` and the server drive the same :class:`Row`. What differs is passed in or overridden: where logits come
 from, how special tokens are spelled, and who is told of what is written. A row takes these steps until it is ``done``:
@@ -76,7 +76,7 @@ class StopText:
 
 
 class Row:
-    """One text on its way.
+    """An in-flight generation: one text.
 
     Attributes:
         matcher: from :meth:`begin` on, since making it may take long.
@@ -107,6 +107,7 @@ class Row:
         penalties: Penalties | None = None,
         jump_forward: bool = True,
         ask_always: bool = False,
+        prefix: bytes = b"",
     ) -> None:
         """Nothing is computed yet.
 
@@ -117,6 +118,7 @@ class Row:
             penalties: on tokens that it has already.
             jump_forward: write forced text as the tokenizer spells it.
             ask_always: the model is asked for every token, even where only one may come.
+            prefix: what the guide requires first, and is no part of the text: the end of a prompt that was taken back.
         """
         self.guide, self.sampler, self.limit = guide, sampler, limit
         self.matcher: Matcher
@@ -134,6 +136,7 @@ class Row:
         self.mask_seconds = 0.0
         self.mask_since: float | None = None
         self._has_symbols = False  # the constraint names tokens
+        self._prefix, self._unshown = prefix, len(prefix)
         self._spell, self._jump_forward, self._ask_always = spell, jump_forward, ask_always
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._cut = StopText(stops)
@@ -324,7 +327,10 @@ class Row:
         self.pending.append(token)
         if self._tally is not None:
             self._tally.note(token)
-        self.on_text(self._cut.feed(self._decoder.decode(self._spell(token))), token)
+        spelled = self._spell(token)
+        shown = spelled[self._unshown :]
+        self._unshown -= len(spelled) - len(shown)
+        self.on_text(self._cut.feed(self._decoder.decode(shown)), token)
         if self._cut.found is not None:
             self._finish("stop-text", matched=self._is_match_without(self._cut.found))
         elif self.matcher.is_complete():
@@ -334,10 +340,10 @@ class Row:
 
     def _is_match_without(self, stop: str) -> bool:
         """Whether the constraint allows the text up to a stop text."""
-        text = b"".join(map(self._spell, self.tokens)).decode("utf-8", "replace")
+        text = b"".join(map(self._spell, self.tokens))[len(self._prefix) :].decode("utf-8", "replace")
         matcher = self.guide.matcher()
         try:
-            return matcher.accept_string(text[: text.index(stop)]) and matcher.is_accepting()
+            return matcher.accept_string(self._prefix.decode() + text[: text.index(stop)]) and matcher.is_accepting()
         except LimitError:
             return False
 

@@ -1,6 +1,6 @@
 """Look inside a generation: what was allowed at each token, what the model wanted, and why it wrote what it wrote.
 
-:func:`record` generates and watches, :func:`replay` leads a given text through a constraint. Both return a
+:func:`record` generates and watches, :func:`replay` reads a given text under a constraint. Both return a
 :class:`Record`, which :func:`page` makes a page of and ``to_json`` exports.
 """
 

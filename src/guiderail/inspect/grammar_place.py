@@ -41,7 +41,7 @@ class Terminals:
         inside: a lexeme is being read; False: the next one begins.
         names: what it may be or become, in the order in which the lexer prefers them; ignored ones are left out.
         complete: whether ``names`` are all.
-        rest: what the grammar wants behind it, in terminals and rules.
+        rest: what the grammar wants after it, in terminals and rules.
     """
 
     inside: bool
@@ -51,6 +51,10 @@ class Terminals:
 
 
 _NUMBERED = re.compile(r'("(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\])|terminal((?: \d+)+)')
+
+
+_TRAPPED = re.compile(r" \| (?:terminal(?: \d+)+ )+terminal 254\b|(?:terminal(?: \d+)+ )+terminal 254 \| ")
+"""Alternatives that lead nowhere, which a lexer knows: see ``TRAP`` of the grammar's front end."""
 
 
 def terminals_of(dump: str, names: list[str], ignored: frozenset[str]) -> Terminals | None:
@@ -66,10 +70,10 @@ def terminals_of(dump: str, names: list[str], ignored: frozenset[str]) -> Termin
         def name(match: re.Match[str]) -> str:
             if match[1] is not None:
                 return match[1]
-            listed = [names[int(number)] for number in match[2].split()]
+            listed = [names[int(number)] for number in match[2].split() if int(number) < len(names)]
             return listed[0] if len(listed) == 1 else f"({' | '.join(listed)})"
 
-        return _NUMBERED.sub(name, text)
+        return _NUMBERED.sub(name, _TRAPPED.sub("", text))
 
     if dump.startswith("lexed(") and _end(dump, 5) == len(dump):
         body = dump[6:-1]
@@ -90,7 +94,7 @@ def terminals_of(dump: str, names: list[str], ignored: frozenset[str]) -> Termin
             complete = False
         else:
             return None
-    shown = tuple(name for name in listed if name not in ignored)
+    shown = tuple(name for name in listed if name not in ignored and not name.startswith("\0"))
     return Terminals(inside, shown, complete, named(rest))
 
 
@@ -98,7 +102,7 @@ _CLOSING = {"(": ")", "{": "}"}
 
 
 def _end(text: str, start: int) -> int:
-    """The index behind the bracket that closes the one at ``start``; -1 if there is none."""
+    """The index after the bracket that closes the one at ``start``; -1 if there is none."""
     depth, at = 0, start
     while at < len(text):
         c = text[at]
@@ -113,7 +117,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _quoted(text: str, at: int) -> int:
-    """The index behind a quoted text or a class of characters."""
+    """The index after a quoted text or a class of characters."""
     closing = '"' if text[at] == '"' else "]"
     at += 1
     while at < len(text) and text[at] != closing:
@@ -166,7 +170,7 @@ class EarleyRules:
         self._start = tree.start
         self._names = tree.rules.keys()
         self._alternatives: dict[str, list[tuple[Symbol, ...]]] = {}
-        self._items: dict[Item, None] | None = None  # behind what was read
+        self._items: dict[Item, None] | None = None  # after what was read
         self._waiting: list[dict[str, list[Item]]] = []  # of each place: who waits for which rule
         self._work = 0
         if tree.lexer is not None:

@@ -29,8 +29,8 @@ _WORDS = {
     "item": "an item, or the end of the array",
     "key": "a key",
     "first-key": "a key, or the end of the object",
-    "colon": "the colon behind a key",
-    "after": "behind a member: a comma or the end",
+    "colon": "the colon after a key",
+    "after": "after a member: a comma or the end",
     "string": "inside a string",
     "number": "inside a number",
     "word": "inside true, false or null",
@@ -106,7 +106,7 @@ class JsonWhere:
                 self._reader = None
 
     def place(self) -> JsonPlace | None:
-        """The place behind what was read; None where it is not known."""
+        """The place after what was read; None where it is not known."""
         reader = self._reader
         if reader is None:
             return None

@@ -3,7 +3,7 @@
 The page is the file ``page.html`` of this folder with the record in it as JSON. Texts of a model, schemas and prompts
 are not to be trusted: in the JSON, ``<``, ``>`` and ``&`` are escapes, so that nothing in it can end the element it
 stands in; the script puts texts into the page as texts only; and the page's own Content-Security-Policy runs no script
-and loads nothing but what the file itself has.
+and loads only what the file itself has.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What happened in a generation, token by token: what was allowed, what the model wanted, what was taken.
 
 A :class:`Recorder` watches. It is handed to the loop that decodes (:class:`guiderail.generation.decoding.Observer`) by
-:func:`record`, or is led through a given text by :func:`replay`, with a model to ask or without.
+:func:`record`, or reads a given text in :func:`replay`, with a model to ask or without.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,10 @@ from guiderail.errors import CompileError, ModelError, VocabularyError
 from guiderail.frontends.given import constraint_of
 from guiderail.generation.options import options_of, takes_options
 from guiderail.generation.result import check_ends
-from guiderail.generation.sampling import probabilities
 from guiderail.generation.targets import as_constraint
+from guiderail.inspect.exact import add_exact
 from guiderail.inspect.sentences import why
+from guiderail.inspect.weighing import Weights, weigh
 from guiderail.inspect.where import Place, Source, Where, source_of
 from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide, compile
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["Candidate", "Record", "Recorder", "Step", "Weights", "record", "replay", "weigh"]
 
 FORMAT = "guiderail-record-1"
+
+_ALWAYS = ("text", "token", "start")  # also where they are 0 or empty
+_WHERE_KNOWN = ("exact", "log_weight")
 
 How = Literal["chosen", "forced", "given", "refused"]
 
@@ -75,7 +80,7 @@ class Step:
         is_stop: it ends the text.
         allowed: how many tokens could come.
         size: of so many.
-        expected: how the text could go on, in words; the tokens of the mask begin like this.
+        expected: how the text could continue, in words; the tokens of the mask begin like this.
         forced_text: what had to come next at least, if there was no choice.
         no_choice: the token is part of that, so that no other text was possible, whoever wrote it.
         may_end: whether the text could end here.
@@ -86,6 +91,12 @@ class Step:
         preferred: how many forbidden tokens the model found more likely than this one.
         blocked: the likeliest of these.
         candidates: the likeliest of the allowed tokens.
+        exact: the probability that the token would have if texts of the constraint were drawn from the model's own
+            distribution: it looks ahead, to how likely the model is to finish. Known for constraints with at most 64
+            texts.
+        log_weight: the natural logarithm of the weight of the text with this token: the product of the probabilities
+            that the masks left (see ``Generation.log_weight``). None from the first token on for which no model was
+            asked.
         why: the above in a sentence or two.
     """
 
@@ -108,6 +119,8 @@ class Step:
     preferred: int = 0
     blocked: tuple[Candidate, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    exact: float | None = None
+    log_weight: float | None = None
     why: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -121,21 +134,10 @@ class Step:
                 value = [[c.token, c.text, _rounded(c.before), _rounded(c.after)] for c in value]
             elif isinstance(value, float):
                 value = _rounded(value)
-            if value not in (None, "", (), [], False) or name in ("text", "token", "start"):
+            said = name in _ALWAYS or (name in _WHERE_KNOWN and value is not None)
+            if said or value not in (None, "", (), [], False):
                 values[name] = value
         return values
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What :func:`weigh` keeps: ``before`` … ``preferred`` as in :class:`Step`, tokens with their probabilities."""
-
-    before: float
-    after: float
-    removed: float
-    preferred: int
-    blocked: tuple[tuple[int, float], ...]
-    candidates: tuple[tuple[int, float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Record:
         steps: one a token.
         finish: ``"complete"``, ``"stop"``, ``"shortened"`` or ``"length"`` (see :class:`Generation`),
             ``"stop-text"`` if a text that it was to stop at came, ``"refused"`` if a given text is not allowed, or
-            ``"open"`` if it could go on.
+            ``"open"`` if it could continue.
         matched: whether the text is allowed as it stands.
         source: what the constraint was made of.
         model: its name, or None if none was asked.
@@ -251,6 +253,7 @@ class Recorder:
         self._vocabulary = guide.vocabulary
         self._bitmask = allocate_token_bitmask(1, self._vocabulary.size)
         self._length = 0  # bytes of text so far
+        self._log_weight: float | None = 0.0
 
     def on_step(
         self,
@@ -282,6 +285,11 @@ class Recorder:
         if logits is not None:
             weights = logits if isinstance(logits, Weights) else weigh(token, allowed, logits, self.top)
             facts = self._facts(weights)
+            if self._log_weight is not None and how != "refused":
+                so_far = self._log_weight + weights.log_left
+                self._log_weight = facts["log_weight"] = so_far if math.isfinite(so_far) else None
+        else:
+            self._log_weight = None
         forced_text = matcher.find_jump_forward_string()
         count = int(allowed.sum())
         alone = count == 1 and bool(allowed[token])
@@ -330,54 +338,11 @@ class Recorder:
             return f"⟨{data.hex(' ')}⟩", False
 
 
-def weigh(token: int, allowed: NDArray[np.bool_], logits: NDArray[np.float32], top: int) -> Weights:
-    """What a model thought of a token and of its rivals, so that the logits need not be kept.
-
-    Args:
-        token: that came.
-        allowed: what could come, shape ``(size,)``.
-        logits: of the model, before the mask, shape ``(logits_size,)``.
-        top: how many tokens to keep of those that are allowed, and of those that are not.
-    """
-    width = min(len(allowed), len(logits))
-    allowed = allowed[:width]
-    before = probabilities(logits[:width])
-    # The logits again: what is left may be too little for the quotient of the probabilities.
-    masked = np.where(allowed, logits[:width], -np.inf).astype(np.float32)
-    after = probabilities(masked) if allowed.any() and np.isfinite(masked.max()) else np.zeros(width)
-    own = float(before[token]) if token < width else 0.0
-    forbidden = np.where(allowed, -1.0, before)
-    preferred = int((forbidden > own).sum())
-    blocked = [i for i in _largest(forbidden, min(top, preferred)) if forbidden[i] > own]
-    best = [i for i in _largest(np.where(allowed, before, -1.0), top) if allowed[i]]
-    return Weights(
-        own,
-        float(after[token]) if token < width else 0.0,
-        min(1.0, float(before[~allowed].sum())),
-        preferred,
-        tuple((i, float(before[i])) for i in blocked),
-        tuple((i, float(before[i]), float(after[i])) for i in best),
-    )
-
-
-def _largest(values: NDArray[np.float64], count: int) -> list[int]:
-    """The indices of the greatest values, the greatest first; of equal ones the lower index first."""
-    if count <= 0:
-        return []
-    if count < len(values):
-        border = np.partition(values, -count)[-count]
-        kept = np.flatnonzero(values >= border)
-    else:
-        kept = np.arange(len(values))
-    order = np.lexsort((kept, -values[kept]))[:count]
-    return [int(i) for i in kept[order]]
-
-
 def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-@takes_options(without=["n", "logprobs"], on_incomplete="return")
+@takes_options(without=["n", "logprobs", "heal"], on_incomplete="return")
 def record(
     model: Any,
     prompt: str,
@@ -409,15 +374,16 @@ def record(
 
     if not isinstance(prompt, str):
         raise ModelError(f"record takes one prompt, a string, not {type(prompt).__name__}", code="bad-prompt")
-    chosen = options_of("record", dict(options), without=["n", "logprobs"], on_incomplete="return")
+    chosen = options_of("record", dict(options), without=["n", "logprobs", "heal"], on_incomplete="return")
     wanted = as_constraint(target)
     runner, owned = generation._model(model)
     try:
-        guide = generation._guide(wanted, runner)
+        guide = generation._guide(wanted, runner, chosen.canonical, "")
         recorder = Recorder(guide, top=top)
+        encoded = generation.encoded_prompt(runner, prompt, target, chosen)
         batch = Batch(
             runner,
-            [generation.encoded_prompt(runner, prompt, target, chosen)],
+            [encoded],
             [guide],
             [wanted.reading()],
             options=chosen,
@@ -427,6 +393,7 @@ def record(
             continue
         result = batch.generation(0)
         name = runner.name
+        add_exact(recorder.steps, runner, encoded, guide)
     finally:
         if owned:
             runner.close()
@@ -454,9 +421,10 @@ def replay(
     chat: bool = True,
     top: int = 8,
 ) -> Record:
-    """Leads a given text through a constraint, token by token, and tells what was allowed at each.
+    """Reads a given text under a constraint, token by token, and tells what was allowed at each.
 
-    Where the text is not allowed, the record ends with a step that is ``"refused"``.
+    Where the text is not allowed, the record ends with a step that is ``"refused"``. A text that matches, but that no
+    model would write (see :meth:`guiderail.Constraint.as_written`), is allowed.
 
         >>> letters = gr.Vocabulary([b"y", b"e", b"s", b"es", b"no"], encode=lambda text: [0, 3])
         >>> for step in gr.inspect.replay(gr.choice(["yes", "no"]), "yes", vocabulary=letters).steps:
@@ -482,7 +450,7 @@ def replay(
     """
     from guiderail.generation import generate as generation
 
-    source = target if isinstance(target, Guide) else constraint_of(target)  # a text that is there is judged
+    source = as_constraint(target)
     if model is None and (prompt or system is not None):
         raise ModelError("a prompt or a system message needs a model; pass model=…", code="bad-option")
     runner, owned = generation._model(model) if model is not None else (None, False)
@@ -497,10 +465,12 @@ def replay(
             vocabulary = known.vocabulary
         if runner is not None and vocabulary != runner.vocabulary:
             raise CompileError("this is not the model's vocabulary; leave it out", code="other-vocabulary")
-        guide = compile(source, vocabulary) if isinstance(source, Constraint) else source
-        if guide.vocabulary != vocabulary:
-            raise CompileError("the guide was compiled for another vocabulary", code="other-vocabulary")
         tokens = _tokens(vocabulary, text) if isinstance(text, str) else [int(token) for token in text]
+        guide = source if isinstance(source, Guide) else _guide_of(source, constraint_of(target), vocabulary, tokens)
+        if guide.vocabulary != vocabulary:
+            raise CompileError(
+                "the guide was compiled for another vocabulary; compile it for this one", code="other-vocabulary"
+            )
         recorder = Recorder(guide, top=top)
         asked = [] if runner is None else runner.encode(prompt, chat=chat, system=system)
         if runner is not None and not asked:
@@ -526,6 +496,8 @@ def replay(
         finally:
             if session is not None:
                 session.close()
+        if runner is not None:
+            add_exact(recorder.steps, runner, asked, guide)
         name = None if runner is None else runner.name
     finally:
         if owned and runner is not None:
@@ -545,6 +517,16 @@ def replay(
         _name(vocabulary),
         vocabulary.decode(tokens[read:], skip_special_tokens=False),
     )
+
+
+def _guide_of(written: Constraint, judged: Constraint, vocabulary: Vocabulary, tokens: Sequence[int]) -> Guide:
+    """What a model writes under; what a text is judged by, if more of this one can be read so."""
+    guide = compile(written, vocabulary)
+    read = guide.matcher().validate(tokens)
+    if written is judged or read == len(tokens):
+        return guide
+    other = compile(judged, vocabulary)
+    return other if other.matcher().validate(tokens) > read else guide
 
 
 def _tokens(vocabulary: Vocabulary, text: str) -> list[int]:

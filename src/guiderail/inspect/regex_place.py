@@ -1,7 +1,7 @@
 """Where a text stands in a regular expression: the spans of the pattern that read the next character.
 
 The tree of the pattern is run as a nondeterministic machine (Thompson 1968): a place is a leaf of the tree with what
-is to be read behind it, a linked list that also counts the turns of repetitions. Patterns with look-around, word
+is to be read after it, a linked list that also counts the turns of repetitions. Patterns with look-around, word
 boundaries, atomic groups or extensions, and patterns that need too many places at once, have no places here.
 """
 
@@ -16,10 +16,10 @@ __all__ = ["RegexWhere"]
 
 _MOST = 400  # places at once
 
-# What is to be read: None at the end of the pattern; (node, how far, what is behind it). Of a sequence "how far" is the
+# What is to be read: None at the end of the pattern; (node, how far, what is after it). Of a sequence "how far" is the
 # next part, of a repetition the turns that were made.
 Rest = tuple[Node, int, Any] | None
-# A leaf that reads a character: (leaf, character of a run, what is behind it).
+# A leaf that reads a character: (leaf, character of a run, what is after it).
 Leaf = tuple[Node, int, Rest]
 
 
@@ -90,7 +90,7 @@ class RegexWhere:
         self._leaves = following
 
     def _closure(self, work: list[tuple[Node | None, Rest]], leaves: set[Leaf]) -> None:
-        """Adds the leaves that can be reached without reading; a node None stands for what is behind it."""
+        """Adds the leaves that can be reached without reading; a node None stands for what is after it."""
         seen: set[tuple[Node | None, Rest]] = set()
         while work:
             item = work.pop()

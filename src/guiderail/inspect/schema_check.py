@@ -2,7 +2,7 @@
 
 Two walks give the findings. One goes over the schema objects and asks of each branch, value and property whether any
 document can use it (``unreachable``). The other goes over the values, from the whole to its parts, and asks what
-bounds them (``unbounded``): a model that has nothing else to say may go on for ever where the schema lets it.
+bounds them (``unbounded``): a model that has nothing else to say may continue forever where the schema lets it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MaskCost:
         first_microseconds: time of the first mask, which finds everything out.
         mean_microseconds, max_microseconds: of the masks that followed.
         steps: how many followed.
-        guide_bytes: memory that the guide has come to hold.
+        guide_bytes: memory that the guide holds by then.
     """
 
     bytes_per_mask: int

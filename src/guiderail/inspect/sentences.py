@@ -7,11 +7,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from guiderail.inspect.record import Step
 
-__all__ = ["why"]
+__all__ = ["differs", "why"]
+
+
+_DIFFERS = 0.005  # of probabilities, to be worth a sentence
+
+
+def differs(step: Step) -> bool:
+    """Whether the token is drawn under masks with another probability than from the model's own distribution."""
+    return step.exact is not None and step.after is not None and abs(step.exact - step.after) >= _DIFFERS
 
 
 def why(step: Step) -> str:
-    """One or two sentences about a step."""
+    """Some sentences about a step."""
+    said = _why(step)
+    if not differs(step) or step.exact is None:
+        return said
+    return f"{said} Of the texts that the constraint allows, {_percent(step.exact)} would continue so."
+
+
+def _why(step: Step) -> str:
     name = _quoted(step)
     few = f"{step.allowed:,} of {step.size:,} tokens"
     can = f"{few} {'was' if step.allowed == 1 else 'were'} allowed"

@@ -154,7 +154,7 @@ class Where:
                 follower.feed(text)
 
     def place(self, dump: str = "") -> Place | None:
-        """The place behind what was read; None where nothing is known.
+        """The place after what was read; None where nothing is known.
 
         Args:
             dump: of the state of the compiled constraint there (:meth:`Matcher.dump`).

@@ -1,21 +1,28 @@
-"""Drafts for engines that verify several tokens in one pass: what the constraint leaves hardly a choice about.
+"""Drafts for engines that verify several tokens in one pass: what must come next, and what came before.
 
 A draft is a guess. The engine computes the logits at all its places at once, keeps the tokens that it would have drawn
 there and drops the rest, so the text does not depend on it. What is guessed is text: the bytes that must come, and
 between the parts of JSON the white space that this text, or the one before, had in such a place. The tokenizer spells
-it.
+it. Where there is a choice, tokens that the text has already may come again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from guiderail.matching.matcher import Matcher
+
+if TYPE_CHECKING:
+    from guiderail.vocabulary import Vocabulary
 
 __all__ = ["Habits", "Layout", "draft"]
 
 _SPACE = frozenset(b" \t\n\r")
 _BYTES_PER_TOKEN = 8  # that a guess is made of, at most
+_SAME = 3  # tokens that are looked for first
+_SAME_AT = ((2, 1), (4, 2), (32, 4), (128, 6))  # how many must be the same where so many texts are written at once
+_REMEMBERED = 256  # tokens in which what was written before is looked up
 _SPELLED = 8  # tokens before the guess that are spelled again with it
 _INSIDE_CHARACTER = frozenset([b"", *(bytes([byte]) for byte in range(0x80, 0xC0))])
 _LONGEST, _DEEPEST = 64, 32  # white space and brackets that are worth a habit
@@ -29,14 +36,22 @@ class Habits:
     Attributes:
         spaces: white space between parts: by the byte before it, the byte after it, and the depth of brackets there.
         end: the token that ended the last one.
+        running: texts that are being written at once. A refused token costs more the more there are, so more tokens
+            must be the same before what followed them is drafted.
     """
 
     spaces: dict[tuple[int, int, int], bytes] = field(default_factory=dict)
     end: int | None = None
+    running: int = 1
+
+    @property
+    def same(self) -> int:
+        """Tokens that must be those of an earlier place; see :func:`draft`."""
+        return next((same for running, same in _SAME_AT if self.running <= running), 0)
 
 
 _OPENING, _CLOSING, _QUOTE, _ESCAPE = frozenset(b"{["), frozenset(b"}]"), ord('"'), ord("\\")
-_COLON, _ANYWHERE = ord(":"), -1
+_SEPARATING, _ANYWHERE = frozenset(b":,"), -1
 
 
 class Layout:
@@ -97,22 +112,46 @@ class Layout:
             if run is not None:
                 break
         else:
-            run = b" " if before == _COLON else b""
+            run = b" " if before in _SEPARATING else b""
         at = len(self._run)
         return run[at] if at < len(run) and run.startswith(self._run) else byte
 
 
-def draft(matcher: Matcher, layout: Layout, most: int) -> list[int]:
-    """Tokens that may well come next; some of them may be refused.
+def draft(matcher: Matcher, layout: Layout, most: int, same: int = 1) -> list[int]:
+    """Tokens that may well come next, each allowed after those before it.
+
+    Where the constraint leaves a choice, what followed the same tokens earlier in this text is repeated (prompt lookup:
+    Saxena 2023), and after that comes again what must.
 
     Args:
         matcher: where the text stands; it is not changed.
         layout: of the text, up to there.
         most: tokens of a draft.
+        same: how many tokens must be those of an earlier place, for what followed there to come again; 0: only what
+            must come is drafted.
     """
     vocabulary = matcher.guide.vocabulary
-    if most < 1 or not vocabulary.can_encode or matcher.is_terminated():
+    if most < 1 or matcher.is_terminated():
         return []
+    at, ahead = matcher.fork(), layout.copy()
+    found: list[int] = []
+    while len(found) < most:
+        new = _forced(at, ahead, most - len(found)) if vocabulary.can_encode else []
+        if not new and same:
+            new = _repeated(at.history(_REMEMBERED), most - len(found), same, vocabulary)
+        before = len(found)
+        for token in new:
+            if at.is_terminated() or not at.accept_token(token):
+                break
+            found.append(token)
+            ahead.read(vocabulary.core.token_bytes(token), learn=False)
+        if len(found) - before < max(1, len(new)) or at.is_terminated():
+            break
+    return found
+
+
+def _forced(matcher: Matcher, layout: Layout, most: int) -> list[int]:
+    """What must come next, but for white space, as the tokenizer spells it."""
     program, state, ahead = matcher.program, matcher.state, layout.copy()
     guess = bytearray()
     over = False
@@ -132,6 +171,20 @@ def draft(matcher: Matcher, layout: Layout, most: int) -> list[int]:
         ends = matcher.stop_token_ids()
         tokens += [layout.shared.end] if layout.shared.end in ends else ends[:1]
     return tokens[:most]
+
+
+def _repeated(known: list[int], most: int, same: int, vocabulary: Vocabulary) -> list[int]:
+    """What followed the last tokens when they came before; a single token must be punctuation."""
+    if not known or known[-1] < 0:
+        return []
+    if same == 1 and vocabulary.core.token_bytes(known[-1])[-1:].isalnum():
+        same = 2
+    for n in range(max(same, _SAME), same - 1, -1):
+        tail = known[-n:]
+        for start in range(len(known) - n - 1, -1, -1):
+            if known[start] == tail[0] and known[start : start + n] == tail:
+                return known[start + n : start + n + (most if n > 1 else 1)]
+    return []
 
 
 def _next(first: bytes, layout: Layout) -> int | None:

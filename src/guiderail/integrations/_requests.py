@@ -126,7 +126,7 @@ def compile_seconds() -> float:
     return seconds
 
 
-def limits() -> dict[str, int]:
+def limits() -> dict[str, Any]:
     """What a constraint and its masks may cost, from the environment; see ``docs/limits.md``.
 
     Raises:
@@ -145,7 +145,7 @@ def limits() -> dict[str, int]:
 
 
 class _Interrupted(BaseException):
-    """Raised in a thread that has taken too long; no ``except Exception`` on the way may hold it up."""
+    """Raised in a thread that has taken too long; no ``except Exception`` in between may hold it up."""
 
 
 def within(seconds: float, function: Callable[[], Any]) -> Any:
@@ -247,7 +247,7 @@ class GuideStore:
 
             def work() -> Guide:
                 guide = compile(constraint_of(asked, vocabulary), vocabulary, cache=False, **limits())
-                # The first mask of a constraint is often its dearest: it is made here, where only this request waits.
+                # The first mask of a constraint often costs most: it is made here, where only this request waits.
                 guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, vocabulary.size), 0)
                 return guide
 

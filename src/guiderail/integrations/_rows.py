@@ -1,7 +1,7 @@
 """What all logits processors share: one text of one row, masks of a step, and what may be passed as a constraint.
 
 Engines differ in what they tell. Those that say which request a row belongs to (continuous batching of transformers,
-onnxruntime-genai) are followed by a :class:`RowState` for each text. Those that show nothing but token histories
+onnxruntime-genai) are followed by a :class:`RowState` for each text. Those that show only token histories
 (``generate`` of transformers, llama-cpp-python, MLX) are followed by a table of such histories, in
 :mod:`guiderail.integrations._tracker`. Both end in :func:`fill_rows`.
 """

@@ -61,7 +61,7 @@ class EngineText:
         self.error = None
 
     def is_plain(self, before: int = 0) -> bool:
-        """Whether :meth:`fill` would write nothing but the mask of the matcher.
+        """Whether :meth:`fill` would write only the mask of the matcher.
 
         Args:
             before: tokens that the request spent before the text.

@@ -1,4 +1,4 @@
-"""From token histories to constraint states, for libraries that show a mask function nothing but the tokens
+"""From token histories to constraint states, for libraries that show a mask function only the tokens
 so far.
 
 Such a library calls ``f(input_ids, scores)`` once a step and says nothing of beams that were reordered, rows
@@ -72,7 +72,7 @@ class StateTracker:
     def fill(self, ids: NDArray[np.int64], bitmask: NDArray[np.int32]) -> None:
         """Writes the masks of the next token.
 
-        Rows that have ended, or left the constraint (beams of probability 0 do), may only stop; if they go on
+        Rows that have ended, or left the constraint (beams of probability 0 do), may only stop; if they continue
         regardless, the stop tokens they have not used yet are offered.
 
         Args:

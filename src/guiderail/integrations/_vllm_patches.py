@@ -231,12 +231,13 @@ def _create_grammar(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def grammar_bitmask(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def grammar_bitmask(self: Any, requests: Any, ids: Any, *args: Any, **kwargs: Any) -> Any:
         together = getattr(self.backend, "together", None)
         if together is None:
-            return original(self, *args, **kwargs)
+            return original(self, requests, ids, *args, **kwargs)
+        self.backend.habits.running = len(ids)
         with together:  # the array that comes back shares its memory with what is filled
-            return original(self, *args, **kwargs)
+            return original(self, requests, ids, *args, **kwargs)
 
     return grammar_bitmask
 

@@ -8,7 +8,7 @@ It follows the documented signature of ``llama_cpp.LogitsProcessor``: ``f(input_
 row. To run a ``Llama`` object by guiderail's own loop instead, pass it to :func:`guiderail.generate`.
 
 With a ``draft_model``, ``input_ids`` ends in drafts that nobody has verified yet, and the library does not say where
-they begin. It asks once for each token it draws, though, and goes on behind a draft only if it was drawn: so the tokens
+they begin. It asks once for each token it draws, though, and follows a draft only if it was drawn: so the tokens
 that count are one more at each call. For this the processor must know the ``Llama`` object.
 """
 
@@ -76,12 +76,10 @@ class LlamaCppLogitsProcessor:
         return masked
 
     def _behind_verified(self, ids: NDArray[np.int64]) -> RowState:
-        """The text in progress, one token further, or a new one behind ``ids``."""
+        """The text in progress, one token further, or a new one after ``ids``."""
         row, stands = self._row, len(self._verified)
         goes_on = row is not None and len(ids) > stands and np.array_equal(ids[:stands], self._verified)
-        if (
-            row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids
-        ):  # nobody asks behind one
+        if row is not None and goes_on and int(ids[stands]) not in self.tracker.stop_token_ids:  # nobody asks after one
             with suppress(MatcherError):  # never drawn: then it is a prompt that begins with the last text
                 row.follow(ids[self._prompt : stands + 1].tolist())
                 self._verified = ids[: stands + 1].copy()

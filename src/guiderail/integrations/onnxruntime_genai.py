@@ -54,7 +54,7 @@ class OnnxGenaiLogitsProcessor:
         self.restart()
 
     def restart(self) -> None:
-        """Begins new texts behind the tokens that the generator holds now: those count as the prompt.
+        """Begins new texts after the tokens that the generator holds now: those count as the prompt.
 
         Raises:
             MatcherError: ``bad-prompt``, the generator holds no tokens yet.
@@ -77,7 +77,7 @@ class OnnxGenaiLogitsProcessor:
             ModelError: ``bad-logits``, the generator has other rows than its parameters say.
             VocabularyError: ``vocabulary-mismatch``, the model has fewer tokens than the constraint's vocabulary.
         """
-        # Asked for first: behind rewind_to(n), this is what appends the n-th token to the sequences again.
+        # Asked for first: after rewind_to(n), this is what appends the n-th token to the sequences again.
         logits = np.array(self.generator.get_logits(), np.float32)  # rows, positions (the last one), tokens
         if self.generator.token_count() < self._prompt:
             raise MatcherError(

@@ -96,7 +96,7 @@ class _Masks(ContinuousBatchingLogitsProcessor):
         for row, future in enumerate(requests_with_new_token):
             request = future.state.logit_processor_kwargs.get(_KEY)
             if request is not None:
-                # A request that was evicted has its earlier tokens behind its prompt.
+                # A request that was evicted has its earlier tokens after its prompt.
                 request.row.follow(future.state.initial_tokens[request.prompt :] + future.state.generated_tokens)
                 states.append(request.row.matcher)
                 rows.append(row)

@@ -5,7 +5,7 @@ Installed beside vLLM, it is found through the entry point group ``vllm.general_
     $ vllm serve MODEL --structured-outputs-config '{"backend": "guiderail"}'
 
 All kinds of requests are served: ``json``, ``json_object``, ``regex``, ``grammar`` (Lark, GBNF, EBNF), ``choice`` and
-``structural_tag``, thus ``response_format`` and tool calls, too. A request that cannot be served is refused with 400
+``structural_tag``, and so ``response_format`` and tool calls, too. A request that cannot be served is refused with 400
 and the reason when it arrives. In Python, :func:`register` comes before ``LLM(...)``, whose arguments are read before
 vLLM looks for plugins:
 
@@ -16,7 +16,7 @@ vLLM looks for plugins:
 ``GUIDERAIL_VLLM_AUTO=1`` in the environment makes guiderail what vLLM means by its default, ``"auto"``.
 
 A text is complete within the tokens that its request may have (``max_tokens``, the model's length), where they suffice
-for any: it is led to its end, and not cut off. With ``GUIDERAIL_VLLM_FINISH=0`` it is cut off.
+for any: it is completed, and not cut off. With ``GUIDERAIL_VLLM_FINISH=0`` it is cut off.
 
 vLLM has no registry of backends; :mod:`guiderail.integrations._vllm_patches` says what is changed in it instead.
 Reasoning is left to vLLM, which begins to feed and mask a backend where the reasoning ends.
@@ -266,7 +266,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         bytes_of = matcher.guide.vocabulary.core.token_bytes
         self._layout.read(b"".join(bytes_of(token) for token in new if token >= 0))
         self._seen = matcher.step_count
-        return draft(matcher, self._layout, most)
+        return draft(matcher, self._layout, most, self._habits.same)
 
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
@@ -325,7 +325,7 @@ class GuiderailBackend(StructuredOutputBackend):
         self.compact = bool(vllm_config.structured_outputs_config.disable_any_whitespace)
         self.store = store_of(tokenizer, vocab_size)
         self.together = FilledTogether()
-        self._habits = Habits()
+        self.habits = Habits()
 
     def compile_grammar(
         self,
@@ -357,7 +357,7 @@ class GuiderailBackend(StructuredOutputBackend):
         """As :meth:`compile_grammar`, for what :func:`asked_of` returns; the rest as for the grammar."""
         stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
         matcher = self.store.guide(asked).matcher(stops or None)
-        return GuiderailGrammar(matcher, most, spent, self.together, self._habits)
+        return GuiderailGrammar(matcher, most, spent, self.together, self.habits)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
         """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""

@@ -1,12 +1,12 @@
 """A proposer of drafts for vLLM that leaves them to the constraints.
 
 vLLM verifies several tokens in one pass only where it has a proposer of drafts. This one proposes nothing; guiderail's
-backend then puts in what a constraint leaves no choice about:
+backend then puts in what must come next under a constraint, and what came before in the text:
 
     $ vllm serve MODEL --structured-outputs-config '{"backend": "guiderail"}' --speculative-config \\
         '{"model": "guiderail.integrations.vllm_drafts.Forced", "num_speculative_tokens": 6}'
 
-With another proposer (``ngram``), the constraint comes first, and the proposer has the places where it has nothing.
+With another proposer (``ngram``), the backend comes first, and the proposer has the places where it has nothing.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ class Options(NamedTuple):
     prepare: int = PREPARE
     max_work: int = MAX_WORK
     max_step_work: int = MAX_STEP_WORK
+    canonical: bool = False
 
 
 _Key = tuple[int, Constraint, Options]
@@ -91,6 +92,8 @@ class Guide:
         known = {name: special[name] for name in named if isinstance(name, str) and name in special}
         self._continuations: dict[tuple[int, int, int], list[str]] = {}
         self.core = _core.Guide(program, vocabulary.core, known, options.max_memory)
+        if options.canonical:
+            self.core.require(vocabulary.spelling)
         if options.prepare:
             self.core.prepare(options.prepare)
 
@@ -98,6 +101,11 @@ class Guide:
     def _program(self) -> _core.Program:
         """What a matcher made now starts on; the states of an older one may belong to another: see Matcher.program."""
         return self.core.program
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether only canonical spellings are allowed; see ``canonical`` of :func:`compile`."""
+        return self._options.canonical
 
     def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
         """A new matcher at the start of the constraint.
@@ -130,7 +138,17 @@ class Guide:
         Args:
             max_states: maximum number of states; more raise a LimitError. A transition takes 8 bytes, and a state has
                 up to one for each token.
+
+        Raises:
+            CompileError: ``canonical-automaton``, the guide allows canonical spellings only, which no such automaton is
+                written out for.
+            LimitError: ``states``, see ``max_states``.
         """
+        if self.is_canonical:
+            raise CompileError(
+                "a guide with canonical=True has no token automaton; compile the constraint without",
+                code="canonical-automaton",
+            )
         from guiderail.matching.token_automaton import TokenAutomaton
 
         indptr, token, next_state, accepting = self.core.token_automaton(max_states)
@@ -157,14 +175,16 @@ class Guide:
         if known is not None:
             return list(known)
         found: list[str] = []
-        for byte in program.first_bytes(state):
+        first = list(program.first_bytes(state))
+        step = max(1, len(first) // limit)
+        for byte in (byte for begin in range(step) for byte in first[begin::step]):  # far apart ones first
+            if len(found) == limit:
+                break
             after = program.derivative(state, bytes([byte]))
-            rest = program.shortest(after, 16)
+            rest = program.shortest(after, 4)  # longer ones are searched for too long, and merge no differently
             text = (bytes([byte]) + (rest or b"")).decode(errors="ignore")
             if text:
                 found.append(text)
-        step = max(1, len(found) // limit)
-        found = found[::step][:limit]
         if len(self._continuations) >= _CONTINUATIONS:
             self._continuations.clear()
         self._continuations[key] = found
@@ -208,6 +228,7 @@ def compile(
     prepare: int = PREPARE,
     max_work: int = MAX_WORK,
     max_step_work: int = MAX_STEP_WORK,
+    canonical: bool = False,
 ) -> Guide:
     """Compiles a constraint for a vocabulary. This is cheap: most states and masks are made during generation.
 
@@ -233,10 +254,13 @@ def compile(
         max_step_work: maximum number of steps for one mask or for reading one token; a search for an end may take four
             times as many. More raise a LimitError with the code ``step-work``. Known states and masks cost nothing,
             so a text may need fewer steps after others (``docs/limits.md``).
+        canonical: allow only those tokens that the tokenizer itself would make of the text, as far as a text can still
+            be completed so (``docs/canonical.md``).
 
     Raises:
         CompileError: the constraint matches no text, or names a special token that the vocabulary lacks; ``max_memory``
             is negative, or ``prepare`` is out of range.
+        VocabularyError: ``no-spelling``: ``canonical=True``, and guiderail cannot tell how this tokenizer spells.
         LimitError: see ``max_nodes``, ``fuel`` and ``max_work``.
     """
     constraint, vocabulary = constraint_of(constraint), vocabulary_of(vocabulary)
@@ -246,7 +270,7 @@ def compile(
         )
     if max_memory < 0:
         raise CompileError(f"max_memory is a number of bytes, or 0 for no limit, not {max_memory}", code="bad-bound")
-    options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work)
+    options = Options(max_nodes, fuel, max_memory, prepare, max_work, max_step_work, canonical)
     if not cache:
         return Guide(constraint, vocabulary, options)
     # The guide keeps its vocabulary, so the id, alive.

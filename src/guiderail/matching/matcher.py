@@ -154,10 +154,10 @@ class Matcher(_core.Matcher):
             return []
 
     def _spelled_before(self) -> tuple[str, list[int]] | None:
-        """The end of the text so far, and the tokens at its end that its spelling must come to again; None where text
+        """The end of the text so far, and the tokens at its end that its spelling must give again; None where text
         was accepted that has no tokens.
 
-        A tokenizer that comes to the same tokens for some while comes to those of the whole text from there on; so
+        A tokenizer that gives the same tokens for a while gives those of the whole text from there on; so
         that the cost of a step does not grow with the text.
         """
         bytes_of = self.guide.vocabulary.core.token_bytes
@@ -180,7 +180,7 @@ class Matcher(_core.Matcher):
         return text, window if begin == 0 else window[-_MET_AGAIN:]
 
     def _stable(self, tokens: list[int], start: int, after: Matcher) -> list[int]:
-        """The first of ``tokens[start:]`` that no continuation can change, as far as the tokenizer shows it."""
+        """The first of ``tokens[start:]`` that no continuation can change, judged by the tokenizer."""
         bytes_of = self.guide.vocabulary.core.token_bytes
         keep = len(tokens)
         tail = b""
@@ -208,7 +208,7 @@ class Matcher(_core.Matcher):
         return tokens[start:keep]
 
     def _may_grow(self, text: bytes) -> bool:
-        """Whether a token begins with this text and goes on, and so could swallow it."""
+        """Whether a token begins with this text and is longer, and so could swallow it."""
         core = self.guide.vocabulary.core
         return any(core.token_bytes(token) != text for token in core.tokens_with_prefix(text, 2))
 

@@ -31,7 +31,7 @@ class Asides:
 
         Raises:
             Overloaded: too many run already.
-            TimeoutError: it takes longer; its thread goes on until it ends by itself.
+            TimeoutError: it takes longer; its thread runs on until it ends by itself.
         """
         if self._running >= self._most:
             raise Overloaded("too much is being prepared already; try again later")

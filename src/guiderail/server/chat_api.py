@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
+from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Said, show
@@ -25,10 +26,13 @@ __all__ = ["ChatAnswer", "start_chat"]
 
 
 class ChatAnswer:
-    """A chat completion on its way: to be had whole, or as events."""
+    """A chat completion in flight, returned whole or as events."""
 
-    def __init__(self, service: Service, request: ChatRequest, run: Run, plan: ToolPlan | None) -> None:
+    def __init__(
+        self, service: Service, request: ChatRequest, run: Run, plan: ToolPlan | None, chances: ChoiceLogprobs | None
+    ) -> None:
         self._service, self._request, self.run, self._plan = service, request, run, plan
+        self._chances: dict[str, Any] = {} if chances is None else {"choices": chances}
         self._id = f"chatcmpl-{uuid.uuid4().hex}"
         self._created = int(time.time())
         self._count = request.n or 1
@@ -56,10 +60,12 @@ class ChatAnswer:
             if calls:
                 message["tool_calls"] = calls
                 reason = "tool_calls" if reason == "stop" else reason
-        logprobs = None
+        logprobs: dict[str, Any] | None = None
         if self._request.logprobs:
             content_logprobs = [_logprob(self._service.vocabulary, info) for info in text.tokens]
-            logprobs = {"content": content_logprobs, "refusal": None}
+            logprobs = {"content": content_logprobs, "refusal": None, **self._chances}
+        elif self._chances:
+            logprobs = {"content": None, "refusal": None, **self._chances}
         return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason}
 
     async def events(self) -> AsyncIterator[bytes]:
@@ -76,7 +82,8 @@ class ChatAnswer:
 
         try:
             for index in range(self._count):
-                yield chunk(index, {"role": "assistant", "content": ""})
+                first = {"content": None, "refusal": None, **self._chances} if self._chances else None
+                yield chunk(index, {"role": "assistant", "content": ""}, None, first)
             async for event in self.run.events():
                 index = event.index
                 reader = readers[index]
@@ -179,6 +186,8 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
         thinking = thinking_of(request, said.shown, service.manner.tool_format)
     plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
     prompt = await service.prompt(said, "messages")
+    spellings = request.guiderail.choice_logprobs
+    chances = await choice_logprobs(service, spellings, said.ask, [prompt], reasons=thinking is not None)
     logprobs = (request.top_logprobs or 0) if request.logprobs else None
     run = await service.start(
         [prompt],
@@ -195,4 +204,4 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
         penalties=service.penalties(request),
         watch=watch,
     )
-    return ChatAnswer(service, request, run, plan)
+    return ChatAnswer(service, request, run, plan, None if chances is None else chances[0])

@@ -39,7 +39,7 @@ Build = Callable[[], tuple[Any, Constraint]] | Recipe
 
 
 class _Interrupted(BaseException):
-    """Raised in a thread that has taken too long; no ``except Exception`` on the way may hold it up."""
+    """Raised in a thread that has taken too long; no ``except Exception`` in between may hold it up."""
 
 
 class _Work:
@@ -255,7 +255,7 @@ class Compiler:
             )
             if isinstance(constraint, _Played) and constraint.inner is not None:
                 guide.constraint = constraint.inner
-            # The first mask of a constraint is often its dearest: it is made here, where nobody else waits for it.
+            # The first mask of a constraint often costs most: it is made here, where nobody else waits for it.
             guide.matcher().fill_next_token_bitmask(allocate_token_bitmask(1, self.vocabulary.size), 0)
             return plan, guide
 

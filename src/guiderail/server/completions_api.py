@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
+from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
 from guiderail.server.errors import ApiError
 from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
@@ -20,10 +21,13 @@ __all__ = ["CompletionAnswer", "start_completion"]
 
 
 class CompletionAnswer:
-    """A completion on its way: to be had whole, or as events."""
+    """A completion in flight, returned whole or as events."""
 
-    def __init__(self, service: Service, request: CompletionRequest, run: Run, count: int) -> None:
+    def __init__(
+        self, service: Service, request: CompletionRequest, run: Run, count: int, chances: list[ChoiceLogprobs] | None
+    ) -> None:
         self._service, self._request, self.run, self._count = service, request, run, count
+        self._chances = chances
         self._id = f"cmpl-{uuid.uuid4().hex}"
         self._created = int(time.time())
 
@@ -37,6 +41,7 @@ class CompletionAnswer:
         for i, text in enumerate(await self.run.texts(self._count)):
             assert text.end is not None
             logprobs = None if self._request.logprobs is None else self._logprobs(text.tokens, 0)
+            logprobs = self._with_chances(logprobs, i)
             choices.append({"index": i, "text": text.text, "logprobs": logprobs, "finish_reason": text.end.reason})
         return {**self._body(choices), "usage": self.run.usage()}
 
@@ -45,6 +50,7 @@ class CompletionAnswer:
         options = self._request.stream_options
         with_usage = bool(options and options.include_usage)
         offsets = [0] * self._count
+        began = [False] * self._count
 
         def chunk(index: int, text: str, reason: str | None = None, logprobs: Any = None) -> bytes:
             body = self._body([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}])
@@ -55,6 +61,9 @@ class CompletionAnswer:
                 if isinstance(event, Delta):
                     told = self._logprobs(list(event.tokens), offsets[event.index]) if event.tokens else None
                     offsets[event.index] += len(event.text)
+                    if not began[event.index]:
+                        began[event.index] = True
+                        told = self._with_chances(told, event.index)
                     yield chunk(event.index, event.text, None, told)
                 else:
                     yield chunk(event.index, "", event.reason)
@@ -66,6 +75,12 @@ class CompletionAnswer:
             yield sse(error.body())
         finally:
             self.run.cancel()
+
+    def _with_chances(self, logprobs: dict[str, Any] | None, index: int) -> dict[str, Any] | None:
+        """The same with the log-probabilities of whole choices, where they are asked for."""
+        if self._chances is None:
+            return logprobs
+        return {**(logprobs or {}), "choices": self._chances[index // (self._request.n or 1)]}
 
     def _logprobs(self, tokens: list[TokenLogprob], offset: int) -> dict[str, Any]:
         """The older form: lists side by side. ``text_offset`` counts characters."""
@@ -114,6 +129,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
         return rows
 
     ids = await service.threaded(encode, "prompt")
+    chances = await choice_logprobs(service, request.guiderail.choice_logprobs, ask, ids)
     run = await service.start(
         ids,
         guide,
@@ -129,4 +145,4 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
         penalties=service.penalties(request),
         watch=watch,
     )
-    return CompletionAnswer(service, request, run, count)
+    return CompletionAnswer(service, request, run, count, chances)

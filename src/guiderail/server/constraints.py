@@ -137,7 +137,7 @@ def ask_of_format(given: Any, param: str) -> Ask | None:
         else:
             _refuse_others(inner, {"name", "schema", "strict", "description"}, place)
         if "schema" not in inner or inner["schema"] is None:
-            raise _wrong("there is no schema", f"{place}.schema")
+            raise _wrong("the schema is missing; give one", f"{place}.schema")
         result = _schema_ask(inner["schema"], f"{place}.schema")
     elif kind == "structural_tag":
         return Ask("structural_tag", _json(given), param)

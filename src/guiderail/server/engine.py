@@ -22,7 +22,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +47,7 @@ _SPARED = 8  # one in so many tokens of the room that is left may be reserved by
 _LEAST_LENGTH = 256  # of such rows; else a power of two, where there is room
 _REST_SECONDS = 1.0  # without work, after which the heap gives back what is free in it
 _log = logging.getLogger("guiderail.server")
+T = TypeVar("T")
 
 
 class Overloaded(ModelError):
@@ -84,6 +87,7 @@ class Engine:
         self.model, self.options, self.metrics = model, options, metrics
         self._wake = threading.Condition()
         self._queue: deque[Row] = deque()
+        self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._teams: list[_Team] = []
         self._clears = False  # sessions of this model can clear a row
         self._stopping = False
@@ -148,6 +152,22 @@ class Engine:
             self.metrics.waiting.set(len(self._queue))
             self._wake.notify_all()
 
+    def ask(self, function: Callable[[], T]) -> Future[T]:
+        """Has something else asked of the model, between two steps of the texts: it should not take long.
+
+        Raises:
+            Overloaded: too much waits.
+        """
+        future: Future[T] = Future()
+        with self._wake:
+            if self._stopping:
+                raise ModelError("the server is shutting down", code="closed")
+            if self._tasks and len(self._tasks) >= self.options.max_queue:
+                raise Overloaded(f"{len(self._tasks)} questions to the model are waiting already; try again later")
+            self._tasks.append((future, function))
+            self._wake.notify_all()
+        return future
+
     # -- the thread --------------------------------------------------------------------------------------------
     def _run(self) -> None:
         while True:
@@ -157,7 +177,9 @@ class Engine:
             try:
                 for team in self._teams:
                     self._leave(team)
-                self._admit()
+                self._answer()
+                if not (self._tasks and self.model.max_batch == 1):
+                    self._admit()
                 self._measure()
                 moved = False
                 for team in list(self._teams):
@@ -174,13 +196,17 @@ class Engine:
         with self._wake:
             rest = list(self._queue)
             self._queue.clear()
+            for task, _ in self._tasks:
+                if task.set_running_or_notify_cancel():
+                    task.set_exception(gone)
+            self._tasks.clear()
         for row in rest:
             row.fail(gone)
         self._measure()
 
     def _await_work(self) -> None:
         def some() -> bool:
-            return bool(self._stopping or self._queue or self._teams)
+            return bool(self._stopping or self._queue or self._teams or self._tasks)
 
         with self._wake:
             if self._wake.wait_for(some, _REST_SECONDS):
@@ -189,6 +215,25 @@ class Engine:
         trim_heap()
         with self._wake:
             self._wake.wait_for(some)
+
+    def _answer(self) -> None:
+        """The next of what is asked of the model beside texts; of a model with one row, when no text is written."""
+        if not self._tasks or (self.model.max_batch == 1 and not self._close_idle()):
+            return
+        future, function = self._tasks.popleft()
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function())
+        except Exception as error:
+            future.set_exception(error)
+
+    def _close_idle(self) -> bool:
+        """Closes sessions without texts, and says whether no session is left."""
+        for team in list(self._teams):
+            if not team.running():
+                self._close(team)
+        return not self._teams
 
     def _measure(self) -> None:
         self.metrics.waiting.set(len(self._queue))

@@ -1,7 +1,7 @@
 """``/inspect``: why the model wrote what it wrote, for the texts that were asked about or for the last ones.
 
 While a text is written, a :class:`Watch` notes its tokens and what the model thought of their rivals; the logits are
-not kept. When it has ended, a thread leads the tokens through the constraint again and makes the record, which is kept
+not kept. When it has ended, a thread feeds the tokens to the constraint again and makes the record, which is kept
 as compressed JSON, in memory only. What a server keeps is bounded: in texts, and in tokens of a text.
 """
 
@@ -103,7 +103,7 @@ class Watch:
         self._done(self)
 
     def record(self, model: str) -> Record:
-        """The record, made by leading the tokens through the constraint again."""
+        """The record, made by feeding the tokens to the constraint again."""
         guide = self.guide
         assert guide is not None
         vocabulary = guide.vocabulary

@@ -50,7 +50,7 @@ class Recording(Constraint):
         return root
 
 
-def compile_recipe(recipe: Recipe, vocabulary: Any, limits: dict[str, int]) -> tuple[Any, Constraint, Any]:
+def compile_recipe(recipe: Recipe, vocabulary: Any, limits: dict[str, Any]) -> tuple[Any, Constraint, Any]:
     """The plan, the constraint and the calls that lower it; its first mask and its end have been found once."""
     plan, constraint = recipe.build(vocabulary)
     recording = Recording(constraint)

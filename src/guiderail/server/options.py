@@ -81,7 +81,7 @@ class ServerOptions:
         mask_seconds: that the masks of one text may take altogether; beyond: 400 ``mask-timeout``.
         inspect: which texts can be looked into at ``/inspect``: ``"off"``, none; ``"asked"``, those of requests that
             have the header ``X-Guiderail-Inspect: 1``, by whoever knows the address in the answer; ``"all"``, also all
-            others, in a list, but for requests whose header says ``0``. Prompts and texts are kept in memory for that.
+            others, in a list, unless the header says ``0``. Prompts and texts are kept in memory for that.
         inspect_texts: that are kept, the last ones.
         inspect_tokens: of a text that are looked into, the first ones (about 3 KB each while it is written).
 

@@ -48,7 +48,7 @@ def from_validation(problems: list[Any], said: dict[str, Any], known: Iterable[s
     """
     first = problems[0]
     place, value = _place(first, said)
-    for other in problems[1:_MOST_TOLD]:  # a list that is right but for an item: the item is told
+    for other in problems[1:_MOST_TOLD]:  # a list that is right except for an item: the item is reported
         inner, within = _place(other, said)
         if len(inner) > len(place) and inner[: len(place)] == place:
             first, place, value = other, inner, within

@@ -125,4 +125,4 @@ def _parsed(body: bytes, form: type[BaseModel], values: int) -> BaseModel:
         problems = error.errors(include_url=False, include_input=False)
         raise from_validation(problems, data, form.model_fields) from None
     except RecursionError:
-        raise ApiError(400, "the body is nested too deep", code="invalid-json") from None
+        raise ApiError(400, "the body is nested too deeply; flatten it", code="invalid-json") from None

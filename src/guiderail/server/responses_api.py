@@ -130,7 +130,7 @@ class _Output:
 
 
 class ResponseAnswer:
-    """A response on its way: to be had whole, or as events."""
+    """A response in flight, returned whole or as events."""
 
     def __init__(self, service: Service, request: ResponsesRequest, run: Run, plan: ToolPlan | None) -> None:
         self._service, self._request, self.run = service, request, run

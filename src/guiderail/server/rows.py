@@ -1,4 +1,4 @@
-"""One text on its way: what it may be, what was written, and what of that may be shown."""
+"""An in-flight generation: what it may be, what was written, and what of that may be shown."""
 
 from __future__ import annotations
 

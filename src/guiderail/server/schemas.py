@@ -80,10 +80,20 @@ class Extras(_Closed):
     on_incomplete: Literal["finish", "return"] | None = None
 
 
+class SampledExtras(Extras):
+    """Those of completions of both kinds."""
+
+    choice_logprobs: Literal["canonical", "all"] | None = None
+
+
 class ThinkingExtras(Extras):
     """Those of interfaces that know reasoning."""
 
     max_reasoning_tokens: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = None
+
+
+class ChatExtras(SampledExtras, ThinkingExtras):
+    """Those of chat completions."""
 
 
 class Sampled(_Closed):
@@ -111,7 +121,7 @@ class Sampled(_Closed):
     regex: StrictStr | None = None
     ebnf: StrictStr | None = None
     response_format: _Json | None = None
-    guiderail: Extras = Extras()
+    guiderail: SampledExtras = SampledExtras()
 
     user: StrictStr | None = None
     metadata: _Json | None = None
@@ -156,7 +166,7 @@ class ChatRequest(Sampled):
     audio: None = None
     prediction: None = None
     reasoning_effort: Effort | None = None
-    guiderail: ThinkingExtras = ThinkingExtras()
+    guiderail: ChatExtras = ChatExtras()
     verbosity: Literal["medium"] | None = None
     store: Literal[False] | None = None
     web_search_options: None = None

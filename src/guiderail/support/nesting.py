@@ -5,7 +5,7 @@ recurses, as deep as the interpreter's stack allows at the place of the call. Ea
 under :func:`nested`; state that lives longer than the call must not depend on the walk having ended.
 
 A value of Python may also hold itself, or hold one list twice on each of forty levels: written out, it has no end, or
-2^40 parts. :func:`written_out` tells before anybody writes it out.
+2^40 parts. :func:`too_large` tells before anybody writes it out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from guiderail.errors import LimitError
 
-__all__ = ["MOST_PARTS", "is_plain_json", "nested", "written_out"]
+__all__ = ["is_plain_json", "nested", "too_large"]
 
 MOST_PARTS = 1_000_000
 """Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
@@ -44,9 +44,9 @@ _TEXT = frozenset((str,))
 
 
 def is_plain_json(value: Any) -> bool:
-    """Whether a value holds nothing but what JSON reads into, each list and object once, and is not too large.
+    """Whether a value holds only what JSON reads into, each list and object once, and is not too large.
 
-    False says nothing: ``written_out`` tells more. This goes level by level with a few calls for each, for every
+    False says nothing: ``too_large`` tells more. This goes level by level with a few calls for each, for every
     schema that is read comes here.
     """
     if type(value) not in _JSON_TYPES:
@@ -71,7 +71,15 @@ def is_plain_json(value: Any) -> bool:
     return True
 
 
-def written_out(value: Any) -> int | None:
+def too_large(value: Any) -> str | None:
+    """What is wrong with a value of dicts and lists that nobody can write out, to follow its name; None: nothing."""
+    size = _written_out(value)
+    if size is None:
+        return "holds itself"
+    return f"has more than {MOST_PARTS:,} parts" if size > MOST_PARTS else None
+
+
+def _written_out(value: Any) -> int | None:
     """How many parts a value of dicts and lists has where it is written out; None: it holds itself, and has no end.
 
     Beyond ``MOST_PARTS`` nobody counts on.
@@ -96,7 +104,7 @@ def written_out(value: Any) -> int | None:
 
 
 def _shared(value: Any) -> int | None:
-    """As `written_out`, where parts are shared: sizes by identity, in post-order."""
+    """As `_written_out`, where parts are shared: sizes by identity, in post-order."""
     sizes: dict[int, int | None] = {}  # None: its parts are being counted
     stack: list[tuple[Any, bool]] = [(value, False)]
     while stack:

@@ -133,7 +133,7 @@ class PartialJson:
 
     @property
     def value(self) -> Any:
-        """The value so far. Its containers are the reader's own: they go on growing, and are not to be changed.
+        """The value so far. Its containers are the reader's own: they keep growing, and must not be changed.
 
         :meth:`snapshot` gives one that stays as it is.
         """
@@ -166,8 +166,8 @@ class PartialJson:
 
         ``"value"``: the first character of that value; ``"item"``: that, or the end of its array; ``"key"``: a key of
         that object (in it, or its first character); ``"first-key"``: that, or the end of the object; ``"colon"``:
-        what stands before that value; ``"after"``: what stands behind a member or item of that container;
-        ``"string"``, ``"number"``, ``"word"``: the rest of that value; ``"end"``: nothing but white space.
+        what stands before that value; ``"after"``: what stands after a member or item of that container;
+        ``"string"``, ``"number"``, ``"word"``: the rest of that value; ``"end"``: only white space.
         """
         state = self._state
         top = self.frames[-1] if self.frames else None

@@ -7,6 +7,7 @@ text as it stands, *control* and *unknown* tokens are special, *unused* ones spe
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from guiderail.errors import VocabularyError
 from guiderail.vocabulary._gguf_metadata import read_metadata
 from guiderail.vocabulary._library import choose_stops, is_path
 from guiderail.vocabulary._table import TokenTable, byte_level_table
+from guiderail.vocabulary.spelling import GPT2_PATTERN, SpellingRules, merge_rules, unsupported
 from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_gguf"]
@@ -30,6 +32,19 @@ _BYTE_LEVEL = {"gpt2"}
 # SentencePiece BPE, WordPiece (its ## already undone), SentencePiece unigram
 _WHITESPACE = {"llama", "bert", "t5"}
 _SCALARS = ("model", "bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id")
+
+# What llama.cpp cuts texts by, by the name that a file gives. What no pattern matches is a piece, too.
+_LLAMA3 = (
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_PATTERNS = {
+    "gpt-2": [(GPT2_PATTERN, True)],
+    "smollm": [(r"\p{N}", True), (GPT2_PATTERN, True)],
+    "llama-bpe": [(_LLAMA3, True)],
+    "qwen2": [(_LLAMA3.replace("{1,3}", ""), True)],
+}
+_WHOLE = {"llama-bpe"}
 
 
 def from_gguf(model: Any, *, size: int | None, stop_token_ids: Sequence[int] | int | None) -> Vocabulary:
@@ -118,3 +133,23 @@ class LlamaEncoder:
 
     def __call__(self, text: str) -> list[int]:
         return list(self.model.tokenize(text.encode(), add_bos=False, special=False))
+
+    def spelling_rules(self) -> SpellingRules:
+        wanted = {f"tokenizer.ggml.{key}" for key in ("model", "tokens", "token_type", "merges", "pre")}
+        metadata = read_metadata(self.model.model_path, wanted.__contains__)
+        kind, pre = (_text(metadata.get(f"tokenizer.ggml.{key}")) for key in ("model", "pre"))
+        if kind not in _BYTE_LEVEL:
+            raise unsupported(f"the model's tokenizer is of kind {kind!r}")
+        if pre not in _PATTERNS:
+            raise unsupported(f"the model cuts texts as {pre!r}, which guiderail does not know")
+        tokens = [token.decode("utf-8", "replace") for token in metadata["tokenizer.ggml.tokens"]]
+        merges = [merge.decode("utf-8", "replace") for merge in metadata["tokenizer.ggml.merges"]]
+        types = metadata.get("tokenizer.ggml.token_type", [NORMAL] * len(tokens))
+        ids = {text: i for i, (text, kind) in enumerate(zip(tokens, types, strict=True)) if kind == NORMAL}
+        rules = merge_rules(ids, merges, _PATTERNS[pre], whole=pre in _WHOLE)
+        apart = [text.encode() for text, kind in zip(tokens, types, strict=True) if kind == USER_DEFINED]
+        return dataclasses.replace(rules, separate=tuple(apart))
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -21,6 +21,7 @@ from guiderail.errors import VocabularyError
 from guiderail.vocabulary._check import in_context
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
 from guiderail.vocabulary._table import HOLE, TokenTable, byte_level_table
+from guiderail.vocabulary.spelling import SpellingRules, hugging_face_rules
 from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_huggingface"]
@@ -79,6 +80,9 @@ class FastEncoder:
 
     def __call__(self, text: str) -> list[int]:
         return list(self.backend.encode(text, add_special_tokens=False).ids)
+
+    def spelling_rules(self) -> SpellingRules:
+        return hugging_face_rules(json.loads(self.backend.to_str()))
 
 
 class FastDecoder:

@@ -1,4 +1,4 @@
-"""Mistral's tekken: a JSON file with the bytes of every token, in base64, behind a block of special tokens.
+"""Mistral's tekken: a JSON file with the bytes of every token, in base64, after a block of special tokens.
 
 Ids are those of the file's ranks moved up by the number of special tokens; of the ranks only as many are
 used as fit into ``default_vocab_size``.
@@ -16,6 +16,7 @@ from typing import Any
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._library import choose_stops, is_path, read_json, require
 from guiderail.vocabulary._table import TokenTable
+from guiderail.vocabulary.spelling import SpellingRules, ranked_rules, unsupported
 from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_tekken"]
@@ -162,6 +163,10 @@ class TekkenFileEncoder:
     def __call__(self, text: str) -> list[int]:
         return [rank + self.special_count for rank in self.encoding.encode_ordinary(text)]
 
+    def spelling_rules(self) -> SpellingRules:
+        ranks = {token: rank for rank, token in enumerate(self.spelled)}
+        return ranked_rules(ranks, self.pattern, first=self.special_count)
+
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key != "encoding"}
 
@@ -174,6 +179,12 @@ class TekkenEncoder:
 
     def __call__(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, bos=False, eos=False))
+
+    def spelling_rules(self) -> SpellingRules:
+        model: Any = getattr(self.tokenizer, "_model", None)
+        if not hasattr(model, "_mergeable_ranks"):
+            raise unsupported("this version of mistral-common does not show its merges")
+        return ranked_rules(model._mergeable_ranks, model._pat_str, first=int(self.tokenizer.num_special_tokens))
 
 
 class TekkenDecoder:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from guiderail.errors import VocabularyError
 from guiderail.vocabulary._library import choose_stops, require
 from guiderail.vocabulary._table import TokenTable
+from guiderail.vocabulary.spelling import SpellingRules, ranked_rules
 from guiderail.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_tiktoken"]
@@ -58,6 +60,15 @@ class TiktokenEncoder:
 
     def __call__(self, text: str) -> list[int]:
         return list(self.encoding.encode_ordinary(text))
+
+    def spelling_rules(self) -> SpellingRules:
+        special = {self.encoding.encode_single_token(text) for text in self.encoding.special_tokens_set}
+        ranks = {}
+        for token in range(self.encoding.n_vocab):
+            if token not in special:
+                with contextlib.suppress(KeyError):  # a hole
+                    ranks[self.encoding.decode_single_token_bytes(token)] = token
+        return ranked_rules(ranks, self.encoding._pat_str)
 
 
 class TiktokenDecoder:

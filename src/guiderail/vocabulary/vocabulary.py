@@ -40,7 +40,7 @@ __all__ = ["Vocabulary"]
 Encode = Callable[[str], Sequence[int]]
 Decode = Callable[[list[int]], str]
 
-# Encoders that put a space before the first word are asked for a text behind this one, whose tokens are then
+# Encoders that put a space before the first word are asked for a text after this one, whose tokens are then
 # cut off.
 _ANCHOR = "\n"
 
@@ -85,6 +85,7 @@ class Vocabulary:
         "_oracle",
         "_size",
         "_special_tokens",
+        "_spelling",
         "_spellings",
         "_stop_token_ids",
         "_table",
@@ -206,6 +207,7 @@ class Vocabulary:
         self._core: _core.Vocabulary | None = None
         self._fingerprint: str | None = None
         self._spellings: dict[str, list[int]] = {}
+        self._spelling: _core.Spelling | None = None
 
     # -- what it is ------------------------------------------------------------------------------------------
     @property
@@ -382,6 +384,33 @@ class Vocabulary:
                         table.data, table.offsets, table.special, self._size, list(self._stop_token_ids)
                     )
         return self._core
+
+    @property
+    def spelling(self) -> _core.Spelling:
+        """Which sequences of tokens the tokenizer itself would make of their text; built once, when first needed.
+
+        Raises:
+            VocabularyError: ``no-spelling``, guiderail cannot tell: no byte-pair encoding, or one without its merges.
+        """
+        if self._spelling is None:
+            from guiderail.vocabulary.spelling import core_spelling, unsupported
+
+            rules = getattr(self._encode, "spelling_rules", None)
+            if rules is None:
+                raise unsupported("it was given without its merges")
+            made = core_spelling(rules(), self.core)
+            with self._lock:
+                if self._spelling is None:
+                    self._spelling = made
+        return self._spelling
+
+    def is_canonical(self, tokens: Iterable[int]) -> bool:
+        """Whether ``tokens`` are those that the tokenizer makes of their text, between special tokens each by itself.
+
+        Raises:
+            VocabularyError: ``no-spelling``, guiderail cannot tell how this tokenizer spells.
+        """
+        return self.spelling.is_canonical([_token_id("token", token) for token in tokens])
 
     # -- copies ----------------------------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:

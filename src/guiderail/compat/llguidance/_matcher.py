@@ -1,4 +1,4 @@
-"""``LLMatcher``: a text on its way; and ``LLParserLimits``."""
+"""``LLMatcher``: an in-flight text; and ``LLParserLimits``."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class LLMatcher:
         return bool(matcher.is_terminated() or matcher.is_accepting())
 
     def is_stopped(self) -> bool:
-        """Whether nothing but a token that ends the text can come; also after an error."""
+        """Whether only a token that ends the text can come; also after an error."""
         matcher = self.matcher
         return bool(matcher is None or self._error or matcher.is_terminated() or matcher.is_complete())
 
@@ -222,7 +222,7 @@ class LLMatcher:
     def consume_tokens(self, sampled_tokens: Sequence[int]) -> bool:
         """Reads tokens. False: one of them cannot come, and the matcher is in an error state.
 
-        A matcher in an error state takes nothing but tokens that end a text, and passes over these.
+        A matcher in an error state takes only tokens that end a text, and passes over these.
         """
         for token in sampled_tokens:
             if self.matcher is None or self._error:

@@ -167,7 +167,7 @@ class GrammarCompiler:
             any_whitespace: white space wherever JSON allows it; ``indent`` and ``separators`` do not matter then.
             indent: spaces of a level, as for ``json.dumps``; None: one line.
             separators: as for ``json.dumps``; None: ``(", ", ": ")``, with ``indent`` ``(",", ": ")``.
-            strict_mode: objects and arrays hold nothing but what the schema names, unless it says otherwise.
+            strict_mode: objects and arrays hold only what the schema names, unless it says otherwise.
             max_whitespace_cnt: characters of white space in one place; None: any number.
             any_order: properties in any order. Required ones are still required, and none comes twice.
 

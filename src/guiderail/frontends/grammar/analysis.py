@@ -153,7 +153,7 @@ def _plain(constraint: Constraint) -> bool:
 
 
 def _always_some(constraint: Constraint) -> bool:
-    """Whether it is JSON: never the empty text, and dear to compile only to hear so."""
+    """Whether it is JSON: never the empty text, and expensive to compile just to learn that."""
     options = getattr(constraint, "options", None)
     return getattr(options, "notation", None) == "json"
 
@@ -213,7 +213,7 @@ def _least(
 ) -> set[str]:
     """The smallest set of names for which ``holds`` of each body says whether the name is in the set.
 
-    ``order``: the names, best each behind those that it needs.
+    ``order``: the names, best each after those that it needs.
     """
     found: set[str] = set()
     place: dict[str, int] = {}
@@ -252,7 +252,7 @@ def _least(
 def nullable_rules(rules: Mapping[str, Expression], facts: ConstraintFacts, order: list[str] | None = None) -> set[str]:
     """The rules that have the empty text. Names without a rule (terminals) never are.
 
-    ``order``: the names, best each behind those that it needs: it is quicker so.
+    ``order``: the names, best each after those that it needs: it is quicker so.
     """
     decisions: list[Decision] = []
 
@@ -308,7 +308,7 @@ def _productive_by(rules: Mapping[str, Expression], found: set[str], facts: Cons
 def pruned(rules: Rules, productive: set[str], facts: ConstraintFacts, *, traps: bool = False) -> Rules:
     """The productive rules without the alternatives that can never finish.
 
-    With ``traps`` such alternatives are kept, up to where they cannot go on, and end in ``TRAP``: to a lexer that knows
+    With ``traps`` such alternatives are kept, as far as they lead, and end in ``TRAP``: to a lexer that knows
     what may come next, what they begin with may.
     """
     alive = _productive_by(rules, productive, facts)

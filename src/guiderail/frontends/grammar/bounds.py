@@ -25,7 +25,7 @@ WAY_OUT = "bound the parts that are regular, or give a JSON Schema bounds of its
 
 @dataclass(frozen=True, slots=True)
 class Counted(Constraint):
-    """Texts of a number of tokens at most: when they are spent, a text goes on to the next place where it may end."""
+    """Texts of at most so many tokens: when they are spent, a text continues to the next place where it may end."""
 
     item: Constraint
     most: int

@@ -35,7 +35,7 @@ EMPTY = Text("")
 
 NEVER = Choice(())
 TRAP = Name("\0never")
-"""Behind terminals of a grammar with a lexer: they compete there for lexemes, and nothing can come behind them."""
+"""After terminals of a grammar with a lexer: they compete there for lexemes, and nothing can come after them."""
 """No text at all."""
 
 NESTED = 100

@@ -48,7 +48,7 @@ def _inner(tree: Grammar) -> Iterator[Grammar]:
 
 
 class _Step(NamedTuple):
-    """A place on the way: behind which mark of which rule, and the step before it."""
+    """A place on a path: after which mark of which rule, and the step before it."""
 
     mark: str
     at: int

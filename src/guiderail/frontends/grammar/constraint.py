@@ -121,16 +121,18 @@ class GrammarConstraint(Constraint):
 
     def as_written(self) -> GrammarConstraint:
         state = self._state
-        if self.written or not self._holds_schemas():
+        if self.written or not self._is_written_otherwise():
             return self
         if state.written is None:
             given = (*self._given(), True)
             state.written = GrammarConstraint(*given)
         return state.written
 
-    def _holds_schemas(self) -> bool:
-        """Whether there may be a schema within, without reading the text."""
-        return not isinstance(self.text, str) or bool(self.constraints) or "%json" in self.text
+    def _is_written_otherwise(self) -> bool:
+        """Whether there may be a schema within, or keywords in any case, without reading the text."""
+        if not isinstance(self.text, str) or self.constraints:
+            return True
+        return self.syntax == "lark" and ("%json" in self.text or '"i' in self.text)
 
     def _given(self) -> tuple[Any, ...]:
         given = (self.text, self.syntax, self.start, self.max_rules, self.path, self.imports, self.indentation)

@@ -5,7 +5,7 @@
 
 Alternative representations (table 2): ``/`` and ``!`` for ``|``, ``(/ /)`` for ``[ ]``, ``(: :)`` for ``{ }``, ``.``
 for ``;``. Names may hold blanks, which do not count (4.14, 4.15). Texts have no escapes. ``{ x }-`` is one or more: an
-exception with nothing behind the minus takes the empty text away (5.6). Special sequences ``? … ?`` are prose and
+exception with nothing after the minus takes the empty text away (5.6). Special sequences ``? … ?`` are prose and
 refused.
 """
 
@@ -49,7 +49,7 @@ class _Group:
     close: str
     at: int
     times: int | None = None  # n * in front of the bracket
-    minus: int | None = None  # the place of a minus behind the last term
+    minus: int | None = None  # the place of a minus after the last term
     alternatives: list[Expression] = field(default_factory=list)
     terms: list[Expression] = field(default_factory=list)
 
@@ -62,15 +62,8 @@ class _Iso(Reader):
         self.exceptions = Exceptions(self.refuse)
 
     def grammar(self, start: str | None) -> Grammar:
-        rules: dict[str, Rule] = {}
         self.blank()
-        while self.at < len(self.text):
-            rule = self.rule()
-            if rule.name in rules:
-                assert rule.span is not None
-                self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
-            rules[rule.name] = rule
-            self.blank()
+        rules = self.rules()
         first = " ".join(start.split()) if start else next(iter(rules), "")
         tree = finish_grammar(self.text, rules, first, self.notation)
         rules = self.exceptions.resolve(rules)
@@ -117,10 +110,11 @@ class _Iso(Reader):
         while True:
             body = self.step(stack)
             if body is not None:
+                self.blank()
                 return Rule(name, body, span)
 
     def step(self, stack: list[_Group]) -> Expression | None:
-        """Reads one term, with what stands behind it. Returns the rule when it is over."""
+        """Reads one term, with what stands after it. Returns the rule when it is over."""
         self.blank()
         group = stack[-1]
         begin = self.at
@@ -134,7 +128,7 @@ class _Iso(Reader):
         return self.behind(stack, group, e)
 
     def behind(self, stack: list[_Group], group: _Group, e: Expression) -> Expression | None:
-        """What stands behind a term: a minus, a comma, a bar, or the end of the group (and then behind that)."""
+        """What stands after a term: a minus, a comma, a bar, or the end of the group (and then after that)."""
         while True:
             self.blank()
             if group.minus is not None:

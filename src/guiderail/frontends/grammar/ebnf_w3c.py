@@ -50,14 +50,8 @@ class _W3c(Reader):
         self.exceptions = Exceptions(self.refuse)
 
     def grammar(self, start: str | None) -> Grammar:
-        rules: dict[str, Rule] = {}
         self.blank()
-        while self.at < len(self.text):
-            rule = self.rule()
-            if rule.name in rules:
-                assert rule.span is not None
-                self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
-            rules[rule.name] = rule
+        rules = self.rules()
         tree = finish_grammar(self.text, rules, start or next(iter(rules), ""), self.notation)
         rules = self.exceptions.resolve(rules)
         return Grammar(rules, tree.start, None, self.text, frozenset(self.exceptions.written_out))
@@ -126,7 +120,7 @@ class _W3c(Reader):
             e = groups.close()
         else:
             e = self.primary(begin, c)
-        while True:  # what repeats stands close behind
+        while True:  # a repetition sign follows at once
             self.blank()
             mark = self.text[self.at : self.at + 1] or " "
             if mark not in "?*+":

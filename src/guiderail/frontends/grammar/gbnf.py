@@ -72,14 +72,8 @@ class _Gbnf(Reader):
         self.notes: list[str] = []
 
     def grammar(self, start: str) -> Grammar:
-        rules: dict[str, Rule] = {}
         self.match(_SPACE)
-        while self.at < len(self.text):
-            rule = self.rule()
-            if rule.name in rules:
-                assert rule.span is not None
-                self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
-            rules[rule.name] = rule
+        rules = self.rules()
         whole = finish_grammar(self.text, rules, start, self.notation)
         return replace(
             whole, rules=self.with_bounds(rules), notes=tuple(self.notes), captures=tuple(self.captures.items())

@@ -47,7 +47,7 @@ class Recursion(NamedTuple):
 
     Attributes:
         rules: their names.
-        kind: ``"direct"`` (a rule with itself), ``"indirect"`` (through other rules), or ``"hidden"`` (behind parts
+        kind: ``"direct"`` (a rule with itself), ``"indirect"`` (through other rules), or ``"hidden"`` (after parts
             that may be empty).
     """
 
@@ -97,7 +97,7 @@ def without_left_recursion(
         start: the rule to start from; only what it needs is in the result.
         facts: of embedded constraints.
         max_rules: how many new rules and steps between them may be made.
-        order: the names, each behind those that it needs where that can be.
+        order: the names, each after those that it needs where that can be.
 
     Raises:
         LimitError: ``grammar-size``: more than ``max_rules``.
@@ -200,7 +200,7 @@ class _Removal:
         component = self.component_of[goal]
         if not component.begins:
             self._cut(component)
-        if len(component.names) == 1 and goal in component.first:  # what the system below would come to
+        if len(component.names) == 1 and goal in component.first:  # what the system below would give
             labels = [step.label for step in component.steps[goal]]
             self._spend(len(labels))
             again = [repetition(choice(labels), 0, None)] if labels else []

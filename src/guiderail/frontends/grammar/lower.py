@@ -273,7 +273,7 @@ class _Lowering:
 
 
 def _order(group: Iterable[str], rules: Mapping[str, Expression]) -> tuple[list[str], set[str]]:
-    """The rules of a cycle so that each stands behind those that it needs, and those where the cycles are broken."""
+    """The rules of a cycle so that each stands after those that it needs, and those where the cycles are broken."""
     inside = set(group)
     order: list[str] = []
     breaks: set[str] = set()

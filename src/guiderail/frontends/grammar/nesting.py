@@ -8,6 +8,7 @@ from typing import Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.grammar.build import Fold
+from guiderail.frontends.grammar.casing import in_one_case
 from guiderail.frontends.grammar.syntax import (
     Choice,
     Embedded,
@@ -36,7 +37,7 @@ class Nesting:
 
 
 def as_written(tree: Grammar) -> Grammar:
-    """The grammar with each constraint within as a model writes it."""
+    """The grammar with each constraint within as a model writes it, and keywords in one case."""
 
     def step(e: Expression, kids: list[Expression]) -> Expression:
         if isinstance(e, Embedded):
@@ -53,4 +54,4 @@ def as_written(tree: Grammar) -> Grammar:
     lexer = tree.lexer
     if lexer is not None:
         lexer = replace(lexer, terminals=tuple(map(terminal, lexer.terminals)))
-    return replace(tree, rules=rules, lexer=lexer)
+    return in_one_case(replace(tree, rules=rules, lexer=lexer))

@@ -59,7 +59,7 @@ class GrammarReport:
         unreachable: rules that the start never needs; they have no effect.
         unproductive: rules that can never finish; alternatives that need them were left out.
         left_recursive: groups of rules that begin with each other, with the kind: ``"direct"``, ``"indirect"`` or
-            ``"hidden"`` (behind parts that may be empty). They were rewritten; the language is the same.
+            ``"hidden"`` (after parts that may be empty). They were rewritten; the language is the same.
         repetitions: rules that were recursive and are repetitions now.
         compiled_rules: how many recursive rules are left; 0: the grammar is regular.
         notes: what was read and has no effect, a sentence each.
@@ -137,7 +137,7 @@ def prepare(grammar: Grammar, max_rules: int) -> Prepared:
     productive = productive_rules(rules, facts, order)
     refuse_unproductive(grammar, productive)
     reachable = reachable_rules(rules, grammar.start)
-    unproductive = tuple(name for name in own if name not in productive)
+    unproductive = tuple(name for name in own if name not in productive and not name.startswith("\0"))
     reachable |= grammar.written_out
     unreachable = tuple(name for name in own if name not in reachable)
     rules = pruned(rules, productive, facts, traps=grammar.lexer is not None)

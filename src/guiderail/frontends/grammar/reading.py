@@ -57,6 +57,21 @@ class Reader:
             span=(start, self.at if end is None else end),
         )
 
+    def rule(self) -> Rule:
+        """Reads a rule, and what stands before the next one."""
+        raise NotImplementedError
+
+    def rules(self) -> dict[str, Rule]:
+        """Reads the rules from here to the end."""
+        rules: dict[str, Rule] = {}
+        while self.at < len(self.text):
+            rule = self.rule()
+            if rule.name in rules:
+                assert rule.span is not None
+                self.fail(f"rule {rule.name!r} is defined twice; join both with |", *rule.span)
+            rules[rule.name] = rule
+        return rules
+
     def peek(self, text: str) -> bool:
         return self.text.startswith(text, self.at)
 

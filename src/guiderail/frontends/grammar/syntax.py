@@ -125,7 +125,7 @@ class Terminal:
 
 @dataclass(frozen=True, slots=True)
 class Indentation:
-    """Significant indentation, as Lark's ``Indenter`` has it: from the blanks behind the last line break of a
+    """Significant indentation, as Lark's ``Indenter`` has it: from the blanks after the last line break of a
     ``newline`` lexeme come ``indent`` and ``dedent`` terminals; inside brackets a ``newline`` is nothing.
 
     Attributes:

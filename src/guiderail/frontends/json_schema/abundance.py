@@ -49,7 +49,7 @@ class Abundance:
         """Whether there surely are plenty of values."""
         known = self.known.get(term)
         if known is None:
-            self.known[term] = False  # met again on the way: nothing is known
+            self.known[term] = False  # met again while it is computed: nothing is known
             shape = term.shape()
             count = shape.numbers.count()
             known = self.known[term] = (

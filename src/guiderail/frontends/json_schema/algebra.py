@@ -320,7 +320,7 @@ class Algebra:
             self.eager = before
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
-        """A product of many cells: what is empty is dropped on the way. None where many are left."""
+        """A product of many cells: what is empty is dropped at once. None where many are left."""
         from guiderail.frontends.json_schema.satisfiable import is_empty_object
         from guiderail.frontends.json_schema.simplify import Cover
 

@@ -99,7 +99,7 @@ class _Closing:
         return {**made, **more}
 
     def alternatives(self, schema: dict[str, Any], made: dict[str, Any], pointer: str) -> dict[str, Any] | None:
-        """A schema that is nothing but alternatives, each of them closed for itself; None for any other.
+        """A schema that consists of alternatives only, each of them closed for itself; None for any other.
 
         Of ``oneOf``, alternatives that are closed would exclude each other less: so exactly one holds as it is written,
         and one of the closed.

@@ -22,7 +22,7 @@ from guiderail.frontends.json_schema.references import Document, Node, dialect_o
 from guiderail.frontends.json_schema.shape import Term
 from guiderail.support.arguments import checked
 from guiderail.support.kept import Kept
-from guiderail.support.nesting import MOST_PARTS, is_plain_json, written_out
+from guiderail.support.nesting import is_plain_json, too_large
 from guiderail.support.texts import shown
 from guiderail.support.work import MAX_WORK, limited, spend
 
@@ -184,7 +184,7 @@ def _is_empty(contents: Any, options: SchemaOptions, schema: Any, written: bool)
 
 
 def _blame(document: Document, term: Term) -> str:
-    """The innermost schema that explains why a term has no value, as far as it can be told."""
+    """The innermost schema that explains why a term has no value, if that can be told."""
     emptiness = document.algebra.emptiness
     pointer = "#"
     seen: set[Term] = set()
@@ -254,10 +254,10 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
 def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
     """The constraint of a schema that was not seen in this form; one for equal schemas."""
     plain = is_plain_json(schema)
-    size = 0 if plain else written_out(schema)
-    if size is None or size > MOST_PARTS:
-        said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
-        raise SchemaError(f"the schema {said}; name what is used again in $defs, and refer to it", code="schema-size")
+    if not plain and (problem := too_large(schema)):
+        raise SchemaError(
+            f"the schema {problem}; name what is used again in $defs, and refer to it", code="schema-size"
+        )
     try:
         text = marshal.dumps(schema, 2)
     except ValueError:

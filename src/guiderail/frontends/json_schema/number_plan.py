@@ -35,7 +35,7 @@ def charset(values: bytes) -> CharSet:
 
 
 class Plan:
-    """A deterministic automaton whose nodes come after their targets, but for loops and groups.
+    """A deterministic automaton whose nodes come after their targets, except for loops and groups.
 
     ``steps`` holds, in order: ``(accepts, edges, loop)``, a state with an edge to itself by the bytes ``loop``; or
     a list of states ``(accepts, edges)`` that may lead to one another, one node each.

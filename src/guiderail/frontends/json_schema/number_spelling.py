@@ -539,7 +539,7 @@ def lower(numbers: Numbers, builder: Builder, spelling: NumberSpelling | None = 
 
 
 def _grammar(builder: Builder) -> int:
-    """Every JSON number: what the plan comes to as well, in a third of the calls."""
+    """Every JSON number: the same as the plan gives, in a third of the calls."""
     concat, union, epsilon = builder.concat, builder.union, builder.EPSILON
     digit, nonzero, zero, minus, point, e, sign = [builder.char_class(charset(c)) for c in _GRAMMAR_SETS]
     some, more = builder.repeat(digit, 1), builder.repeat(digit, 0)

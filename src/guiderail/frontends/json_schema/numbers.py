@@ -240,7 +240,7 @@ def _count_between(grid: Grid, low: Fraction, high: Fraction) -> int | None:
             product[key] = product.get(key, 0) - x * y
         terms = {k: v for k, v in product.items() if v}
         if len(terms) > _MAX_TERMS:
-            raise LimitError("too many different multipleOf to count their members", code="number-cases")
+            raise LimitError("too many different multipleOf to count their members; use fewer", code="number-cases")
     total = 0
     for step, sign in terms.items():
         if step is not None:

@@ -125,7 +125,7 @@ class Document:
             )
         declared = contents.get("$schema") if isinstance(contents, dict) else None
         if declared is not None and not isinstance(declared, str):
-            raise SchemaError("$schema is a string with a URI", pointer="#/$schema")
+            raise SchemaError(f"$schema must be a string with a URI, not {_kind(declared)}", pointer="#/$schema")
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
         self.root = Scope(self, self.dialect, None)
@@ -376,7 +376,7 @@ class Scope:
         return self.document.scope_of(resolver, self.dialect)
 
     def _alias(self, schema: dict[str, Any]) -> Term:
-        """The target of a schema that is nothing but a reference."""
+        """The target of a schema that is only a reference."""
         chain = self.document.chain
         if id(schema) in chain:
             raise self.document.infinite_reference(schema)
@@ -387,7 +387,7 @@ class Scope:
             chain.discard(id(schema))
 
     def _is_alias(self, schema: Any) -> bool:
-        """Whether a schema in a document without inner identifiers is nothing but a reference."""
+        """Whether a schema in a document without inner identifiers is only a reference."""
         if type(schema) is not dict or id(schema) in self.memo:
             return False
         groups = groups_of(self.dialect, schema)

@@ -6,7 +6,7 @@ while it is being decided counts as empty; an answer "empty" that rests on this 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -354,35 +354,23 @@ def is_empty_shape(algebra: Algebra, shape: Shape) -> bool:
 
     A schema whose own shape is under evaluation cannot be looked into: False then.
     """
-    try:
-        with algebra.emptiness.shallow():
-            return algebra.emptiness.shape(shape)
-    except Undecided:
-        return False
-    except LimitError as error:
-        if out_of_work(error):
-            raise
-        return False
+    return _certainly(algebra, lambda: algebra.emptiness.shape(shape))
 
 
 def is_empty_object(algebra: Algebra, cell: ObjectCell) -> bool:
     """Whether a cell is certainly empty; as `is_empty_shape`."""
-    try:
-        with algebra.emptiness.shallow():
-            return algebra.emptiness.object(cell)
-    except Undecided:
-        return False
-    except LimitError as error:
-        if out_of_work(error):
-            raise
-        return False
+    return _certainly(algebra, lambda: algebra.emptiness.object(cell))
 
 
 def is_empty_array(algebra: Algebra, cell: ArrayCell) -> bool:
     """Whether a cell is certainly empty; as `is_empty_shape`."""
+    return _certainly(algebra, lambda: algebra.emptiness.array(cell))
+
+
+def _certainly(algebra: Algebra, is_empty: Callable[[], bool]) -> bool:
     try:
         with algebra.emptiness.shallow():
-            return algebra.emptiness.array(cell)
+            return is_empty()
     except Undecided:
         return False
     except LimitError as error:

@@ -225,7 +225,7 @@ class Strings:
 
         Args:
             builder: where the expression is made.
-            memo: handles already made with this builder, filled on the way; keep one for each builder.
+            memo: handles already made with this builder, filled as it goes; keep one for each builder.
 
         Raises:
             PatternError: a pattern asks for what no automaton can do.

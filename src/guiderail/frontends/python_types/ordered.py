@@ -1,6 +1,6 @@
 """Texts before or after a given one: bounds of dates and times by their digits.
 
-``2024-02-29T12:00:00.5`` and its like have fixed places but for the fraction of a second, so that they are ordered
+``2024-02-29T12:00:00.5`` and its like have fixed places, except for the fraction of a second, so that they are ordered
 as their values are, character by character. A bound becomes a pattern that fixes a prefix of it and lets the next
 digit differ. Which of these texts are dates at all is another pattern's business.
 """
@@ -16,7 +16,7 @@ def between(side: str, limit: str, suffix: str = "") -> str:
     Args:
         side: ``"gt"``, ``"ge"``, ``"lt"`` or ``"le"``.
         limit: digits and separators; a fraction of at most six digits may follow ``.``.
-        suffix: what stands behind the digits (``"Z"``).
+        suffix: what stands after the digits (``"Z"``).
     """
     clock = ":" in limit
     head, _, fraction = limit.partition(".")
@@ -42,7 +42,7 @@ def between(side: str, limit: str, suffix: str = "") -> str:
         # the same digits and then anything not zero
         ways.append(rf"{start}\.{fraction}0*[1-9][0-9]*")
     else:
-        # a fraction that stops early, or goes on with zeros only
+        # a fraction that stops early, or continues with zeros only
         ways += [rf"{start}\.{fraction[:place]}" for place in range(1, len(fraction))]
         if fraction:
             ways.append(start)

@@ -240,7 +240,7 @@ def _moment(name: str) -> nodes.Node:
     if name == "NaiveDatetime":
         return node.constrained(Bounds(timezone=None))
     now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
-    # A margin of two days: today's date depends on the place, and time goes on until the text is read.
+    # A margin of two days: today's date depends on the place, and time passes until the text is read.
     limit: Any = now + datetime.timedelta(days=2 if name.startswith("Future") else -2)
     if name.endswith("Date"):
         limit = limit.date()

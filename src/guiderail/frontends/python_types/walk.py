@@ -298,7 +298,7 @@ class Walker:
             inner = self._tuple(unpacked, origin_of(unpacked)[1], in_model)
             assert isinstance(inner, Tuple)
             if inner.rest is not None and index != len(args) - 1:
-                raise unsupported(name, "items behind those of any number are not written; put them first")
+                raise unsupported(name, "items after those of any number cannot be written; put them first")
             items += inner.items
             rest = inner.rest
         return Tuple(name, tuple(items), rest)

@@ -97,7 +97,7 @@ class _Operations:
 
     # -- selections ------------------------------------------------------------------------------------------------
     def selection(self, name: str, without: frozenset[str] = frozenset()) -> int:
-        """What is selected of a type, in braces, but for some of its fields."""
+        """What is selected of a type, in braces, without some of its fields."""
         key = name, without
         if key not in self._selections:
             self._selections[key] = rule = self.b.rule(name)

@@ -157,7 +157,7 @@ class _Eliminator:
         outer: Side,
         span: tuple[int, int],
     ) -> Steps:
-        """``\\b`` as its cases, each decided as far as can be."""
+        """``\\b`` as its cases, each decided where that can be done."""
         done: Node
         self.budget -= 20
         place = (item.start, item.end)

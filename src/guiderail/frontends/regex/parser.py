@@ -74,8 +74,8 @@ class Parser:
         """Reads the class that opens at ``i``."""
         raise NotImplementedError
 
-    def open_group(self, i: int) -> int:
-        """Reads the opener at ``i``."""
+    def open_extension(self, i: int) -> int:
+        """Reads the opener at ``i`` of a group that only this dialect has; it begins with ``(?``."""
         raise NotImplementedError
 
     def braces(self, i: int) -> tuple[int, int, int] | None:
@@ -265,6 +265,21 @@ class Parser:
         return low, high, end
 
     # -- groups
+    def open_group(self, i: int) -> int:
+        """Reads the opener at ``i``."""
+        pattern = self.pattern
+        if not pattern.startswith("?", i + 1):
+            self.groups += 1
+            return self.push(i, "group", "", i + 1, self.flags)
+        c, sign = pattern[i + 2 : i + 3], pattern[i + 3 : i + 4]
+        if c == ":":
+            return self.push(i, "group", "", i + 3, self.flags)
+        if c in ("=", "!"):
+            return self.push(i, "look", c, i + 3, self.flags)
+        if c == "<" and sign in ("=", "!"):
+            return self.push(i, "look", "<" + sign, i + 4, self.flags)
+        return self.open_extension(i)
+
     def push(self, start: int, kind: str, name: str, body: int, flags: int) -> int:
         """Opens a group of ``kind`` whose contents begin at ``body`` and are read with ``flags``."""
         if len(self.stack) >= self.max_nesting:

@@ -218,20 +218,10 @@ class PythonParser(Parser):
         return ord(char), end
 
     # -- groups
-    def open_group(self, i: int) -> int:
+    def open_extension(self, i: int) -> int:
         pattern = self.pattern
-        if not pattern.startswith("?", i + 1):
-            self.groups += 1
-            return self.push(i, "group", "", i + 1, self.flags)
         c = pattern[i + 2 : i + 3]
-        if c == ":":
-            return self.push(i, "group", "", i + 3, self.flags)
-        if c in ("=", "!"):
-            return self.push(i, "look", c, i + 3, self.flags)
         if c == "<":
-            sign = pattern[i + 3 : i + 4]
-            if sign in ("=", "!"):
-                return self.push(i, "look", "<" + sign, i + 4, self.flags)
             self.fail(
                 "unknown-extension",
                 "(?< begins a look-behind (?<= or (?<!; a named group is (?P<name>…)",

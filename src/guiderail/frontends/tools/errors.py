@@ -52,7 +52,7 @@ def placed(pointer: str) -> Iterator[None]:
     except LimitError:
         raise
     except GuiderailError as error:
-        inner = getattr(error, "pointer", None)  # of a schema: goes on from here
+        inner = getattr(error, "pointer", None)  # of a schema: continues from here
         if isinstance(inner, str) and inner.startswith("#"):
             pointer += inner[1:]
         raise ToolError(getattr(error, "reason", error.message), code=error.code, pointer=pointer) from error

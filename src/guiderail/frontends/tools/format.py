@@ -40,7 +40,7 @@ class Template:
         return self.parts[0][0]
 
     def pattern(self, names: tuple[str, ...], identifier: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-        """What finds the call again: up to the arguments, and behind them."""
+        """What finds the call again: up to the arguments, and after them."""
         slots = {
             "name": f"(?P<name>{'|'.join(map(re.escape, sorted(names, key=len, reverse=True))) or '(?!)'})",
             "id": f"(?P<id>{identifier})",

@@ -104,7 +104,7 @@ class _Json:
         self.skip = False
 
     def feed(self, text: str, start: int) -> int | None:
-        """The position behind the object, or None if it goes on."""
+        """The position after the object, or None if it continues."""
         at = start
         if self.skip and at < len(text):
             self.skip, at = False, at + 1
@@ -148,7 +148,7 @@ class _Open:
 
 
 class ToolCallReader:
-    """Reads one text, in pieces of any size. Time is linear in the text, but for markers that almost begin.
+    """Reads one text, in pieces of any size. Time is linear in the text, except for markers that almost begin.
 
     Args:
         calls: the constraint of the text.
@@ -219,7 +219,7 @@ class ToolCallReader:
         return found
 
     def _may_end(self) -> bool:
-        """Whether the text may end behind what was read. Markers that could still begin are content then."""
+        """Whether the text may end after what was read. Markers that could still begin are content then."""
         if self._step == self._between:
             return not self._form.end and self._at == len(self._text)
         if self._step == self._framed:
@@ -364,7 +364,7 @@ class ToolCallReader:
             return False
         match = found[0][0]
         if match.end() == len(self._text) and not self._closed:
-            return False  # the name may still go on
+            return False  # the name may still grow
         found = [(m, tail) for m, tail in found if m.end() == match.end()]
         groups = match.groupdict()
         name, identifier = groups["name"], groups.get("id")
@@ -493,7 +493,7 @@ class ToolCallReader:
         return True
 
     def _tail(self) -> bool:
-        """The rest of a call, behind its arguments."""
+        """The rest of a call, after its arguments."""
         state = self._open
         assert state is not None
         for tail in state.tails:
@@ -511,11 +511,11 @@ class ToolCallReader:
             self._step = self._between
             return True
         if self._closed or len(self._rest()) > 4096:
-            raise self._wrong("a call goes on otherwise behind its arguments")
+            raise self._wrong("something else was expected after the arguments of a call")
         return False
 
     def _between(self) -> bool:
-        """Behind a call: another one, or the end of all."""
+        """After a call: another one, or the end of all."""
         form = self._form
         if self._waits(*(text for text in (form.end, form.separator, *form.calls_end) if text)):
             return False
@@ -535,7 +535,7 @@ class ToolCallReader:
         raise self._wrong("another call, or the end of the calls, was expected")
 
     def _over(self) -> bool:
-        """Behind everything: nothing more but a marker that ends the turn."""
+        """After everything: only a marker that ends the turn."""
         if self._at == len(self._text) or self._waits(*self._ends):
             return False
         for text in self._ends:

@@ -20,7 +20,7 @@ from guiderail.frontends.tools.markers import Dispatch, ForVocabulary, FreeText,
 from guiderail.frontends.tools.parameters import Parameters, builtin_styles
 from guiderail.frontends.tools.tokens import TokenDispatch, Tokens
 from guiderail.support.arguments import checked
-from guiderail.support.nesting import MOST_PARTS, nested, written_out
+from guiderail.support.nesting import nested, too_large
 from guiderail.support.texts import has_surrogate, shown
 
 if TYPE_CHECKING:
@@ -70,10 +70,8 @@ def structural_tag(
             grammar in it has the code of its own front end.
     """
     spec = _read(spec)
-    size = written_out(spec)
-    if size is None or size > MOST_PARTS:
-        said = "holds itself" if size is None else f"has more than {MOST_PARTS:,} parts"
-        raise ToolError(f"the tag {said}; leave something out", code="structural-tag")
+    if problem := too_large(spec):
+        raise ToolError(f"the tag {problem}; leave something out", code="structural-tag")
     reader = _Reader(vocabulary, options)
     with nested("the tag"):
         made = reader.root(spec)

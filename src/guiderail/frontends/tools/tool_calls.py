@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,11 @@ class ToolCalls(Constraint):
         from guiderail.frontends.tools.reader import ToolCallReader
 
         return ToolCallReader(self)
+
+    def as_written(self) -> ToolCalls:
+        """The content as a model writes it. Arguments stay free: each family of models has learned its own layout."""
+        content = None if self.content is None else self.content.as_written()
+        return self if content is self.content else replace(self, content=content)
 
     def reading(self) -> Reading:
         """Reads a text as reasoning, content and calls, as :meth:`parse` does."""
@@ -156,7 +161,7 @@ class ToolCalls(Constraint):
         return b.concat(parts)
 
     def _calls(self, b: _core.Builder, calls: list[tuple[int, int]], index: int) -> int:
-        """From behind the head of the first call, written as template ``index``, to the end of the last one."""
+        """From after the head of the first call, written as template ``index``, to the end of the last one."""
         form = self.format
         parts = [calls[index][1]]
         if self.parallel:
@@ -219,7 +224,7 @@ def tool_calls(
             function, or a class whose fields are the arguments.
         format: of the family of models: a name out of :func:`tool_formats`, a file, or a dict with what such a file
             holds.
-        choice: ``"auto"``: text, and calls behind it if the model wants; ``"required"``: calls, nothing before them;
+        choice: ``"auto"``: text, and calls after it if the model wants; ``"required"``: calls, nothing before them;
             ``"none"``: text without calls; or the name of a tool: one call of it. ``{"type": "function", "function":
             {"name": …}}`` is read, too.
         parallel: whether several calls may follow each other.

@@ -7,7 +7,27 @@ from guiderail.errors import CompileError, GuiderailError, LimitError
 __all__ = ["XmlReadError", "XmlSchemaError", "XmlSchemaLimitError"]
 
 
-class XmlSchemaError(CompileError):
+class _InSchema(GuiderailError):
+    """An error with the component of an XML Schema that is at fault."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        source: str | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(f"{path}: {message}" if path else message, code=code, source=source, span=span)
+        self.path = path
+        self.reason = message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.reason, self.code, self.path, self.source, self.span)
+
+
+class XmlSchemaError(_InSchema, CompileError):
     """An XML Schema cannot be read, or asks for what cannot be enforced.
 
     Attributes:
@@ -17,24 +37,8 @@ class XmlSchemaError(CompileError):
 
     code = "xml-schema"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        path: str | None = None,
-        source: str | None = None,
-        span: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(f"{path}: {message}" if path else message, code=code, source=source, span=span)
-        self.path = path
-        self.reason = message
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.reason, self.code, self.path, self.source, self.span)
-
-
-class XmlSchemaLimitError(LimitError):
+class XmlSchemaLimitError(_InSchema, LimitError):
     """The exact meaning of an XML Schema would be larger than a limit allows.
 
     Attributes:
@@ -43,31 +47,15 @@ class XmlSchemaLimitError(LimitError):
 
     code = "xml-orders"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        code: str | None = None,
-        path: str | None = None,
-        source: str | None = None,
-        span: tuple[int, int] | None = None,
-    ) -> None:
-        super().__init__(f"{path}: {message}" if path else message, code=code, source=source, span=span)
-        self.path = path
-        self.reason = message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.reason, self.code, self.path, self.source, self.span)
-
 
 def _rebuild(
-    kind: type[XmlSchemaError] | type[XmlSchemaLimitError],
+    kind: type[_InSchema],
     message: str,
     code: str,
     path: str | None,
     source: str | None,
     span: tuple[int, int] | None,
-) -> XmlSchemaError | XmlSchemaLimitError:
+) -> _InSchema:
     return kind(message, code=code, path=path, source=source, span=span)
 
 

@@ -120,7 +120,7 @@ class Lowering:
         return any(found) if isinstance(particle, Choice) else all(found)
 
     def _blame(self, form: Form) -> str:
-        """The innermost element that explains why a form cannot be finished, as far as it can be told."""
+        """The innermost element that explains why a form cannot be finished, if that can be told."""
         seen = set()
         while form.path not in seen:
             seen.add(form.path)

@@ -87,7 +87,7 @@ def decimal(
 ) -> int:
     """Decimals, or ``integers``, within bounds.
 
-    ``total_digits`` and ``fraction_digits`` count the digits that are written but for zeros in front (the
+    ``total_digits`` and ``fraction_digits`` count the digits that are written, without zeros in front (the
     specification does not count zeros at the end either).
     """
     if integers and total_digits is not None:

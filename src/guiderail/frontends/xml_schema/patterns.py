@@ -116,7 +116,7 @@ class _Parser:
         if c == "(":
             self.depth += 1
             if self.depth > _MAX_NESTING:
-                raise LimitError(f"groups nest deeper than {_MAX_NESTING}", code="regex-nesting")
+                raise LimitError(f"groups nest deeper than {_MAX_NESTING}; flatten the pattern", code="regex-nesting")
             inner, end = self.alternatives(i + 1)
             self.depth -= 1
             if end == len(self.pattern):
@@ -218,7 +218,7 @@ def _multiple(letter: str) -> _Chars | None:
     return None
 
 
-# NameStartChar and the rest of NameChar but for ASCII; validators that follow it take these too
+# NameStartChar and the rest of NameChar, without ASCII; validators that follow it take these too
 _FIFTH_EDITION = CharSet([
     (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x37D), (0x37F, 0x1FFF), (0x200C, 0x200D), (0x203F, 0x2040), (0x2070, 0x218F),
     (0x2C00, 0x2FEF), (0x3001, 0xD7FF), (0xF900, 0xFDCF), (0xFDF0, 0xFFFD), (0x10000, 0xEFFFF),

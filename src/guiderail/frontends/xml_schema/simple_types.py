@@ -1,7 +1,7 @@
 """Simple types: what their steps of derivation say, and the texts that are left.
 
 A type is gathered along its chain of restrictions into :class:`Gathered`: the built-in type, list or union it comes
-from, and all facets on the way. Values are written in normalised form, as ``whiteSpace`` leaves them.
+from, and all facets in between. Values are written in normalised form, as ``whiteSpace`` leaves them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Repetitions whose turns run into each other: ``(b{2,3}, c?){1,2}`` reads ``bbbb`` as twice two, if it looks ahead.
 
 Some validators do not: they give each turn as much as it can take, three here, and miss the fourth. So each turn but
-the last is written to its end: with something behind the inner repetition, or with as many as that may take. What is
+the last is written to its end: with something after the inner repetition, or with as many as that may take. What is
 left out are documents on which validators disagree.
 """
 

@@ -11,7 +11,6 @@ from guiderail.constraints.reading import Reading
 from guiderail.errors import ModelError
 from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.distribution.exact import draw_exact
-from guiderail.generation.distribution.outcome import Draw
 from guiderail.generation.distribution.reader import Reader
 from guiderail.generation.distribution.tree import Node, Tree
 from guiderail.generation.distribution.weighted import as_particles, draw_weighted
@@ -33,6 +32,7 @@ def draws(
     reading: Reading,
     options: Options,
     *,
+    prefix: bytes = b"",
     first_row: int = 0,
     which: str = "",
     stop: threading.Event | None = None,
@@ -40,6 +40,7 @@ def draws(
     """Draws ``options.n`` texts, one after the other; each knows what those before it have learned.
 
     Args:
+        prefix: what the guide requires first and is no part of the text: the end of a healed prompt.
         first_row: the number of the first text among all of a call, for its random numbers.
         which: of several prompts, for messages.
         stop: set by who wants no more of them.
@@ -75,23 +76,20 @@ def draws(
             else:
                 chosen, texts, draw = draw_weighted(tree, random, options.particles)
                 node, end = chosen.node, chosen.stop
-                written = [_written(guide, one.node, one.stop) for one in texts]
+                written = [_written(guide, one.node, one.stop, prefix) for one in texts]
                 draw = replace(draw, particles=as_particles(texts, written))
             spent = time.perf_counter() - started
-            yield _generation(tree, reading, node, end, draw, len(prompt), spent)
+            text, tokens = _written(guide, node, end, prefix)
+            finish = "complete" if end is None else "stop"
+            weight = tree.log_left(node)
+            yield read_by(
+                reading, text, tokens, finish, True, len(prompt), 0, spent, 0.0, None, None, None, weight, draw
+            )
     finally:
         reader.close()
 
 
-def _written(guide: Guide, node: Node, end: int | None) -> tuple[str, tuple[int, ...]]:
-    text = b"".join(map(guide.vocabulary.token_bytes, node.tokens)).decode("utf-8", "replace")
+def _written(guide: Guide, node: Node, end: int | None, prefix: bytes) -> tuple[str, tuple[int, ...]]:
+    """The text without the prefix, and the tokens."""
+    text = b"".join(map(guide.vocabulary.token_bytes, node.tokens))[len(prefix) :].decode("utf-8", "replace")
     return text, node.tokens if end is None else (*node.tokens, end)
-
-
-def _generation(
-    tree: Tree, reading: Reading, node: Node, end: int | None, draw: Draw, prompt_tokens: int, seconds: float
-) -> Generation:
-    text, tokens = _written(tree.guide, node, end)
-    finish = "complete" if end is None else "stop"
-    weight = tree.log_left(node)
-    return read_by(reading, text, tokens, finish, True, prompt_tokens, 0, seconds, 0.0, None, None, None, weight, draw)

@@ -15,10 +15,10 @@ from __future__ import annotations
 import numpy as np
 
 from guiderail.errors import ModelError
-from guiderail.generation.distribution.outcome import Draw, PassesError, log_mass_of
+from guiderail.generation.distribution.outcome import Draw, PassesError, log_of
 from guiderail.generation.distribution.tree import Node, Tree
 
-__all__ = ["draw_exact"]
+__all__ = ["attempt", "draw_exact"]
 
 _ATTEMPTS = 64  # for each pass that may be made; most attempts that fail have made one
 
@@ -35,24 +35,25 @@ def draw_exact(tree: Tree, random: np.random.Generator, max_passes: int) -> tupl
     """
     tree.trim()
     started = tree.reader.passes
-    for attempt in range(1, _ATTEMPTS * max_passes + 1):
+    for count in range(1, _ATTEMPTS * max_passes + 1):
         if tree.root.alive <= 0:
             raise ModelError(
                 "the model gives no text of the constraint that ends within max_tokens any probability; raise "
                 "max_tokens, loosen the constraint, or change the prompt",
                 code="no-mass",
             )
-        found = _attempt(tree, random, started + max_passes)
+        found = attempt(tree, random, started + max_passes)
         if found is not None:
             node, stop = found
             passes = tree.reader.passes - started
-            return node, stop, Draw("exact", passes, attempt, log_mass_of(tree.root.alive))
+            bound = log_of(tree.root.alive)
+            return node, stop, Draw("exact", passes, count, bound, bound)
         if tree.reader.passes - started >= max_passes:
             break
     raise _too_many(tree, tree.reader.passes - started)
 
 
-def _attempt(tree: Tree, random: np.random.Generator, most: int) -> tuple[Node, int | None] | None:
+def attempt(tree: Tree, random: np.random.Generator, most: int) -> tuple[Node, int | None] | None:
     """A text as the model would write it, or None where that turns out to be wrong or the passes are spent."""
     node = tree.root
     while True:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from guiderail.errors import ModelError
 
-__all__ = ["Distribution", "Draw", "Estimate", "Particle", "PassesError", "log_mass_of"]
+__all__ = ["Distribution", "Draw", "Estimate", "Particle", "PassesError", "log_of"]
 
 Distribution = Literal["masked", "exact", "weighted"]
 
@@ -74,6 +74,7 @@ class Draw:
         log_mass: the natural logarithm of the probability that the model keeps to the constraint by itself and ends in
             time. ``"exact"``: an upper bound, what is not known to be wrong. ``"weighted"``: an unbiased estimate (of
             the probability, not of its logarithm).
+        log_bound: of what was not known to be wrong: an upper bound of the same.
         effective_size: ``"weighted"``: how many independent texts the population is worth, Kish's 1 / Σ share²; else
             None.
         resampled: ``"weighted"``: how often texts of little weight were given up for copies of others.
@@ -84,6 +85,7 @@ class Draw:
     passes: int
     attempts: int
     log_mass: float
+    log_bound: float
     effective_size: float | None = None
     resampled: int = 0
     particles: tuple[Particle, ...] = ()
@@ -92,21 +94,22 @@ class Draw:
     def mass(self) -> Estimate:
         """The probability that the model keeps to the constraint by itself and ends in time.
 
-        ``"exact"``: the interval reaches from 0 to what is not known to be wrong. ``"weighted"``: an estimate; its
-        interval is that of a log-normal number whose variance is taken from the families of the population (Lee &
-        Whiteley 2018, "Variance estimation in the particle filter", §2).
+        ``"exact"``: the interval reaches from 0 to what is not known to be wrong. ``"weighted"``: an estimate with
+        Wilson's interval, as of a share of what is not known to be wrong; its variance is taken from the families of
+        the population (Lee & Whiteley 2018, "Variance estimation in the particle filter", §2).
         """
-        most = math.exp(self.log_mass)
+        most = math.exp(self.log_bound)
         if not self.particles:
             return Estimate(most, 0.0, most)
-        spread = self._deviations * math.sqrt(self._variance(lambda _: 1.0))
-        return Estimate(most, math.exp(self.log_mass - spread), min(1.0, math.exp(min(0.0, self.log_mass + spread))))
+        share = min(1.0, math.exp(self.log_mass - self.log_bound))
+        low, high = _wilson(share, share * share * self._variance(lambda _: 1.0), len(self.particles), self._deviations)
+        return Estimate(math.exp(self.log_mass), most * low, most * high)
 
     def mean(self, function: Callable[[str], float]) -> Estimate:
         """Estimates the mean of a number over the texts that the model would write under the constraint.
 
         Args:
-            function: from a text to a number; 0 or 1 for the probability of something.
+            function: from a text to a number; 0 or 1 for the probability of something, whose interval is Wilson's.
 
         Raises:
             ModelError: ``bad-option``: there is no population.
@@ -119,7 +122,10 @@ class Draw:
             )
         shares = [(math.exp(one.log_weight), one.text) for one in self.particles]
         value = sum(share * function(text) for share, text in shares if share > 0)
-        spread = self._deviations * math.sqrt(self._variance(lambda text: function(text) - value))
+        variance = self._variance(lambda text: function(text) - value)
+        if {function(text) for share, text in shares if share > 0} <= {0, 1}:
+            return Estimate(value, *_wilson(value, variance, self.effective_size or 1.0, self._deviations))
+        spread = self._deviations * math.sqrt(variance)
         return Estimate(value, value - spread, value + spread)
 
     @property
@@ -146,6 +152,23 @@ class Draw:
         return max(0.0, total * total - factor * across)
 
 
-def log_mass_of(alive: float) -> float:
+def _wilson(share: float, variance: float, most: float, deviations: float) -> tuple[float, float]:
+    """An interval of a share that was estimated with this variance (Wilson 1927), which is never of length 0.
+
+    Args:
+        most: so many successes may have been seen at most: a population that agrees may have missed what is rare.
+    """
+    if share <= 0 or math.isinf(variance):
+        return 0.0, 1.0
+    count = most / share if variance <= 0 else min(most / share, share * (1 - share) / variance)
+    square = deviations * deviations
+    if count <= 0:
+        return 0.0, 1.0
+    centre = (share + square / (2 * count)) / (1 + square / count)
+    spread = deviations / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count * count))
+    return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
+def log_of(chance: float) -> float:
     """The logarithm of a probability; ``-inf`` of 0."""
-    return math.log(alive) if alive > 0 else -math.inf
+    return math.log(chance) if chance > 0 else -math.inf

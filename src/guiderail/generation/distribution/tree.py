@@ -45,7 +45,7 @@ class Node:
     Attributes:
         tokens: the prefix.
         chance: of its last token.
-        ends: nothing but a stop token can follow.
+        ends: only a stop token can follow.
         ids: the tokens that may follow and that the model may write, ascending; None: not known, or forgotten.
         chances: their probabilities, float64.
         weights: ``chances`` times what is alive after each.
@@ -237,5 +237,5 @@ class Tree:
         return np.flatnonzero(bitmask_to_bool(self._mask, self.guide.vocabulary.size)[0]).astype(np.int64)
 
     def log_left(self, node: Node) -> float:
-        """What the masks left on the way to a node, and at it."""
+        """What the masks left on the path to a node, and at it."""
         return sum(math.log(one.left) if one.left > 0 else -math.inf for one in (node, *node.path()))

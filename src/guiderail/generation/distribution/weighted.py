@@ -7,6 +7,11 @@ and, where the model has one, copies of its cache (Loula et al. 2025, arXiv 2504
 arXiv 2306.03081). The mean weight is an unbiased estimate of the probability that the model keeps to the constraint by
 itself. For more and more texts, one drawn by its weight is drawn from the model's distribution under the constraint;
 for few, nearly so.
+
+A mask knows nothing of what follows the next token, so the first tokens of a population may all be of texts that the
+model would never end. Therefore some passes are spent beforehand on attempts at exact draws, and tokens are drawn with
+what the tree knows: with probability proportional to ``chance(token) * alive(prefix + token)``. Weights then are at
+most what is alive at the start, and where the tree knows everything they are all the same.
 """
 
 from __future__ import annotations
@@ -18,11 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from guiderail.errors import ModelError
-from guiderail.generation.distribution.outcome import Draw, Particle
+from guiderail.generation.distribution.exact import attempt
+from guiderail.generation.distribution.outcome import Draw, Particle, log_of
 from guiderail.generation.distribution.tree import Node, Tree
 
 __all__ = ["Text", "draw_weighted"]
 
+_LEARN = 2  # forward passes a text that are spent on the tree beforehand
+_RECENT = 16  # attempts; if half of the last ones succeed, the tree knows enough
 _RESAMPLE = 0.5  # of the texts: where the population is worth no more than these, it is drawn again
 
 
@@ -33,6 +41,7 @@ class Text:
     node: Node
     log_weight: float
     family: int
+    assumed: float = 1.0  # what was alive at the node when its last token was drawn
     stop: int | None = None
     over: bool = False
 
@@ -48,6 +57,8 @@ def draw_weighted(tree: Tree, random: np.random.Generator, particles: int) -> tu
     """
     tree.trim()
     started = tree.reader.passes
+    attempts = _learn(tree, random, started + _LEARN * particles)
+    bound = tree.root.alive
     texts = [Text(tree.root, 0.0, i) for i in range(particles)]
     resampled = 0
     while any(not text.over for text in texts):
@@ -65,8 +76,13 @@ def draw_weighted(tree: Tree, random: np.random.Generator, particles: int) -> tu
     shares = _shares(texts)
     chosen = texts[_pick(np.cumsum(shares), random.random())]
     passes = tree.reader.passes - started
-    draw = Draw("weighted", passes, particles, log_mass, float(1 / (shares**2).sum()), resampled)
-    return chosen, [replace(text, log_weight=_log(share)) for text, share in zip(texts, shares, strict=True)], draw
+    size = float(1 / (shares**2).sum())
+    draw = Draw("weighted", passes, particles + attempts, log_mass, log_of(bound), size, resampled)
+    return (
+        chosen,
+        [replace(text, log_weight=log_of(float(share))) for text, share in zip(texts, shares, strict=True)],
+        draw,
+    )
 
 
 def as_particles(texts: list[Text], written: list[tuple[str, tuple[int, ...]]]) -> tuple[Particle, ...]:
@@ -80,6 +96,19 @@ def as_particles(texts: list[Text], written: list[tuple[str, tuple[int, ...]]]) 
     )
 
 
+def _learn(tree: Tree, random: np.random.Generator, most: int) -> int:
+    """Attempts exact draws until half of them succeed, or so many passes are made; returns how many."""
+    recent: list[bool] = []
+    while tree.root.alive > 0 and len(recent) < _RECENT * most:
+        found = attempt(tree, random, most)
+        if tree.reader.passes >= most:
+            break
+        recent.append(found is not None)
+        if sum(recent[-_RECENT:]) >= _RECENT // 2:
+            break
+    return len(recent)
+
+
 def _grow(tree: Tree, texts: list[Text], random: np.random.Generator) -> list[Text]:
     """Each text with a token more."""
     running = [text for text in texts if not text.over]
@@ -91,17 +120,18 @@ def _grow(tree: Tree, texts: list[Text], random: np.random.Generator) -> list[Te
 def _step(tree: Tree, text: Text, sums: dict[Node, NDArray[np.float64]], random: np.random.Generator) -> Text:
     node = text.node
     assert node.ids is not None
-    if not len(node.ids):
+    if node.alive <= 0:
         return replace(text, log_weight=-math.inf, over=True)
-    weight = text.log_weight + math.log(node.left)
+    weight = text.log_weight + math.log(node.alive / text.assumed)
     if node.ends:
         return replace(text, log_weight=weight, over=True)
     if node not in sums:
-        sums[node] = np.cumsum(node.chances)
+        sums[node] = np.cumsum(node.weights)
     token = int(node.ids[_pick(sums[node], random.random())])
     if token in tree.stops:
         return replace(text, log_weight=weight, stop=token, over=True)
-    return replace(text, node=tree.child(node, token), log_weight=weight)
+    child = tree.child(node, token)
+    return replace(text, node=child, log_weight=weight, assumed=child.alive)
 
 
 def _pick(sums: NDArray[np.float64], number: float) -> int:
@@ -130,7 +160,3 @@ def _log_mean(texts: list[Text]) -> float:
     logs = np.array([text.log_weight for text in texts])
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).mean()))
-
-
-def _log(share: float) -> float:
-    return math.log(share) if share > 0 else -math.inf

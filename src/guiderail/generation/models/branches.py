@@ -21,7 +21,7 @@ __all__ = ["Branches", "Tree", "chains_of", "open_branches", "trees_of"]
 Tokens = tuple[int, ...]
 
 MOST_NODES = 128
-"""Tokens of a tree that one pass reads."""
+"""Tokens of a tree that one pass reads, except for a text that is longer by itself; and texts that end in a tree."""
 
 MOST_CHAINS = 32
 """Leaves of a tree that one pass reads: rows of a batch, or sequences of a cache."""
@@ -120,7 +120,7 @@ def trees_of(
         cells: chains times the longest of them, at most.
     """
     tree = Tree()
-    ends = deepest = 0
+    ends = deepest = asked = 0
     last: Tokens = ()
     for index in sorted(range(len(texts)), key=lambda i: texts[i]):
         text = texts[index]
@@ -128,11 +128,12 @@ def trees_of(
             continue
         ends += last != text[: len(last)] or not last
         deepest = max(deepest, len(text))
-        full = ends > chains or len(tree.token) + tree.new(text) > nodes
+        full = ends > chains or asked == MOST_NODES or len(tree.token) + tree.new(text) > nodes
         if tree.token and (full or (cells is not None and ends * deepest > cells)):
             yield tree
-            tree, ends, deepest = Tree(), 1, len(text)
+            tree, ends, deepest, asked = Tree(), 1, len(text), 0
         tree.add(text, index)
+        asked += 1
         last = text
     if tree.token:
         yield tree

@@ -189,7 +189,7 @@ class GGUFModel:
 
     def _open_vocab(self) -> int:
         if not self._finalizer.alive:
-            raise ModelError(f"the model {self.path.name} was closed", code="closed")
+            raise ModelError(f"the model {self.path.name} was closed; load it again", code="closed")
         return int(self._vocab)
 
     def _meta(self, key: str) -> str | None:
@@ -280,7 +280,7 @@ class GGUFSession:
         """Computes; yields the logits after each of the last tokens of a row, shape ``(1, logits_size)``, valid until
         the next are asked for."""
         if not self._finalizer.alive:
-            raise ModelError("the session was closed", code="closed")
+            raise ModelError("the session was closed; make another one", code="closed")
         if len(rows) != self.batch:
             raise ModelError(f"the session has {self.batch} rows, not {len(rows)}", code="bad-batch")
         items: list[tuple[int, int, int, bool]] = []  # token, position, row, whether its logits are wanted
@@ -361,7 +361,7 @@ class GGUFSession:
 
     def _check_row(self, row: int) -> None:
         if not self._finalizer.alive:
-            raise ModelError("the session was closed", code="closed")
+            raise ModelError("the session was closed; make another one", code="closed")
         if not 0 <= row < self.batch:
             raise ModelError(f"the session has rows 0 to {self.batch - 1}, not {row}", code="bad-batch")
 
@@ -388,7 +388,9 @@ class _Tokenizer:
     def tokenize(self, text: bytes, add_bos: bool = False, special: bool = False) -> list[int]:
         model = self._model()
         if model is None or not model._finalizer.alive:
-            raise VocabularyError("the model whose tokenizer this vocabulary uses was closed", code="no-encoder")
+            raise VocabularyError(
+                "the model whose tokenizer this vocabulary uses was closed; load it again", code="no-encoder"
+            )
         return model.tokenize(text.decode(), special=special, start=add_bos)
 
 

@@ -49,7 +49,7 @@ class GGUFBranches:
         params.n_ctx = -(-(len(prompt) + self._nodes) // 256) * 256
         params.n_seq_max = MOST_CHAINS
         params.n_batch = params.n_ubatch = self._capacity
-        params.n_outputs_max = self._nodes + 1
+        params.n_outputs_max = MOST_NODES + 1
         params.n_threads = params.n_threads_batch = model.threads
         params.no_perf = True
         params.kv_unified = True  # one cache, whose cells belong to any number of sequences

@@ -102,7 +102,7 @@ class LlamaCppSession:
         from llama_cpp import llama_get_logits_ith
 
         if self._model is None:
-            raise ModelError("the session was closed", code="closed")
+            raise ModelError("the session was closed; make another one", code="closed")
         if len(rows) != 1 or not rows[0]:
             raise ModelError("the session has one row, which takes one token or more", code="bad-batch")
         tokens = list(rows[0])

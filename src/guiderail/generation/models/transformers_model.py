@@ -105,7 +105,7 @@ class TransformersModel:
 
     def new_session(self, batch: int, length: int) -> TransformersSession:
         if self._closed:
-            raise ModelError(f"the model {self.name} was closed", code="closed")
+            raise ModelError(f"the model {self.name} was closed; load it again", code="closed")
         if length > self.context_length:
             raise context_full(self.name, length, self.context_length)
         return TransformersSession(self, batch, length)
@@ -115,7 +115,7 @@ class TransformersModel:
         from guiderail.generation.models.transformers_branches import TransformersBranches
 
         if self._closed:
-            raise ModelError(f"the model {self.name} was closed", code="closed")
+            raise ModelError(f"the model {self.name} was closed; load it again", code="closed")
         return TransformersBranches(self, prompt)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class TransformersSession:
         import torch
 
         if self._model is None:
-            raise ModelError("the session was closed", code="closed")
+            raise ModelError("the session was closed; make another one", code="closed")
         if len(rows) != self.batch:
             raise ModelError(f"the session has {self.batch} rows, not {len(rows)}", code="bad-batch")
         width = max(map(len, rows))

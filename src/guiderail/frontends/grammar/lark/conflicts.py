@@ -39,7 +39,7 @@ def conflicts(compiled: Callable[[], tuple[list[Any], list[Any], list[str]]], st
                 ] = None
             elif terminal in state.transitions:
                 found[
-                    f"before {terminal.name} Lark's LALR parser always goes on and never ends {', '.join(ended)}; "
+                    f"before {terminal.name} Lark's LALR parser always continues and never ends {', '.join(ended)}; "
                     "here both are allowed"
                 ] = None
     return sorted(found)

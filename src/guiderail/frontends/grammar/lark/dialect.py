@@ -220,7 +220,9 @@ class _Rewriter:
                 "a terminal's name, perhaps with a priority, was expected before ':'", head[0].start, head[-1].end
             )
         if name in self.result.cuts:
-            self.fail(f"the terminal {name} is defined twice", statement.name.start, statement.name.end)
+            self.fail(
+                f"the terminal {name} is defined twice; join both with |", statement.name.start, statement.name.end
+            )
         self.result.cuts[name] = Cut(name, tuple(statement.body), priority=priority)
         begin, end = statement.tokens[0].start, statement.tokens[-1].end
         self.drop_edits(begin, end)
@@ -361,7 +363,7 @@ class _Rewriter:
             self.edit(first.start, last.end, f"/[{low}-{high}]/")
 
     def braces(self, found: list[Token], i: int) -> int:
-        """``{m,n}`` as ``~m..n``; the index behind it."""
+        """``{m,n}`` as ``~m..n``; the index after it."""
         close = next(k for k in range(i, len(found)) if found[k].text == "}")
         inner = [t.text for t in found[i + 1 : close]]
         low = 0 if inner[0] == "," else int(inner[0])

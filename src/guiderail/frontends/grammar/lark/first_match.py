@@ -7,12 +7,12 @@ automaton, and so is the plain set of threads without any cut, which finds *ever
 texts they decide exactly
 
 - *longest*: at no reachable pair does the second match where the first does not;
-- *shortest*: behind a match of the first none is ever found again.
+- *shortest*: after a match of the first, none is ever found again.
 
 Where neither holds the pattern is made an atomic group: what it matches as a whole is what ``re.match`` takes.
 
 An assertion about what follows is an obligation that a thread carries; one that is still open at the end of a match
-makes the match depend on the character behind it.
+makes the match depend on the character after it.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class FirstMatch:
     Attributes:
         longest: ``re.match`` always takes the longest text that the pattern matches.
         shortest: … the shortest.
-        depends: characters behind a match that undo it; empty: matches depend on nothing behind them.
-        needs: whether some match needs a character behind it (it is none at the end of the text).
+        depends: characters after a match that undo it; empty: matches depend on nothing after them.
+        needs: whether some match needs a character after it (it is none at the end of the text).
         after: characters that may lengthen a match, or undo it.
     """
 
@@ -84,7 +84,7 @@ class _State(NamedTuple):
 
     Attributes:
         kind: ``match``; ``char`` (of ``mask``, then ``first``); ``split`` (``first`` rather than ``second``);
-            ``loop`` (a split of which ``inside`` goes on: an iteration that reads nothing is the last);
+            ``loop`` (a split of which ``inside`` continues: an iteration that reads nothing is the last);
             ``assert`` (``node``, then ``first``).
     """
 
@@ -106,7 +106,7 @@ def first_match(tree: Node) -> FirstMatch:
     """Decides what ``re.match`` takes of a text.
 
     Raises:
-        Unknown: it depends on the text before, on more than one character behind, or is too large to decide.
+        Unknown: it depends on the text before, on more than one character after it, or is too large to decide.
     """
     if _greedy(tree, Facts()):
         return FirstMatch(True, False)
@@ -162,7 +162,7 @@ class Machine:
         self.bodies: dict[int, int] = {}  # id of an assertion's body -> its first state
         self.keep: list[Node] = []
         self.history = 0
-        self.plain = not self.special  # whether threads are nothing but states: no duties, no empty iterations
+        self.plain = not self.special  # whether threads are only states: no duties, no empty iterations
         self.start = self.build(tree, _MATCH)
         self.work = 0
         self.table: list[list[int]] = []
@@ -382,7 +382,7 @@ class Machine:
         return all(duty.end if isinstance(duty, _Ahead) else duty.negative for duty in duties)
 
     def step(self, threads: tuple[_Thread, ...], k: int, past: str, cut: bool) -> tuple[_Thread, ...]:
-        """The threads behind a character of class ``k``; ``past`` includes it."""
+        """The threads after a character of class ``k``; ``past`` includes it."""
         result: list[_Thread] = []
         seen: set[_Thread] = set()
         for state, duties in threads:
@@ -464,7 +464,7 @@ class Machine:
         return FirstMatch(longest, shortest, self.chars(undone), needs, self.chars(after | undone))
 
     def decide_plain(self) -> FirstMatch:
-        """The same where threads are nothing but states: what each stands for is found out once."""
+        """The same where threads are only states: what each stands for is computed once."""
         masks = [state.mask for state in self.states]
         lists: dict[int, tuple[int, ...]] = {}  # by a state: the states it stands for, in order
         divisions: dict[frozenset[int], list[int]] = {}

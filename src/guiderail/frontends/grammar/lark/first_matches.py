@@ -23,7 +23,7 @@ class FirstMatches(Constraint):
     Attributes:
         pattern: of Python's dialect.
         kind: ``"whole"``: those; ``"begun"``: the texts that it takes a beginning of; ``"undone"``: a match, and the
-            character behind it that undoes it.
+            character after it that undoes it.
     """
 
     pattern: str

@@ -1,4 +1,4 @@
-"""Which terminals may stand behind a terminal, and whether a look-ahead at its end can therefore never matter."""
+"""Which terminals may stand after a terminal, and whether a look-ahead at its end can therefore never matter."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _Sets:
         return True, {ANYTHING}
 
     def behind(self, e: Expression, follow: set[str]) -> None:
-        """Adds ``follow`` to what may stand behind the last names of ``e``."""
+        """Adds ``follow`` to what may stand after the last names of ``e``."""
         if isinstance(e, Name):
             known = self.follow.setdefault(e.name, set())
             if not follow <= known:
@@ -80,7 +80,7 @@ class _Sets:
 
 
 class Follow:
-    """The terminals that may stand right behind a terminal; with ``""`` where it may be an embedded constraint."""
+    """The terminals that may stand right after a terminal; with ``""`` where it may be an embedded constraint."""
 
     def __init__(self, rules: dict[str, Rule]) -> None:
         self.rules = rules

@@ -6,7 +6,7 @@ terminal of their own, the guard, which is tried right before: it takes the lexe
 - no text begins with both a match that counts and one that is undone, and
 - every terminal that could take such a text instead is tried before the guard (one that Lark tries later is moved
   before it, if it never matches where this one does, and with it what Lark tries before that one and may match in the
-  same place), or could only take a part of it behind which nothing fits.
+  same place), or could only take a part of it after which nothing fits.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def guard(lexeme: Lexeme, lexemes: list[Lexeme], ignore: set[str], follow: Follo
         if apart(begins, good):
             moved.append(other)
             continue
-        # it must lead nowhere: it is none of the bad texts, and nothing that may stand behind it continues it to one
+        # it must lead nowhere: it is none of the bad texts, and nothing that may stand after it continues it to one
         names = follow(other.name) | ignore
         if other.name in ignore or ANYTHING in names or not apart(e, bad):
             return False

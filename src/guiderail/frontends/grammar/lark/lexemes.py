@@ -41,7 +41,7 @@ _ANY_CASE = frozenset("i")
 
 @dataclass(slots=True, eq=False)
 class Lexeme:
-    """A terminal on its way into the lexer.
+    """A terminal before it is part of the lexer.
 
     Attributes:
         name: of the terminal.
@@ -53,7 +53,7 @@ class Lexeme:
         nested: whether it is a constraint with texts of its own, which the lexer does not cut.
         nullable: whether the definition has the empty text, which no lexeme is.
         nothing: whether no other text is left.
-        depends: characters behind a lexeme that undo it, which the lexer cannot see.
+        depends: characters after a lexeme that undo it, which the lexer cannot see.
         after: characters that could lengthen a lexeme, or undo it.
         keyword_of: terminals that this one is a keyword of.
         guard_of: the terminal whose place it takes only to be refused.
@@ -108,10 +108,10 @@ def lexeme_of_pattern(definition: Any, place: Any) -> Lexeme:
             raise _dependent(shown, str(why), place(name)) from None
         return _ordered_search(lexeme, regex(f"(?>{text})"), shown, place)
     if found.needs:
-        raise _dependent(shown, "it needs a certain character behind its end", place(name))
+        raise _dependent(shown, "it needs a certain character after its end", place(name))
     lexeme.after, lexeme.depends = found.after, found.depends
     if not (found.longest or found.shortest) and len(found.depends):
-        raise _dependent(shown, "which text it takes depends on what stands behind its end", place(name))
+        raise _dependent(shown, "which text it takes depends on what follows its end", place(name))
     if found.longest or found.shortest:
         lexeme.shortest = not found.longest
     else:

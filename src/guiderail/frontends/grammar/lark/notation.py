@@ -238,7 +238,7 @@ class _Notation:
         return tree("value", [tree("literal", [token(kind, word)])])
 
     def repeated(self, part: Any) -> Any:
-        """With the operator behind it."""
+        """With the operator after it."""
         found = _AFTER.match(self.text, self.at)
         if found is None:
             return part

@@ -305,7 +305,7 @@ class _Expressions:
         return value
 
     def bits(self) -> tuple[int, int]:
-        """``_`` or ``[first:behind the last]``: the first bit, and the number of bits."""
+        """``_`` or ``[first:after the last]``: the first bit, and the number of bits."""
         word, start = self.next()
         if word == "_":
             return 0, 64

@@ -110,7 +110,7 @@ class _Reader:
         found = _TOKEN.findall(text)
         self.tokens = list(map(itemgetter(1), found))
         self.ends = list(accumulate(map(len, map("".join, found))))
-        self.tokens.append(" ")  # so that each line break has something behind it
+        self.tokens.append(" ")  # so that each line break has something after it
         self.rules: dict[str, _Head] = {}
         self.terminals: dict[str, _Head | None] = {}  # None: only declared
         self.ignore: list[str] = []
@@ -138,7 +138,7 @@ class _Reader:
 
     # -- statements
     def lines(self) -> Iterable[tuple[int, int]]:
-        """Where statements begin and end: at line breaks, unless ``|`` stands behind them."""
+        """Where statements begin and end: at line breaks, unless ``|`` stands after them."""
         tokens = self.tokens
         begin = 0
         for at in [i for i, token in enumerate(tokens) if token[0] == "\n"]:
@@ -201,7 +201,7 @@ class _Reader:
             raise _Unusual
 
     def parameters(self, i: int, end: int, found: list[str]) -> int:
-        """The names of parameters up to ``}``; the index behind it."""
+        """The names of parameters up to ``}``; the index after it."""
         tokens = self.tokens
         while i + 1 < end:
             if not _RULE.fullmatch(tokens[i]) or tokens[i] in found:
@@ -326,7 +326,7 @@ class _Reader:
                 operator = tokens[i]
                 if operator in _BOUNDS:
                     if operator == "?" and self.text[self.ends[i]] in _LOWER:
-                        raise _Unusual  # it would belong to a rule behind it
+                        raise _Unusual  # it would belong to a rule after it
                     item = RegexPattern(f"(?:{item.to_regexp()}){operator}", item.flags)
                     i += 1
                 elif operator == "~":
@@ -344,7 +344,7 @@ class _Reader:
 
 
 class _Pending(NamedTuple):
-    """A literal without a name so far, or a template in use, in the order in which Lark comes to them: deepest first.
+    """A literal without a name so far, or a template in use, in the order in which Lark reaches them: deepest first.
 
     Attributes:
         height: minus the depth in Lark's tree.
@@ -473,7 +473,7 @@ class _Rules:
             operator = tokens[i]
             if operator in _BOUNDS:
                 if operator == "?" and self.reader.text[self.reader.ends[i]] in _LOWER:
-                    raise _Unusual  # it would belong to a rule behind it
+                    raise _Unusual  # it would belong to a rule after it
                 if before >= 0:
                     self.deeper(before)
                 item = Repetition(item, *_BOUNDS[operator])

@@ -271,7 +271,7 @@ class Reader:
     def stops(self, rules: dict[str, Rule]) -> None:
         """Gives rules with ``stop`` their meaning.
 
-        A text that ends before its stop, and that stop right behind it, are one lexeme; elsewhere the text has no stop
+        A text that ends before its stop, and that stop right after it, are one lexeme; elsewhere the text has no stop
         in it, and may have one after it.
         """
         renamed = self.rewritten.renamed

@@ -36,7 +36,7 @@ class TermParser:
 
     Attributes:
         source: the grammar.
-        tokens: of the definition, behind the colon.
+        tokens: of the definition, after the colon.
         lookup: the constraint of another terminal, by its name token.
     """
 
@@ -259,5 +259,5 @@ class SubstringOfChunks(Constraint):
 
 
 def without_empty(e: Constraint) -> Constraint:
-    """``e`` but for the empty text."""
+    """``e`` without the empty text."""
     return AllOf((e, Sequence((any_character(), any_text()))))

@@ -49,7 +49,7 @@ class Statement:
     Attributes:
         tokens: without blanks, comments and line breaks.
         name: what it defines, or None.
-        colon: index of the token ``:`` behind the head; -1 in a directive.
+        colon: index of the token ``:`` after the head; -1 in a directive.
     """
 
     tokens: list[Token]

@@ -83,7 +83,7 @@ _TERMINAL = re.compile(r'("(?:[^"\\]|\\.)*"|(?<!\w)[A-Z][A-Z_0-9]*(?!\w))')
 def whole_words(text: str, word: str = "NAME") -> str:
     """A grammar in which keywords are whole words, and reserved words no names.
 
-    Behind the line that begins with ``// -- words`` stand the terminals: keywords as strings, the terminal ``word``
+    After the line that begins with ``// -- words`` stand the terminals: keywords as strings, the terminal ``word``
     that matches them all, and a rule ``_never`` that nothing satisfies. Where a keyword is expected ``word`` is too,
     and takes the longer text; what must follow it never comes. Reserved words, those that a look-ahead at the
     beginning of ``word`` excludes, become terminals that are allowed with it and go nowhere. Both are said once for
@@ -174,7 +174,7 @@ def _xml(text: str, elements: Iterable[str] = (), attributes: Iterable[str] | No
 
 
 def _attributes(names: list[str]) -> str:
-    """Some of these attributes, in this order: `_attributes` begins anywhere, `_after_i` behind the i-th."""
+    """Some of these attributes, in this order: `_attributes` begins anywhere, `_after_i` after the i-th."""
     if not names:
         return ""
     one = "".join(f'attribute_{i}: "{name}" SPACE? "=" SPACE? VALUE -> attribute\n' for i, name in enumerate(names))
@@ -218,7 +218,7 @@ def _names(option: str, names: Iterable[str]) -> list[str]:
                 f"{option} are names of ASCII that XML does not reserve, not {shown(name)}", code="bad-option"
             )
     if len(set(found)) != len(found):
-        raise CompileError(f"{option} holds a name twice", code="bad-option")
+        raise CompileError(f"{option} holds a name twice; leave one out", code="bad-option")
     return found
 
 

@@ -38,13 +38,13 @@ class Ipv6(Constraint):
 
     def _lower(self, b: _core.Builder) -> int:
         group, colon, dotted = b.repeat(b.byte_class(_HEX), 1, 4), b.literal(b":"), Ipv4()._lower(b)
-        # by how many of eight groups there are, "::" counted as one: what may follow a group, and a colon behind it
+        # by how many of eight groups there are, "::" counted as one: what may follow a group, and a colon after it
         gapped: list[int] = [b.EPSILON] * 9  # "::" was read
         begun: list[int] = [b.EMPTY] * 9
         for n in range(7, 0, -1):
             begun[n] = b.union([b.concat([group, gapped[n + 1]]), dotted if n <= 6 else b.EMPTY])
             gapped[n] = b.repeat(b.concat([colon, begun[n]]), 0, 1)
-        rest = b.EPSILON  # behind the eighth group, the seventh …
+        rest = b.EPSILON  # after the eighth group, the seventh …
         for n in range(7, 0, -1):
             gap = b.concat([colon, b.repeat(begun[n + 1], 0, 1)])
             rest = b.concat([colon, b.union([b.concat([group, rest]), gap, dotted if n == 6 else b.EMPTY])])

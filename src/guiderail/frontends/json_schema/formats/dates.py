@@ -2,7 +2,7 @@
 
 A leap second is the second 60 of 23:59 UTC, so the clock that shows it depends on the offset: ``01:29:60+01:30`` is
 one, ``23:59:60+01:30`` is not. With an offset ``-hh:mm`` the clock shows ``23:59`` minus ``hh:mm`` of the same day,
-with ``+hh:mm`` one minute less than ``hh:mm`` of the next. Both go digit by digit but for what is carried, so all 2,880
+with ``+hh:mm`` one minute less than ``hh:mm`` of the next. Both go digit by digit, except for carries, so all 2,880
 spellings are an intersection of three short expressions (see ``_Clock.leap``).
 
 RFC 3339 has leap seconds at the end of June and of December (UTC) only; ``date-time`` holds the day to that, in any

@@ -5,7 +5,7 @@ the code points and their contexts (RFC 5892), hyphens and combining marks (RFC 
 and the directions of a name that is written from right to left (RFC 5893, section 2). Each rule is one expression,
 and a label is their intersection.
 
-Marks that combine are left out but for those that some scripts cannot do without (see ``normal_form``). Two things are
+Combining marks are left out, except for those that some scripts cannot do without (see ``normal_form``). Two things are
 not regular, so the format has a narrow and a wide side:
 
 * The Punycode of a label must fit 63 octets, and the whole name 253. ``_idna.WINDOWS`` says how many code points surely
@@ -145,7 +145,7 @@ class _Labels:
         return b.union(cases)
 
     def native(self) -> int:
-        """A U-label but for its code points and its direction."""
+        """A U-label, except for its code points and its direction."""
         b, any_text = self.b, self.any
         hyphen, two = b.literal(b"-"), b.concat([b.char_class(ANY)] * 2)
         rules = [
@@ -233,7 +233,7 @@ class _Names(Constraint):
         return _Labels(b, self.normalised).names()
 
 
-# At most 64 octets of UTF-8, as far as the range of the characters says it.
+# At most 64 octets of UTF-8, judged by the range of the characters.
 _OCTETS = r"[\s\S]{1,16}|[\x00-\uffff]{1,21}|[\x00-\u07ff]{1,32}"
 _WIDE = "[^\\x00-,/:-@\\[-`{-\x7f.\u3002\uff0e\uff61]+"
 _ATOM = '[^\\x00- "(),.:;<>@\\[\\\\\\]\x7f]+'
@@ -256,7 +256,7 @@ def idn_email() -> Constraint:
     if it is not of ASCII, 32 characters below U+0800, 21 below U+10000, or 16.
 
     The domain is an international host name, which RFC 6531 does not ask to be in normal form C. That the whole has at
-    most 254 octets follows from 47 characters in such a domain, and from 189 in one of ASCII behind a local part
+    most 254 octets follows from 47 characters in such a domain, and from 189 in one of ASCII after a local part
     that is not.
     """
     foreign = _Names(False).limited_to(47) | domain().limited_to(189) | address_literal()

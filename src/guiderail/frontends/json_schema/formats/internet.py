@@ -90,7 +90,7 @@ def hostname_wide() -> Constraint:
 
 @lru_cache(maxsize=1)
 def address_literal() -> Constraint:
-    """``address-literal`` of RFC 5321, section 4.1.3, but for the tags that are yet to be registered."""
+    """``address-literal`` of RFC 5321, section 4.1.3, without the tags that are yet to be registered."""
     return "[" + (Ipv4() | (made("[Ii][Pp][Vv]6:") + Ipv6())) + "]"
 
 

@@ -4,8 +4,8 @@ Patterns nest, so no automaton knows them all. A grammar with rules would, but r
 complements, and a format may stand under ``not`` and beside a ``maxLength``. So the narrow side is an expression:
 
 * groups nest at most 8 deep;
-* back-references are ``\1`` to ``\4``, each behind so many groups that are in no other group; groups with a name are in
-  no other group, and beside ``\k<name>`` behind its group there is no reference to an earlier name; several of them
+* back-references are ``\1`` to ``\4``, each after so many groups that are in no other group; groups with a name are in
+  no other group, and beside ``\k<name>`` after its group there is no reference to an earlier name; several of them
   have short names in the order of ``_NAMES``, and one more may have any name;
 * bounds ``{m,n}`` and ranges ``a-z`` are in order, as far as that is a matter of a few cases: numbers of up to two
   digits (longer ones by their length), characters of ASCII with the usual ones among them, hexadecimal escapes of the
@@ -126,7 +126,7 @@ class _Parts:
             ])])
             for v in range(16)
         ])  # fmt: skip
-        low = b.byte_class(b"01234567")  # behind d: no half of a pair
+        low = b.byte_class(b"01234567")  # after d: no half of a pair
         three = b.concat([one, one, one])
 
         def beyond(v: int) -> int:
@@ -187,7 +187,7 @@ class _Parts:
         digit_ranges, other_ranges = self.ranges()
         digit = b.union([self.digit, b.concat([digit_ranges, dash])])
         other = b.union([b.char_class(_but("\\]-0123456789")), escape, b.concat([other_ranges, dash])])
-        null = b.repeat(self.text(b"\\0"), 1)  # with no digit behind it
+        null = b.repeat(self.text(b"\\0"), 1)  # with no digit after it
         body = b.concat([b.repeat(b.union([digit, other, b.concat([null, other])]), 0), b.repeat(null, 0, 1)])
         negation = b.repeat(self.text(b"^"), 0, 1)
         return b.concat([self.text(b"["), negation, dash, body, dash, self.text(b"]")])
@@ -230,7 +230,7 @@ class _Parts:
         looking = b.choice([b"(?=", b"(?!", b"(?<=", b"(?<!"])
 
         def loop(terms: int, numbered: int) -> int:
-            """Any number of terms; behind ``\\0`` and back-references to ``numbered`` groups stands no digit."""
+            """Any number of terms; after ``\\0`` and back-references to ``numbered`` groups stands no digit."""
             names = b.byte_class(bytes(range(0x30, 0x31 + numbered)))
             references = b.repeat(b.concat([self.text(b"\\"), names]), 1)
             behind = b.concat([references, b.union([terms, quantifier])])
@@ -251,7 +251,7 @@ class _Parts:
         def group(start: int, numbered: int, rest: int) -> int:
             return b.concat([start, inner[numbered], close, optional, rest])
 
-        # behind named groups: unnamed ones need not be counted further
+        # after named groups: unnamed ones need not be counted further
         free = b.union([terms[1], group(opening, 1, b.EPSILON)])
         final = loop(free, 1)
         following: list[int] = []

@@ -35,7 +35,7 @@ _MAX_INTEGER_DIGITS = 300  # Python's own parser stops at 4,300
 
 
 class _Notation(JsonNotation):
-    """JSON, but for three names."""
+    """JSON, except for three names."""
 
     # ``ast.parse`` gives up at about 90 levels of brackets in some versions.
     depth_limit = 32
@@ -93,7 +93,8 @@ class PythonLowering(Lowering):
         term = cell.named.get(CALL)
         if isinstance(cell, Vote) and any(CALL in part.named for part in cells_of(cell.formula)):
             raise SchemaError(
-                f"{CALL} stands in an object with more alternatives than calls can be told apart by",
+                f"{CALL} stands in an object with more alternatives than calls can be told apart by; name fewer, or "
+                "use JSON",
                 code="python-call",
                 pointer=self.document.where(),
             )
@@ -104,7 +105,8 @@ class PythonLowering(Lowering):
             return self.builder.EMPTY
         if cell.rest is not FALSE or cell.rules or cell.obligations or cell.min or cell.max is not None:
             raise SchemaError(
-                f"{CALL} stands in an object with members beyond those it names, which a call cannot have",
+                f"{CALL} stands in an object with members beyond those it names, which a call cannot have; "
+                "forbid them with additionalProperties",
                 code="python-call",
                 pointer=self.document.where(),
             )

@@ -151,7 +151,7 @@ class _FlowLowering(Lowering):
 class YamlLowering(Lowering):
     """Blocks, with ``_FlowLowering`` below them.
 
-    A ``level`` is here ``2 * depth``, plus 1 for the items of a sequence, whose first line goes on behind the dash.
+    A ``level`` is here ``2 * depth``, plus 1 for the items of a sequence, whose first line continues after the dash.
     """
 
     def __init__(self, builder: _core.Builder, document: Document) -> None:
@@ -174,7 +174,7 @@ class YamlLowering(Lowering):
         return self._spaced(self.flow.term(term, level >> 1), level)
 
     def _spaced(self, handle: int, level: int) -> int:
-        """Behind the colon or the dash."""
+        """After the colon or the dash."""
         b = self.builder
         return handle if level == 0 or handle == b.EMPTY else b.concat([b.literal(b" "), handle])
 
@@ -213,7 +213,8 @@ def _writable(lowering: Lowering, cell: ObjectCell) -> ObjectCell:
     if unsafe:
         if not cell.required.isdisjoint(unsafe):
             raise SchemaError(
-                f"the property {unsafe[0]!r} is required, and YAML does not take all of its characters as they are",
+                f"the property {unsafe[0]!r} is required, and YAML does not take all of its characters as they are; "
+                "rename it, or write JSON",
                 code="yaml-key",
                 pointer=lowering.document.where(),
             )

@@ -1,0 +1,181 @@
+"""Draws from the model's own distribution: what they cost, and how far each way is from it.
+
+python benchmarks/distribution.py [--json FILE] [--genlm FILE]
+
+Tasks have few enough texts that the truth is computed: the embedded model is asked about each prefix once, and every
+way uses what it said. A forward pass is a prefix that the model is asked about. Plain rejection has the model write by
+itself and starts again where the text breaks the constraint; its passes follow from the truth. For the others, the
+error is the total variation between what is drawn and the model's distribution under the constraint:
+
+    masked      1 .. 256 texts, each from what the masks leave
+    exact       1 .. 256 texts of distribution="exact", which share what they learn
+    weighted    populations of 1 .. 256 texts of distribution="weighted"
+
+``--export FILE`` writes the first task for benchmarks/support/genlm_control.py, ``--genlm FILE`` reads what that
+measured, and --json keeps the figures, from which ``docs/draw_distribution.py`` draws the picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import guiderail as gr
+from guiderail.generation.models import EmbeddedModel
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from distribution_support import Kept, divergence, truth
+
+BINARY = (
+    "Generate a random binary string of length 5. "
+    "Do not let it begin with 0, except if the whole string is 00000. Answer with the string alone."
+)
+TASKS = {
+    "binary_len_5": (BINARY, "00000|1[01]{4}", 5),
+    "yes or no": ("Is the Moon larger than the Earth? Answer yes or no.", "(yes|no|Yes|No)", 3),
+    "a day": ("Which day comes after Monday?", "(Mon|Tues|Wednes|Thurs|Fri)day", 5),
+    "a number": ("How many legs does a spider have?", "[1-9][0-9]?", 3),
+}
+SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+SEEDS = 30
+
+Table = dict[tuple[int, ...], float]
+
+
+def rejection_passes(expected: Table, prefixes: Table) -> float:
+    """Passes for one text by plain rejection: those of an attempt, over the probability that it succeeds."""
+    return sum(prefixes.values()) / sum(expected.values())
+
+
+def prefixes_of(logits_of: Callable[[list[int]], Any], expected: Table, vocabulary: Any, stops: set[int]) -> Table:
+    """The probability of each prefix of a text, by the model alone."""
+    found: Table = {(): 1.0}
+    for key in expected:
+        tokens = [token for token in key if token not in stops]
+        for end in range(1, len(tokens) + 1):
+            prefix = tuple(tokens[:end])
+            if prefix not in found:
+                logits = np.asarray(logits_of(tokens[: end - 1])[: vocabulary.size], float)
+                chances = np.exp(logits - logits.max())
+                found[prefix] = found[prefix[:-1]] * float(chances[prefix[-1]] / chances.sum())
+    return found
+
+
+def variation(drawn: list[tuple[tuple[int, ...], float]], expected: Table) -> float:
+    """Total variation between weighted draws and a distribution."""
+    total, weight = sum(expected.values()), sum(share for _, share in drawn)
+    left = {key: chance / total for key, chance in expected.items()}
+    for key, share in drawn:
+        left[key] = left.get(key, 0.0) - share / weight
+    return 0.5 * sum(map(abs, left.values()))
+
+
+def curves(model: Kept, prompt: str, constraint: gr.Constraint, limit: int, expected: Table) -> dict[str, list[Any]]:
+    """Passes and error of each way, means over seeds."""
+    found: dict[str, list[Any]] = {}
+    options: dict[str, Any] = {"temperature": 1.0, "max_tokens": limit, "log_weight": False, "on_incomplete": "return"}
+    for way in ("masked", "exact", "weighted"):
+        for size in SIZES:
+            errors, passes = [], []
+            for seed in range(SEEDS):
+                more = {"particles": size} if way == "weighted" else {"n": size}
+                texts = gr.generations(
+                    model, [prompt], constraint, seed=seed, distribution=way, jump_forward=False, **options, **more
+                )
+                if way == "weighted":
+                    drawn = [(one.tokens, math.exp(one.log_weight)) for one in texts[0].draw.particles]
+                    passes.append(texts[0].draw.passes)
+                else:
+                    drawn = [(one.tokens, 1.0) for one in texts]
+                    made = [one.draw.passes if one.draw else len(one.tokens) for one in texts]
+                    passes.append(sum(made))
+                errors.append(variation(drawn, expected))
+            found.setdefault(way, []).append([float(np.mean(passes)), float(np.mean(errors))])
+    return found
+
+
+def measure(model: Kept, name: str) -> dict[str, Any]:
+    prompt, pattern, limit = TASKS[name]
+    constraint = gr.regex(pattern)
+    start = model.encode(prompt, chat=True)
+
+    def logits_of(tokens: list[int]) -> Any:
+        return model.logits([*start, *tokens])
+
+    expected, masked = truth(logits_of, constraint, model.vocabulary, limit)
+    stops = set(gr.compile(constraint, model.vocabulary).matcher().stop_token_ids())
+    plain = rejection_passes(expected, prefixes_of(logits_of, expected, model.vocabulary, stops))
+    options: dict[str, Any] = {"temperature": 1.0, "max_tokens": limit, "distribution": "exact"}
+    first = [gr.generations(model, [prompt], constraint, seed=seed, **options)[0].draw.passes for seed in range(SEEDS)]
+    many = gr.generations(model, [prompt], constraint, seed=0, n=1000, **options)
+    return {
+        "texts": len(expected),
+        "mass": sum(expected.values()),
+        "kl_masked": divergence(expected, masked),
+        "tv_masked": variation(list(masked.items()), expected),
+        "rejection": plain,
+        "exact_first": float(np.mean(first)),
+        "exact_1000": sum(one.draw.passes for one in many),
+    }
+
+
+def export(model: Kept, file: Path) -> None:
+    """The first task as arrays: prefixes, logits, spelled tokens, and the truth."""
+    prompt, pattern, limit = TASKS["binary_len_5"]
+    start = model.encode(prompt, chat=True)
+    rows: dict[tuple[int, ...], Any] = {}
+
+    def logits_of(tokens: list[int]) -> Any:
+        rows[tuple(tokens)] = model.logits([*start, *tokens])
+        return rows[tuple(tokens)]
+
+    expected, _ = truth(logits_of, gr.regex(pattern), model.vocabulary, limit)
+    size = model.vocabulary.size
+    np.savez(
+        file,
+        prefixes=np.array([json.dumps(key) for key in rows]),
+        logits=np.array([row[:size] for row in rows.values()]),
+        tokens=np.array([model.vocabulary.token_bytes(token).hex() for token in range(size)]),
+        stops=np.array(sorted(gr.compile(gr.regex(pattern), model.vocabulary).matcher().stop_token_ids())),
+        truth=np.array([json.dumps([key, chance]) for key, chance in expected.items()]),
+        pattern=pattern,
+        limit=limit,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--genlm", type=Path)
+    parser.add_argument("--export", type=Path)
+    options = parser.parse_args()
+    with EmbeddedModel() as embedded:
+        model = Kept(embedded)
+        if options.export:
+            export(model, options.export)
+            return
+        figures: dict[str, Any] = {"tasks": {name: measure(model, name) for name in TASKS}}
+        prompt, pattern, limit = TASKS["binary_len_5"]
+        constraint = gr.regex(pattern)
+        start = model.encode(prompt, chat=True)
+        expected, _ = truth(lambda tokens: model.logits([*start, *tokens]), constraint, model.vocabulary, limit)
+        figures["curves"] = curves(model, prompt, constraint, limit, expected)
+    if options.genlm:
+        figures["curves"]["genlm-control"] = json.loads(options.genlm.read_text())
+    for name, row in figures["tasks"].items():
+        print(name, {key: float(f"{value:.3g}") for key, value in row.items()})
+    for way, points in figures["curves"].items():
+        print(way, [(round(passes, 1), round(error, 3)) for passes, error in points])
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

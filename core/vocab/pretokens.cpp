@@ -1,0 +1,249 @@
+// Pre-tokenizers: ordered threads (Pike's machine, with the priorities of backtracking) and guesses about ends.
+#include "vocab/pretokens.hpp"
+
+#include <algorithm>
+
+namespace guiderail {
+
+namespace {
+// How many bytes a character takes that begins like this; 0: none does.
+u32 length_of(u8 first) {
+  return first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+}
+// Can these bytes begin a character, or be one?
+bool begins_character(std::string_view bytes) {
+  const u32 length = length_of(static_cast<u8>(bytes[0]));
+  if (bytes.size() > length) return false;
+  for (std::size_t i = 1; i < bytes.size(); ++i)
+    if ((static_cast<u8>(bytes[i]) & 0xC0) != 0x80) return false;
+  if (bytes.size() < 2) return length != 0;
+  const u8 first = static_cast<u8>(bytes[0]), second = static_cast<u8>(bytes[1]);
+  if (first == 0xE0) return second >= 0xA0;
+  if (first == 0xED) return second < 0xA0;
+  if (first == 0xF0) return second >= 0x90;
+  return first != 0xF4 || second < 0x90;
+}
+u32 code_point(std::string_view bytes) {
+  if (bytes.size() == 1) return static_cast<u8>(bytes[0]);
+  u32 out = static_cast<u8>(bytes[0]) & (0xFFu >> (bytes.size() + 1));
+  for (std::size_t i = 1; i < bytes.size(); ++i) out = out << 6 | (static_cast<u8>(bytes[i]) & 0x3F);
+  return out;
+}
+}  // namespace
+
+Pretokens::Pretokens(std::vector<Level> levels, std::string atoms)
+    : levels_(std::move(levels)), atoms_(std::move(atoms)) {
+  if (atoms_.size() != 0x110000) throw Error("bad-range", "a pre-tokenizer needs the atom of each code point");
+  for (const Level& level : levels_)
+    for (const Instruction& i : level.program)
+      if (level.start >= level.program.size() || (i.op != Op::Match && i.a >= level.program.size()) ||
+          (i.op == Op::Split && i.b >= level.program.size()))
+        throw Error("bad-range", "an instruction of a pre-tokenizer leads nowhere");
+  if (levels_.empty()) throw Error("bad-range", "a pre-tokenizer has a level");
+  intern({});
+  Config fresh;
+  fresh.levels.resize(levels_.size());
+  intern({std::move(fresh)});
+}
+
+// The threads before a character, by what they read next; true: a thread is at its end, and those after it are left.
+bool Pretokens::follow(const Level& level, u32 at, u32 atom, std::vector<bool>& seen, Threads& out) const {
+  if (seen[at]) return false;
+  seen[at] = true;
+  const Instruction& i = level.program[at];
+  switch (i.op) {
+    case Op::Match: return true;
+    case Op::Split: return follow(level, i.a, atom, seen, out) || follow(level, i.b, atom, seen, out);
+    case Op::Next: return (i.atoms >> atom & 1) && follow(level, i.a, atom, seen, out);
+    case Op::Char:
+      if (atom != kEnd && (i.atoms >> atom & 1) && std::find(out.begin(), out.end(), i.a) == out.end())
+        out.push_back(i.a);
+  }
+  return false;
+}
+
+bool Pretokens::advance(const Level& level, const Threads& from, u32 atom, Threads& out) const {
+  std::vector<bool> seen(level.program.size());
+  out.clear();
+  for (u32 at : from)
+    if (follow(level, at, atom, seen, out)) return true;
+  return false;
+}
+
+// The piece holds the next character, too.
+bool Pretokens::go_on(u32 level, Piece& piece, u32 atom) const {
+  const Level& of = levels_[level];
+  Threads next;
+  if (advance(of, piece.never, atom, next)) return false;
+  piece.never = std::move(next);
+  if (piece.kind == Kind::Gap) {
+    advance(of, {of.start}, atom, next);  // no match begins here
+    for (u32 at : next) piece.never.push_back(at);
+    std::sort(piece.never.begin(), piece.never.end());
+    piece.never.erase(std::unique(piece.never.begin(), piece.never.end()), piece.never.end());
+    return true;
+  }
+  advance(of, piece.threads, atom, next);
+  piece.threads = std::move(next);
+  return !piece.threads.empty();
+}
+
+// The piece ends before this character.
+bool Pretokens::end(u32 level, Piece& piece, u32 atom) const {
+  const Level& of = levels_[level];
+  Threads next, ahead;
+  if (advance(of, piece.never, atom, next)) return false;
+  if (piece.kind == Kind::Match && !advance(of, piece.threads, atom, ahead)) return false;
+  next.insert(next.end(), ahead.begin(), ahead.end());
+  std::sort(next.begin(), next.end());
+  next.erase(std::unique(next.begin(), next.end()), next.end());
+  piece.never = std::move(next);
+  piece.threads.clear();
+  return true;
+}
+
+// All levels from this one on begin a piece with this character.
+void Pretokens::begin(Config config, u32 level, u32 atom, Configs& out) const {
+  if (level == levels_.size()) {
+    config.cut = static_cast<u32>(levels_.size());
+    config.begun.clear();
+    out.push_back(std::move(config));
+    return;
+  }
+  const Level& of = levels_[level];
+  const Piece before = config.levels[level];
+  Piece& piece = config.levels[level];
+  Threads next;
+  advance(of, {of.start}, atom, next);
+  if (!next.empty()) {
+    piece.kind = Kind::Match;
+    piece.threads = next;
+    begin(config, level + 1, atom, out);
+  }
+  if (!of.gaps || before.kind == Kind::Gap) return;  // two gaps would be one
+  piece = before;
+  piece.kind = Kind::Gap;
+  piece.threads.clear();
+  piece.never.insert(piece.never.end(), next.begin(), next.end());
+  std::sort(piece.never.begin(), piece.never.end());
+  piece.never.erase(std::unique(piece.never.begin(), piece.never.end()), piece.never.end());
+  begin(std::move(config), level + 1, atom, out);
+}
+
+void Pretokens::read_character(const Config& config, u32 cut, u32 atom, Configs& out) const {
+  Config next = config;
+  for (u32 level = 0; level < levels_.size(); ++level) {
+    Piece& piece = next.levels[level];
+    if (piece.kind == Kind::None) continue;  // the text begins
+    if (level < cut) {
+      if (!go_on(level, piece, atom)) return;
+    } else if (level == cut) {
+      if (!end(level, piece, atom)) return;
+    } else {  // what this level cut has ended
+      if (!end(level, piece, kEnd)) return;
+      piece = Piece();
+    }
+  }
+  begin(std::move(next), cut, atom, out);
+}
+
+void Pretokens::read_token(Config config, u32 cut, std::string_view token, Configs& out) const {
+  const u32 none = static_cast<u32>(levels_.size());
+  Configs now{std::move(config)}, next;
+  if (now[0].begun.empty()) now[0].cut = cut;
+  for (char byte : token) {
+    next.clear();
+    for (Config& one : now) {
+      one.begun.push_back(byte);
+      if (!begins_character(one.begun)) continue;
+      if (one.begun.size() < length_of(static_cast<u8>(one.begun[0]))) {
+        next.push_back(std::move(one));
+        continue;
+      }
+      read_character(one, one.cut, atom(code_point(one.begun)), next);
+    }
+    std::swap(now, next);
+    if (now.empty()) return;
+  }
+  for (Config& one : now) {
+    if (one.begun.empty()) one.cut = none;
+    out.push_back(std::move(one));
+  }
+}
+
+Pretokens::State Pretokens::make_step(State state, u32 atom, bool cut) {
+  const u32 none = static_cast<u32>(levels_.size());
+  Configs out;
+  const Configs from = states_[state];
+  for (Config config : from) {
+    if (!config.begun.empty() || (cut && is_held(config))) continue;
+    if (cut) config.tag = 0;
+    const bool fresh = config.levels[0].kind == Kind::None;
+    if (!cut && !fresh)
+      read_character(config, none, atom, out);
+    else if (cut && fresh)
+      begin(config, 0, atom, out);
+    else if (cut)
+      for (u32 level = 0; level < none; ++level) read_character(config, level, atom, out);
+  }
+  return intern(std::move(out));
+}
+
+Pretokens::State Pretokens::read(State state, std::string_view token, bool cut) {
+  const u32 none = static_cast<u32>(levels_.size());
+  Configs out;
+  const Configs from = states_[state];
+  for (Config config : from) {
+    if (cut && is_held(config)) continue;
+    if (cut) config.tag = 0;
+    const bool fresh = config.begun.empty() && config.levels[0].kind == Kind::None;
+    if (!cut) {
+      if (!fresh) read_token(config, none, token, out);
+    } else if (config.begun.empty()) {
+      for (u32 level = 0; level < (fresh ? 1 : none); ++level) read_token(config, level, token, out);
+    }
+  }
+  return intern(std::move(out));
+}
+
+Pretokens::State Pretokens::unite(State a, State b) {
+  if (a == b || b == kDead) return a;
+  if (a == kDead) return b;
+  Configs both = states_[a];
+  both.insert(both.end(), states_[b].begin(), states_[b].end());
+  return intern(std::move(both));
+}
+
+bool Pretokens::may_end(State state) {
+  for (const Config& config : states_[state]) {
+    if (!config.begun.empty() || is_held(config)) continue;
+    bool ends = true;
+    for (u32 level = 0; level < levels_.size() && ends; ++level)
+      if (Piece piece = config.levels[level]; piece.kind != Kind::None) ends = end(level, piece, kEnd);
+    if (ends) return true;
+  }
+  return false;
+}
+
+bool Pretokens::is_partial(State state) const {
+  for (const Config& config : states_[state])
+    if (!config.begun.empty()) return true;
+  return false;
+}
+
+Pretokens::State Pretokens::intern(Configs configs) {
+  std::sort(configs.begin(), configs.end());
+  configs.erase(std::unique(configs.begin(), configs.end()), configs.end());
+  auto [it, fresh] = known_.try_emplace(configs, static_cast<State>(states_.size()));
+  if (!fresh) return it->second;
+  for (const Config& config : configs) {
+    bytes_ += 2 * (sizeof(Config) + config.begun.capacity());
+    for (const Piece& piece : config.levels)
+      bytes_ += 2 * (sizeof(Piece) + 4 * (piece.threads.capacity() + piece.never.capacity()));
+  }
+  states_.push_back(std::move(configs));
+  steps_.resize(128 * states_.size(), kUnread);
+  return it->second;
+}
+
+}  // namespace guiderail

@@ -1,0 +1,114 @@
+// Where a tokenizer cuts a text before it looks for tokens: its pre-tokenizer, read along with the tokens.
+//
+// A pre-tokenizer is a sequence of levels; each cuts the pieces of the one before by a regular expression with ordered
+// alternatives, and what no match covers is a piece of its own. A text is spelled canonically if its tokens begin
+// wherever a piece begins, and if those within a piece are the tokens of the piece. What follows decides where a piece
+// ends (`\s+(?!\S)`), so a state is a set of guesses:
+//
+//   "ab" " c"     after ab: the threads of \p{L}+ that may read on; the next character, a space, ends the piece
+//
+// Each guess keeps, level by level, the threads of the match in order of preference, and the threads that must not come
+// to a match because a guess has ended the piece before (of higher preference, they would have read on).
+#pragma once
+
+#include <compare>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/support.hpp"
+
+namespace guiderail {
+
+class Pretokens {
+ public:
+  enum class Op : u8 { Char, Split, Next, Match };
+  struct Instruction {
+    Op op;
+    u64 atoms;  // Char reads one of these; Next looks whether one of these comes (bit 63: the end of the piece)
+    u32 a, b;   // where it goes on; Split prefers a
+  };
+  struct Level {
+    std::vector<Instruction> program;
+    u32 start = 0;
+    bool gaps = true;  // what no match covers is a piece; else it is lost, and no text with it is canonical
+  };
+  using State = u32;
+  static constexpr State kDead = 0, kFresh = 1;
+  static constexpr u32 kEnd = 63;  // as an atom
+
+  // `atoms`: of each code point, characters that no level tells apart.
+  Pretokens(std::vector<Level> levels, std::string atoms);
+
+  // After one character, which a piece ends before (`cut`) or not.
+  State step(State state, u32 atom, bool cut) {
+    const std::size_t at = (std::size_t{state} * 2 + cut) * 64 + atom;
+    const State known = steps_[at];
+    return known != kUnread ? known : steps_[at] = make_step(state, atom, cut);
+  }
+  // After the bytes of one token, which need not be whole characters.
+  State read(State state, std::string_view token, bool cut);
+  State unite(State a, State b);
+  bool may_end(State state);
+  // Each guess carries a number, 0 where its piece has no token yet. The same state with other numbers.
+  template <class F>
+  State retag(State state, F f) {
+    Configs configs = states_[state];
+    for (Config& config : configs) config.tag = f(config.tag);
+    return intern(std::move(configs));
+  }
+  // Must a guess of this state go on?
+  bool is_held(State state) const {
+    for (const Config& config : states_[state])
+      if (is_held(config)) return true;
+    return false;
+  }
+  // Pieces with these numbers may not end.
+  void hold(std::vector<bool> held) { held_ = std::move(held); }
+  // Is it in the midst of a character?
+  bool is_partial(State state) const;
+  const std::vector<Level>& levels() const { return levels_; }
+  u32 atom(u32 code_point) const { return static_cast<u8>(atoms_[code_point]); }
+  std::size_t size() const { return states_.size(); }
+  std::size_t memory() const { return bytes_; }
+
+ private:
+  using Threads = std::vector<u32>;
+  enum class Kind : u8 { None, Match, Gap };
+  struct Piece {
+    Kind kind = Kind::None;
+    Threads threads, never;
+    auto operator<=>(const Piece&) const = default;
+  };
+  struct Config {
+    std::vector<Piece> levels;
+    u32 cut = 0;        // the level at which a piece ends before the unfinished character; levels: none
+    std::string begun;  // bytes of an unfinished character
+    u32 tag = 0;
+    auto operator<=>(const Config&) const = default;
+  };
+  using Configs = std::vector<Config>;
+
+  bool advance(const Level& level, const Threads& from, u32 atom, Threads& out) const;
+  bool follow(const Level& level, u32 at, u32 atom, std::vector<bool>& seen, Threads& out) const;
+  bool go_on(u32 level, Piece& piece, u32 atom) const;
+  bool end(u32 level, Piece& piece, u32 atom) const;
+  void begin(Config config, u32 level, u32 atom, Configs& out) const;
+  void read_character(const Config& config, u32 cut, u32 atom, Configs& out) const;
+  void read_token(Config config, u32 cut, std::string_view token, Configs& out) const;
+  bool is_held(const Config& config) const { return config.tag < held_.size() && held_[config.tag]; }
+  State make_step(State state, u32 atom, bool cut);
+  State intern(Configs configs);
+
+  std::vector<Level> levels_;
+  std::string atoms_;
+  static constexpr State kUnread = 0xFFFFFFFF;
+  std::vector<bool> held_;
+  std::vector<Configs> states_;
+  std::vector<State> steps_;  // by state, whether a piece ends, and atom
+  std::map<Configs, State> known_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace guiderail

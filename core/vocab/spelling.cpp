@@ -1,0 +1,516 @@
+// Spellings of byte-pair encodings: the tree of each token, the pairs that merges forbid, masks of pieces.
+#include "vocab/spelling.hpp"
+
+#include <algorithm>
+
+#include "base/work.hpp"
+
+namespace guiderail {
+
+namespace {
+u64 pair_of(u32 a, u32 b) { return u64{a} << 32 | b; }
+void set_bit(Words& words, u32 token) { words[token >> 5] |= 1u << (token & 31); }
+void clear_bit(Words& words, u32 token) { words[token >> 5] &= ~(1u << (token & 31)); }
+bool continues(char c) { return (static_cast<u8>(c) & 0xC0) == 0x80; }
+}  // namespace
+
+Spelling::Spelling(std::shared_ptr<Vocabulary> vocabulary, const Merges& merges, Pretokens pretokens)
+    : vocabulary_(std::move(vocabulary)),
+      pretokens_(std::move(pretokens)),
+      whole_(merges.whole),
+      trees_(vocabulary_->token_count()),
+      separate_(merges.separate),
+      own_(vocabulary_->words(), 0),
+      no_text_(vocabulary_->words(), 0),
+      rows_(vocabulary_->token_count()) {
+  for (const std::string& text : merges.separate)
+    if (const int token = vocabulary_->find(text); token >= 0) separate_tokens_.insert(static_cast<u32>(token));
+  plant(merges);
+  order();
+  sort_shapes();
+  hold_odd();
+  for (u32 t = 0; t < vocabulary_->size(); ++t)
+    if (!is_piece(t)) set_bit(no_text_, t);
+  place(Pretokens::kDead, 0);
+  place(Pretokens::kFresh, 0);
+}
+
+// Merges the text of each token by itself: the way it is made wherever it is made.
+void Spelling::plant(const Merges& merges) {
+  const u32 count = vocabulary_->token_count();
+  if (merges.bytes.size() != 256 || merges.left.size() != merges.made.size() ||
+      merges.right.size() != merges.made.size() || merges.rank.size() != merges.made.size())
+    throw Error("bad-range", "merges are lists of one length, and a token of each byte");
+  std::unordered_map<u64, u32> merge_of;
+  merge_of.reserve(2 * merges.made.size());
+  for (u32 i = 0; i < merges.made.size(); ++i) {
+    if (std::max({merges.left[i], merges.right[i], merges.made[i]}) >= count)
+      throw Error("vocabulary-token", "a merge names a token that the vocabulary does not have");
+    merge_of.emplace(pair_of(merges.left[i], merges.right[i]), i);
+  }
+  for (u32 t = 0; t < count; ++t) {
+    if (!is_piece(t)) continue;
+    std::vector<u32> parts;
+    for (char byte : vocabulary_->bytes(t))
+      if (const std::int64_t token = merges.bytes[static_cast<u8>(byte)]; token >= 0)
+        parts.push_back(static_cast<u32>(token));
+    if (parts.size() != vocabulary_->bytes(t).size()) parts.clear();  // a byte that nothing spells
+    Tree tree;
+    while (parts.size() > 1) {
+      Work::spend(1 + parts.size() / 8);
+      std::size_t best = 0;
+      u32 least = kNone, merge = 0;
+      for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+        if (auto it = merge_of.find(pair_of(parts[i], parts[i + 1]));
+            it != merge_of.end() && merges.rank[it->second] < least) {
+          merge = it->second;
+          least = merges.rank[merge];
+          best = i;
+        }
+      if (least == kNone) break;
+      tree = {parts[best], parts[best + 1], least, false};
+      parts[best] = merges.made[merge];
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    }
+    if (parts.size() != 1 || parts[0] != t) continue;
+    tree.made = true;
+    trees_[t] = tree;
+    set_bit(own_, t);
+    if (tree.left != kNone) made_of_.emplace(pair_of(tree.left, tree.right), t);
+  }
+  std::vector<u32> order;
+  for (u32 t = 0; t < count; ++t) {
+    if (trees_[t].made && trees_[t].left != kNone) order.push_back(t);
+    if (!trees_[t].made && whole_ && is_piece(t)) odd_.push_back(t);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](u32 a, u32 b) { return vocabulary_->bytes(a).size() < vocabulary_->bytes(b).size(); });
+  std::unordered_map<u32, std::vector<u32>> bound_before;
+  for (u32 t : order) bound_before[trees_[t].right].push_back(trees_[t].left);
+  for (u32 t : order) {
+    Tree& tree = trees_[t];
+    for (u32 part : {tree.left, tree.right}) {
+      const Tree& of = trees_[part];
+      tree.orderly = tree.orderly && of.orderly && (of.left == kNone || of.rank < tree.rank);
+    }
+    if (tree.orderly) continue;
+    disorderly_.push_back(t);
+    std::set<u32> before;
+    for (u32 y = t; y != kNone; y = trees_[y].left)
+      if (auto it = bound_before.find(y); it != bound_before.end()) before.insert(it->second.begin(), it->second.end());
+    for (u32 x : before) disorderly_after_[x].push_back(t);
+  }
+}
+
+// Orders tokens by their left spines: what begins with a token lies behind it, by the merge that takes it in.
+void Spelling::order() {
+  const u32 count = vocabulary_->token_count();
+  began_by_.resize(count);
+  begin_.assign(count, 0);
+  end_.assign(count, 0);
+  for (u32 t = 0; t < count; ++t)
+    if (trees_[t].made && trees_[t].left != kNone) began_by_[trees_[t].left].push_back(t);
+  for (auto& tokens : began_by_)
+    std::sort(tokens.begin(), tokens.end(), [&](u32 a, u32 b) { return trees_[a].rank < trees_[b].rank; });
+  std::vector<std::pair<u32, u32>> stack;  // token, how many of its children were visited
+  for (u32 root = 0; root < count; ++root) {
+    if (!trees_[root].made || trees_[root].left != kNone) continue;
+    stack.push_back({root, 0});
+    while (!stack.empty()) {
+      auto& [token, done] = stack.back();
+      if (done == 0) {
+        begin_[token] = static_cast<u32>(ordered_.size());
+        ordered_.push_back(token);
+      }
+      if (done < began_by_[token].size()) {
+        const u32 child = began_by_[token][done++];
+        stack.push_back({child, 0});
+      } else {
+        end_[token] = static_cast<u32>(ordered_.size());
+        stack.pop_back();
+      }
+    }
+  }
+}
+
+void Spelling::sort_shapes() {
+  const u32 count = vocabulary_->token_count();
+  std::unordered_map<std::string, u32> places;
+  shape_of_.assign(count, kNone);
+  std::string atoms;
+  for (u32 t = 0; t < count; ++t) {
+    if (!is_piece(t)) continue;
+    const std::string_view text = vocabulary_->bytes(t);
+    if (!is_utf8(text)) {
+      broken_.push_back(t);
+      continue;
+    }
+    atoms.clear();
+    for (std::size_t i = 0; i < text.size();) {
+      const u8 first = static_cast<u8>(text[i]);
+      const std::size_t n = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+      u32 code = n == 1 ? first : first & (0xFFu >> (n + 1));
+      for (std::size_t k = 1; k < n; ++k) code = code << 6 | (static_cast<u8>(text[i + k]) & 0x3F);
+      atoms.push_back(static_cast<char>(pretokens_.atom(code)));
+      i += n;
+    }
+    const auto [it, fresh] = places.try_emplace(atoms, static_cast<u32>(shapes_.size()));
+    if (fresh) shapes_.push_back({atoms, {}});
+    shapes_[it->second].tokens.push_back(t);
+    shape_of_[t] = it->second;
+  }
+}
+
+// A piece of several tokens must not be the text of a token that only a whole piece can be. What the piece is so far is
+// a number: 0 nothing, 1 no such text, 2 + 2 n a node of their trie, and one more for several tokens.
+void Spelling::hold_odd() {
+  if (odd_.empty()) return;
+  odd_trie_.emplace_back();
+  std::vector<u32> ends;
+  for (u32 token : odd_) {
+    u32 at = 0;
+    for (char c : vocabulary_->bytes(token)) {
+      const auto [it, fresh] = odd_trie_[at].try_emplace(static_cast<u8>(c), static_cast<u32>(odd_trie_.size()));
+      at = it->second;
+      if (fresh) odd_trie_.emplace_back();
+    }
+    ends.push_back(at);
+  }
+  std::vector<bool> held(2 * odd_trie_.size() + 2);
+  for (u32 node : ends) held[2 * node + 3] = true;
+  pretokens_.hold(std::move(held));
+  std::unordered_set<std::string_view> parts;
+  for (u32 token : odd_)
+    for (std::string_view text = vocabulary_->bytes(token); !text.empty(); text.remove_prefix(1))
+      for (std::size_t n = 1; n <= text.size(); ++n) parts.insert(text.substr(0, n));
+  for (u32 t = 0; t < vocabulary_->token_count(); ++t)
+    if (is_piece(t) && parts.contains(vocabulary_->bytes(t))) in_odd_.push_back(t);
+}
+
+// The same state without numbers, which matter only where a piece may not end.
+Pretokens::State Spelling::untagged(Pretokens::State state) {
+  if (odd_.empty()) return state;
+  const auto [it, fresh] = untagged_.try_emplace(state, state);
+  if (fresh && !pretokens_.is_held(state)) it->second = pretokens_.retag(state, [](u32) { return 1; });
+  return it->second;
+}
+
+u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
+  if (tag == 1) return 1;
+  u32 node = tag == 0 ? 0 : (tag - 2) / 2;
+  for (char c : text) {
+    const auto it = odd_trie_[node].find(static_cast<u8>(c));
+    if (it == odd_trie_[node].end()) return 1;
+    node = it->second;
+  }
+  return 2 + 2 * node + (tag != 0);
+}
+
+// May b follow a? In order of ranks: a merge across is done if its parts are not taken in before.
+bool Spelling::pair(u32 a, u32 b) const {
+  if (!trees_[a].made || !trees_[b].made) return false;
+  if (!trees_[a].orderly || !trees_[b].orderly) return played(a, b);
+  u32 absorbed = kNone;  // the merge that takes x in
+  for (u32 x = a;;) {
+    u32 taken = kNone;
+    for (u32 y = b;;) {
+      if (auto it = made_of_.find(pair_of(x, y)); it != made_of_.end()) {
+        const u32 rank = trees_[it->second].rank;
+        if (rank < absorbed && rank <= taken) return false;
+      }
+      if (trees_[y].left == kNone) break;
+      taken = trees_[y].rank;
+      y = trees_[y].left;
+    }
+    if (trees_[x].left == kNone) return true;
+    absorbed = trees_[x].rank;
+    x = trees_[x].right;
+  }
+}
+
+// How a token is made, merge by merge.
+std::vector<Spelling::Step> Spelling::steps(u32 token) const {
+  std::vector<u32> parts{token};
+  for (std::size_t i = 0; i < parts.size();)  // its bytes
+    if (const Tree& tree = trees_[parts[i]]; tree.left == kNone) {
+      ++i;
+    } else {
+      parts[i] = tree.left;
+      parts.insert(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1, tree.right);
+    }
+  std::vector<Step> out;
+  for (;;) {
+    std::size_t best = 0;
+    u32 least = kNone, made = 0;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i)
+      if (auto it = made_of_.find(pair_of(parts[i], parts[i + 1]));
+          it != made_of_.end() && trees_[it->second].rank < least) {
+        made = it->second;
+        least = trees_[made].rank;
+        best = i;
+      }
+    out.push_back({least, parts.front(), parts.back()});
+    if (least == kNone) return out;
+    parts[best] = made;
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+  }
+}
+
+// The same step by step, for tokens with a merge that is worth more than those of its parts.
+bool Spelling::played(u32 a, u32 b) const {
+  const std::vector<Step> left = steps(a), right = steps(b);
+  for (std::size_t i = 0, j = 0;;) {
+    if (auto it = made_of_.find(pair_of(left[i].last, right[j].first)); it != made_of_.end()) {
+      const u32 rank = trees_[it->second].rank;
+      if (rank < left[i].rank && rank <= right[j].rank) return false;
+    }
+    if (left[i].rank == kNone && right[j].rank == kNone) return true;
+    ++(left[i].rank <= right[j].rank ? i : j);
+  }
+}
+
+// Plays what a row by ranges does not tell.
+void Spelling::correct(u32 token, Words& out) const {
+  const auto play = [&](u32 other) { pair(token, other) ? set_bit(out, other) : clear_bit(out, other); };
+  if (!trees_[token].orderly) {
+    out = own_;
+    for (u32 x = token; x != kNone; x = trees_[x].right)
+      for (u32 made : began_by_[x])
+        for (u32 i = begin_[trees_[made].right]; i < end_[trees_[made].right]; ++i) play(ordered_[i]);
+    return;
+  }
+  for (u32 other : disorderly_) set_bit(out, other);
+  for (u32 x = token; x != kNone; x = trees_[x].right)
+    if (auto it = disorderly_after_.find(x); it != disorderly_after_.end())
+      for (u32 other : it->second) play(other);
+}
+
+// What the merges of a part forbid after it, before another merge takes the part in.
+void Spelling::forbid_after(u32 part, u32 absorbed, Words& out) const {
+  for (u32 made : began_by_[part]) {
+    const u32 rank = trees_[made].rank, next = trees_[made].right;
+    if (rank >= absorbed) return;
+    clear_bit(out, next);
+    const std::vector<u32>& larger = began_by_[next];
+    const auto late = std::lower_bound(larger.begin(), larger.end(), rank,
+                                       [&](u32 token, u32 than) { return trees_[token].rank < than; });
+    if (late == larger.end()) continue;
+    for (u32 i = begin_[*late]; i < end_[next]; ++i) clear_bit(out, ordered_[i]);
+  }
+}
+
+const Words& Spelling::row(u32 token) {
+  if (rows_[token]) return *rows_[token];
+  Words out = trees_[token].made ? own_ : Words(own_.size(), 0);
+  u32 absorbed = kNone;
+  if (trees_[token].made)
+    for (u32 x = token;;) {
+      forbid_after(x, absorbed, out);
+      if (trees_[x].left == kNone) break;
+      absorbed = trees_[x].rank;
+      x = trees_[x].right;
+    }
+  if (trees_[token].made) correct(token, out);
+  if (kept_rows_.size() >= kMostRows) {
+    rows_[kept_rows_.front()].reset();
+    kept_rows_.pop_front();
+  }
+  kept_rows_.push_back(token);
+  rows_[token] = std::make_shared<const Words>(std::move(out));
+  return *rows_[token];
+}
+
+// The tokens that may come in a state of the pre-tokenizer: as the beginning of a piece, and within the last one.
+const Spelling::Masks& Spelling::masks(Pretokens::State state) {
+  if (state < masks_.size() && masks_[state]) return *masks_[state];
+  auto made = std::make_unique<Masks>();
+  made->begins.assign(vocabulary_->words(), 0);
+  made->inside.assign(vocabulary_->words(), 0);
+  const bool partial = pretokens_.is_partial(state);
+  for (const bool cut : {true, false}) {
+    Words& out = cut ? made->begins : made->inside;
+    if (!partial)
+      for (const Shape& shape : shapes_) {
+        Pretokens::State at = state;
+        for (std::size_t i = 0; i < shape.atoms.size() && at != Pretokens::kDead; ++i)
+          at = pretokens_.step(at, static_cast<u8>(shape.atoms[i]), cut && i == 0);
+        if (at != Pretokens::kDead)
+          for (u32 token : shape.tokens) set_bit(out, token);
+      }
+    for (u32 token : broken_)
+      if (continues(vocabulary_->bytes(token)[0]) == partial &&
+          pretokens_.read(state, vocabulary_->bytes(token), cut) != Pretokens::kDead)
+        set_bit(out, token);
+  }
+  if (!whole_)
+    for (std::size_t w = 0; w < own_.size(); ++w) made->begins[w] &= own_[w];
+  if (masks_.size() <= state) masks_.resize(state + 1);
+  masks_[state] = std::move(made);
+  return *masks_[state];
+}
+
+Pretokens::State Spelling::read(Pretokens::State state, u32 token, bool cut) {
+  if (shape_of_[token] == kNone || pretokens_.is_partial(state))
+    return pretokens_.read(state, vocabulary_->bytes(token), cut);
+  for (char atom : shapes_[shape_of_[token]].atoms) {
+    state = pretokens_.step(state, static_cast<u8>(atom), cut);
+    if (state == Pretokens::kDead) return state;
+    cut = false;
+  }
+  return state;
+}
+
+u32 Spelling::place(Pretokens::State pieces, u32 separate) {
+  const auto [it, fresh] = place_of_.try_emplace({pieces, separate}, static_cast<u32>(places_.size()));
+  if (fresh) places_.push_back({pieces, separate});
+  return it->second;
+}
+
+const Spelling::Open& Spelling::open(u32 separate) {
+  const auto [it, fresh] = open_.try_emplace(separate);
+  if (fresh && !separate_.none())
+    for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
+      if (!is_piece(t)) continue;
+      const u32 after = separate_.read(separate, vocabulary_->bytes(t));
+      if (after == Separate::kFound)
+        it->second.whole.push_back(t);
+      else if (after != 0)
+        it->second.begun.push_back(t);
+    }
+  return it->second;
+}
+
+const Spelling::After& Spelling::after(const State& state) {
+  std::lock_guard lock(mutex_);
+  const Pretokens::State pieces = untagged(places_[state.place].pieces);
+  auto& known = after_[pieces];
+  if (known) return *known;
+  std::map<Pretokens::State, std::vector<u32>> found;
+  for (u32 i = 0; i < shapes_.size(); ++i) {
+    Pretokens::State last = Pretokens::kDead;
+    for (const bool cut : {true, false}) {
+      Pretokens::State next = read(pieces, shapes_[i].tokens[0], cut);
+      if (!odd_.empty()) next = pretokens_.retag(next, [](u32) { return 1; });
+      if (next != Pretokens::kDead && next != last) found[next].push_back(i);
+      last = next;
+    }
+  }
+  auto made = std::make_unique<After>();
+  for (auto& [next, shapes] : found) made->push_back({place(next, 0), std::move(shapes)});
+  known = std::move(made);
+  return *known;
+}
+
+void Spelling::clear(const std::vector<u32>& shapes, u32 characters, Words& out) const {
+  for (u32 shape : shapes)
+    if (characters == 0 || shapes_[shape].atoms.size() == characters)
+      for (u32 token : shapes_[shape].tokens) clear_bit(out, token);
+}
+
+void Spelling::clear_longer(u32 characters, Words& out) const {
+  for (const Shape& shape : shapes_)
+    if (shape.atoms.size() > characters)
+      for (u32 token : shape.tokens) clear_bit(out, token);
+}
+
+void Spelling::clear_open(const State& state, Words& out) {
+  std::lock_guard lock(mutex_);
+  for (u32 token : open(places_[state.place].separate).begun) clear_bit(out, token);
+  for (u32 token : in_odd_) clear_bit(out, token);
+}
+
+std::shared_ptr<const Words> Spelling::made_of(const ByteSet& ascii, bool others) {
+  std::lock_guard lock(mutex_);
+  for (const auto& [key, tokens] : made_of_set_)
+    if (key.second == others && key.first == ascii) return tokens;
+  Words out(vocabulary_->words(), 0);
+  for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
+    if (shape_of_[t] == kNone) continue;
+    bool all = true;
+    for (char c : vocabulary_->bytes(t))
+      all = all && (static_cast<u8>(c) < 0x80 ? ascii.has(static_cast<u8>(c)) : others);
+    if (all) set_bit(out, t);
+  }
+  if (made_of_set_.size() >= kMostMadeOf) made_of_set_.erase(made_of_set_.begin());
+  made_of_set_.push_back({{ascii, others}, std::make_shared<const Words>(std::move(out))});
+  return made_of_set_.back().second;
+}
+
+void Spelling::restrict(const State& state, u32* words) {
+  std::lock_guard lock(mutex_);
+  const auto [pieces, separate] = places_[state.place];
+  const Masks& of = masks(untagged(pieces));
+  const Words& after = state.last < 0 ? vocabulary_->zeros() : row(static_cast<u32>(state.last));
+  const u32 ends = pretokens_.may_end(pieces) ? ~u32{0} : 0;
+  for (std::size_t w = 0; w < of.begins.size(); ++w)
+    words[w] &= of.begins[w] | (of.inside[w] & after[w]) | (no_text_[w] & ends);
+  for (u32 token : open(separate).whole) words[token >> 5] &= ~(1u << (token & 31));
+}
+
+Spelling::State Spelling::next(const State& state, u32 token) {
+  std::lock_guard lock(mutex_);
+  const auto [pieces, separate] = places_[state.place];
+  if (!is_piece(token)) return pretokens_.may_end(pieces) ? State() : State{kDead, -1};
+  Pretokens::State begun = Pretokens::kDead, inside = Pretokens::kDead;
+  if (trees_[token].made || whole_) begun = read(pieces, token, true);
+  if (state.last >= 0 && pair(static_cast<u32>(state.last), token)) inside = read(pieces, token, false);
+  begun = pretokens_.unite(begun, inside);
+  if (!odd_.empty()) begun = pretokens_.retag(begun, [&](u32 tag) { return walk_odd(tag, vocabulary_->bytes(token)); });
+  if (begun == Pretokens::kDead) return {kDead, -1};
+  const u32 found = separate_.none() ? 0 : separate_.read(separate, vocabulary_->bytes(token));
+  return found == Separate::kFound ? State{kDead, -1} : State{place(begun, found), static_cast<int>(token)};
+}
+
+bool Spelling::may_end(const State& state) {
+  std::lock_guard lock(mutex_);
+  return pretokens_.may_end(places_[state.place].pieces);
+}
+
+std::size_t Spelling::memory() {
+  std::lock_guard lock(mutex_);
+  std::size_t bytes = pretokens_.memory() + trees_.size() * (sizeof(Tree) + 4 * sizeof(u32) + sizeof(rows_[0]) +
+                                                             sizeof(began_by_[0]) + 2 * sizeof(std::pair<u64, u32>));
+  for (const auto& masks : masks_)
+    if (masks) bytes += 2 * bytes_of(masks->begins);
+  return bytes + kept_rows_.size() * bytes_of(own_);
+}
+
+Separate::Separate(const std::vector<std::string>& texts) : nodes_(1) {
+  for (const std::string& text : texts) {
+    u32 at = 0;
+    for (char c : text) {
+      const auto [it, fresh] = nodes_[at].next.try_emplace(static_cast<u8>(c), static_cast<u32>(nodes_.size()));
+      at = it->second;
+      if (fresh) nodes_.emplace_back();
+    }
+    if (at != 0) nodes_[at].found = true;
+  }
+  std::deque<u32> queue{0};
+  while (!queue.empty()) {
+    const u32 at = queue.front();
+    queue.pop_front();
+    for (const auto& [byte, child] : nodes_[at].next) {
+      u32 shorter = nodes_[at].shorter;
+      while (at != 0 && shorter != 0 && !nodes_[shorter].next.contains(byte)) shorter = nodes_[shorter].shorter;
+      if (auto it = nodes_[shorter].next.find(byte); at != 0 && it != nodes_[shorter].next.end())
+        nodes_[child].shorter = it->second;
+      nodes_[child].found = nodes_[child].found || nodes_[nodes_[child].shorter].found;
+      queue.push_back(child);
+    }
+  }
+}
+
+u32 Separate::read(u32 state, std::string_view bytes) const {
+  for (char c : bytes) {
+    auto it = nodes_[state].next.find(static_cast<u8>(c));
+    while (it == nodes_[state].next.end() && state != 0) {
+      state = nodes_[state].shorter;
+      it = nodes_[state].next.find(static_cast<u8>(c));
+    }
+    if (it != nodes_[state].next.end()) state = it->second;
+    if (nodes_[state].found) return kFound;
+  }
+  return state;
+}
+
+}  // namespace guiderail

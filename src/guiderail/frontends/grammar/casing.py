@@ -1,0 +1,66 @@
+"""Keywords in one case: how a model writes a Lark grammar whose keywords may be spelled in any.
+
+``"select"i`` matches ``SeLeCt``, and a model that would rather write something else gets there by odd tokens (``In``,
+then ``SerT``). So a keyword is written as the grammar spells it, in small letters, or in capitals. Its other spellings
+become one more terminal that is allowed with it and leads nowhere: were they just missing, the lexer would take them
+for names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from guiderail.constraints.constraint import AllOf, AnyOf, Choice as Texts, Complement
+from guiderail.frontends.grammar.build import Fold
+from guiderail.frontends.grammar.syntax import Choice, Expression, Grammar, Name, Repetition, Rule, Sequence, Terminal
+from guiderail.frontends.regex import Regex
+
+__all__ = ["in_one_case"]
+
+_ODD, _NOWHERE = "\0odd case", "\0nowhere"  # no names of a user's
+
+
+def in_one_case(tree: Grammar) -> Grammar:
+    """The grammar with each keyword as it is spelled there, in small letters or in capitals.
+
+    Keywords are the texts of letters with the flag ``i`` that would be names, or the like, if they were none.
+    """
+    lexer = tree.lexer
+    found = {} if lexer is None else {one.name: spelling for one in lexer.terminals if (spelling := _keyword(one))}
+    if lexer is None or not found:
+        return tree
+    usual = {name: Texts(tuple(dict.fromkeys((word, word.lower(), word.upper())))) for name, word in found.items()}
+    texts = {one.name: one.constraint for one in lexer.terminals if one.name in found and one.constraint is not None}
+    other = AllOf((AnyOf(tuple(texts.values())), Complement(AnyOf(tuple(usual.values())))))
+    owners = dict.fromkeys(owner for one in lexer.terminals if one.name in found for owner in one.keyword_of)
+    terminals: list[Terminal] = []
+    for one in lexer.terminals:
+        if one.name in found:
+            terminals.append(replace(one, constraint=usual[one.name]))
+        else:
+            terminals.append(one)
+    first = next(i for i, one in enumerate(terminals) if one.name in found)
+    terminals.insert(first, Terminal(_ODD, other, keyword_of=tuple(owners)))
+
+    dead = Sequence((Name(_ODD), Name(_NOWHERE)))
+
+    def step(e: Expression, kids: list[Expression]) -> Expression:
+        if isinstance(e, Name):
+            return Choice((e, dead)) if e.name in found else e
+        if isinstance(e, Sequence | Choice):
+            return type(e)(tuple(kids))
+        return Repetition(kids[0], e.min, e.max) if isinstance(e, Repetition) else e
+
+    fold: Fold[Expression] = Fold(step)
+    rules = {name: Rule(name, fold(rule.body), rule.span) for name, rule in tree.rules.items()}
+    rules[_NOWHERE] = Rule(_NOWHERE, dead)
+    return replace(tree, rules=rules, lexer=replace(lexer, terminals=tuple(terminals)))
+
+
+def _keyword(terminal: Terminal) -> str:
+    """The word that a terminal is in any case; empty if it is none."""
+    constraint = terminal.constraint
+    if not isinstance(constraint, Regex) or constraint.flags != "i" or not terminal.keyword_of:
+        return ""
+    word = constraint.pattern
+    return word if len(word) > 1 and word.isascii() and word.replace("_", "").isalpha() else ""

@@ -1,0 +1,121 @@
+"""Small tokenizers with merges of their own, and what they would spell: the tokenizer itself is the oracle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail import Guide, Matcher, Vocabulary, allocate_token_bitmask
+from guiderail.errors import VocabularyError
+from guiderail.vocabulary._table import gpt2_characters
+
+GPT2 = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+BYTES = {**GPT2, "use_regex": False}
+
+
+def split(pattern: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def levels(*patterns: str) -> dict[str, Any]:
+    return {"type": "Sequence", "pretokenizers": [*map(split, patterns), BYTES]}
+
+
+def tokenizer(
+    alphabet: bytes,
+    merges: Sequence[tuple[str, str]],
+    pre_tokenizer: dict[str, Any],
+    *,
+    whole: bool = False,
+    added: Sequence[str] = (),
+    extra: Sequence[str] = (),
+    normalizer: dict[str, Any] | None = None,
+) -> Any:
+    """A ``tokenizers.Tokenizer`` over these bytes.
+
+    Args:
+        merges: in GPT-2's alphabet.
+        added: texts that are tokens of their own.
+        extra: tokens that no merge makes.
+    """
+    import tokenizers
+
+    characters = {byte: character for character, byte in gpt2_characters().items()}
+    tokens = dict.fromkeys([characters[byte] for byte in alphabet])
+    tokens.update(dict.fromkeys(left + right for left, right in merges))
+    tokens.update(dict.fromkeys(extra))
+    ids = {token: i for i, token in enumerate(tokens)}
+    ids["</s>"] = len(ids)
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    described = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": ids["</s>"], "content": "</s>", "special": True, **flags},
+            *({"id": len(ids) + i, "content": text, "special": False, **flags} for i, text in enumerate(added)),
+        ],
+        "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
+        "post_processor": None,
+        "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": whole,
+            "vocab": ids,
+            "merges": [list(merge) for merge in merges],
+        },
+    }
+    return tokenizers.Tokenizer.from_str(json.dumps(described))
+
+
+def vocabulary(backend: Any) -> Vocabulary:
+    return Vocabulary.from_huggingface(backend, stop_token_ids=[backend.token_to_id("</s>")])
+
+
+def spelled(vocabulary: Vocabulary, text: str) -> list[int] | None:
+    """As the tokenizer does it; None where it does not give the text back."""
+    try:
+        return vocabulary.encode(text)
+    except VocabularyError:
+        return None
+
+
+def is_spelled(vocabulary: Vocabulary, tokens: Sequence[int]) -> bool:
+    try:
+        text = b"".join(map(vocabulary.token_bytes, tokens)).decode()
+    except UnicodeDecodeError:
+        return False
+    return spelled(vocabulary, text) == list(tokens)
+
+
+def mask_of(matcher: Matcher) -> set[int]:
+    mask: NDArray[np.int32] = allocate_token_bitmask(1, matcher.guide.vocabulary.size)
+    matcher.fill_next_token_bitmask(mask)
+    return set(np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist())
+
+
+def assert_is_tree(guide: Guide, spellings: Iterable[Sequence[int]]) -> None:
+    """The guide allows these sequences of tokens, their beginnings, and nothing else."""
+    wanted = {tuple(one) for one in spellings}
+    stop = guide.vocabulary.stop_token_ids[0]
+    begun = {one[:n] for one in wanted for n in range(len(one) + 1)}
+    for start in sorted(begun):
+        matcher = guide.matcher()
+        assert all(matcher.accept_token(token) for token in start), start
+        expected = {one[len(start)] for one in begun if one[: len(start)] == start and len(one) > len(start)}
+        expected |= {stop} if start in wanted else set()
+        assert mask_of(matcher) == expected, start
+        for token in range(guide.vocabulary.token_count):
+            assert (matcher.validate([token]) == 1) == (token in expected), (start, token)
+        assert matcher.is_accepting() == (start in wanted)

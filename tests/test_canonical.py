@@ -1,0 +1,255 @@
+"""Canonical spelling: what a guide allows with ``canonical=True`` is what the tokenizer would write, and all of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+import guiderail as gr
+from canonical_support import BYTES, GPT2, assert_is_tree, is_spelled, levels, mask_of, tokenizer, vocabulary
+from guiderail import Vocabulary
+from guiderail.errors import CompileError, VocabularyError
+
+pytest.importorskip("tokenizers", reason="tokenizers is the oracle")
+
+CL100K = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+POSSESSIVE = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]"
+    r"|\s+(?!\S)|\s"
+)
+PRE_TOKENIZERS = {
+    "none": BYTES,
+    "gpt2": GPT2,
+    "cl100k": levels(CL100K),
+    "o200k": levels(O200K),
+    "possessive": levels(POSSESSIVE),
+    "digits, then gpt2": {
+        "type": "Sequence",
+        "pretokenizers": [{"type": "Digits", "individual_digits": True}, GPT2],
+    },
+    "deepseek": levels(r"\p{N}{1,3}", r"[b']+", r"[!'][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|\s+(?!\S)|\s+"),
+    "gaps": levels(r"aa|b b"),
+}
+ALPHABET = b"ab1' "
+IN_GPT2 = dict(zip("ab1' ", "ab1'Ġ", strict=True))
+
+
+@st.composite
+def merges(draw: st.DrawFn, most: int = 10) -> list[tuple[str, str]]:
+    """Merges as training makes them: each of tokens that are there, and each text by one merge."""
+    tokens = list(IN_GPT2.values())
+    made: list[tuple[str, str]] = []
+    for _ in range(draw(st.integers(0, most))):
+        left, right = draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens))
+        if left + right not in tokens and len(left + right) <= 5:
+            tokens.append(left + right)
+            made.append((left, right))
+    return made
+
+
+LENIENT = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@pytest.mark.parametrize("name", PRE_TOKENIZERS)
+@pytest.mark.parametrize("whole", [False, True])
+@LENIENT
+@given(data=st.data())
+def test_sequences_are_canonical_where_the_tokenizer_says_so(name: str, whole: bool, data: st.DataObject) -> None:
+    backend = tokenizer(ALPHABET, data.draw(merges()), PRE_TOKENIZERS[name], whole=whole)
+    v = vocabulary(backend)
+    ids = [t for t in range(v.token_count) if v.is_text(t)]
+    rng = random.Random(len(ids))
+    for length in range(1, 5):
+        every = itertools.product(ids, repeat=length)
+        for tokens in every if len(ids) ** length < 600 else (rng.choices(ids, k=length) for _ in range(400)):
+            assert v.is_canonical(tokens) == is_spelled(v, list(tokens)), [v.token_bytes(t) for t in tokens]
+
+
+@pytest.mark.parametrize("name", PRE_TOKENIZERS)
+@LENIENT
+@given(data=st.data())
+def test_masks_hold_all_spellings_and_nothing_else(name: str, data: st.DataObject) -> None:
+    """Dead ends included: of `abc` alone, spelled a|bc, no text begins with ab."""
+    backend = tokenizer(ALPHABET, data.draw(merges()), PRE_TOKENIZERS[name])
+    v = vocabulary(backend)
+    texts = data.draw(st.lists(st.text("ab1' ", min_size=1, max_size=7), min_size=1, max_size=5, unique=True))
+    guide = gr.compile(gr.choice(texts), v, canonical=True, cache=False)
+    assert_is_tree(guide, [v.encode(text) for text in texts])
+
+
+UNFINISHED = [("Ã", "©"), ("Ġ", "Ã"), ("a", "Ã"), ("Ãł", "x")][:3]
+
+
+def test_tokens_that_end_within_characters() -> None:
+    """é is C3 A9, and some tokens hold C3 alone: what they may follow depends on a character that is not there yet."""
+    backend = tokenizer(b"a \xc3\xa9\xa0", [("Ġ", "Ã"), ("a", "Ã"), ("©", "a"), ("Ġ", "Ġ")], levels(CL100K))
+    v = vocabulary(backend)
+    ids = [t for t in range(v.token_count) if v.is_text(t)]
+    for length in range(1, 5):
+        for tokens in itertools.product(ids, repeat=length):
+            assert v.is_canonical(tokens) == is_spelled(v, list(tokens)), [v.token_bytes(t) for t in tokens]
+    texts = ["aé", "a é", "é\u00e0a", " à", "aéa"]
+    guide = gr.compile(gr.choice(texts), v, canonical=True, cache=False)
+    assert_is_tree(guide, [v.encode(text) for text in texts])
+
+
+def test_texts_that_are_tokens_of_their_own() -> None:
+    backend = tokenizer(b"<>ab", [("a", "b"), ("<", "a")], GPT2, added=["<ab>"])
+    v = vocabulary(backend)
+    ids = [t for t in range(v.token_count) if v.is_text(t)]
+    assert b"<ab>" in map(v.token_bytes, ids)
+    for length in range(1, 5):
+        for tokens in itertools.product(ids, repeat=length):
+            assert v.is_canonical(tokens) == is_spelled(v, list(tokens)), [v.token_bytes(t) for t in tokens]
+    guide = gr.compile(gr.choice(["a<ab>b", "<ab", "<aba"]), v, canonical=True, cache=False)
+    assert_is_tree(guide, [v.encode(text) for text in ("a<ab>b", "<ab", "<aba")])
+
+
+def test_a_piece_that_is_a_token_is_that_token() -> None:
+    """abc is a token, though merges come to a|bc: it stands for a piece of its own, and within one it does not."""
+    merges = [("b", "c")]
+    plain = vocabulary(tokenizer(b"abc ", merges, GPT2, extra=["abc"]))
+    whole = vocabulary(tokenizer(b"abc ", merges, GPT2, extra=["abc"], whole=True))
+    for v in (plain, whole):
+        ids = [t for t in range(v.token_count) if v.is_text(t)]
+        for length in range(1, 5):
+            for tokens in itertools.product(ids, repeat=length):
+                assert v.is_canonical(tokens) == is_spelled(v, list(tokens)), [v.token_bytes(t) for t in tokens]
+        texts = ["abc", "abcb", "aabc", "abc abc", " abc"]
+        guide = gr.compile(gr.choice(texts), v, canonical=True, cache=False)
+        assert_is_tree(guide, [v.encode(text) for text in texts])
+
+
+def test_tokenizers_that_compose_characters() -> None:
+    """Soundness: what is allowed is given back."""
+    backend = tokenizer("aée\u0301ο ".encode(), [("Ã", "©")], GPT2, normalizer={"type": "NFC"})
+    v = vocabulary(backend)
+    assert v.is_canonical(v.encode("aé"))
+    loose = [v.core.find(byte.to_bytes(1, "big")) for byte in "e\u0301".encode()]
+    assert not v.is_canonical(loose)
+    assert v.is_canonical(v.encode("ο\u0301".encode()[:2].decode()))
+
+
+@pytest.fixture(scope="module")
+def small() -> Vocabulary:
+    made = [("Ġ", "a"), ("a", "b"), ("b", "b"), ("ab", "1"), ("1", "1"), ('"', ","), ("Ġ", '"'), ('"', ":"), ("a", '"')]
+    return vocabulary(tokenizer(b'ab1 ",:{}[]\\n-.', made, levels(CL100K)))
+
+
+REGEXES = [
+    r"abb?1*",
+    r"[ab]{2,4}",
+    r"(ab|ba)*",
+    r'"[ab ]*"(,"[ab]*")?',
+    r'"[ab1 ]{0,3}",11',
+    r"1{1,7}",
+    r" ?a* ",
+    r"\[1(,1)*\]",
+]
+
+
+@pytest.mark.parametrize("pattern", REGEXES)
+def test_masks_of_endless_texts(pattern: str, small: Vocabulary) -> None:
+    """A token is allowed if and only if a text of the pattern, spelled by the tokenizer, begins so."""
+    import re
+
+    matches = re.compile(pattern)
+    texts = ["".join(chars) for n in range(8) for chars in itertools.product('ab1 ",:[]'[:9], repeat=n if n < 6 else 0)]
+    texts += [t for t in _longer(pattern)]
+    wanted = {tuple(small.encode(text)) for text in texts if matches.fullmatch(text)}
+    short = {one for one in wanted if len(one) <= 3}
+    guide = gr.compile(gr.regex(pattern), small, canonical=True, cache=False)
+    for start in sorted({one[:n] for one in short for n in range(len(one))}):
+        matcher = guide.matcher()
+        assert all(matcher.accept_token(token) for token in start), start
+        found = {t for t in mask_of(matcher) if small.is_text(t)}
+        expected = {one[len(start)] for one in wanted if one[: len(start)] == start and len(one) > len(start)}
+        assert expected <= found, (start, expected - found)
+        for token in found - expected:  # a longer text: it must be found by writing on
+            assert _completes(guide, [*start, token], small), (start, token)
+
+
+def _longer(pattern: str) -> list[str]:
+    words = ["ab", "abab", "1111111", "111111", '"ab ab","ab"', '"a1 ",11', "abba", "babababa", "[1,1,1]", "abb1111"]
+    return [word for word in words if pattern]
+
+
+def _completes(guide: gr.Guide, tokens: list[int], v: Vocabulary) -> bool:
+    matcher = guide.matcher()
+    assert all(matcher.accept_token(token) for token in tokens)
+    rng = random.Random(5)
+    for _ in range(40):
+        needed = matcher.least_tokens()
+        assert needed is not None
+        if matcher.is_accepting():
+            text = b"".join(map(v.token_bytes, matcher.history())).decode()
+            return v.encode(text) == matcher.history()
+        choices = [t for t in sorted(mask_of(matcher)) if v.is_text(t)]
+        near = [t for t in choices if matcher.fork().accept_within(t, needed)]
+        assert matcher.accept_token(rng.choice(near))
+    return False
+
+
+@pytest.mark.parametrize("pattern", REGEXES)
+def test_walks_stay_canonical(pattern: str, small: Vocabulary) -> None:
+    guide = gr.compile(gr.regex(pattern), small, canonical=True, cache=False)
+    rng = random.Random(7)
+    for _ in range(30):
+        matcher = guide.matcher()
+        for left in range(20, 0, -1):
+            needed = matcher.least_tokens()
+            assert needed is not None and needed <= left
+            mask: Any = gr.allocate_token_bitmask(1, small.size)
+            matcher.fill_next_token_bitmask(mask, 0, left)
+            import numpy as np
+
+            allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little")).tolist()
+            assert allowed
+            token = rng.choice(allowed)
+            twin = matcher.fork()
+            assert matcher.accept_within(token, left)
+            if rng.random() < 0.3 and not matcher.is_terminated():
+                matcher.rollback(1)
+                assert mask_of(matcher) == mask_of(twin)
+                assert matcher.accept_token(token)
+            if matcher.is_terminated() or matcher.is_complete():
+                break
+        tokens = [t for t in matcher.history() if small.is_text(t)]
+        assert matcher.is_terminated() or matcher.is_complete()
+        assert is_spelled(small, tokens)
+
+
+def test_forced_tokens_are_canonical(small: Vocabulary) -> None:
+    guide = gr.compile(gr.literal('{"ab":"') + gr.regex("[ab]+") + '"}', small, canonical=True)
+    matcher = guide.matcher()
+    forced = matcher.forced_tokens()
+    assert all(matcher.accept_token(token) for token in forced)
+    assert len(mask_of(guide.matcher())) == 1
+
+
+def test_a_constraint_without_a_spelling_is_refused(small: Vocabulary) -> None:
+    """A tokenizer that does not know a byte spells no text with it, and none of the bytes of half a character."""
+    v = vocabulary(tokenizer(b"ab<>", [], BYTES, added=["<a>"]))
+    assert gr.compile(gr.choice(["<a>", "<b>"]), v, canonical=True).is_canonical
+    whole = gr.compile(gr.choice(["b", "ab"]), v, canonical=True)
+    assert mask_of(whole.matcher()) == {v.core.find(b"a"), v.core.find(b"b")}
+    with pytest.raises(VocabularyError, match="merges") as caught:
+        gr.compile(gr.literal("a"), Vocabulary([b"a"], stop_token_ids=[]), canonical=True)
+    assert caught.value.code == "no-spelling"
+    with pytest.raises(CompileError) as refused:
+        whole.to_token_automaton()
+    assert refused.value.code == "canonical-automaton"
