@@ -181,19 +181,6 @@ lib: $(VENV)/.tools
 test-c: lib $(VENV)/.test
 	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
 
-# -- the playground: static files in build/playground -------------------------------------------------------------
-PORT ?= 8000
-.PHONY: playground playground-files test-playground
-playground-files: $(VENV)/.demo js
-	$(call say,the playground in build/playground)
-	@$(BIN)/python playground/build.py $(PLAYGROUND_ARGS)
-
-playground: playground-files
-	@$(BIN)/python playground/build.py --only-serve --serve $(PORT)
-
-test-playground: $(VENV)/.test playground-files
-	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
-
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)
 
