@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   if (seeds.empty()) return std::fputs("no files there\n", stderr), 2;
   gr_vocabulary* vocabulary = vocabulary_of_bytes();
 #ifndef _WIN32
-  std::signal(SIGALRM, write_down);
+  for (int signal : {SIGALRM, SIGFPE, SIGSEGV, SIGABRT}) std::signal(signal, write_down);
 #endif
   for (unsigned long long i = 0; i < count; ++i) {
 #ifndef _WIN32
