@@ -13,6 +13,8 @@
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
+# make lib, test-c            libguiderail, the C interface, into build/lib; its tests and examples
+# make fuzz-programs PROGRAMS=1000000    damaged program files, under sanitizers
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
@@ -37,7 +39,11 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
+<<<<<<< HEAD
 .PHONY: help js test-js portable demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+=======
+.PHONY: lib test-c fuzz-programs help demo test test-templates lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+>>>>>>> h/capi
 
 help:
 	@sed -n 's/^# make /make /p' Makefile

@@ -35,7 +35,7 @@ from socket import socket
 from typing import Any
 
 sys.path[0] = str(Path(__file__).parent / "support")
-from schema_data import choose, load  # noqa: E402
+from schema_data import choose, family, load  # noqa: E402
 
 
 @dataclass
@@ -69,12 +69,16 @@ def start(backend: str, options: argparse.Namespace, folder: Path) -> Server:
     log = folder / f"{backend}.log"
     python, model = os.path.abspath(options.python), str(Path(options.model).resolve())
     settings = {"HF_HUB_OFFLINE": "1"}
+    backend, _, drafts = backend.partition("+")
     if options.engine == "vllm":
         command = [
             python, "-m", "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "model",
             "--port", str(port), "--max-model-len", str(options.context), "--max-num-seqs", str(options.concurrency),
             "--enforce-eager", "--structured-outputs-config", json.dumps({"backend": backend}),
         ]  # fmt: skip
+        if drafts:
+            forced = {"model": "guiderail.integrations.vllm_drafts.Forced", "num_speculative_tokens": int(drafts)}
+            command += ["--speculative-config", json.dumps(forced)]
         settings |= {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_NO_USAGE_STATS": "1"}
     else:
         command = [
@@ -85,7 +89,7 @@ def start(backend: str, options: argparse.Namespace, folder: Path) -> Server:
     command += options.server
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env={**os.environ, **settings}, cwd=folder)
-    return Server(backend, process, log, f"http://127.0.0.1:{port}")
+    return Server(backend + f"+{drafts}" * bool(drafts), process, log, f"http://127.0.0.1:{port}")
 
 
 def wait(server: Server) -> None:
@@ -245,8 +249,13 @@ def main() -> None:
     parser.add_argument("--python", required=True, help="the interpreter that has the engine and guiderail")
     parser.add_argument("--model", required=True, help="a folder in Hugging Face's form")
     parser.add_argument("--data", required=True, help="schemas: a folder of documents, or a .jsonl.gz of them")
-    parser.add_argument("--backends", default="guiderail,xgrammar", help="of the engine, separated by commas")
+    parser.add_argument(
+        "--backends",
+        default="guiderail,xgrammar",
+        help="separated by commas; guiderail+6: drafts of 6 tokens",
+    )
     parser.add_argument("--schemas", type=int, default=100, help="how many, with a share of every family")
+    parser.add_argument("--family", help="only schemas of this collection, Github_easy for example")
     parser.add_argument("--seed", type=int, default=1, help="of that choice")
     parser.add_argument("--concurrency", type=int, default=16, help="requests at once")
     parser.add_argument("--max-tokens", type=int, default=160)
@@ -260,7 +269,8 @@ def main() -> None:
     options = parser.parse_args()
 
     documents = load(Path(options.data))
-    chosen = [documents[name] for name in choose(list(documents), options.schemas, options.seed)]
+    names = [name for name in documents if not options.family or family(name) == options.family]
+    chosen = [documents[name] for name in choose(names, options.schemas, options.seed)]
     if options.closed:
         chosen = [{**one, "schema": closed(one["schema"])} for one in chosen]
     random.Random(options.seed).shuffle(chosen)  # else the turns are of one family each

@@ -174,6 +174,8 @@ def test_another_job_is_kept_out(tmp_path: Path, echo: Any) -> None:
     run_batch(rows, out, SCHEMA)
     for change in (
         lambda: run_batch(rows, out, SCHEMA, BatchOptions(temperature=0.5)),
+        lambda: run_batch(rows, out, SCHEMA, BatchOptions(stop="x")),
+        lambda: run_batch(rows, out, SCHEMA, BatchOptions(presence_penalty=0.5)),
         lambda: run_batch(rows, out, SCHEMA, shard_rows=2),
         lambda: run_batch(rows, out, {**SCHEMA, "title": "x"}),
         lambda: run_batch(rows_file(tmp_path, 4, "more.jsonl"), out, SCHEMA),
@@ -211,6 +213,9 @@ def test_two_runs_do_not_meet(tmp_path: Path, echo: Any) -> None:
         (BatchOptions(engine="other"), {}),
         (BatchOptions(engine="vllm"), {}),
         (BatchOptions(engine_args={"a": 1}), {}),
+        (BatchOptions(stop=[""]), {}),
+        (BatchOptions(frequency_penalty=3), {}),
+        (BatchOptions(repetition_penalty=0), {}),
         (BatchOptions(chat=False, system="x"), {}),
         (BatchOptions(), {"replicas": 0}),
         (BatchOptions(), {"shard_rows": True}),
@@ -254,16 +259,17 @@ def test_descriptions_tell_constraints_apart() -> None:
 
 def test_what_vllm_can_be_asked() -> None:
     kinds = {
-        "json": gr.json_schema(SCHEMA, property_order="declared", layout="flexible"),
+        "json": gr.json_schema(SCHEMA),
         "regex": gr.regex("a+"),
         "choice": gr.choice(["a", "b"]),
         "grammar": gr.grammar('root ::= "a" | "b"', syntax="gbnf"),
     }
     assert {kind: asked_for(constraint).kind for kind, constraint in kinds.items()} == {kind: kind for kind in kinds}
-    assert asked_for(gr.json_schema(SCHEMA, property_order="declared", layout="compact")).compact
+    assert asked_for(gr.json_schema(SCHEMA, layout="compact")).compact
     for refused in (
         gr.regex("a", flags="i"),
         gr.json_schema(SCHEMA, property_order="any"),
+        gr.json_schema(SCHEMA, layout="flexible"),
         gr.any_text(),
         gr.literal("a"),
     ):

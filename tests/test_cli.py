@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import guiderail as gr
 from guiderail.cli._demo import COMMANDS
 from guiderail.errors import ModelError
 
@@ -77,6 +78,9 @@ def test_match_status(arguments, stdin, status):
         (["match", "--pattern", "nope", "x"], "known are base64"),
         (["match", "--regex", "a", "--dialect", "perl", "x"], "perl"),
         (["generate", "--regex", "a(", "--prompt", "x"], "    a(\n     ^"),
+        (["generate", "--regex", "a", "--prompt", "x", "-n", "2"], "give a temperature"),
+        (["generate", "--regex", "a", "--prompt", "x", "-n", "0"], "n must be a whole number from 1, not 0"),
+        (["batch", "--regex", "a", "-i", "x", "-o", "y", "--frequency-penalty", "9"], "--frequency-penalty must be"),
         (["generate", "--regex", "a", "--prompt", "x", "--model", "nowhere.gguf"], "nowhere.gguf"),
         (["generate", "--regex", "a{2}", "--max-length", "1", "--prompt", "x"], "["),
         (["explain", "--regex", "a", "--no-model", "--prompt", "x"], "--no-model"),
@@ -98,9 +102,25 @@ def test_explain_in_words():
     assert done.returncode == 1 and "position 1" in done.stdout
 
 
+def test_export_writes_what_load_reads(tmp_path):
+    path, tokenizer = tmp_path / "month.rail", tmp_path / "none.json"
+    done = run("export", "--regex", r"\d{4}-\d{2}", "-o", str(path))
+    assert (done.returncode, done.stderr) == (0, "") and "month.rail" in done.stdout
+    month = gr.load(path)
+    assert isinstance(month, gr.Constraint) and month.matches("2024-02") and not month.matches("2024-2")
+    done = run("export", "--schema", '{"type": "integer"}', "-o", str(path))
+    assert done.returncode == 0
+    number = gr.load(path)
+    assert isinstance(number, gr.Constraint) and number.matches("12") and not number.matches("1.5")
+    done = run("export", "--regex", "a", "-o", str(tmp_path / "no" / "x.rail"))
+    assert done.returncode == 2 and "cannot be written" in done.stderr and "saved-file" in done.stderr
+    done = run("export", "--regex", "a", "-o", str(path), "--vocabulary", str(tokenizer))
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
 def test_help_and_version():
     assert run("--version").stdout.startswith("guiderail ")
-    for command in ("generate", "match", "explain", "bench"):
+    for command in ("generate", "match", "explain", "export", "bench"):
         done = run(command, "--help", columns=50)
         assert done.returncode == 0 and f"guiderail {command}" in done.stdout and "\x1b" not in done.stdout
         assert max(map(len, done.stdout.splitlines())) <= 50
@@ -113,6 +133,20 @@ def test_generate_writes_the_text_alone_when_piped():
     assert (done.returncode, done.stdout, done.stderr) == (0, "blue\n", "")
     done = run("generate", *question, stdin="What colour is the sky on a clear day?\n")
     assert done.stdout == "blue\n"
+
+
+@needs_demo
+def test_generate_writes_several_texts():
+    schema = json.dumps({"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 99}},
+                         "required": ["age"], "additionalProperties": False})  # fmt: skip
+    done = run("generate", "--schema", schema, "--prompt", "x", "-n", "3", "--temperature", "1", "--seed", "5")
+    assert done.returncode == 0 and not done.stderr
+    texts = done.stdout.splitlines()
+    assert len(texts) == 3 and all(json.dumps(json.loads(text)) == text for text in texts)
+    one = run("generate", "--schema", schema, "--prompt", "x", "--describe", "-n", "1")
+    assert one.returncode == 0 and one.stdout.startswith("{\n  ")
+    stopped = run("generate", "--schema", schema, "--prompt", "x", "-n", "2", "--temperature", "1", "--stop", '"age"')
+    assert stopped.returncode == 2 and stopped.stdout == "{\n{\n" and "the value 1 of 2 was ended" in stopped.stderr
 
 
 @needs_demo

@@ -1,8 +1,10 @@
-"""What may be given for a constraint, and the order in which a model writes members, wherever it is given."""
+"""What may be given for a constraint, and in which order and layout a model writes, wherever it is given."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import pickle
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,15 +22,16 @@ SIZE: dict[str, Any] = {
     "properties": {"w": {"type": "integer"}, "h": {"type": "integer"}},
     "required": ["w", "h"],
 }
-DECLARED, OTHER = '{"w":3,"h":4}', '{"h":4,"w":3}'
+DECLARED, OTHER = '{"w": 3, "h": 4}', '{"h": 4, "w": 3}'
+COMPACT, MIXED = '{"w":3,"h":4}', '{"w":3, "h": 4}'
 VOCABULARY = plain([bytes([i]) for i in range(256)])
 
 
-def takes(source: Any) -> list[bool]:
-    """Whether the declared order, and another, can be written."""
+def takes(source: Any, texts: tuple[str, ...] = (DECLARED, OTHER)) -> list[bool]:
+    """Which of the texts can be written: by default members in the declared order, and in another."""
     guide = source if isinstance(source, gr.Guide) else gr.compile(source, VOCABULARY)
     found = []
-    for text in (DECLARED, OTHER):
+    for text in texts:
         matcher = guide.matcher()
         found.append(all(matcher.accept_token(byte) for byte in text.encode()) and matcher.is_accepting())
     return found
@@ -39,7 +42,7 @@ def takes(source: Any) -> list[bool]:
     [
         (SIZE, [True, False]),
         (gr.json_schema(SIZE), [True, False]),
-        (gr.json_schema(SIZE, layout="compact"), [True, False]),
+        (gr.json_schema(SIZE, layout="flexible"), [True, False]),
         (gr.json_schema(json.dumps(SIZE), format="annotate"), [True, False]),
         (gr.json_schema(SIZE, property_order="declared"), [True, False]),
         (gr.json_schema(SIZE, property_order="any"), [True, True]),
@@ -51,6 +54,56 @@ def takes(source: Any) -> list[bool]:
 def test_the_order_that_a_model_writes(given: Any, orders: list[bool]) -> None:
     assert takes(as_constraint(given)) == orders  # generate, stream, inspect, batches
     assert takes(as_guides(given, VOCABULARY)[0]) == orders  # logits processors
+
+
+@dataclasses.dataclass
+class Size:
+    w: int
+    h: int
+
+
+@pytest.mark.parametrize(
+    ("given", "layouts"),
+    [
+        (SIZE, "spaced"),
+        (Size, "spaced"),
+        (gr.json_schema(SIZE), "spaced"),
+        (gr.json_schema(SIZE, property_order="any"), "spaced"),
+        (gr.python_type(Size), "spaced"),
+        (gr.python_type(Size) | "none", "spaced"),
+        (gr.grammar("start: %json " + json.dumps(SIZE), "lark"), "spaced"),
+        (gr.grammar("start: @size", "lark", constraints={"size": gr.python_type(Size)}), "spaced"),
+        (gr.json_schema(SIZE, layout="compact"), "compact"),
+        (gr.python_type(Size, layout="compact"), "compact"),
+        (gr.json_schema(SIZE, separators=(",", ":")), "compact"),
+        (gr.json_schema(SIZE, layout="flexible"), "flexible"),
+        (gr.json_schema(SIZE, layout="free"), "flexible"),
+        (gr.grammar("start: %json " + json.dumps(SIZE), "lark", schema_options={"layout": "flexible"}), "flexible"),
+    ],
+)
+def test_the_layout_that_a_model_writes(given: Any, layouts: str) -> None:
+    known = {"spaced": [True, False, False], "compact": [False, True, False], "flexible": [True, True, True]}
+    written = known[layouts]
+    texts = (DECLARED, COMPACT, MIXED)
+    assert takes(as_constraint(given), texts) == written
+    assert takes(as_guides(given, VOCABULARY)[0], texts) == written
+    said = written if layouts == "compact" else [True, True, True]
+    assert takes(given, texts) == said  # what is compiled as it stands judges
+
+
+def test_a_type_remembers_how_it_is_written() -> None:
+    written = as_constraint(gr.python_type(Size, defaults="write"))
+    assert isinstance(written, gr.PythonType) and written.read(MIXED) == Size(3, 4)
+    assert written != gr.python_type(Size) and written.as_written() is written
+    assert pickle.loads(pickle.dumps(written)) == written
+
+
+@pytest.mark.parametrize("notation", ["yaml", "python"])
+def test_other_notations_are_written_as_they_match(notation: str) -> None:
+    written = as_constraint(gr.json_schema(SIZE, notation=notation))
+    assert isinstance(written, gr.Constraint)
+    assert written.matches({"yaml": '"w": 3\n"h": 4', "python": DECLARED}[notation])
+    assert not written.matches(COMPACT)
 
 
 def test_what_is_read_may_have_any_order() -> None:

@@ -11,7 +11,7 @@ import guiderail as gr
 SCHEMA = '{"type": "object", "properties": {"b": {"const": 1}, "a": {"const": 2}}, "required": ["a", "b"]}'
 LARK = f'start: "x" %json {SCHEMA}'
 NESTED = f"start: %lark {{ {LARK} }}"
-ORDERED, OTHER, MORE = 'x{"b":1,"a":2}', 'x{"a":2,"b":1}', 'x{"b":1,"a":2,"c":3}'
+ORDERED, OTHER, MORE = 'x{"b": 1, "a": 2}', 'x{"a": 2, "b": 1}', 'x{"b": 1, "a": 2, "c": 3}'
 
 
 def matched(constraint: gr.Constraint) -> list[str]:

@@ -81,7 +81,7 @@ CONSTRAINTS = [
     gr.regex(r"(yes|no)(, (yes|no)){0,3}!?"),
     gr.regex("[a-c]{2,4}€?"),
     gr.json_schema({"type": "object", "properties": {"a": {"enum": [1, 12, 123]}}, "required": ["a"],
-                    "additionalProperties": False}),
+                    "additionalProperties": False}, layout="flexible"),
     gr.grammar('root ::= "(" root ")" | [xy]', syntax="gbnf"),
 ]  # fmt: skip
 

@@ -430,6 +430,22 @@ def test_conflicts_are_named() -> None:
     assert ours(dangling).matches("if if x else x")
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [("^", "z"), ("[", "]"), ("]", "a"), ("!", "\\\\"), ("+", "/"), ("-", "-"), ("&", "~"), ("\\n", "^"), ("A", "é")],
+)
+@pytest.mark.parametrize(
+    "form", ["start: {}", "start: A\nA: {}", 'start: A\nA: {} | "long"', "start: A\nA: {} & /[^_]/"]
+)
+def test_a_range_is_what_lies_between_its_ends(low: str, high: str, form: str) -> None:
+    """Lark reads ``"^".."z"`` as the class ``[^-z]``."""
+    found = gr.grammar(form.format(f'"{low}".."{high}"'), "lark")
+    first, last = (ord("\n" if end == "\\n" else end[0]) for end in (low, high))
+    for code in [*range(128), 0xE8, 0xE9, 0xEA]:
+        assert found.matches(chr(code)) == (first <= code <= last and not ("&" in form and code == ord("_"))), code
+
+
 # -- errors ---------------------------------------------------------------------------------------------------------
 ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the message, text of the span
     "syntax": ("start: a b(\n", "lark-syntax", "Unclosed parenthesis", "\n"),
@@ -441,6 +457,11 @@ ERRORS: dict[str, tuple[str, str, str, str]] = {  # grammar, code, in the messag
     "no start": ('begin: "a"', "lark-start", "there is no rule 'start'", ""),
     "template": ('start: t{"a"}\nt{x,y}: x y', "lark-grammar", "expected 2, got 1", "t"),
     "range": ('start: "a"~3..2', "lark-grammar", "Bad Range", ""),
+    "range of texts": ('start: "ab".."c"', "lark-syntax", "one character each", '"ab".."c"'),
+    "range of a terminal": ('start: A\nA: "a".."" | "b"', "lark-syntax", "one character each", '"a"..""'),
+    "range backwards": ('start: "c".."a"', "lark-syntax", "'a' comes before 'c'", '"c".."a"'),
+    "range with flags": ('start: "a"i.."c"', "lark-syntax", "no flags", '"a"i.."c"'),
+    "range with flags, joined": ('start: A\nA: "a".."c"i & "b"', "lark-syntax", "no flags", '"a".."c"i'),
     "import": ("start: A\n%import none.A", "lark-import", "not found", "none"),
     "import of a missing name": ("start: A\n%import common.NONE -> A", "lark-grammar", "used but not defined", "A"),
     "what Lark cannot tell": ('start: A+\nA: /a/[cap?t0ure]%ignore " "', "lark-syntax", "", ""),

@@ -91,6 +91,20 @@ def test_rows_that_are_not_asked_read_all_the_same(embedded):
 
 
 @needs_demo
+def test_the_logits_of_earlier_tokens(embedded):
+    prompt = embedded.encode("one two three four five six seven " * 5, chat=False)
+    counts = [len(prompt), 0, 3]  # more than a decode call tells
+    with embedded.new_session(3, 64) as session, embedded.new_session(1, 64) as alone:
+        told = session.feed_each([prompt, prompt[:4], prompt[:5]], counts)
+        assert [len(one) for one in told] == counts
+        each = [alone.feed([[token]])[0].copy() for token in prompt]
+        np.testing.assert_allclose(told[0], each, atol=0.2)
+        np.testing.assert_allclose(told[2], each[2:5], atol=0.2)
+        last = session.feed([[], [prompt[4]], []])[1]
+        np.testing.assert_allclose(last, each[4], atol=0.2)
+
+
+@needs_demo
 def test_a_row_that_was_cleared_is_as_good_as_new(embedded):
     first, second, third = (
         embedded.encode(text, chat=False) for text in ("The capital of France is", "2, 4, 6,", "Hi")
@@ -323,10 +337,13 @@ def test_transformers_rows_of_unequal_feeds_equal_a_plain_forward(kind):
     session.feed([texts[0][:3], texts[1][:1], texts[2]])
     session.feed([texts[0][3:4], texts[1][1:3], []])
     logits = session.feed([texts[0][4:], texts[1][3:], []])
+    each = model.new_session(3, 16).feed_each(texts, [3, 4, 0])
+    assert [len(one) for one in each] == [3, 4, 0]
     for row, tokens in enumerate(texts):
         with torch.inference_mode():
-            plain = model.model(torch.tensor([tokens])).logits[0, -1].numpy()
-        np.testing.assert_allclose(logits[row], plain, atol=1e-4)
+            all_ = model.model(torch.tensor([tokens])).logits[0].numpy()
+        np.testing.assert_allclose(logits[row], all_[-1], atol=1e-4)
+        np.testing.assert_allclose(each[row], all_[len(all_) - len(each[row]) :], atol=1e-4)
 
 
 def test_a_model_of_ones_own_is_taken_as_it_is():

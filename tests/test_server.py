@@ -639,7 +639,7 @@ def test_the_items_of_a_conversation():
         ({"input": "x", "previous_response_id": "resp_1"}, "invalid-request"),
         ({"input": "x", "store": True}, "invalid-request"),
         ({"input": []}, "invalid-request"),
-        ({"input": [{"type": "reasoning"}]}, "unsupported-content"),
+        ({"input": [{"type": "reasoning", "encrypted_content": "x"}]}, "unsupported-content"),
         ({"input": "x", "text": {"format": {"type": "json_schema", "name": "x"}}}, "invalid-request"),
         ({"input": "x", "text": {"nope": 1}}, "unknown-parameter"),
         ({"input": "x", "tools": [{"type": "web_search"}]}, "invalid-tool"),

@@ -75,7 +75,7 @@ def test_the_record_is_that_of_a_replay():
     with client_of(ToyModel('{ "a": "z"}'), inspect="all") as client:
         place = posted(client, **body(guided_json=schema)).headers[PLACE]
         found = record_at(client, place)
-        constraint = gr.json_schema(json.dumps(schema), property_order="declared", layout="flexible")
+        constraint = gr.json_schema(json.dumps(schema), property_order="declared", layout="spaced")
         tokens = [step["token"] for step in found["steps"]]
         replayed = json.loads(gr.inspect.replay(constraint, tokens, vocabulary=client.model.vocabulary).to_json())
         for mine, theirs in zip(found["steps"], replayed["steps"], strict=True):

@@ -1,4 +1,4 @@
-"""Reasoning that a chat completion asks for: before text, before a schema, before calls, and never too long."""
+"""Reasoning that a request asks for: before text, before a schema, before calls, and never too long."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def streamed(client, **body):
     return thought, text, reason
 
 
-@pytest.mark.parametrize("effort", ["minimal", "low", "medium", "high"])
+@pytest.mark.parametrize("effort", EFFORT_TOKENS)
 @pytest.mark.parametrize(
     ("script", "body", "content"),
     [
@@ -80,6 +80,138 @@ def test_reasoning_is_no_longer_than_that(asked, most):
         assert json.loads(message["content"])["colour"] in ("red", "blue") and choice["finish_reason"] == "stop"
 
 
+# -- responses -------------------------------------------------------------------------------------------------------
+REASONED = [
+    ("Hello.", {}, "message", "Hello."),
+    ('{"colour": "blue"}', {"text": {"format": {"type": "json_schema", "name": "c", "schema": COLOUR}}}, "message",
+     '{"colour": "blue"}'),
+    (CALL, {"tools": [{"type": "function", **WEATHER["function"]}]}, "function_call", '{"city": "Rome"}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("script", "body", "kind", "said"), REASONED)
+def test_reasoning_of_a_response(script, body, kind, said):
+    with client_of(ToyModel(THOUGHT + script)) as client:
+        body = {"input": "x", "temperature": 0, "reasoning": {"effort": "low", "summary": "auto"}, **body}
+        answer = client.post("/v1/responses", **body).json()
+        thought, item = answer["output"]
+        assert thought["type"] == "reasoning" and thought["id"].startswith("rs_") and thought["summary"] == []
+        assert thought["content"] == [{"type": "reasoning_text", "text": "hm\n"}] and thought["status"] == "completed"
+        assert item["type"] == kind
+        assert (item["content"][0]["text"] if kind == "message" else item["arguments"]) == said
+        assert answer["reasoning"] == {"effort": "low", "summary": None} and answer["status"] == "completed"
+        counts = answer["usage"]
+        assert 0 < counts["output_tokens_details"]["reasoning_tokens"] < counts["output_tokens"]
+
+        events = client.chunks("/v1/responses", **body)
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        kinds = [event["type"].removeprefix("response.") for event in events]
+        order = [kind for i, kind in enumerate(kinds) if i == 0 or kind != kinds[i - 1]]
+        assert order[2:9] == [
+            "output_item.added", "content_part.added", "reasoning_text.delta", "reasoning_text.done",
+            "content_part.done", "output_item.done", "output_item.added",
+        ]  # fmt: skip
+        deltas = [event for event in events if event["type"] == "response.reasoning_text.delta"]
+        assert "".join(event["delta"] for event in deltas) == "hm\n"
+        assert {(event["output_index"], event["content_index"]) for event in deltas} == {(0, 0)}
+        final = events[-1]["response"]
+        assert [one["type"] for one in final["output"]] == ["reasoning", kind]
+        assert final["usage"]["output_tokens_details"] == counts["output_tokens_details"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        ({"reasoning": {"effort": "minimal"}}, EFFORT_TOKENS["minimal"]),
+        ({"guiderail": {"max_reasoning_tokens": 7}}, 7),
+        ({"reasoning": {"effort": "max"}, "guiderail": {"max_reasoning_tokens": 0}}, 0),
+    ],
+)
+def test_reasoning_of_a_response_is_no_longer_than_that(asked, most):
+    with client_of(ToyModel("<think>" + "x" * 3000)) as client:
+        format = {"type": "json_schema", "name": "c", "schema": COLOUR}
+        answer = client.post("/v1/responses", input="x", temperature=0, text={"format": format}, **asked).json()
+        *thought, item = answer["output"]
+        assert sum(len(one["content"][0]["text"]) for one in thought) == most
+        assert json.loads(item["content"][0]["text"])["colour"] in ("red", "blue")
+
+
+def test_reasoning_that_the_tokens_do_not_suffice_for():
+    with client_of(ToyModel("<think>" + "x" * 3000)) as client:
+        asked = {"max_output_tokens": 20, "guiderail": {"on_incomplete": "return"}, "reasoning": {"effort": "high"}}
+        answer = client.post("/v1/responses", input="x", temperature=0, **asked).json()
+        (thought,) = answer["output"]
+        assert (thought["type"], thought["status"], answer["status"]) == ("reasoning", "incomplete", "incomplete")
+        assert answer["usage"]["output_tokens_details"]["reasoning_tokens"] == 20
+
+
+def test_reasoning_of_earlier_turns_is_shown_by_the_template():
+    """What a response said comes back as its items."""
+    source = (
+        "{% for m in messages %}[{{ m.role }}|{{ m.reasoning_content or '-' }}|{{ m.content or '-' }}|"
+        "{{ (m.tool_calls or [])|length }}]{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    )
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+    parts = [{"type": "reasoning_text", "text": "A"}, {"type": "reasoning_text", "text": "B"}]
+    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "T"}]}
+    user, output = {"role": "user", "content": "U"}, {"type": "function_call_output", "call_id": "1", "output": "O"}
+    cases = {
+        "[user|-|U|0][assistant|AB|T|1][tool|-|O|0]": [user, {**thought, "content": parts}, said, call, output],
+        "[assistant|S|-|2][tool|-|O|0]": [
+            {**thought, "summary": [{"type": "summary_text", "text": "S"}]}, call, call, output,
+        ],
+        "[assistant|AB|-|0][user|-|U|0]": [{**thought, "content": parts[:1]}, {**thought, "content": parts[1:]}, user],
+        "[assistant|-|T|0][assistant|A|-|1][user|-|U|0]": [said, {**thought, "content": parts[:1]}, call, user],
+    }  # fmt: skip
+    seen = []
+    model = ToyModel(lambda prompt: seen.append(prompt) or "ok")
+    with client_of(model, chat_template=source + "{% if tools %}{% endif %}") as client:
+        for items in cases.values():
+            assert client.post("/v1/responses", input=items, temperature=0).status_code == 200
+        assert list(dict.fromkeys(seen)) == list(cases)
+        sealed = {**thought, "encrypted_content": "xyz"}
+        assert client.error("/v1/responses", input=[user, sealed])["code"] == "unsupported-content"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"reasoning": None},
+        {"reasoning": {"effort": "none", "mode": "standard", "context": "auto"}},
+        {"include": ["reasoning.encrypted_content"]},
+        {"text": {"verbosity": "medium"}},
+        {"prompt_cache_options": {"mode": "implicit"}, "service_tier": "auto", "moderation": None},
+    ],
+)
+def test_what_asks_for_nothing(asked):
+    with client_of(ToyModel("ok")) as client:
+        (item,) = client.post("/v1/responses", input="x", temperature=0, **asked).json()["output"]
+        assert item["content"][0]["text"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("asked", "pointer", "words"),
+    [
+        ({"reasoning": {"effort": "most"}}, "#/reasoning/effort", '"xhigh" or "max"'),
+        ({"reasoning": {"summary": "detailed"}}, "#/reasoning/summary", '"auto"'),
+        ({"reasoning": {"efort": "low"}}, "#/reasoning/efort", "not known"),
+        ({"include": ["message.output_text.logprobs"]}, "#/include/0", '"reasoning.encrypted_content"'),
+        ({"text": {"verbosity": "low"}}, "#/text/verbosity", "medium"),
+        (
+            {"reasoning": {"effort": "none"}, "guiderail": {"max_reasoning_tokens": 3}},
+            "#/guiderail/max_reasoning_tokens",
+            "reasoning.effort is none",
+        ),
+    ],
+)
+def test_what_a_response_cannot_have(asked, pointer, words):
+    with client_of(ToyModel("ok")) as client:
+        error = client.error("/v1/responses", input="x", **asked)
+        assert words in error["message"] and error.get("pointer") == pointer
+
+
+# -- more of chats ---------------------------------------------------------------------------------------------------
 def test_a_prompt_may_have_begun_the_reasoning():
     source = TEMPLATE + "{% if add_generation_prompt %}<think>\n{% endif %}"
     with client_of(ToyModel("<think>\n" + THOUGHT.removeprefix("<think>") + "ab"), chat_template=source) as client:
@@ -90,6 +222,7 @@ def test_a_prompt_may_have_begun_the_reasoning():
 def test_what_does_not_go_together():
     with client_of(ToyModel("x"), tool_format="llama3") as client:
         error = client.error(reasoning_effort="low")
+        assert client.error("/v1/responses", input="x", reasoning={"effort": "low"})["param"] == "reasoning.effort"
         assert error["param"] == "reasoning_effort" and "no markers for reasoning" in error["message"]
         assert client.chat(reasoning_effort="none")["choices"]
     custom = {"type": "custom", "custom": {"name": "sql"}}

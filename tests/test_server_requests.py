@@ -236,7 +236,8 @@ FORMS = [
     (CHAT, {"tool_choice": "required"}, "tool_choice", "#/tool_choice", []),
     ("/v1/completions", {"prompt": [1, "x"]}, None, None, []),
     ("/v1/completions", {"prompt": "a", "echo": True}, "echo", "#/echo", ["must be false, not true"]),
-    ("/v1/responses", {"input": "a", "include": [{}]}, "include", "#/include", ["an empty list, not a list of 1"]),
+    ("/v1/responses", {"input": "a", "include": [{}]}, "include.0", "#/include/0",
+     ['must be "reasoning.encrypted_content", not an empty object']),
     ("/v1/responses", {"input": "a", "store": True}, "store", "#/store", ["must be false"]),
 ]  # fmt: skip
 

@@ -182,6 +182,37 @@ def test_rows_of_a_batch_are_what_the_model_says_or_have_failed(tmp_path, monkey
     assert ROWS.startswith(found[1]["text"]) and found[2]["text"] == "123456"  # nothing is invented
 
 
+@pytest.mark.parametrize(
+    ("target", "options", "texts", "codes"),
+    [
+        (gr.regex("[a-z ]{1,20}"), {"stop": " "}, ["ab", "b"], [None, None]),
+        (gr.regex("[a-z ]{1,20}"), {"stop": [" c", "d"]}, ["ab", "b "], [None, None]),
+        (gr.regex("[a-z]+ [a-z]+ ?[a-z]*"), {"stop": " c"}, ["ab", "b dd"], [None, None]),
+        ({"const": "ab cd"}, {"stop": " c"}, ['"ab', '"ab'], ["incomplete", "incomplete"]),
+        (
+            gr.regex("[a-z ]{1,20}"),
+            {"presence_penalty": 2, "frequency_penalty": 2},
+            ["ab cd", "b dacefghijklmnopqrs"],
+            [None, None],
+        ),
+    ],
+)
+def test_rows_end_before_a_stop_text(tmp_path, monkeypatch, target, options, texts, codes):
+    model = Scribe("ab cd", "b dd")
+    model.close = lambda: None
+    monkeypatch.setattr("guiderail.generation.models.load_model", lambda *_, **__: model)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "0"}\n{"prompt": "1"}\n')
+    given = BatchOptions(max_tokens=20, **options)
+    run_batch(rows, tmp_path / "out", target, given)
+    found = [json.loads(line) for line in (tmp_path / "out" / "part-000000.jsonl").open()]
+    assert [one["text"] for one in found] == texts
+    assert [one["error"] and one["error"]["code"] for one in found] == codes
+    for row, text in enumerate(texts):  # as elsewhere
+        (same,) = gr.generations(model, [str(row)], target, max_tokens=20, **options)
+        assert same.text == text
+
+
 def test_a_batch_loads_its_model_as_it_is_told(tmp_path, monkeypatch):
     model, seen = Scribe("[1]"), {}
     model.close = lambda: None

@@ -128,7 +128,7 @@ def main() -> int:
             failed.append(file.name)
             print(output)
         summary = output.strip().splitlines()[-1:] or [""]
-        print(f"{file.name}: {'FAILED' if file.name in failed else 'clean'}; {summary[0]}", flush=True)
+        print(f"{file.name}: {f'FAILED, exit {code}' if file.name in failed else 'clean'}; {summary[0]}", flush=True)
     print(
         f"{options.kind}: {len(files) - len(failed) - len(unfinished)} files clean, {len(failed)} failed {failed}, "
         f"{len(unfinished)} not finished in time {unfinished}"

@@ -14,6 +14,7 @@ namespace {
 constexpr u64 kWorkPerState = 20;
 constexpr u32 kWait = 16;
 constexpr std::size_t kHaste = 1024;
+constexpr u32 kPartsLookedAt = 256;
 constexpr u32 kDoubt = 64;  // states after which a search that met what was forgotten leaves the question open
 // How many conditions what is read next must meet at once: what a search pays for each state.
 u32 conditions_ahead(const Arena& arena, Id e) {
@@ -32,6 +33,98 @@ u32 conditions_ahead(const Arena& arena, Id e) {
     }
   }
 }
+
+// What is left to be read of e if each condition is met by characters of its own. Where `shortest` takes the longest of
+// several conditions, this counts them all, and so tells apart states that have met more of them. An estimate: it looks
+// at so many parts, and no further.
+u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
+  u32 sum = 0;
+  for (;;) {
+    if (parts == 0) return add_sat(sum, arena.node(e).shortest);
+    --parts;
+    const Node& n = arena.node(e);
+    switch (n.kind) {
+      case Kind::And:
+        for (const Id member : arena.operands(e)) sum = add_sat(sum, all_that_is_left(arena, member, parts));
+        return sum;
+      case Kind::Union: {
+        u32 least = kInf;
+        for (const Id member : arena.operands(e)) least = std::min(least, all_that_is_left(arena, member, parts));
+        return add_sat(sum, least);
+      }
+      case Kind::Concat:
+        sum = add_sat(sum, all_that_is_left(arena, n.a, parts));
+        e = n.b;
+        continue;
+      default:
+        if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
+          e = family->spelled(e);
+          continue;
+        }
+        return add_sat(sum, n.shortest);
+    }
+  }
+}
+
+// The states that a search has still to read on from. At first a state is pursued by the first byte that may lead
+// closer to an end, and its other bytes wait. Conditions that must hold together, of which a length is one, lead such a
+// search far astray. So it begins anew and is thorough: every byte of a state is tried, and what has met the most
+// conditions comes first, however long it is.
+class Frontier {
+ public:
+  struct Item {
+    u32 promise;
+    u32 order;
+    Id id;
+    u32 from;   // how many bytes were tried
+    u32 depth;  // bytes read up to here
+    bool operator<(const Item& o) const { return promise != o.promise ? promise > o.promise : order > o.order; }
+  };
+
+  Frontier(const Arena& arena, Id start) : arena_(arena), start_(start) { begin(); }
+  bool empty() const { return queue_.empty(); }
+  u32 pushed() const { return order_; }
+  Item next() {
+    const Item item = queue_.top();
+    queue_.pop();
+    return item;
+  }
+  // Begins anew, thoroughly, if that can help and was not yet tried.
+  bool begin_thoroughly() {
+    if (thorough_ || conditions_ahead(arena_, start_) < 2) return false;
+    thorough_ = true;
+    begin();
+    return true;
+  }
+  void push(const Item& from, Id id) {
+    u32 parts = kPartsLookedAt;
+    const u32 depth = from.depth + 1;
+    const u32 promise = thorough_ ? add_sat(depth, all_that_is_left(arena_, id, parts)) : arena_.node(id).shortest;
+    queue_.push({promise, order_++, id, 0, depth});
+  }
+  // Pushes what a byte leads to, the last of so many that were tried; false: the other bytes wait.
+  bool push(const Item& from, Id id, u8 byte, u32 tried) {
+    push(from, id);
+    const u32 shortest = arena_.node(from.id).shortest;
+    // One step closer, or inside a character, where one byte is mostly as good as another.
+    if (thorough_ || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
+    queue_.push({add_sat(shortest, kWait), order_++, from.id, tried, from.depth});
+    return false;
+  }
+
+ private:
+  void begin() {
+    queue_ = {};
+    order_ = 0;
+    queue_.push({0, order_++, start_, 0, 0});
+  }
+
+  const Arena& arena_;
+  const Id start_;
+  std::priority_queue<Item> queue_;
+  u32 order_ = 0;
+  bool thorough_ = false;
+};
 }  // namespace
 
 bool Arena::live(Id e) {
@@ -108,27 +201,22 @@ bool Arena::surely_live(Id e) {
 u32 Arena::some_length(Id start) {
   if (const u32* known = some_lengths_.find(start)) return *known;
   ensure_classes();
-  struct Item {
-    u32 shortest, order;
-    Id id;
-    u32 from;  // how many bytes were tried
-    bool operator<(const Item& o) const { return shortest != o.shortest ? shortest > o.shortest : order > o.order; }
-  };
   struct Way {
     Id from;
     u32 chars;  // up to here
   };
-  std::priority_queue<Item> queue;
+  Frontier frontier(*this, start);
   std::unordered_map<Id, Way> ways{{start, {start, 0}}};
-  u32 order = 0;
-  queue.push({node(start).shortest, order++, start, 0});
   Id end = nullable(start) ? start : kEmpty;
   u32 left = 0;  // of the match, after its end
-  while (!queue.empty() && end == kEmpty && ways.size() < kHaste && order < kHaste) {
+  while (!frontier.empty() && end == kEmpty) {
+    if (ways.size() >= kHaste || frontier.pushed() >= kHaste) {
+      if (!frontier.begin_thoroughly()) break;
+      ways = {{start, {start, 0}}};
+    }
     make_room();
-    const Item item = queue.top();
+    const Frontier::Item item = frontier.next();
     const Id state = item.id;
-    queue.pop();
     const ByteSet possible = first(state);
     const u32 chars = ways.at(state).chars;
     u32 tried = 0;
@@ -144,10 +232,7 @@ u32 Arena::some_length(Id start) {
         left = nullable(next) ? 0 : *known;
         return false;
       }
-      queue.push({node(next).shortest, order++, next, 0});
-      if (node(next).shortest >= node(state).shortest && byte < 0x80) return true;
-      queue.push({add_sat(node(state).shortest, kWait), order++, state, tried});
-      return false;
+      return frontier.push(item, next, byte, tried);
     });
   }
   if (end == kEmpty) {
@@ -246,27 +331,18 @@ bool Arena::live_search(Id start) {
   }
   ensure_classes();
   const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
-  struct Item {
-    u32 shortest;
-    u32 order;
-    Id id;
-    u32 from;  // how many bytes were tried
-    bool operator<(const Item& o) const { return shortest != o.shortest ? shortest > o.shortest : order > o.order; }
-  };
-  std::priority_queue<Item> queue;
+  Frontier frontier(*this, start);
   std::unordered_map<Id, Id> parent;
-  u32 order = 0;
-  queue.push({node(start).shortest, order++, start, 0});
   parent.emplace(start, start);
   Id found = kEmpty;
   bool depends = false;  // on a text that was forgotten
   std::vector<u32> symbols;
-  while (!queue.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
+  while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
     make_room();
     Work::spend();
-    const Item item = queue.top();
+    if (parent.size() > kHaste && frontier.begin_thoroughly()) parent = {{start, start}};
+    const Frontier::Item item = frontier.next();
     const Id state = item.id;
-    queue.pop();
     if (parent.size() > limits_.fuel || work_ > work_limit || faults::on_limit())
       throw Error("fuel", "deciding whether an intersection or complement can still match took more than " +
                               std::to_string(limits_.fuel) + " states; simplify it or raise fuel");
@@ -287,11 +363,7 @@ bool Arena::live_search(Id start) {
         found = next;
         return false;
       }
-      queue.push({node(next).shortest, order++, next, 0});
-      // One step closer, or inside a character, where one byte is mostly as good as another: the others wait.
-      if (node(next).shortest >= node(state).shortest && byte < 0x80) return true;
-      queue.push({add_sat(node(state).shortest, kWait), order++, state, tried});
-      return false;
+      return frontier.push(item, next, byte, tried);
     });
     if (found != kEmpty || item.from > 0 || symbols_.empty() || !has(state, kHasToken | kHasRef)) continue;
     symbols.clear();
@@ -309,7 +381,7 @@ bool Arena::live_search(Id start) {
       if (known || nullable(next) || (proofs_ && surely_live(next)))
         found = next;
       else
-        queue.push({node(next).shortest, order++, next, 0});
+        frontier.push(item, next);
     }
   }
   if (found == kEmpty && depends) {

@@ -46,6 +46,7 @@ from .frontends.grammar import (
     Ref as Ref,
     grammar as grammar,
 )
+from .frontends.infill import infill as infill
 from .frontends.json_schema import (
     JsonSchema as JsonSchema,
     SchemaError as SchemaError,
@@ -97,7 +98,9 @@ from .generation.generate import (
     stream as stream,
 )
 from .generation.logprobs import TokenLogprob as TokenLogprob
+from .generation.mass import Mass as Mass, mass as mass
 from .generation.models import load_model as load_model
+from .generation.probabilities import Probabilities as Probabilities, probabilities as probabilities
 from .matching.bitmask import (
     allocate_token_bitmask as allocate_token_bitmask,
     apply_token_bitmask as apply_token_bitmask,

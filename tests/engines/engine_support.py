@@ -11,6 +11,7 @@ import urllib.request
 import venv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
@@ -47,6 +48,11 @@ AutoTokenizer.from_pretrained(folder, gguf_file=file).save_pretrained(out)
 """
 
 
+def own_dependencies() -> list[str]:
+    """What guiderail itself needs, as its package says."""
+    return [needed for needed in metadata.requires("guiderail") or [] if "extra ==" not in needed]
+
+
 def environment(name: str, variable: str, installs: Sequence[Sequence[str]], config: pytest.Config) -> Path:
     """The interpreter of an environment with an engine in it and guiderail's source beside it.
 
@@ -61,7 +67,7 @@ def environment(name: str, variable: str, installs: Sequence[Sequence[str]], con
     python = folder / "bin" / "python"
     if not given and not (folder / "complete").exists():
         venv.create(folder, with_pip=True, clear=True)
-        for arguments in installs:
+        for arguments in (*installs, ["install", "--quiet", *own_dependencies()]):
             subprocess.run([python, "-m", "pip", *arguments], check=True, timeout=1800)
         site = Path(
             subprocess.run(

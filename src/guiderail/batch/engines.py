@@ -15,6 +15,7 @@ from guiderail.errors import CompileError, GuiderailError, ModelError
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
+    from guiderail.generation.result import Generation
     from guiderail.integrations._requests import Asked
 
 __all__ = ["Answer", "Engine", "LocalEngine", "VllmEngine", "asked_for", "make_engine"]
@@ -67,12 +68,20 @@ def unfinished(limit: int) -> ModelError:
     )
 
 
+def stopped(stop: str) -> ModelError:
+    """The error of a value that a stop text has cut."""
+    return ModelError(
+        f"the value was ended by the stop text {stop!r} before it was complete; leave the stop text out, or choose one "
+        "that no value holds",
+        code="incomplete",
+    )
+
+
 class LocalEngine:
     """A model that ``gr.load_model`` knows, some rows in lockstep."""
 
     def __init__(self, job: Job) -> None:
         from guiderail.generation.models import load_model
-        from guiderail.generation.options import Options
         from guiderail.matching.guide import compile
 
         options = job.options
@@ -80,9 +89,7 @@ class LocalEngine:
         self.model = load_model(options.model, **job.loading)
         self.guide = compile(job.constraint, self.model.vocabulary)
         self.rows = min(job.rows_at_once, self.model.max_batch or job.rows_at_once)
-        self.asked = Options(  # a text is the model's own, or it has failed: none is steered to its end
-            options.max_tokens, options.temperature, options.top_p, options.top_k, options.seed, on_incomplete="return"
-        )
+        self.asked = options.generation
         self.is_text = job.constraint.reading().is_text
 
     def answer(self, tasks: Sequence[Task]) -> list[Answer]:
@@ -119,10 +126,15 @@ class LocalEngine:
             continue
         answers = []
         for made in map(batch.generation, range(len(part))):
-            cut = made.finish_reason == "length" and not self.is_text  # a number, say, that could have had more digits
-            error = unfinished(len(made.tokens)) if cut or not made.matched else None
+            error = self._judge(made)
             answers.append(Answer(made.text, made.finish_reason, made.prompt_tokens, len(made.tokens), error))
         return answers
+
+    def _judge(self, made: Generation) -> ModelError | None:
+        if made.stop_text is not None:
+            return None if made.matched or self.is_text else stopped(made.stop_text)
+        cut = made.finish_reason == "length" and not self.is_text  # a number, say, that could have had more digits
+        return unfinished(len(made.tokens)) if cut or not made.matched else None
 
     def close(self) -> None:
         """See :class:`Engine`."""
@@ -141,6 +153,7 @@ def asked_for(constraint: Constraint) -> Asked:
     from guiderail.integrations._requests import Asked, constraint_of
 
     asked: list[Asked] = []
+    constraint = constraint.as_written()
     if isinstance(constraint, JsonSchema):
         text = json.dumps(constraint.schema)
         asked = [Asked("json", text), Asked("json", text, compact=True)]
@@ -155,7 +168,7 @@ def asked_for(constraint: Constraint) -> Asked:
         if constraint_of(one, None) == constraint:
             return one
     raise CompileError(
-        f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout flexible or "
+        f"{constraint!r:.80} cannot be expressed in a request to vLLM, which takes a JSON Schema (layout spaced or "
         "compact, members in declared order), a regular expression without options, a choice, or a grammar of one text",
         code="bad-option",
     )
@@ -214,6 +227,8 @@ class VllmEngine:
 
     def _judge(self, made: Any) -> ModelError | None:
         matched = self.constraint.matches(made.text)
+        if isinstance(made.stop_reason, str):  # a stop text; the id of a token otherwise
+            return None if matched or self.constraint.reading().is_text else stopped(made.stop_reason)
         if made.finish_reason == "length" and not (matched and self.constraint.reading().is_text):
             return unfinished(len(made.token_ids))
         if matched:
@@ -238,6 +253,10 @@ class VllmEngine:
             temperature=options.temperature,
             top_p=options.top_p,
             top_k=options.top_k or 0,
+            stop=list(options.generation.stops),
+            presence_penalty=options.presence_penalty,
+            frequency_penalty=options.frequency_penalty,
+            repetition_penalty=options.repetition_penalty,
             seed=None if options.seed is None else (options.seed * 1_000_003 + row) % 2**63,
             structured_outputs=self._structure(),
         )

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from guiderail.batch.files import write_whole
 from guiderail.batch.rows import Input
 from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, ModelError
+
+if TYPE_CHECKING:
+    from guiderail.generation.options import Options
 
 __all__ = ["BatchOptions", "Job", "Task", "begin", "described"]
 
@@ -36,6 +39,10 @@ class BatchOptions:
         top_p: sample among the likeliest tokens up to this probability.
         top_k: sample among so many of the likeliest.
         seed: makes sampling repeatable, row by row, however the rows are spread.
+        stop: texts that end an answer, and are no part of it. An answer that is a value must be complete by then.
+        presence_penalty: as of :func:`guiderail.generate`, and so are the next two.
+        frequency_penalty: subtracted for each time that the answer has the token.
+        repetition_penalty: makes tokens of the prompt and the answer less likely; 1 does not.
         engine: ``"guiderail"`` runs what ``gr.load_model`` takes, ``"vllm"`` a vLLM with guiderail as its backend.
         model: of the engine; None is the embedded one.
         engine_args: keyword arguments of ``vllm.LLM``.
@@ -49,6 +56,10 @@ class BatchOptions:
     top_p: float = 1.0
     top_k: int | None = None
     seed: int | None = None
+    stop: str | Sequence[str] | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
     engine: str = "guiderail"
     model: str | None = None
     engine_args: Mapping[str, Any] = field(default_factory=dict)
@@ -59,20 +70,26 @@ class BatchOptions:
         Raises:
             ModelError: ``bad-option``.
         """
-        from guiderail.generation.sampling import Sampling
-
-        Sampling(self.temperature, self.top_p, self.top_k, self.seed)
+        _ = self.generation
         if self.engine not in ENGINES:
             raise ModelError(f"the engine is one of {', '.join(ENGINES)}, not {self.engine!r}", code="bad-option")
         if self.engine == "vllm" and self.model is None:
             raise ModelError("vLLM needs a model: a folder or a hub name", code="bad-option")
         if self.engine != "vllm" and self.engine_args:
             raise ModelError("engine_args are for vLLM", code="bad-option")
-        if isinstance(self.max_tokens, bool) or not isinstance(self.max_tokens, int) or self.max_tokens < 1:
-            raise ModelError(f"max_tokens must be a whole number from 1, not {self.max_tokens!r}", code="bad-option")
-        if self.system is not None and not self.chat:
-            raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
         self.names()
+
+    @property
+    def generation(self) -> Options:
+        """The same as options of a generation. A text is the model's own, or it has failed: none is steered to its end.
+
+        Raises:
+            ModelError: ``bad-option``.
+        """
+        from guiderail.generation.options import Options
+
+        named = {one.name: getattr(self, one.name) for one in fields(Options) if hasattr(self, one.name)}
+        return Options(**named, on_incomplete="return")
 
     def names(self) -> list[str]:
         """The members of a row that the prompt is made of.
@@ -156,6 +173,7 @@ class Job:
             "shard_rows": shard_rows,
             "constraint_sha256": hashlib.sha256(json.dumps(described(self.constraint)).encode()).hexdigest(),
             **{name: value for name, value in asdict(self.options).items() if name != "engine_args"},
+            "stop": list(self.options.generation.stops),
             "engine_args": dict(self.options.engine_args),
         }
 

@@ -10,7 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from guiderail.cli._options import ContextOption, DeviceOption, Given, GpuLayersOption, ModelOption, takes_constraint
+from guiderail.cli._options import (
+    ContextOption,
+    DeviceOption,
+    FrequencyOption,
+    Given,
+    GpuLayersOption,
+    ModelOption,
+    PresenceOption,
+    RepetitionOption,
+    SeedOption,
+    StopOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+    takes_constraint,
+)
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -48,14 +63,14 @@ def batch_command(
         bool, typer.Option("--chat/--raw", help="Use the model's chat template, or continue the prompt.")
     ] = True,
     max_tokens: Annotated[int, typer.Option(metavar="N", help="Maximum tokens of an answer.")] = 1024,
-    temperature: Annotated[
-        float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
-    ] = 0.0,
-    top_p: Annotated[
-        float, typer.Option(metavar="P", help="Sample among the likeliest tokens with total probability P.")
-    ] = 1.0,
-    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest tokens.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")] = None,
+    temperature: TemperatureOption = 0.0,
+    top_p: TopPOption = 1.0,
+    top_k: TopKOption = None,
+    seed: SeedOption = None,
+    stop: StopOption = None,
+    presence_penalty: PresenceOption = 0.0,
+    frequency_penalty: FrequencyOption = 0.0,
+    repetition_penalty: RepetitionOption = 1.0,
     engine: Annotated[str, typer.Option(metavar="guiderail|vllm", help="Engine that runs the model.")] = "guiderail",
     engine_arg: Annotated[
         list[str] | None,
@@ -104,11 +119,25 @@ def batch_command(
     - `guiderail batch --choice yes --choice no -i reviews.csv -o judged.csv -P "Is this kind? {review}"`
     - `guiderail batch --schema s.json -i rows.jsonl -o out/ --engine vllm --model MODEL --gpus 1 --replicas 8`
     """
-    constraint = given.constraint("flexible" if engine == "vllm" else "spaced")  # vLLM's requests know no other
+    constraint = given.constraint()
     from guiderail.batch import BatchOptions, run_batch
 
     options = BatchOptions(
-        prompt, system, chat, max_tokens, temperature, top_p, top_k, seed, engine, model, _arguments(engine_arg)
+        prompt=prompt,
+        system=system,
+        chat=chat,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        seed=seed,
+        stop=stop,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        repetition_penalty=repetition_penalty,
+        engine=engine,
+        model=model,
+        engine_args=_arguments(engine_arg),
     )
     show = _Progress()
     with show:

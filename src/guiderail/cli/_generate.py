@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from guiderail.cli._options import ContextOption, DeviceOption, Given, GpuLayersOption, ModelOption, takes_constraint
+from guiderail.cli._options import (
+    ContextOption,
+    DeviceOption,
+    FrequencyOption,
+    Given,
+    GpuLayersOption,
+    ModelOption,
+    PresenceOption,
+    RepetitionOption,
+    SeedOption,
+    StopOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+    takes_constraint,
+)
 from guiderail.errors import ModelError
 
 if TYPE_CHECKING:
@@ -17,7 +33,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from guiderail.constraints.constraint import Constraint
-    from guiderail.generation.generate import Generation
+    from guiderail.generation.models import Model
+    from guiderail.generation.options import Options
+    from guiderail.generation.result import Generation
 
 
 @takes_constraint()
@@ -35,6 +53,9 @@ def generate_command(
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="Ask by the model's chat template, or continue the prompt.")
     ] = True,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Add to the prompt what --schema or --type asks for, in words.")
+    ] = False,
     max_tokens: Annotated[
         int | None,
         typer.Option(
@@ -57,22 +78,18 @@ def generate_command(
             "--schema, --type, --xsd and --tools, else a warning.",
         ),
     ] = None,
-    temperature: Annotated[float, typer.Option(metavar="T", help="0: the most likely token.")] = 0.0,
-    top_p: Annotated[float, typer.Option(metavar="P", help="Sample among the likeliest tokens up to P.")] = 1.0,
-    top_k: Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Makes sampling repeatable.")] = None,
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Ends the text, and is no part of it; may be repeated.")
+    n: Annotated[
+        int | None,
+        typer.Option("-n", metavar="N", help="Write N texts, each on its line; needs a --temperature above 0."),
     ] = None,
-    presence_penalty: Annotated[
-        float, typer.Option(metavar="X", help="Subtracted from the logits of tokens that the text has, -2 to 2.")
-    ] = 0.0,
-    frequency_penalty: Annotated[
-        float, typer.Option(metavar="X", help="Subtracted for each time that the text has the token, -2 to 2.")
-    ] = 0.0,
-    repetition_penalty: Annotated[
-        float, typer.Option(metavar="X", help="Makes tokens of the prompt and the text less likely; 1 does not.")
-    ] = 1.0,
+    temperature: TemperatureOption = 0.0,
+    top_p: TopPOption = 1.0,
+    top_k: TopKOption = None,
+    seed: SeedOption = None,
+    stop: StopOption = None,
+    presence_penalty: PresenceOption = 0.0,
+    frequency_penalty: FrequencyOption = 0.0,
+    repetition_penalty: RepetitionOption = 1.0,
     threads: Annotated[
         int | None, typer.Option(metavar="N", help="By default 1 for the embedded model, else the idle cores.")
     ] = None,
@@ -81,7 +98,8 @@ def generate_command(
 
     The text goes to stdout as it is written. Where stderr is a terminal, a line there tells tokens, speed and the
     share of the time that the constraint took. JSON is indented and has its members in the order of the schema unless
-    --layout and --property-order say otherwise; at the end it is read back and validated.
+    --layout and --property-order say otherwise; at the end it is read back and validated. With -n, texts come when all
+    are written, each on its line.
 
     **Examples**
 
@@ -90,6 +108,7 @@ def generate_command(
     - `guiderail generate --regex "[A-Z][a-z]+(,? [a-z]+){4,12}[.]" --prompt "Write one sentence about the sea."`
     - `guiderail generate --schema person.json --prompt "Invent a character: a musician from Brazil."`
     - `guiderail generate --type models.py:Book --prompt "Moby Dick is a novel by Herman Melville."`
+    - `guiderail generate --schema person.json --prompt "Invent a character." -n 3 --temperature 0.8 > people.jsonl`
     - `guiderail generate --xsd order.xsd --prompt "Order two books."`
     - `guiderail generate --tools tools.json --tool-format hermes --tool-choice required --prompt "Will it rain?"`
     - `guiderail generate --grammar sql --prompt "Write an SQL query that selects the names of people older than 30."`
@@ -97,25 +116,13 @@ def generate_command(
     # Everything that can be wrong with the options is found before a model is loaded.
     if on_shortened not in (None, "error", "warn"):
         raise ModelError(f"--on-shortened is error or warn, not {on_shortened!r}", code="bad-option")
-    constraint = given.constraint("indented")
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
-        prompt = sys.stdin.read().strip()
-    constraint.program()
-    structured = given.is_value
-    long = structured or given.xsd is not None or given.tools is not None
-
-    from guiderail.generation.generate import ValueStream, stream
+    several = n is not None and n > 1
+    constraint = given.constraint("spaced" if several else "indented")
+    long = given.is_value or given.xsd is not None or given.tools is not None
     from guiderail.generation.models import load_model
+    from guiderail.generation.options import Options
 
-    show = _Display(json=structured)
-    show.note("loading the model …")
-    runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
-    with stream(
-        runner,
-        prompt,
-        constraint,
+    options = Options(
         max_tokens=(1024 if long else 256) if max_tokens is None else max_tokens,
         temperature=temperature,
         top_p=top_p,
@@ -125,38 +132,82 @@ def generate_command(
         presence_penalty=presence_penalty,
         frequency_penalty=frequency_penalty,
         repetition_penalty=repetition_penalty,
+        n=n,
         system=system,
         chat=chat,
+        describe=describe,
         on_incomplete="finish" if finish else "return",
         on_shortened="return" if finish else None,
-    ) as run:
+    )
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise ModelError('give a --prompt "…", or pipe one in', code="bad-option")
+        prompt = sys.stdin.read().strip()
+    constraint.program()
+
+    show = _Display(json=given.is_value)
+    show.note("loading the model …")
+    runner = load_model(model, threads=threads, context_length=context_length, gpu_layers=gpu_layers, device=device)
+    results, status = (_several if several else _streamed)(runner, prompt, constraint, options, show)
+    verdicts = {_validate(constraint, result) for result in results if long and result.matched}
+    reasons = ", ".join(dict.fromkeys(result.finish_reason for result in results))
+    show.end(f"{status}  {reasons}{''.join(sorted(verdicts))}")
+    runner.close()
+    bounds = "the schema (maxLength, maxItems)" if given.is_value else "the constraint (--max-length)"
+    how = on_shortened or ("error" if long else "warn")
+    for i, result in enumerate(results):
+        which = f" {i + 1} of {len(results)}" if several else ""
+        _check_end(result, which, bounds=bounds, is_text=not long, finish=finish, on_shortened=how)
+
+
+def _streamed(
+    runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
+) -> tuple[list[Generation], str]:
+    """One text, shown while it is written; and what is to be said of it."""
+    from guiderail.generation.generate import ValueStream, stream
+
+    given = {one.name: getattr(options, one.name) for one in fields(options) if one.name != "n"}
+    with stream(runner, prompt, constraint, **given) as run:
         show.note("reading the prompt …")
         started = time.perf_counter()
 
         def status() -> str:
-            done = run.result
-            spent = time.perf_counter() - started
-            forced = f" ({done.forced_tokens} forced)" if done.forced_tokens else ""
-            share = done.constraint_seconds / spent if spent > 0 else 0.0
-            return (
-                f"{len(done.tokens)} tokens{forced}  {len(done.tokens) / max(spent, 1e-9):.0f} tokens/s  "
-                f"constraint {share:.1%} of the time"
-            )
+            return _status([run.result], time.perf_counter() - started)
 
         with show:
             for piece in run.pieces() if isinstance(run, ValueStream) else run:
                 show.add(piece, status)
-        result = run.result
-    verdict = _validate(constraint, result) if long and result.matched else ""
-    show.end(f"{status()}  {result.finish_reason}{verdict}")
-    runner.close()
-    bounds = "the schema (maxLength, maxItems)" if structured else "the constraint (--max-length)"
-    how = on_shortened or ("error" if long else "warn")
-    _check_end(result, bounds=bounds, is_text=not long, finish=finish, on_shortened=how)
+        return [run.result], status()
 
 
-def _check_end(result: Generation, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
+def _several(
+    runner: Model, prompt: str, constraint: Constraint, options: Options, show: _Display
+) -> tuple[list[Generation], str]:
+    """Some texts, each on its line when all are written; and what is to be said of them."""
+    from guiderail.generation.generate import run
+
+    show.note(f"writing {options.n} texts …")
+    started = time.perf_counter()
+    results, _ = run(runner, [prompt], constraint, options, single=False)
+    status = _status(results, time.perf_counter() - started)
+    show.note("")
+    for result in results:
+        print(result.text)
+    return results, status
+
+
+def _status(results: Sequence[Generation], seconds: float) -> str:
+    tokens, forced = sum(len(one.tokens) for one in results), sum(one.forced_tokens for one in results)
+    share = sum(one.constraint_seconds for one in results) / seconds if seconds > 0 else 0.0
+    said = f" ({forced} forced)" if forced else ""
+    return f"{tokens} tokens{said}  {tokens / max(seconds, 1e-9):.0f} tokens/s  constraint {share:.1%} of the time"
+
+
+def _check_end(result: Generation, which: str, *, bounds: str, is_text: bool, finish: bool, on_shortened: str) -> None:
     """Tells of a text that was cut, or steered to its end.
+
+    Args:
+        which: text it is of several, for messages.
 
     Raises:
         ModelError: ``incomplete``, ``shortened``.
@@ -168,20 +219,21 @@ def _check_end(result: Generation, *, bounds: str, is_text: bool, finish: bool, 
         if is_text:
             return
         raise ModelError(
-            f"the value was ended by --stop {result.stop_text!r} before it was complete", code="incomplete"
+            f"the value{which} was ended by --stop {result.stop_text!r} before it was complete; leave that out",
+            code="incomplete",
         )
     if not result.matched or (shortened and not finish):
         raise ModelError(
-            f"the text is not complete after {len(result.tokens)} tokens; raise --max-tokens, or bound {bounds}",
+            f"the text{which} is not complete after {len(result.tokens)} tokens; raise --max-tokens, or bound {bounds}",
             code="incomplete",
         )
     if not shortened:
         return
     way_out = f"raise --max-tokens, or bound {bounds}"
     if on_shortened == "error":
-        message = shortened_message(result, "", f"{way_out}; --on-shortened warn takes it as it is")
+        message = shortened_message(result, which, f"{way_out}; --on-shortened warn takes it as it is")
         raise ModelError(message, code="shortened")
-    print(f"warning: {shortened_message(result, '', way_out)}", file=sys.stderr)
+    print(f"warning: {shortened_message(result, which, way_out)}", file=sys.stderr)
 
 
 def _validate(constraint: Constraint, result: Generation) -> str:

@@ -136,6 +136,26 @@ ContextOption = Annotated[
     int | None,
     typer.Option("--context-length", metavar="N", help="Most tokens of a prompt and its text together."),
 ]
+TemperatureOption = Annotated[
+    float, typer.Option(metavar="T", help="Sampling temperature; 0 takes the most likely token.")
+]
+TopPOption = Annotated[
+    float, typer.Option(metavar="P", help="Sample among the likeliest tokens with total probability P.")
+]
+TopKOption = Annotated[int | None, typer.Option(metavar="K", help="Sample among the K likeliest tokens.")]
+SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Seed that makes sampling repeatable.")]
+StopOption = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Ends the text, and is no part of it; may be repeated.")
+]
+PresenceOption = Annotated[
+    float, typer.Option(metavar="X", help="Subtracted from the logits of tokens that the text has, -2 to 2.")
+]
+FrequencyOption = Annotated[
+    float, typer.Option(metavar="X", help="Subtracted for each time that the text has the token, -2 to 2.")
+]
+RepetitionOption = Annotated[
+    float, typer.Option(metavar="X", help="Makes tokens of the prompt and the text less likely; 1 does not.")
+]
 VocabularyOption = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="A GGUF file, or a tokenizer.json or its folder; by default the embedded "
@@ -222,11 +242,11 @@ class Given:
         if kind == "--grammar" and self.max_length is not None:
             raise CompileError("--max-length does not go with --grammar, whose texts it would cut", code="bad-option")
 
-    def constraint(self, layout: str = "flexible", property_order: str = "declared") -> Constraint:
+    def constraint(self, layout: str | None = None, property_order: str = "declared") -> Constraint:
         """The constraint of the options.
 
         Args:
-            layout: of values where the options say nothing.
+            layout: of values where the options say nothing; None: as ``json_schema`` has it.
             property_order: likewise.
 
         Raises:

@@ -11,6 +11,7 @@ from guiderail import _core
 from guiderail.frontends.json_schema import JsonSchema, json_schema
 from guiderail.frontends.json_schema.layout import JsonNotation
 from guiderail.frontends.json_schema.lower import Lowering
+from guiderail.frontends.json_schema.options import SchemaOptions
 from guiderail.frontends.json_schema.references import Document
 from guiderail.frontends.json_schema.strings import Strings
 
@@ -35,6 +36,9 @@ class _Spelled(JsonSchema):
         made = Lowering(b, document, _Notation(b, self.options))
         made.escapes = 0  # of names
         return made
+
+    def _with_options(self, options: SchemaOptions) -> JsonSchema:
+        return _Spelled(self._text, options)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Spelled) and super().__eq__(other)

@@ -91,7 +91,8 @@ class Constraint:
     def as_written(self) -> Constraint:
         """What a model writes under: the same, with what its options leave open decided.
 
-        JSON Schemas without ``property_order`` have their members in the order of the schema.
+        JSON Schemas without ``property_order`` have their members in the order of the schema, and JSON without a
+        ``layout`` is written as ``json.dumps`` writes it: ``{"a": 1, "b": [2, 3]}``.
         """
         return self
 

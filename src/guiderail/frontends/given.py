@@ -54,7 +54,7 @@ def constraint_of(given: Any) -> Constraint:
 
 
 def written_by_model(given: Any) -> Constraint:
-    """The same for what a model is to write: members of objects come in the order in which they are declared."""
+    """The same as a model writes under it: see :meth:`Constraint.as_written`."""
     with nested("the constraint"):
         return constraint_of(given).as_written()
 

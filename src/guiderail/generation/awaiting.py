@@ -55,12 +55,12 @@ async def agenerate(model: Any, prompt: Any, target: Any, **options: Any) -> Any
     return values_of(finished(results, chosen), chosen, single=single)
 
 
-@takes_options(on_incomplete="return")
+@takes_options(on_incomplete="return", log_weight=True)
 async def agenerations(
     model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
     """Like :func:`generations`, to be awaited."""
-    chosen = options_of("agenerations", {**options, "n": n}, on_incomplete="return")
+    chosen = options_of("agenerations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = await _in_thread(lambda stop: run(model, prompts, target, chosen, single=False, stop=stop))
     return finished(results, chosen, on_shortened="return")
 

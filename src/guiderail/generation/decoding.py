@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from guiderail.constraints.reading import Reading
 from guiderail.errors import ModelError
 from guiderail.generation.logprobs import Likelihoods, TokenLogprob
-from guiderail.generation.models import Model
-from guiderail.generation.models.base import feed_rows
+from guiderail.generation.models import Logits, Model
+from guiderail.generation.models.base import feed_each, feed_rows
 from guiderail.generation.options import Options
 from guiderail.generation.overlap import Masks
 from guiderail.generation.result import FinishReason, Generation, read_by, which
 from guiderail.generation.row import Row
 from guiderail.generation.sampling import Sampler
+from guiderail.generation.weights import LogWeight
 from guiderail.matching.bitmask import allocate_token_bitmask, mask_rows
 from guiderail.matching.guide import Guide
 from guiderail.matching.matcher import Matcher
@@ -51,8 +52,11 @@ class Observer(Protocol):
 class _Row(Row):
     """A row of a batch."""
 
-    def __init__(self, observe: Callable[[Row, int], None] | None, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, observe: Callable[[Row, int], None] | None, weight: LogWeight | None, *args: Any, **options: Any
+    ) -> None:
         super().__init__(*args, **options)
+        self.weight = weight
         self.text: list[str] = []
         self.told: list[TokenLogprob] = []  # of each token, where that is wanted
         self.began = False  # the model has read the prompt
@@ -65,6 +69,52 @@ class _Row(Row):
 
     def on_text(self, text: str, token: int | None) -> None:
         self.text.append(text)
+
+    @property
+    def over(self) -> bool:
+        """Whether the model is not needed any more: the text has ended, and the model has told what its end weighs."""
+        return self.done and (self.weight is None or not self.owes)
+
+    @property
+    def owes(self) -> int:
+        """Positions whose logits the weight still needs: before each token that was forced, and after the last."""
+        weight = self.weight
+        if weight is None or weight.value is None or weight.closed:
+            return 0
+        return len(self.tokens) - weight.counted + (self.end == "complete" or not self.done)
+
+    @property
+    def unread(self) -> list[int]:
+        """What the model is to read: what is pending; of a text that has ended, only what its weight needs."""
+        return self.pending[:-1] if self.done and self.end != "complete" else self.pending
+
+    def lose_weight(self) -> None:
+        """The logits before some tokens were not told."""
+        assert self.weight is not None
+        self.weight.value = None
+
+    def weigh_forced(self, logits: Logits) -> None:
+        """Counts forced tokens, or the end.
+
+        Args:
+            logits: shape ``(positions, logits_size)``, in order; of a text that has not ended, the last is left for
+                the token that will be drawn.
+        """
+        weight = self.weight
+        if weight is None or weight.value is None:
+            return
+        width = self.guide.vocabulary.size
+        for one in logits:
+            if weight.counted < len(self.tokens):
+                weight.forced(self.tokens[weight.counted], one[:width])
+            elif self.done:
+                weight.ended(one[:width], self.matcher.stop_token_ids())
+
+    @property
+    def log_weight(self) -> float | None:
+        """Of what was written so far; None where that is not known."""
+        weight = self.weight
+        return weight.value if weight is not None and (self.over or weight.counted == len(self.tokens)) else None
 
     @property
     def finish(self) -> FinishReason | None:
@@ -95,6 +145,12 @@ class Batch:
         Raises:
             LimitError: to finish is promised, and ``max_tokens`` cannot hold any text.
         """
+        if options.distribution != "masked":
+            raise ModelError(
+                f'distribution="{options.distribution}" is an option of generate, generations and their asynchronous '
+                "forms; here texts are written under masks",
+                code="bad-option",
+            )
         self.model, self.observer, self.logprobs = model, observer, options.logprobs
         self.readings = readings
         self.vocabulary = model.vocabulary
@@ -116,6 +172,7 @@ class Batch:
                 )
             row = _Row(
                 None if observer is None else partial(self._observe_forced, i),
+                LogWeight(options.sampling, options.penalties, prompt) if options.log_weight else None,
                 guide,
                 Sampler(options.sampling, first_row + i),
                 prompt,
@@ -134,6 +191,7 @@ class Batch:
             self.rows.append(row)
         length = max((row.prompt_tokens + row.limit for row in self.rows), default=1)
         self.session = model.new_session(len(self.rows), length)
+        self.one_by_one = options.log_weight and not (options.jump_forward or hasattr(self.session, "feed_each"))
         self.masks = Masks(self.bitmask)
         self.pass_tokens: int | None = getattr(model, "pass_tokens", None)
         self.behind: set[int] = set()  # rows of which the model has not read all that was written
@@ -142,7 +200,7 @@ class Batch:
     def steps(self) -> Generator[tuple[int, str], None, None]:
         """Runs to the end of all rows; yields (row, piece of text) as they come."""
         try:
-            while active := [i for i, row in enumerate(self.rows) if not row.done]:
+            while active := [i for i, row in enumerate(self.rows) if not row.over]:
                 yield from self._step(active)
         finally:
             self.session.close()
@@ -151,7 +209,7 @@ class Batch:
         started = time.perf_counter()
         pieces = []
         for i in active:
-            if i not in self.behind:
+            if i not in self.behind and not self.rows[i].done:
                 said = len(self.rows[i].text)
                 self.rows[i].write_forced(fill=False)
                 pieces += [(i, piece) for piece in self.rows[i].text[said:]]
@@ -160,32 +218,69 @@ class Batch:
         self.constraint_seconds += spent
         yield from pieces
         rows = self.rows
-        portions = self._portions([i for i in active if not rows[i].done])
+        portions = self._portions([i for i in active if not rows[i].over])
         if not portions:
             return
         started = time.perf_counter()
-        self.behind = {i for i, portion in portions.items() if len(portion) < len(rows[i].pending)}
-        asked = [i for i in portions if i not in self.behind]
+        self.behind = {i for i, portion in portions.items() if len(portion) < len(rows[i].unread)}
+        asked = [i for i in portions if i not in self.behind and not rows[i].done]
         unfilled = [i for i in asked if not rows[i].filled]
-        self.masks.begin([rows[i].matcher for i in unfilled], unfilled)
+        if asked:
+            self.masks.begin([rows[i].matcher for i in unfilled], unfilled)
         try:
-            logits = feed_rows(self.session, [portions.get(i, []) for i in range(len(rows))], asked)
-            for i, portion in portions.items():
-                rows[i].pending = rows[i].pending[len(portion) :]
-                rows[i].began = True
+            logits = self._feed(portions, asked)
         finally:  # an error of a mask comes first, as it would if the mask had been filled before
-            self.constraint_seconds += self.masks.finish()
+            if asked:
+                self.constraint_seconds += self.masks.finish()
+        pieces = self._draw(logits, asked) if asked else []
+        self.seconds += time.perf_counter() - started
+        yield from pieces
+
+    def _feed(self, portions: dict[int, list[int]], asked: list[int]) -> Logits:
+        """Has the model read; returns the logits of the rows that are asked, and counts those of forced tokens.
+
+        Returns:
+            float32, shape ``(batch, logits_size)``; what it holds for other rows means nothing.
+        """
+        rows = self.rows
+        counts = [0] * len(rows)
+        for i, portion in portions.items():
+            row = rows[i]
+            owed = row.owes - (len(row.unread) - len(portion))
+            counts[i] = max(owed, i in asked)
+        fed = [portions.get(i, []) for i in range(len(rows))]
+        each = feed_each(self.session, fed, counts) if max(counts) > 1 else None
+        if each is None:
+            logits = feed_rows(self.session, fed, [i for i, count in enumerate(counts) if count])
+        else:
+            logits = np.zeros((len(rows), self.model.logits_size), np.float32)
+            for i in asked:
+                logits[i] = each[i][-1]
+        for i, portion in portions.items():
+            row = rows[i]
+            row.pending, row.began = row.pending[len(portion) :], True
+            if each is None and counts[i] > 1:
+                row.lose_weight()
+            row.weigh_forced(logits[i : i + counts[i]] if each is None else each[i])
+        return logits
+
+    def _draw(self, logits: Logits, asked: list[int]) -> list[tuple[int, str]]:
+        """Draws a token for each of some rows; returns the pieces of text."""
         mark = time.perf_counter()
+        rows = self.rows
         width = min(self.vocabulary.size, logits.shape[1])
         seen = None if self.observer is None else logits.copy()  # what the mask leaves says nothing about the model
         for i in asked:
             rows[i].penalize(logits[i])
+        whole = {i: weight.whole(logits[i, :width]) for i in asked if (weight := rows[i].weight) is not None}
         mask_rows(logits, self.bitmask, asked, width)
         self.constraint_seconds += time.perf_counter() - mark
         pieces = []
         for i in asked:
             thought = None if self.logprobs is None else Likelihoods(logits[i, :width], self.logprobs)
             token = rows[i].draw(logits[i], width)
+            if (weight := rows[i].weight) is not None:
+                weight.drawn(token, whole[i], logits[i, :width], refused=rows[i].refused)
             if thought is not None:
                 rows[i].told.append(thought.of(token))
             if self.observer is not None and seen is not None:
@@ -193,18 +288,23 @@ class Batch:
             said = len(rows[i].text)
             rows[i].take(token)
             pieces += [(i, piece) for piece in rows[i].text[said:]]
-        self.seconds += time.perf_counter() - started
-        yield from pieces
+        return pieces
 
     def _portions(self, waiting: list[int]) -> dict[int, list[int]]:
         """What the rows are fed: a prompt at once; of what was forced a token, and more where a pass has room for all.
 
         Where a model computes as long for two tokens as twice for one, forced text gains nothing by being read at once,
         and a pass of a few tokens more may take longer than its share: where rows are padded to the longest, much
-        longer. See ``pass_tokens`` of :class:`Model`.
+        longer. See ``pass_tokens`` of :class:`Model`. Where each token is to be weighed, and a session tells no more
+        than the last logits, tokens are fed one by one.
         """
         most = None if self.pass_tokens is None else max(1, self.pass_tokens // max(1, len(waiting)))
-        return {i: self.rows[i].pending[: most if self.rows[i].began else None] for i in waiting}
+        found = {i: self.rows[i].unread[: most if self.rows[i].began else None] for i in waiting}
+        if self.one_by_one:
+            for i, portion in found.items():
+                row = self.rows[i]
+                found[i] = portion[: len(row.unread) - max(row.owes, 1) + 1]
+        return found
 
     def _observe_forced(self, i: int, row: Row, token: int) -> None:
         assert self.observer is not None
@@ -225,4 +325,5 @@ class Batch:
             row.shortened_at if row.shortened else None,
             row.stop_text,
             None if self.logprobs is None else tuple(row.told),
+            row.log_weight,
         )

@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from guiderail.constraints.constraint import Constraint
+from guiderail.constraints.reading import Reading
 from guiderail.errors import CompileError, ModelError
 from guiderail.frontends.given import are_texts
 from guiderail.frontends.prompts import prompt_of
 from guiderail.generation.conversation import Conversation, Prompt, encode_prompt, prompts_of, with_words
 from guiderail.generation.decoding import Batch
+from guiderail.generation.distribution.draws import draws
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.options import Options, options_of, takes_options
 from guiderail.generation.result import (
@@ -77,7 +79,7 @@ def stream(
 def stream(model: Any, prompt: Prompt, target: Constraint, **options: Unpack[StreamOptions]) -> Stream: ...
 @overload
 def stream(model: Any, prompt: Prompt, target: Any, **options: Unpack[StreamOptions]) -> Any: ...
-@takes_options(without=["n"])
+@takes_options(without=["n"], log_weight=True)
 def stream(
     model: Any,
     prompt: Prompt,
@@ -114,7 +116,13 @@ def stream(
         ``finish_reason`` and ``result``. What ``on_incomplete`` and ``on_shortened`` say about the end of the text
         happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
-    chosen = options_of("stream", options, without=["n"])
+    chosen = options_of("stream", options, without=["n"], log_weight=True)
+    if chosen.distribution != "masked":
+        raise ModelError(
+            f'a text of distribution="{chosen.distribution}" is known when it is whole, so that there is nothing to '
+            "stream; call generate or generations",
+            code="bad-option",
+        )
     asked, single = prompts_of(prompt, single=True)
     if not single:
         raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
@@ -138,7 +146,7 @@ def stream(
     return ValueStream(batch, chosen, owned, growing_strings)
 
 
-@takes_options(on_incomplete="return")
+@takes_options(on_incomplete="return", log_weight=True)
 def generations(
     model: Any, prompts: Sequence[Prompt], target: Any, *, n: int | None = None, **options: Unpack[GenerateOptions]
 ) -> list[Generation]:
@@ -147,7 +155,7 @@ def generations(
     A text that was steered to its end says so in its ``finish_reason``; ``on_shortened`` makes that a warning or an
     error.
     """
-    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return")
+    chosen = options_of("generations", {**options, "n": n}, on_incomplete="return", log_weight=True)
     results, _ = run(model, prompts, target, chosen, single=False)
     return finished(results, chosen, on_shortened="return")
 
@@ -175,6 +183,9 @@ def run(
         guides = [_guide(one, runner) for one in wanted]
         targets = target if several else [target] * len(prompts)
         encoded = [encoded_prompt(runner, one, goal, options) for one, goal in zip(prompts, targets, strict=True)]
+        if options.distribution != "masked":
+            readings = [one.reading() for one in wanted]
+            return _drawn(runner, encoded, guides, readings, options, stop), alone
         n = options.n or 1
         encoded, guides, wanted = _each(encoded, n), _each(guides, n), _each(wanted, n)
         size = runner.max_batch or max(1, len(encoded))
@@ -192,6 +203,23 @@ def run(
         if owned:
             runner.close()
     return results, alone
+
+
+def _drawn(
+    model: Model,
+    prompts: list[list[int]],
+    guides: list[Guide],
+    readings: list[Reading],
+    options: Options,
+    stop: threading.Event | None,
+) -> list[Generation]:
+    """As :func:`run`, from the model's own distribution; a prompt after the other."""
+    results: list[Generation] = []
+    for i, (prompt, guide, reading) in enumerate(zip(prompts, guides, readings, strict=True)):
+        which = f" of prompt {i}" if len(prompts) > 1 else ""
+        first = i * (options.n or 1)
+        results += draws(model, prompt, guide, reading, options, first_row=first, which=which, stop=stop)
+    return results
 
 
 def finished(
@@ -306,7 +334,8 @@ def generate(
               reasoning, content and calls.
             - A dict is a JSON Schema (one of its keys must be a keyword of JSON Schema) and returns the parsed JSON.
               For options, pass ``gr.json_schema(schema, ...)``. In both, the model writes properties in the order in
-              which the schema declares them, unless ``property_order="any"`` is said.
+              which the schema declares them and the white space of ``json.dumps``, unless ``property_order`` or
+              ``layout`` say otherwise.
             - A list of texts, such as ``["yes", "no"]``, is a choice, and returns the one that was chosen.
             - A Python type (a pydantic model, a dataclass, ``list[int]``, ``Literal[...]`` …) returns a value of the
               type.
@@ -324,6 +353,18 @@ def generate(
             value must be complete.
         logprobs: see ``Generation.logprobs``: 0 for those of the tokens written, or also of so many of the likeliest
             tokens at each.
+        log_weight: see ``Generation.log_weight``. Costs a forward pass more for a text after which only a stop token
+            can follow, and the logits of forced tokens. On where a :class:`Generation` is returned.
+        distribution: from what texts are drawn; see ``docs/distribution.md``. Needs a temperature, unless masked.
+
+            - ``"masked"``: each token from what the mask leaves. A text is allowed, and likely beginnings are written
+              as often as without the constraint, whatever follows them.
+            - ``"exact"``: from what the model itself would write, given that it keeps to the constraint and ends
+              within ``max_tokens``.
+            - ``"weighted"``: nearly from that, with estimates and their errors, from a population of texts;
+              ``Generation.draw`` holds it.
+        max_passes: of ``"exact"``: the most forward passes for one text.
+        particles: of ``"weighted"``: how many texts the population has.
         n: how many texts to write for each prompt; the result is a list of them. Needs a temperature.
         system: the system message; needs ``chat=True``.
         chat: wrap the prompt in the model's chat template; False continues the prompt unchanged.
@@ -356,6 +397,8 @@ def generate(
         CompileError: this is not a target, or it cannot be compiled for the model's vocabulary.
         ReadError: the user's own code (a validator, ``__post_init__``) rejects the value.
         ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
+            ``max-passes``: no exact draw was found in so many passes. ``no-mass``: the model gives the texts of the
+            constraint no probability.
     """
     chosen = options_of("generate", options)
     results, single = run(model, prompt, target, chosen, single=True)

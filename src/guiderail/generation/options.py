@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from guiderail.errors import ArgumentError, ModelError
+from guiderail.generation.distribution.outcome import Distribution
 from guiderail.generation.penalties import Penalties
 from guiderail.generation.result import OnIncomplete, OnShortened
 from guiderail.generation.sampling import Sampling
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
         repetition_penalty: float
         stop: str | Sequence[str] | None
         logprobs: int | None
+        log_weight: bool
+        distribution: Distribution
+        max_passes: int
+        particles: int
         system: str | None
         chat: bool
         describe: bool
@@ -48,6 +53,9 @@ __all__ = ["DEFAULT_MAX_TOKENS", "Options", "takes_options"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_MAX_TOKENS = 256
+DEFAULT_MAX_PASSES = 4096
+DEFAULT_PARTICLES = 16
+_MOST_PARTICLES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,10 @@ class Options:
     repetition_penalty: float = 1.0
     stop: str | Sequence[str] | None = None
     logprobs: int | None = None
+    log_weight: bool = False
+    distribution: Distribution = "masked"
+    max_passes: int = DEFAULT_MAX_PASSES
+    particles: int = DEFAULT_PARTICLES
     n: int | None = None
     system: str | None = None
     chat: bool = True
@@ -88,7 +100,9 @@ class Options:
             )
         if self.system is not None and not self.chat:
             raise ModelError("a system message needs the chat template: leave chat=True", code="bad-option")
-        for name, least in (("logprobs", 0), ("n", 1)):
+        if not isinstance(self.log_weight, bool):
+            raise ModelError(f"log_weight must be True or False, not {shown(self.log_weight)}", code="bad-option")
+        for name, least in (("logprobs", 0), ("n", 1), ("max_passes", 1), ("particles", 1)):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise ModelError(
@@ -100,6 +114,37 @@ class Options:
                 f"n={self.n} texts would all be the same at temperature 0; give a temperature, such as 0.7",
                 code="bad-option",
             )
+
+        self._check_distribution()
+
+    def _check_distribution(self) -> None:
+        """Refuses what has no meaning for draws from the model's own distribution."""
+        _one_of("distribution", self.distribution, Distribution)
+        for name, default, of in (
+            ("max_passes", DEFAULT_MAX_PASSES, "exact"),
+            ("particles", DEFAULT_PARTICLES, "weighted"),
+        ):
+            value = getattr(self, name)
+            if value is None:
+                raise ModelError(f"{name} must be a whole number from 1, not None", code="bad-option")
+            if value != default and self.distribution != of:
+                raise ModelError(f'{name} goes with distribution="{of}"', code="bad-option")
+        if self.particles > _MOST_PARTICLES:
+            raise ModelError(f"particles must be at most {_MOST_PARTICLES}, not {self.particles}", code="bad-option")
+        if self.distribution == "masked":
+            return
+        reasons = {
+            "temperature": self.temperature == 0
+            and "at temperature 0 one text has all the probability; give a "
+            "temperature, such as 1.0 for the model's own probabilities",
+            "top_p": self.top_p < 1 and "it cuts off tokens by what others are allowed; leave it out",
+            "top_k": self.top_k is not None and "it cuts off tokens by what others are allowed; leave it out",
+            "stop": bool(self.stops) and "a text ends where the constraint lets it; make the stop text a part of it",
+            "logprobs": self.logprobs is not None and "they are those of masked tokens; take log_weight",
+        }
+        for name, reason in reasons.items():
+            if reason:
+                raise ModelError(f'{name} with distribution="{self.distribution}": {reason}', code="bad-option")
 
     @property
     def sampling(self) -> Sampling:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from guiderail.constraints.reading import TEXT, Reading
 from guiderail.errors import ModelError
+from guiderail.generation.distribution.outcome import Draw
 from guiderail.generation.logprobs import TokenLogprob
 
 __all__ = [
@@ -64,6 +65,17 @@ class Generation(_Readable):
             then.
         logprobs: of each token, with ``logprobs=``: its log-probability among the tokens that the constraint allowed,
             after penalties, at temperature 1. 0 for a token that was forced. Else None.
+        log_weight: with ``log_weight=True``: the natural logarithm of the text's importance weight, at most 0: how
+            likely the model would have written the text without masks, over how likely it was written. It is the sum
+            over the tokens that were drawn of the logarithm of the probability that the mask left, plus the sum over
+            the tokens that were forced of their own log-probability, plus that of the stop tokens after a
+            ``"complete"`` text. Probabilities are the model's over the tokens of its vocabulary, after penalties, at
+            the temperature (at 1 where that is 0), before ``top_k`` and ``top_p``. ``-inf`` where the model was kept
+            from a token after which too few tokens were left to finish: the text is not a sample of what it would
+            have written. None where the model does not tell the logits of forced tokens (see ``feed_each`` of
+            :class:`Session`; ``jump_forward=False`` has every model tell them). A text of ``distribution="exact"`` has
+            the weight that it would have had under masks, which is no reason to weigh it: all exact draws count alike.
+        draw: with ``distribution="exact"`` or ``"weighted"``: how it was drawn. Else None.
     """
 
     text: str
@@ -77,6 +89,8 @@ class Generation(_Readable):
     shortened_at: int | None = None
     stop_text: str | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
+    log_weight: float | None = None
+    draw: Draw | None = None
 
     @property
     def logprob(self) -> float | None:

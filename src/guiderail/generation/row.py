@@ -87,6 +87,7 @@ class Row:
         promised: so it was promised: a search that meets a limit fails the text.
         shortened_at: how many tokens were written when the tokens that are left first refused one that the model had
             chosen, and with it a text; None: they never did.
+        refused: the last token that was drawn took the place of one that would have left too few tokens to finish.
         done: nothing follows; ``end`` says why, unless the text has failed.
         matched: whether the constraint allows the text as it stands.
         ready: what must come next is written.
@@ -125,6 +126,7 @@ class Row:
         self.forced = 0
         self.finishing = self.promised = False
         self.shortened_at: int | None = None
+        self.refused = False
         self.done = self.matched = False
         self.end: End | None = None
         self.ready = self.filled = False
@@ -259,6 +261,7 @@ class Row:
             width: how many of them are of tokens.
         """
         first = self.sampler(logits)
+        self.refused = False
         if not self.finishing:
             return first
         started = self._timed()
@@ -275,6 +278,7 @@ class Row:
             self._spent(started)
         if fits and np.array_equal(narrow, self.mask):
             return first
+        self.refused = not fits
         before = logits.copy()
         self.mask[:] = narrow
         mask_rows(logits[None], self.mask, [0], width)

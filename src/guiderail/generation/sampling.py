@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from guiderail.errors import ModelError
 from guiderail.support.texts import shown
 
-__all__ = ["Sampler", "Sampling", "probabilities"]
+__all__ = ["Sampler", "Sampling", "probabilities", "random_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,17 @@ def probabilities(logits: NDArray[np.float32], temperature: float = 1.0) -> NDAr
     return weights
 
 
+def random_of(seed: int | None, row: int) -> np.random.Generator:
+    """The random numbers of one row of a call: a row does not depend on the others."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(row,))))
+
+
 class Sampler:
     """Draws tokens for one row, from a stream of its own: a row does not depend on the others."""
 
     def __init__(self, sampling: Sampling, row: int = 0) -> None:
         self.sampling = sampling
-        entropy = np.random.SeedSequence(sampling.seed, spawn_key=(row,))
-        self._random = np.random.Generator(np.random.PCG64(entropy))
+        self._random = random_of(sampling.seed, row)
 
     def __call__(self, logits: NDArray[np.float32]) -> int:
         """The next token.

@@ -14,7 +14,7 @@ __all__ = ["as_constraint"]
 def as_constraint(target: Any) -> Constraint | Guide:
     """What a user asks a model to write: a compiled :class:`Guide`, or what ``constraint_of`` takes.
 
-    Members of objects are written in the order in which a schema declares them, unless its options say otherwise.
+    What options of schemas leave open is decided: see :meth:`Constraint.as_written`.
 
     Raises:
         CompileError: ``not-a-constraint``: it is none of these; or the schema or the type is refused.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from guiderail.constraints.constraint import Constraint
 from guiderail.constraints.explain import symbol_words, words_of
 from guiderail.errors import CompileError, ModelError, VocabularyError
+from guiderail.frontends.given import constraint_of
 from guiderail.generation.options import options_of, takes_options
 from guiderail.generation.result import check_ends
 from guiderail.generation.sampling import probabilities
@@ -481,7 +482,7 @@ def replay(
     """
     from guiderail.generation import generate as generation
 
-    source = as_constraint(target)
+    source = target if isinstance(target, Guide) else constraint_of(target)  # a text that is there is judged
     if model is None and (prompt or system is not None):
         raise ModelError("a prompt or a system message needs a model; pass model=…", code="bad-option")
     runner, owned = generation._model(model) if model is not None else (None, False)

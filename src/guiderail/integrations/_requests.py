@@ -38,7 +38,7 @@ class Asked:
     Attributes:
         kind: one of ``KINDS``.
         text: a JSON Schema, a pattern, a grammar, a JSON list of texts, a structural tag; empty for ``json_object``.
-        compact: JSON without white space between its parts.
+        compact: JSON without white space between its parts, instead of that of ``json.dumps``.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Asked:
 
 
 def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
-    """The constraint that a request describes; may take long.
+    """The constraint that a request describes, as a model writes under it; may take long.
 
     Args:
         asked: what it says.
@@ -56,11 +56,15 @@ def constraint_of(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
     Raises:
         GuiderailError: it is malformed, or nothing can be written under it.
     """
+    return _described(asked, vocabulary).as_written()
+
+
+def _described(asked: Asked, vocabulary: Vocabulary | None) -> Constraint:
     if asked.kind in ("json", "json_object"):
         from guiderail.frontends.json_schema import json_schema
 
         schema: Any = asked.text if asked.kind == "json" else {"type": "object"}
-        return json_schema(schema, property_order="declared", layout="compact" if asked.compact else "flexible")
+        return json_schema(schema, layout="compact" if asked.compact else None)
     if asked.compact:
         raise CompileError(f"only a schema can ask for JSON without white space, not {asked.kind!r}", code="bad-option")
     if asked.kind == "regex":

@@ -8,7 +8,9 @@
 | ``StructuredOutputManager.grammar_init`` | makes the backend when the first request asks for guiderail |
 | ``StructuredOutputManager._create_grammar`` | hands over a request's options and limit, not only its text |
 | ``StructuredOutputManager.grammar_bitmask`` | gathers the masks of a step and fills them in one native call |
+| ``StructuredOutputManager.validate_tokens`` | puts what a constraint leaves no choice about in place of a draft |
 | checks of structural tags when a request is read | left to the above: they ask XGrammar, whatever the backend |
+| ``DelegatingParser._apply_structural_tag`` | tools are strict unless they say otherwise: calls keep to their schemas |
 | offline beam search | makes the backend, too |
 
 Requests for other backends take vLLM's own path. Everything is looked up before anything is changed, so that a vLLM of
@@ -31,6 +33,8 @@ __all__ = ["NAME", "apply", "takes_auto"]
 NAME = "guiderail"
 _AUTO = "GUIDERAIL_VLLM_AUTO"
 _FINISH = "GUIDERAIL_VLLM_FINISH"
+_DRAFTS = "GUIDERAIL_VLLM_DRAFTS"
+_STRICT = "GUIDERAIL_VLLM_STRICT_TOOLS"
 _done: set[str] = set()  # what was changed in this process
 _configured: set[str] = set()  # holds NAME once an engine of this process has it as its backend
 
@@ -43,6 +47,16 @@ def takes_auto() -> bool:
 def finishes() -> bool:
     """Whether texts are complete within the tokens of their requests: unless ``GUIDERAIL_VLLM_FINISH`` is set to 0."""
     return os.environ.get(_FINISH, "1") not in ("", "0")
+
+
+def drafts() -> bool:
+    """Whether constraints offer drafts, where the engine verifies any: unless ``GUIDERAIL_VLLM_DRAFTS`` is set to 0."""
+    return os.environ.get(_DRAFTS, "1") not in ("", "0")
+
+
+def strict_tools() -> bool:
+    """Whether tools that do not say so are strict: unless ``GUIDERAIL_VLLM_STRICT_TOOLS`` is set to 0."""
+    return os.environ.get(_STRICT, "1") not in ("", "0")
 
 
 def _most_tokens(request: Any, config: Any) -> int:
@@ -78,6 +92,7 @@ def _patch_loaded() -> None:
     for name, change in {
         "vllm.entrypoints.generate.beam_search.offline": _patch_beams,
         "vllm.entrypoints.generate.base.protocol": _patch_protocol,
+        "vllm.parser.abstract_parser": _patch_tools,
     }.items():
         if name not in _done and name in sys.modules and change(sys.modules[name]):
             _done.add(name)
@@ -93,6 +108,7 @@ def _core() -> None:
     validate = SamplingParams._validate_structured_outputs
     begin, grammar_init = StructuredOutputManager.__init__, StructuredOutputManager.grammar_init
     create, fill = StructuredOutputManager._create_grammar, StructuredOutputManager.grammar_bitmask
+    check = StructuredOutputManager.validate_tokens
     validators = config.__pydantic_decorators__.model_validators["_validate_structured_output_config"]
     known = typing.get_args(config_module.StructuredOutputsBackend)
     if "auto" not in known:
@@ -109,6 +125,7 @@ def _core() -> None:
     StructuredOutputManager.grammar_init = _grammar_init(grammar_init)
     StructuredOutputManager._create_grammar = _create_grammar(create)
     StructuredOutputManager.grammar_bitmask = _grammar_bitmask(fill)
+    StructuredOutputManager.validate_tokens = _validate_tokens(check)
 
 
 def _config_validator(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -224,6 +241,31 @@ def _grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
     return grammar_bitmask
 
 
+def _validate_tokens(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def validate_tokens(self: Any, request: Any, spec_tokens: list[int]) -> Any:
+        return original(self, request, _drafted(self, request) or spec_tokens)
+
+    return validate_tokens
+
+
+def _drafted(manager: Any, request: Any) -> list[int]:
+    """What a request's constraint offers in place of the draft of the engine's own proposer; empty: nothing.
+
+    With asynchronous scheduling the worker has the tokens of its draft by now, and nothing can take their place.
+    """
+    from guiderail.integrations.vllm import GuiderailGrammar
+
+    asked = request.structured_output_request
+    grammar = None if asked is None else asked.grammar
+    if not isinstance(grammar, GuiderailGrammar) or not drafts():
+        return []
+    if manager.reasoner_cls is not None and not asked.reasoning_ended:
+        return []
+    config = manager.vllm_config
+    return [] if config.scheduler_config.async_scheduling else grammar.draft(int(config.num_speculative_tokens))
+
+
 def _patch_protocol(module: Any) -> bool:
     original = getattr(module, "validate_structural_tag_payload", None)
     if original is None:  # the module is being loaded now, or is of another vLLM, in which XGrammar checks tags as well
@@ -236,6 +278,37 @@ def _patch_protocol(module: Any) -> bool:
 
     module.validate_structural_tag_payload = validate
     return True
+
+
+def _patch_tools(module: Any) -> bool:
+    owner = getattr(module, "DelegatingParser", None)
+    original = vars(owner).get("_apply_structural_tag") if isinstance(owner, type) else None
+    if original is None:  # the module is being loaded now, or is of another vLLM
+        return False
+
+    @functools.wraps(original)
+    def apply_tag(self: Any, request: Any) -> Any:
+        tools = request.tools
+        if not tools or NAME not in _configured or not strict_tools():
+            return original(self, request)
+        try:
+            request.tools = [_stricter(tool) for tool in tools]
+            return original(self, request)
+        finally:
+            request.tools = tools  # as the client sent them: the prompt shows them
+
+    owner._apply_structural_tag = apply_tag  # type: ignore[union-attr]
+    return True
+
+
+def _stricter(tool: Any) -> Any:
+    """A tool that keeps to its schema unless its client says otherwise."""
+    nested = hasattr(tool, "function")  # as chat completions have them; responses have them flat
+    inner = tool.function if nested else tool
+    if getattr(inner, "strict", False) is not None:
+        return tool
+    strict = inner.model_copy(update={"strict": True})
+    return tool.model_copy(update={"function": strict}) if nested else strict
 
 
 def _patch_beams(module: Any) -> bool:

@@ -38,6 +38,7 @@ from vllm.v1.structured_output.backend_types import (
 )
 
 from guiderail.errors import CompileError, LimitError
+from guiderail.integrations._drafts import Habits, Layout, draft
 from guiderail.integrations._requests import Asked, GuideStore
 from guiderail.integrations._text import EngineText
 from guiderail.matching.matcher import Matcher, fill_next_token_bitmasks
@@ -194,6 +195,7 @@ class GuiderailGrammar(StructuredOutputGrammar):
         most: tokens that the request may have; None: unknown, or the text need not be complete then.
         spent: says how many tokens the request has, those before the constraint (reasoning) included.
         together: gathers the masks of a step; None: each is filled by itself.
+        habits: how texts before this one were laid out.
     """
 
     def __init__(
@@ -202,11 +204,14 @@ class GuiderailGrammar(StructuredOutputGrammar):
         most: int | None = None,
         spent: Callable[[], int] | None = None,
         together: FilledTogether | None = None,
+        habits: Habits | None = None,
     ) -> None:
         self._text = EngineText(matcher, most)
         self._together = together
         self._spent = None if most is None else spent
         self._before = 0  # tokens before the constraint, known when the first mask is filled
+        self._habits = Habits() if habits is None else habits
+        self._layout, self._seen = Layout(self._habits), 0  # and the tokens that it has read
         vocabulary = matcher.guide.vocabulary
         self._size = vocabulary.size
         special = set(vocabulary.special_tokens.values())
@@ -230,6 +235,8 @@ class GuiderailGrammar(StructuredOutputGrammar):
                 if self._together is not None and self._together.open:
                     self._together.fill()  # vLLM copies the row before a draft's token that is refused
                 return False
+            if self.matcher.is_terminated() and self._habits.end != token and self.matcher.history(1) == [token]:
+                self._habits.end = token
         return True
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
@@ -244,6 +251,22 @@ class GuiderailGrammar(StructuredOutputGrammar):
                 break
             good.append(token)
         return good
+
+    def draft(self, most: int) -> list[int]:
+        """At most so many tokens that may well come next, for the model to verify; changes nothing.
+
+        Call it where the text stands, not amid the tokens of another draft.
+        """
+        matcher = self.matcher
+        if self._text.error is not None:
+            return []
+        if matcher.step_count < self._seen:
+            self._layout, self._seen = Layout(self._habits), 0
+        new = matcher.history(matcher.step_count - self._seen) if matcher.step_count > self._seen else []
+        bytes_of = matcher.guide.vocabulary.core.token_bytes
+        self._layout.read(b"".join(bytes_of(token) for token in new if token >= 0))
+        self._seen = matcher.step_count
+        return draft(matcher, self._layout, most)
 
     def rollback(self, num_tokens: int) -> None:
         """Undoes the last tokens read."""
@@ -302,6 +325,7 @@ class GuiderailBackend(StructuredOutputBackend):
         self.compact = bool(vllm_config.structured_outputs_config.disable_any_whitespace)
         self.store = store_of(tokenizer, vocab_size)
         self.together = FilledTogether()
+        self._habits = Habits()
 
     def compile_grammar(
         self,
@@ -332,7 +356,8 @@ class GuiderailBackend(StructuredOutputBackend):
     ) -> GuiderailGrammar:
         """As :meth:`compile_grammar`, for what :func:`asked_of` returns; the rest as for the grammar."""
         stops = sorted(token for token in stop_token_ids or () if 0 <= token < self.vocab_size)
-        return GuiderailGrammar(self.store.guide(asked).matcher(stops or None), most, spent, self.together)
+        matcher = self.store.guide(asked).matcher(stops or None)
+        return GuiderailGrammar(matcher, most, spent, self.together, self._habits)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Any:
         """A CPU tensor, int32, of shape ``(max_num_seqs, ceil(vocab_size / 32))``, in which all tokens may come."""

@@ -36,7 +36,7 @@ class Ask:
         kind: ``json``, ``regex``, ``choice``, ``grammar``, ``structural_tag``.
         value: JSON of the schema, the tag or the choices; the pattern; the grammar.
         param: the parameter of the request that says so.
-        compact: no white space in JSON.
+        compact: no white space in JSON, instead of that of ``json.dumps``.
     """
 
     kind: str
@@ -54,7 +54,7 @@ class Ask:
             ApiError: 400 with the code and the place of what is wrong.
         """
         try:
-            return self._build(vocabulary)
+            return self._build(vocabulary).as_written()
         except GuiderailError as error:
             raise from_guiderail(error, self.param) from error
 
@@ -62,8 +62,7 @@ class Ask:
         if self.kind == "json":
             from guiderail.frontends.json_schema import json_schema
 
-            layout = "compact" if self.compact else "flexible"
-            return json_schema(self.value, property_order="declared", layout=layout)
+            return json_schema(self.value, layout="compact" if self.compact else None)
         if self.kind == "regex":
             from guiderail.frontends.regex import regex
 
@@ -222,13 +221,9 @@ def ask_of(request: Sampled) -> Ask | None:
 def ask_of_response(request: ResponsesRequest) -> Ask | None:
     """The same for the Responses interface."""
     text = request.text or {}
-    extra = sorted(set(text) - {"format", "verbosity"})
-    if extra or text.get("verbosity") not in (None, "medium"):
-        name = extra[0] if extra else "verbosity"
-        raise ApiError(
-            400, f"text.{name} is unknown here; the server rejects it rather than ignore it", code="unknown-parameter",
-            param=f"text.{name}",
-        )  # fmt: skip
+    _refuse_others(text, {"format", "verbosity"}, "text")
+    if text.get("verbosity") not in (None, "medium"):
+        raise _wrong('this must be "medium", or left out: no text is made longer or shorter here', "text.verbosity")
     asks = [
         ask
         for ask in (ask_of_format(text.get("format"), "text.format"), ask_of_structured(request.structured_outputs))

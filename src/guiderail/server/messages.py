@@ -55,36 +55,66 @@ def messages_of(request: ResponsesRequest) -> list[Message]:
     if isinstance(request.input, str):
         return [*messages, Message(role="user", content=request.input)]
     for i, item in enumerate(request.input):
-        param = f"input.{i}"
-        kind = item.get("type", "message")
-        if kind == "message":
-            role = item.get("role")
-            if role not in ("system", "developer", "user", "assistant"):
-                raise ApiError(400, f"{param}: {role!r} is not a role", code="invalid-request", param=param)
-            messages.append(Message(role=role, content=text_of(item.get("content"), f"{param}.content")))
-        elif kind in ("function_call", "custom_tool_call"):
-            inner, value = ("function", "arguments") if kind == "function_call" else ("custom", "input")
-            call = {
-                "id": str(item.get("call_id", "")),
-                "type": inner,
-                inner: {"name": item.get("name"), value: item.get(value, "")},
-            }
-            last = messages[-1] if messages else None
-            if last is not None and last.role == "assistant" and last.tool_calls is not None:
-                last.tool_calls.append(call)
-            else:
-                messages.append(Message(role="assistant", tool_calls=[call]))
-        elif kind in ("function_call_output", "custom_tool_call_output"):
-            output = text_of(item.get("output"), f"{param}.output")
-            messages.append(Message(role="tool", tool_call_id=str(item.get("call_id", "")), content=output))
-        else:
-            raise ApiError(
-                400, f"{param}: items of type {kind!r} cannot be shown to this model", code="unsupported-content",
-                param=param,
-            )  # fmt: skip
+        _add(messages, item, f"input.{i}")
     if not messages:
         raise ApiError(400, "input: there is nothing to answer", code="invalid-request", param="input")
     return messages
+
+
+def _add(messages: list[Message], item: dict[str, Any], param: str) -> None:
+    """Takes an item of the input: a message, or a part of the turn of the model that is the last message."""
+    kind = item.get("type", "message")
+    last = messages[-1] if messages and messages[-1].role == "assistant" else None
+    begun = last is not None and not last.content and not last.tool_calls  # it has reasoning only
+    if kind == "reasoning":
+        thought = _thought(item, param)
+        if last is not None and begun:
+            thought = (last.model_extra or {}).get("reasoning_content", "") + thought
+            messages.pop()
+        turn = {"role": "assistant", "content": "", "reasoning_content": thought}
+        messages.append(Message.model_validate(turn))
+    elif kind == "message":
+        role = item.get("role")
+        if role not in ("system", "developer", "user", "assistant"):
+            raise ApiError(400, f"{param}: {role!r} is not a role", code="invalid-request", param=param)
+        text = text_of(item.get("content"), f"{param}.content")
+        if role == "assistant" and last is not None and begun:
+            last.content = text
+        else:
+            messages.append(Message(role=role, content=text))
+    elif kind in ("function_call", "custom_tool_call"):
+        inner, value = ("function", "arguments") if kind == "function_call" else ("custom", "input")
+        call = {
+            "id": str(item.get("call_id", "")),
+            "type": inner,
+            inner: {"name": item.get("name"), value: item.get(value, "")},
+        }
+        if last is not None:
+            last.tool_calls = [*(last.tool_calls or []), call]
+        else:
+            messages.append(Message(role="assistant", tool_calls=[call]))
+    elif kind in ("function_call_output", "custom_tool_call_output"):
+        output = text_of(item.get("output"), f"{param}.output")
+        messages.append(Message(role="tool", tool_call_id=str(item.get("call_id", "")), content=output))
+    else:
+        raise ApiError(
+            400, f"{param}: items of type {kind!r} cannot be shown to this model", code="unsupported-content",
+            param=param,
+        )  # fmt: skip
+
+
+def _thought(item: dict[str, Any], param: str) -> str:
+    """The reasoning of an earlier turn: as this server told it, or its summary where another did."""
+    said = item.get("content") or item.get("summary") or []
+    texts = (
+        [part.get("text") if isinstance(part, dict) else None for part in said] if isinstance(said, list) else [None]
+    )
+    if not all(isinstance(text, str) for text in texts) or (not texts and item.get("encrypted_content")):
+        raise ApiError(
+            400, f"{param}: reasoning is shown to this model by the texts of its content or summary, and this item has "
+            "none that can be read; leave the item out", code="unsupported-content", param=param,
+        )  # fmt: skip
+    return "".join(text for text in texts if text)
 
 
 def conversation(messages: Sequence[Message], tools: ToolSet | None, template: Renderer) -> list[dict[str, Any]]:

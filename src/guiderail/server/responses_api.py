@@ -9,11 +9,12 @@ from typing import Any
 
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
-from guiderail.server.reading import Said
+from guiderail.server.reading import Said, show
 from guiderail.server.recipes import Recipe
 from guiderail.server.rows import Delta
 from guiderail.server.schemas import ResponsesRequest
 from guiderail.server.service import Run, Service, Watches
+from guiderail.server.thinking import thinking_of, wants_thinking
 from guiderail.server.tools import ToolPlan
 from guiderail.server.written import sse
 
@@ -29,19 +30,23 @@ class _Output:
 
     def __init__(self) -> None:
         self.items: list[dict[str, Any]] = []
-        self._open: dict[str, Any] | None = None  # the message that is being written
+        self._open: dict[str, Any] | None = None  # the message or the reasoning that is being written
         self._calls: dict[int, dict[str, Any]] = {}
+
+    @property
+    def reasons(self) -> bool:
+        """Whether there is reasoning."""
+        return any(item["type"] == "reasoning" for item in self.items)
 
     def _place(self, item: dict[str, Any]) -> int:
         return next(i for i, known in enumerate(self.items) if known is item)
 
     def add(self, part: Part) -> list[dict[str, Any]]:
         """Takes a part; returns its events."""
-        if isinstance(part, Content):
-            return self._content(part.text) if part.text else []
+        if isinstance(part, Content | Reasoning):
+            return self._write("message" if isinstance(part, Content) else "reasoning", part.text) if part.text else []
         if isinstance(part, CallStart):
-            return self._close_message("completed") + self._start(part)
-        assert not isinstance(part, Reasoning)  # this interface does not offer it
+            return self._close_text("completed") + self._start(part)
         item = self._calls[part.number]
         name, event = ("input", "custom_tool_call_input") if "input" in item else (
             "arguments", "function_call_arguments",
@@ -68,49 +73,55 @@ class _Output:
         self._calls[part.number] = item
         return [{"type": "response.output_item.added", "output_index": len(self.items) - 1, "item": dict(item)}]
 
-    def _content(self, text: str) -> list[dict[str, Any]]:
+    def _write(self, kind: str, text: str) -> list[dict[str, Any]]:
+        """More of a message or of reasoning, which begins where it is not what is being written."""
         events = []
-        if self._open is None:
-            self._open = {
-                "type": "message",
-                "id": _id("msg"),
-                "status": "in_progress",
-                "role": "assistant",
-                "content": [],
-            }
-            self.items.append(self._open)
-            place = len(self.items) - 1
-            events.append(
-                {"type": "response.output_item.added", "output_index": place, "item": {**self._open, "content": []}}
-            )
-            content = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-            self._open["content"].append(content)
-            events.append({"type": "response.content_part.added", **self._where(), "part": dict(content)})
-        self._open["content"][0]["text"] += text
-        events.append({"type": "response.output_text.delta", **self._where(), "delta": text, "logprobs": []})
-        return events
+        if self._open is None or self._open["type"] != kind:
+            events = [*self._close_text("completed"), *self._begin(kind)]
+        assert self._open is not None
+        part = self._open["content"][0]
+        part["text"] += text
+        delta = {"type": f"response.{part['type']}.delta", **self._where(), "delta": text}
+        return [*events, {**delta, "logprobs": []} if kind == "message" else delta]
+
+    def _begin(self, kind: str) -> list[dict[str, Any]]:
+        item: dict[str, Any]
+        part: dict[str, Any]
+        if kind == "message":
+            item = {"type": kind, "id": _id("msg"), "status": "in_progress", "role": "assistant", "content": []}
+            part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        else:
+            item = {"type": kind, "id": _id("rs"), "status": "in_progress", "summary": [], "content": []}
+            part = {"type": "reasoning_text", "text": ""}
+        self._open = item
+        self.items.append(item)
+        added = {"type": "response.output_item.added", "output_index": len(self.items) - 1}
+        event = {**added, "item": {**item, "content": []}}
+        self._open["content"].append(part)
+        return [event, {"type": "response.content_part.added", **self._where(), "part": dict(part)}]
 
     def _where(self) -> dict[str, Any]:
         assert self._open is not None
         return {"item_id": self._open["id"], "output_index": self._place(self._open), "content_index": 0}
 
-    def _close_message(self, status: str) -> list[dict[str, Any]]:
+    def _close_text(self, status: str) -> list[dict[str, Any]]:
         if self._open is None:
             return []
-        content = self._open["content"][0]
+        part = self._open["content"][0]
         where = self._where()
         self._open["status"] = status
         item, self._open = self._open, None
+        done = {"type": f"response.{part['type']}.done", **where, "text": part["text"]}
         return [
-            {"type": "response.output_text.done", **where, "text": content["text"], "logprobs": []},
-            {"type": "response.content_part.done", **where, "part": dict(content)},
+            {**done, "logprobs": []} if item["type"] == "message" else done,
+            {"type": "response.content_part.done", **where, "part": dict(part)},
             {"type": "response.output_item.done", "output_index": where["output_index"], "item": dict(item)},
         ]
 
     def close(self, status: str) -> list[dict[str, Any]]:
         """Ends what is open; a response always has an item."""
-        events = [] if self.items else self._content("")
-        events += self._close_message(status)
+        events = [] if self.items else self._write("message", "")
+        events += self._close_text(status)
         if status != "completed":
             for item in self._calls.values():
                 if item is self.items[-1]:
@@ -127,6 +138,7 @@ class ResponseAnswer:
         self._output = _Output()
         self._id = _id("resp")
         self._created = int(time.time())
+        self._thought: int | None = None  # tokens before the answer began; None: it has not begun
 
     def _body(self, status: str, **more: Any) -> dict[str, Any]:
         request = self._request
@@ -143,7 +155,7 @@ class ResponseAnswer:
             "output": self._output.items,
             "parallel_tool_calls": request.parallel_tool_calls is not False,
             "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
+            "reasoning": {"effort": request.effort, "summary": None},
             "store": False,
             "temperature": 1.0 if request.temperature is None else request.temperature,
             "text": request.text or {"format": {"type": "text"}},
@@ -158,11 +170,14 @@ class ResponseAnswer:
         }
 
     def _final(self, reason: str) -> dict[str, Any]:
+        thought = self._thought
+        if thought is None:  # no answer has begun
+            thought = self.run.completion_tokens if self._output.reasons else 0
         usage = {
             "input_tokens": self.run.prompt_tokens,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
             "output_tokens": self.run.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": thought},
             "total_tokens": self.run.prompt_tokens + self.run.completion_tokens,
         }
         if reason == "length":
@@ -172,11 +187,20 @@ class ResponseAnswer:
     async def _parts(self) -> AsyncIterator[tuple[list[Part], str | None]]:
         """Parts as they come; with the last, why the text ended."""
         reader = self._reader
+        before = 0  # tokens of the events before
         async for event in self.run.events():
+            parts: list[Part]
             if isinstance(event, Delta):
-                yield [Content(event.text)] if reader is None else reader.feed(event.text), None
+                parts = [Content(event.text)] if reader is None else reader.feed(event.text)
             else:
-                yield [] if reader is None else reader.close(), event.reason
+                parts = [] if reader is None else reader.close()
+            if self._thought is None and any(not isinstance(part, Reasoning) for part in parts):
+                self._thought = before if self._output.reasons else 0
+            if isinstance(event, Delta):
+                before = event.count
+                yield parts, None
+            else:
+                yield parts, event.reason
 
     async def whole(self) -> dict[str, Any]:
         """The answer when all of it is there."""
@@ -230,7 +254,11 @@ async def start_response(service: Service, said: Said, watch: Watches = None) ->
     request: ResponsesRequest = said.request
     service.check_model(request.model)
     param = "tools" if said.tools is not None else said.ask.param if said.ask is not None else "input"
-    plan, guide = await service.guide(Recipe(said.ask, said.tools), param)
+    thinking = None
+    if wants_thinking(request):
+        said.shown = await service.threaded(lambda: show(said, service.manner.renderer), "input")
+        thinking = thinking_of(request, said.shown, service.manner.tool_format)
+    plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
     prompt = await service.prompt(said, "input")
     run = await service.start(
         [prompt],

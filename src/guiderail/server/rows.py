@@ -45,11 +45,12 @@ WAY_OUT = "leave guiderail.on_incomplete out"
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """More of text ``index``; ``text`` may be empty where only tokens are known yet."""
+    """More of text ``index``; ``text`` may be empty where only tokens are known yet. ``count``: its tokens so far."""
 
     index: int
     text: str
     tokens: tuple[TokenLogprob, ...] = ()
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class Row(TextRow):
     def on_text(self, text: str, token: int | None) -> None:
         info = None if token is None else self._info
         if text or info is not None:
-            self.job.push(Delta(self.index, text, () if info is None else (info,)))
+            self.job.push(Delta(self.index, text, () if info is None else (info,), len(self.tokens)))
 
     def on_end(self) -> None:
         if self._watch is not None:  # before the end is told: who asks then finds it

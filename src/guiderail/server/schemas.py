@@ -71,7 +71,7 @@ class StructuredOutputs(_Closed):
     whitespace_pattern: None = None
 
 
-Effort = Literal["none", "minimal", "low", "medium", "high"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Extras(_Closed):
@@ -80,8 +80,8 @@ class Extras(_Closed):
     on_incomplete: Literal["finish", "return"] | None = None
 
 
-class ChatExtras(Extras):
-    """Those of chat completions."""
+class ThinkingExtras(Extras):
+    """Those of interfaces that know reasoning."""
 
     max_reasoning_tokens: Annotated[StrictInt, Field(ge=0, le=1 << 20)] | None = None
 
@@ -117,6 +117,7 @@ class Sampled(_Closed):
     metadata: _Json | None = None
     safety_identifier: StrictStr | None = None
     prompt_cache_key: StrictStr | None = None
+    prompt_cache_options: _Json | None = None
     prompt_cache_retention: StrictStr | None = None
     service_tier: Literal["auto", "default"] | None = None
 
@@ -155,10 +156,11 @@ class ChatRequest(Sampled):
     audio: None = None
     prediction: None = None
     reasoning_effort: Effort | None = None
-    guiderail: ChatExtras = ChatExtras()
-    verbosity: None = None
+    guiderail: ThinkingExtras = ThinkingExtras()
+    verbosity: Literal["medium"] | None = None
     store: Literal[False] | None = None
     web_search_options: None = None
+    moderation: None = None
 
     @model_validator(mode="after")  # type: ignore[untyped-decorator, unused-ignore]
     def _agree(self) -> ChatRequest:
@@ -172,6 +174,14 @@ class ChatRequest(Sampled):
     @property
     def limit(self) -> int | None:
         return self.max_completion_tokens or self.max_tokens
+
+    @property
+    def effort(self) -> Effort | None:
+        return self.reasoning_effort
+
+    @property
+    def effort_param(self) -> str:
+        return "reasoning_effort"
 
 
 class CompletionRequest(Sampled):
@@ -191,6 +201,16 @@ class CompletionRequest(Sampled):
         return self
 
 
+class ReasoningOptions(_Closed):
+    """``reasoning`` of a response. It is told whole; nobody here sums it up, so ``auto`` gives no summary."""
+
+    effort: Effort | None = None
+    summary: Literal["auto"] | None = None
+    generate_summary: Literal["auto"] | None = None
+    context: Literal["auto"] | None = None  # which of the earlier reasoning is shown is up to the chat template
+    mode: Literal["standard"] | None = None
+
+
 class ResponsesRequest(_Closed):
     """``POST /v1/responses``."""
 
@@ -208,20 +228,31 @@ class ResponsesRequest(_Closed):
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
     structured_outputs: StructuredOutputs | None = None
-    guiderail: Extras = Extras()
+    guiderail: ThinkingExtras = ThinkingExtras()
 
-    include: _List[_Json] | None = Field(None, max_length=0)
+    include: _List[Literal["reasoning.encrypted_content"]] | None = None  # it is told in the clear
     truncation: Literal["disabled"] | None = None
     background: Literal[False] | None = None
     store: Literal[False] | None = None
     previous_response_id: None = None
     conversation: None = None
     prompt: None = None
-    reasoning: None = None
+    reasoning: ReasoningOptions | None = None
     max_tool_calls: None = None
+    moderation: None = None
+    context_management: None = None
     user: StrictStr | None = None
     metadata: _Json | None = None
     safety_identifier: StrictStr | None = None
     prompt_cache_key: StrictStr | None = None
+    prompt_cache_options: _Json | None = None
     prompt_cache_retention: StrictStr | None = None
     service_tier: Literal["auto", "default"] | None = None
+
+    @property
+    def effort(self) -> Effort | None:
+        return None if self.reasoning is None else self.reasoning.effort
+
+    @property
+    def effort_param(self) -> str:
+        return "reasoning.effort"

@@ -63,7 +63,7 @@ def tagged_constraint(
     for function in functions:
         with _named(function["name"]):
             schema = function.get("parameters") or {"type": "object", "properties": {}}
-            arguments = json_schema(schema, property_order="declared")
+            arguments = json_schema(schema).as_written()
             build_program(arguments)  # what is wrong with it has the name of the tool then
         rules.append((_function_head(function["name"]), sequence(arguments, Marker(_CALL_END))))
     for custom in customs:
@@ -94,7 +94,9 @@ def _input(custom: Mapping[str, Any]) -> Constraint:
     if format["type"] == "text":
         return text_until(_CUSTOM_END, include_stop=False)
     given = format["grammar"]
-    return regex(given["definition"]) if given["syntax"] == "regex" else grammar_of(given["definition"], "lark")
+    if given["syntax"] == "regex":
+        return regex(given["definition"])
+    return grammar_of(given["definition"], "lark").as_written()
 
 
 class TaggedReader:

@@ -9,12 +9,12 @@ from guiderail.server.errors import ApiError
 
 if TYPE_CHECKING:
     from guiderail.generation.rendering import Shown
-    from guiderail.server.schemas import ChatRequest
+    from guiderail.server.schemas import ChatRequest, ResponsesRequest
 
 __all__ = ["EFFORT_TOKENS", "Thinking", "thinking_of"]
 
-EFFORT_TOKENS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192}
-"""Tokens that each ``reasoning_effort`` may spend; ``guiderail.max_reasoning_tokens`` says another number."""
+EFFORT_TOKENS = {"minimal": 128, "low": 512, "medium": 2048, "high": 8192, "xhigh": 16384, "max": 32768}
+"""Tokens that each effort may spend; ``guiderail.max_reasoning_tokens`` says another number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,24 @@ class Thinking:
     format: str
 
 
-def wants_thinking(request: ChatRequest) -> bool:
+def wants_thinking(request: ChatRequest | ResponsesRequest) -> bool:
     """Whether a request asks for reasoning.
 
     Raises:
         ApiError: 400: its parameters disagree.
     """
-    effort, most = request.reasoning_effort, request.guiderail.max_reasoning_tokens
+    effort, most = request.effort, request.guiderail.max_reasoning_tokens
     if effort == "none" and most is not None:
         raise ApiError(
             400,
-            "guiderail.max_reasoning_tokens limits reasoning, and reasoning_effort is none; leave one of them out",
+            f"{request.effort_param} is none, and guiderail.max_reasoning_tokens limits reasoning; leave one out",
             code="invalid-request",
             param="guiderail.max_reasoning_tokens",
         )
     return effort not in (None, "none") or most is not None
 
 
-def thinking_of(request: ChatRequest, shown: Shown, format: str) -> Thinking:
+def thinking_of(request: ChatRequest | ResponsesRequest, shown: Shown, format: str) -> Thinking:
     """What a request that asks for reasoning is given.
 
     Args:
@@ -61,7 +61,7 @@ def thinking_of(request: ChatRequest, shown: Shown, format: str) -> Thinking:
     """
     from guiderail.frontends.tools.format import read_format
 
-    param = "reasoning_effort" if request.reasoning_effort is not None else "guiderail.max_reasoning_tokens"
+    param = request.effort_param if request.effort is not None else "guiderail.max_reasoning_tokens"
     frame = read_format(format).reasoning
     if frame is None:
         raise ApiError(
@@ -72,6 +72,6 @@ def thinking_of(request: ChatRequest, shown: Shown, format: str) -> Thinking:
             param=param,
         )
     said = request.guiderail.max_reasoning_tokens
-    tokens = EFFORT_TOKENS[request.reasoning_effort or "medium"] if said is None else said
+    tokens = EFFORT_TOKENS[request.effort or "medium"] if said is None else said
     end = shown[-1][0].rstrip() if isinstance(shown, list) and shown else ""
     return Thinking("open" if frame.begin and end.endswith(frame.begin.rstrip()) else "required", tokens, format)

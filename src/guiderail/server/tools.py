@@ -124,8 +124,8 @@ class ToolPlan:
         assert tools is not None
         if thinking is not None:
             raise ApiError(
-                400, "reasoning_effort: reasoning and custom tools do not go together here; leave one of them out",
-                code="invalid-request", param="reasoning_effort",
+                400, "reasoning and custom tools do not go together here; leave one of them out",
+                code="invalid-request", param="tools",
             )  # fmt: skip
         must = tools.choice == "required"
         named = [tool["function"] for tool in functions]

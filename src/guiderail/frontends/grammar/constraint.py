@@ -89,8 +89,7 @@ class GrammarConstraint(Constraint):
         indentation: what makes INDENT and DEDENT of line breaks in a Lark grammar.
         constraints: what ``@name`` and declared terminals of a Lark grammar stand for.
         schema_options: of ``json_schema``, for each ``%json`` of a Lark grammar.
-        written: whether the schemas within are written by a model: members in declared order, where nothing else is
-            said.
+        written: whether the schemas within are as a model writes them: see :meth:`Constraint.as_written`.
     """
 
     text: str | Productions

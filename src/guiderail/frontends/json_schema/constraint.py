@@ -6,7 +6,6 @@ import json
 import marshal
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +98,10 @@ class JsonSchema(Constraint):
         return report(self)
 
     def as_written(self) -> JsonSchema:
-        if self.options.property_order is not None:
-            return self
-        options = replace(self.options, property_order="declared")
+        options = self.options.as_written()
+        return self if options is self.options else self._with_options(options)
+
+    def _with_options(self, options: SchemaOptions) -> JsonSchema:
         key = self._text, options, id(options.registry)
         known = _cache.get(key)
         return known or _cache.put(key, JsonSchema(self._text, options), _WEIGHT * len(self._text))

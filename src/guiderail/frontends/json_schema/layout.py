@@ -163,7 +163,7 @@ class JsonNotation(Notation):
         first = last = b.EPSILON
         empty = None
         comma, colon = b.literal(b","), b.literal(b":")
-        if layout == "flexible":
+        if layout in ("flexible", None):
             space = b.repeat(b.literal(b" "), 0, 1)
             comma, colon = b.concat([comma, space]), b.concat([colon, space])
         elif layout == "spaced":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
@@ -21,9 +21,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "on_unsupported": ("error", "warn", "ignore"),
     "format": ("assert", "annotate"),
     "escapes": ("canonical", "all"),
-    "layout": ("flexible", "compact", "spaced", "indented", "free"),
     "integers": ("plain", "any"),
     "notation": ("json", "yaml", "python"),
+}
+_OPEN_CHOICES: dict[str, tuple[str, ...]] = {  # or None: what a model writes is narrower than what matches
+    "layout": ("flexible", "compact", "spaced", "indented", "free"),
+    "property_order": ("declared", "any"),
 }
 _COUNTS = {
     "indent": 0,
@@ -53,7 +56,9 @@ class SchemaOptions:
         escapes: spelling of strings: ``"canonical"``: each text in one way; ``"all"``: every legal escape.
         layout: white space in JSON: ``"flexible"``: one line, a space or none after ``,`` and ``:``; ``"compact"``:
             none; ``"spaced"``: one, as ``json.dumps``; ``"indented"``: as ``json.dumps(indent=…)``; ``"free"``: any,
-            up to ``max_whitespace`` characters in one place.
+            up to ``max_whitespace`` characters in one place; None: a model writes ``"spaced"``, whoever runs it
+            (``generate``, logits processors, the server …), and texts match as ``"flexible"`` (``matches``,
+            ``gr.compile`` of this constraint).
         indent: spaces of one level in the layout ``"indented"``.
         separators: texts between members and after a key, as for ``json.dumps``, instead of the layout's; or two
             constraints.
@@ -89,7 +94,7 @@ class SchemaOptions:
     on_unsupported: str = "error"
     format: str = "assert"
     escapes: str = "canonical"
-    layout: str = "flexible"
+    layout: str | None = None
     indent: int = 2
     separators: tuple[str | Constraint, str | Constraint] | None = None
     max_whitespace: int = 40
@@ -115,11 +120,12 @@ class SchemaOptions:
                 raise CompileError(
                     f"{name} is one of {known}, not {shown(getattr(self, name))}", code="bad-schema-option"
                 )
-        if self.property_order not in ("declared", "any", None):
-            raise CompileError(
-                f"property_order is 'declared', 'any' or None, not {shown(self.property_order)}",
-                code="bad-schema-option",
-            )
+        for name, allowed in _OPEN_CHOICES.items():
+            if getattr(self, name) not in (*allowed, None):
+                known = ", ".join(map(repr, allowed))
+                raise CompileError(
+                    f"{name} is one of {known}, or None, not {shown(getattr(self, name))}", code="bad-schema-option"
+                )
         for name, least in _COUNTS.items():
             value = getattr(self, name)
             if value is None and name not in ("indent", "max_whitespace", "max_branches", "block_depth"):
@@ -163,6 +169,17 @@ class SchemaOptions:
             )
         if not isinstance(self.base_uri, str):
             raise CompileError(f"base_uri is a string, not {shown(self.base_uri)}", code="bad-schema-option")
+
+    def as_written(self) -> SchemaOptions:
+        """The same with what is left open decided as a model writes it; itself if nothing is."""
+        order, layout = self.property_order, self.layout
+        if order is None:
+            order = "declared"
+        if layout is None and self.notation != "yaml":  # which has one layout
+            layout = "spaced"
+        if (order, layout) == (self.property_order, self.layout):
+            return self
+        return replace(self, property_order=order, layout=layout)
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> SchemaOptions:

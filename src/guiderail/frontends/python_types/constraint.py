@@ -6,7 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
@@ -20,6 +20,9 @@ from guiderail.frontends.python_types.walk import Walker, type_words
 from guiderail.support.arguments import checked
 from guiderail.support.texts import shown
 from guiderail.support.trees import Mismatch, Tree, parse_json
+
+if TYPE_CHECKING:
+    from guiderail.frontends.json_schema import JsonSchema
 
 __all__ = ["PythonType", "call", "python_type", "read"]
 
@@ -36,9 +39,11 @@ class PythonType(Constraint, Generic[T]):
         constraint: the constraint of that schema.
     """
 
+    constraint: JsonSchema
+
     __slots__ = ("_key", "_node", "_options", "constraint", "schema", "type")
 
-    def __init__(self, kind: Any, node: Node, schema: dict[str, Any], constraint: Constraint, options: dict[str, Any]):
+    def __init__(self, kind: Any, node: Node, schema: dict[str, Any], constraint: JsonSchema, options: dict[str, Any]):
         self.type = kind
         self.schema = schema
         self.constraint = constraint
@@ -48,6 +53,14 @@ class PythonType(Constraint, Generic[T]):
 
     def _lower(self, b: _core.Builder) -> int:
         return self.constraint._lower(b)
+
+    def as_written(self) -> PythonType[T]:
+        written = self.constraint.as_written()
+        if written is self.constraint:
+            return self
+        decided = {name: getattr(written.options, name) for name in ("layout", "property_order")}
+        said = {name: value for name, value in decided.items() if value != getattr(self.constraint.options, name)}
+        return PythonType(self.type, self._node, self.schema, written, {**self._options, **said})
 
     def reading(self) -> Reading:
         """Reads a text as a value of the type."""
@@ -71,15 +84,7 @@ class PythonType(Constraint, Generic[T]):
 
     def read_tree(self, tree: Tree) -> T:
         """As :meth:`read`, for a text that has been parsed already (see :mod:`guiderail.support.trees`)."""
-        try:
-            value: T = self._node.read(tree)
-        except Mismatch as error:
-            raise error.error() from error.cause
-        except RecursionError:
-            raise ReadError(
-                f"the value is nested too deeply to be made into a {type_words(self.type)}; cap it with max_depth",
-                code="read-depth",
-            ) from None
+        value: T = _read(self.type, self._node, tree)
         return value
 
     def __eq__(self, other: object) -> bool:
@@ -96,6 +101,18 @@ class PythonType(Constraint, Generic[T]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _remade, (self.type, self._options)
+
+
+def _read(kind: Any, node: Node, tree: Tree) -> Any:
+    try:
+        return node.read(tree)
+    except Mismatch as error:
+        raise error.error() from error.cause
+    except RecursionError:
+        raise ReadError(
+            f"the value is nested too deeply to be made into a {type_words(kind)}; cap it with max_depth",
+            code="read-depth",
+        ) from None
 
 
 def _remade(kind: Any, options: dict[str, Any]) -> PythonType[Any]:
@@ -258,7 +275,7 @@ def read(kind: Any, text: str | bytes, **options: Any) -> Any:
     if unknown:
         raise CompileError(f"read has no option {sorted(unknown)[0]!r}; notation, namespace", code="bad-schema-option")
     node = _node(kind, options.get("namespace"))
-    return PythonType(kind, node, {}, Constraint(), {"notation": options.get("notation", "json")}).read(text)
+    return _read(kind, node, _tree(text, options.get("notation", "json")))
 
 
 @checked

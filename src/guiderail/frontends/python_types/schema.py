@@ -65,6 +65,9 @@ class TypeSchema(JsonSchema):
         made.notation.number = number  # type: ignore[method-assign]
         return made
 
+    def _with_options(self, options: SchemaOptions) -> TypeSchema:
+        return TypeSchema(self._text, options, self.texts)
+
     def report(self) -> Report:
         """As of any schema; ``x-guiderail-text`` is enforced."""
         entries = super().report().entries

@@ -45,6 +45,7 @@ class Symbols:
         self.b = b
         self._names: list[str] = []
         self._terminals: list[tuple[int, int, list[int], int | None]] = []
+        self._parts: dict[str, int] = {}  # expressions by what they were asked by
         for name, text in first:
             self.add(name, text)
         self._word = len(self._names)
@@ -147,4 +148,7 @@ class Symbols:
         """An expression; the name of a terminal, or names of some, by blanks."""
         if isinstance(part, int):
             return part
-        return self.words([part] if part in self._made else part.split())
+        known = self._parts.get(part)
+        if known is None:
+            known = self._parts[part] = self.words([part] if part in self._made else part.split())
+        return known

@@ -159,6 +159,7 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "llama_get_memory": (c.c_void_p, (c.c_void_p,)),
     "llama_memory_clear": (None, (c.c_void_p, c.c_bool)),
     "llama_memory_seq_rm": (c.c_bool, (c.c_void_p, c.c_int32, c.c_int32, c.c_int32)),
+    "llama_memory_seq_cp": (None, (c.c_void_p, c.c_int32, c.c_int32, c.c_int32, c.c_int32)),
 }
 
 

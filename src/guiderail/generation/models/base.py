@@ -18,7 +18,7 @@ from guiderail.errors import ModelError
 if TYPE_CHECKING:
     from guiderail.vocabulary import Vocabulary
 
-__all__ = ["Logits", "Model", "Session", "context_full", "feed_rows"]
+__all__ = ["Logits", "Model", "Session", "context_full", "feed_each", "feed_rows"]
 
 Logits = NDArray[np.float32]
 
@@ -27,7 +27,13 @@ class Session(Protocol):
     """The key-value cache of some rows of text. Not thread-safe; close it when done.
 
     One with a true ``answers_some`` is told by ``feed(rows, asked)`` of which rows the logits are wanted, and need not
-    compute the others.
+    compute the others. One with a method ``feed_each(rows, counts)`` also tells the logits after earlier tokens of a
+    row, which the weight of forced text needs: it returns one array a row, of shape ``(counts[row], logits_size)``,
+    with the logits after each of the row's last ``counts[row]`` tokens.
+
+    One with ``cut_row(row, length)`` forgets what a row has read after its first ``length`` tokens, and one with
+    ``copy_rows(pairs)`` has rows take over what others have read, ``(from, to)``: texts that branch
+    (:mod:`guiderail.generation.distribution`) are then not read again from their start.
     """
 
     @property
@@ -106,6 +112,22 @@ def feed_rows(session: Session, rows: Sequence[Sequence[int]], asked: Collection
     if getattr(session, "answers_some", False):
         return session.feed(rows, asked)  # type: ignore[call-arg]
     return session.feed(rows)
+
+
+def feed_each(session: Session, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits] | None:
+    """The logits after each of the last ``counts[row]`` tokens of each row; None if the session cannot tell them.
+
+    Returns:
+        float32, one array a row, each of shape ``(counts[row], logits_size)``.
+    """
+    known = getattr(session, "feed_each", None)
+    if known is not None:
+        found: list[Logits] = known(rows, counts)
+        return found
+    if max(counts, default=0) > 1:
+        return None
+    logits = feed_rows(session, rows, [row for row, count in enumerate(counts) if count])
+    return [logits[row : row + count] for row, count in enumerate(counts)]
 
 
 def context_full(name: str, wanted: int, room: int) -> ModelError:

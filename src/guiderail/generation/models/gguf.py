@@ -7,7 +7,7 @@ import importlib.util
 import os
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +20,13 @@ from guiderail.generation.models.base import Logits, context_full
 from guiderail.support.packages import install
 
 if TYPE_CHECKING:
+    from guiderail.generation.models.gguf_branches import GGUFBranches
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["EmbeddedModel", "GGUFModel", "GGUFSession", "embedded_model_path"]
 
 _CHUNK = 512  # tokens a decode call, at most
+_SCORED = 16  # rows of logits of a decode call, at most, beside one for each row
 _MARKS = (
     "\x02guiderail-system\x03",
     "\x02guiderail-user\x03",
@@ -70,7 +72,7 @@ class GGUFModel:
                 code="bad-model",
             )
         self._handle = handle
-        self._sessions: weakref.WeakSet[GGUFSession] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[GGUFSession | GGUFBranches] = weakref.WeakSet()
         self._lock = threading.Lock()
         # a finalizer, not __del__: it also runs at the end of the process, before the library is gone
         self._finalizer = weakref.finalize(self, self._lib.model_free, handle)
@@ -164,6 +166,13 @@ class GGUFModel:
         self._sessions.add(session)
         return session
 
+    def new_branches(self, prompt: Sequence[int], longest: int) -> GGUFBranches:
+        """What the model says after a prompt and many short texts; see :class:`Branches`."""
+        from guiderail.generation.models.gguf_branches import GGUFBranches
+
+        self._open_vocab()
+        return GGUFBranches(self, prompt, longest)
+
     def close(self) -> None:
         for session in list(self._sessions):
             session.close()
@@ -229,7 +238,7 @@ class GGUFSession:
         row = -(-max(length, 32) // 256) * 256  # llama.cpp pads rows to multiples of 256
         params.n_ctx, params.n_seq_max = row * batch, batch
         params.n_batch = params.n_ubatch = max(_CHUNK, batch)
-        params.n_outputs_max = batch
+        params.n_outputs_max = self._outputs = batch + _SCORED
         params.n_threads = params.n_threads_batch = model.threads
         params.no_perf = True
         params.kv_unified = False
@@ -251,6 +260,25 @@ class GGUFSession:
     answers_some = True
 
     def feed(self, rows: Sequence[Sequence[int]], asked: Collection[int] | None = None) -> Logits:
+        last = [int(bool(tokens) and (asked is None or row in asked)) for row, tokens in enumerate(rows)]
+        result: Logits | None = self._rows
+        for row, logits in self._feed(rows, last):
+            if self._rows is None:
+                result = logits  # the library's own memory: no copy
+            else:
+                self._rows[row] = logits[0]
+        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # nobody asked
+
+    def feed_each(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits]:
+        parts: list[list[Logits]] = [[] for _ in rows]
+        for row, logits in self._feed(rows, counts):
+            parts[row].append(logits.copy())
+        nothing = np.zeros((0, self._model.logits_size), np.float32)
+        return [np.concatenate(part) if part else nothing for part in parts]
+
+    def _feed(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> Iterator[tuple[int, Logits]]:
+        """Computes; yields the logits after each of the last tokens of a row, shape ``(1, logits_size)``, valid until
+        the next are asked for."""
         if not self._finalizer.alive:
             raise ModelError("the session was closed", code="closed")
         if len(rows) != self.batch:
@@ -262,18 +290,19 @@ class GGUFSession:
             for i, token in enumerate(tokens):
                 if not 0 <= token < self._model.logits_size:
                     raise ModelError(f"the token id {token} is not one of {self._model.name}", code="bad-token")
-                wanted = i == len(tokens) - 1 and (asked is None or row in asked)
-                items.append((token, self._used[row] + i, row, wanted))
+                items.append((token, self._used[row] + i, row, i >= len(tokens) - counts[row]))
         if not items:
             raise ModelError("nothing to compute: every row of the call is empty", code="bad-batch")
-        result: Logits | None = self._rows
-        for start in range(0, len(items), self._capacity):
-            result = self._decode(items[start : start + self._capacity])
+        start = wanted = 0
+        for end, item in enumerate(items, 1):
+            wanted += item[3]
+            if end == len(items) or end - start == self._capacity or wanted == self._outputs:
+                yield from self._decode(items[start:end])
+                start, wanted = end, 0
         for row, tokens in enumerate(rows):
             self._used[row] += len(tokens)
-        return np.zeros((1, self._model.logits_size), np.float32) if result is None else result  # nobody asked
 
-    def _decode(self, items: list[tuple[int, int, int, bool]]) -> Logits | None:
+    def _decode(self, items: list[tuple[int, int, int, bool]]) -> Iterator[tuple[int, Logits]]:
         batch = self._tokens
         batch.n_tokens = len(items)
         for i, (token, position, row, wanted) in enumerate(items):
@@ -289,11 +318,7 @@ class GGUFSession:
         for i, (_, _, row, wanted) in enumerate(items):
             if wanted:
                 pointer = self._lib.get_logits_ith(self._context, i)
-                view = np.ctypeslib.as_array(pointer, (1, self._model.logits_size))
-                if self._rows is None:
-                    return view  # the library's own memory: no copy
-                self._rows[row] = view[0]
-        return self._rows
+                yield row, np.ctypeslib.as_array(pointer, (1, self._model.logits_size))
 
     def clear_row(self, row: int) -> None:
         """Forgets what a row has read, so that another text can take its place; the other rows keep theirs.
@@ -301,13 +326,44 @@ class GGUFSession:
         Raises:
             ModelError: ``closed``, ``bad-batch`` (there is no such row), or ``decode``: the library refuses.
         """
+        self.cut_row(row, 0)
+
+    def cut_row(self, row: int, length: int) -> None:
+        """Forgets what a row has read after its first ``length`` tokens.
+
+        Raises:
+            ModelError: ``closed``, ``bad-batch`` (there is no such row, or it is shorter), or ``decode``: the library
+                refuses, as it does for models whose cache is not one of positions.
+        """
+        self._check_row(row)
+        if not 0 <= length <= self._used[row]:
+            raise ModelError(f"the row has read {self._used[row]} tokens, not {length}", code="bad-batch")
+        if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), row, length or -1, -1):
+            raise ModelError("llama.cpp failed to clear a row of its cache", code="decode")
+        self._used[row] = length
+
+    def copy_rows(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Has rows read what other rows have read, without computing it again.
+
+        Args:
+            pairs: of a row and the row that becomes its copy. No row is both.
+
+        Raises:
+            ModelError: as for :meth:`cut_row`.
+        """
+        memory = None
+        for source, target in pairs:
+            self._check_row(source)
+            self.clear_row(target)
+            memory = memory or self._lib.get_memory(self._context)
+            self._lib.memory_seq_cp(memory, source, target, -1, -1)
+            self._used[target] = self._used[source]
+
+    def _check_row(self, row: int) -> None:
         if not self._finalizer.alive:
             raise ModelError("the session was closed", code="closed")
         if not 0 <= row < self.batch:
             raise ModelError(f"the session has rows 0 to {self.batch - 1}, not {row}", code="bad-batch")
-        if not self._lib.memory_seq_rm(self._lib.get_memory(self._context), row, -1, -1):
-            raise ModelError("llama.cpp failed to clear a row of its cache", code="decode")
-        self._used[row] = 0
 
     def close(self) -> None:
         self._finalizer()

@@ -13,6 +13,7 @@ from guiderail.errors import ModelError
 from guiderail.generation.models.base import Logits, context_full
 
 if TYPE_CHECKING:
+    from guiderail.generation.models.transformers_branches import TransformersBranches
     from guiderail.vocabulary import Vocabulary
 
 __all__ = ["TransformersModel", "TransformersSession"]
@@ -71,6 +72,11 @@ class TransformersModel:
     def pass_tokens(self) -> int:
         return 16 if getattr(self.model.device, "type", "cpu") == "cpu" else 64  # rows are padded to the longest
 
+    @cached_property
+    def keeps_logits(self) -> bool:
+        """Whether it can be told of how many tokens the logits are wanted; older models compute all of them."""
+        return "logits_to_keep" in inspect.signature(self.model.forward).parameters
+
     @property
     def name(self) -> str:
         return getattr(self.model.config, "_name_or_path", "") or type(self.model).__name__
@@ -104,6 +110,14 @@ class TransformersModel:
             raise context_full(self.name, length, self.context_length)
         return TransformersSession(self, batch, length)
 
+    def new_branches(self, prompt: Sequence[int], longest: int) -> TransformersBranches:
+        """What the model says after a prompt and many short texts; see :class:`Branches`."""
+        from guiderail.generation.models.transformers_branches import TransformersBranches
+
+        if self._closed:
+            raise ModelError(f"the model {self.name} was closed", code="closed")
+        return TransformersBranches(self, prompt)
+
     def close(self) -> None:
         """Lets go of nothing: the model belongs to the caller. Sessions can no longer be opened."""
         self._closed = True
@@ -124,10 +138,21 @@ class TransformersSession:
         self._mask = np.zeros((batch, 0), np.int64)
         self._used = np.zeros(batch, np.int64)
         self._rows: Logits = np.zeros((batch, model.logits_size), np.float32)
-        known = inspect.signature(model.model.forward).parameters
-        self._only_last = {"logits_to_keep": 1} if "logits_to_keep" in known else {}  # older models compute all of them
+        self._keeps = model.keeps_logits
 
     def feed(self, rows: Sequence[Sequence[int]]) -> Logits:
+        last = self._compute(rows, 1)[:, -1]
+        for row, tokens in enumerate(rows):
+            if tokens:
+                self._rows[row] = last[row]
+        return self._rows
+
+    def feed_each(self, rows: Sequence[Sequence[int]], counts: Sequence[int]) -> list[Logits]:
+        logits = self._compute(rows, max(1, *counts))
+        return [logits[row, logits.shape[1] - count :] for row, count in enumerate(counts)]
+
+    def _compute(self, rows: Sequence[Sequence[int]], most: int) -> Logits:
+        """The logits after the last tokens, shape ``(batch, most, logits_size)``."""
         import torch
 
         if self._model is None:
@@ -162,15 +187,13 @@ class TransformersSession:
                 position_ids=torch.from_numpy(positions).to(device),
                 past_key_values=self._cache,
                 use_cache=True,
-                **self._only_last,
+                **({"logits_to_keep": most} if self._keeps else {}),
             )
-            last = output.logits[:, -1, :].float().cpu().numpy()
+            last: Logits = output.logits[:, -most:, :].float().cpu().numpy()
         self._cache, self._mask = output.past_key_values, full
         for row, tokens in enumerate(rows):
             self._used[row] += len(tokens)
-            if tokens:
-                self._rows[row] = last[row]
-        return self._rows
+        return last
 
     def close(self) -> None:
         self._model = self._cache = None

@@ -15,6 +15,8 @@ from guiderail.constraints.constraint import Constraint
 from guiderail.errors import CompileError, PatternError
 from guiderail.frontends.grammar.lark.attributes import Attributes
 from guiderail.frontends.grammar.lark.embedded import EmbeddedParts, is_embedded, json_at
+from guiderail.frontends.grammar.lark.patterns import IN_A_CLASS
+from guiderail.frontends.grammar.lark.terms import range_ends
 from guiderail.frontends.grammar.lark.tokens import Statement, Token, statements, tokens
 from guiderail.frontends.grammar.nesting import Nesting
 
@@ -342,12 +344,21 @@ class _Rewriter:
                 while i < len(found) and found[i].start < end:
                     i += 1
                 self.edit(token.start, end, self.anonymous("REGEX", Cut("", (token, *found[begin:i]))))
+            elif token.text == ".." and 1 < i < len(found) and found[i - 2].kind == found[i].kind == "string":
+                self.range(found[i - 2], found[i])
             elif token.text in _EMPTY:
                 self.edit(token.start, token.end, "()")
             elif token.text == "{" and _counts(found[i - 1 :]):
                 i = self.braces(found, i - 1)
             elif token.text == "&" and token.kind == "mark":
                 self.refuse("'&' joins terminals; define one with a name in capitals", *token.span)
+
+    def range(self, first: Token, last: Token) -> None:
+        """Lark makes the class ``[^-z]``, any but two characters, of ``"^".."z"``: its ends are escaped here."""
+        ends = range_ends(first, last, self.source)
+        if not IN_A_CLASS.isdisjoint(ends):
+            low, high = (f"\\{c}" if c in IN_A_CLASS else c if c.isprintable() else f"\\U{ord(c):08x}" for c in ends)
+            self.edit(first.start, last.end, f"/[{low}-{high}]/")
 
     def braces(self, found: list[Token], i: int) -> int:
         """``{m,n}`` as ``~m..n``; the index behind it."""

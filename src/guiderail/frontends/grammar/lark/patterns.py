@@ -15,7 +15,19 @@ from typing import ClassVar
 
 from guiderail.errors import CompileError
 
-__all__ = ["AnonymousNames", "Definition", "Pattern", "RegexPattern", "TextPattern", "joined", "unescaped"]
+__all__ = [
+    "IN_A_CLASS",
+    "AnonymousNames",
+    "Definition",
+    "Pattern",
+    "RegexPattern",
+    "TextPattern",
+    "joined",
+    "unescaped",
+]
+
+IN_A_CLASS = frozenset("^[]-&|~\\/")
+"""Characters that mean something else, or end the pattern, where they stand bare in a class of one of Lark's."""
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CATEGORY = re.compile(r"\\p{[A-Za-z_]+}")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from guiderail.errors import GuiderailError
 from guiderail.frontends.grammar.lark.dialect import UNBOUNDED
 from guiderail.frontends.grammar.lark.patterns import (
+    IN_A_CLASS,
     AnonymousNames,
     Definition,
     Pattern,
@@ -254,7 +255,8 @@ class _Reader:
         if first[-1] != '"' or last[-1] != '"' or last[0] != '"':
             raise _Unusual
         low, high = first[1:-1], last[1:-1]
-        if not len(unescaped(low)) == len(unescaped(high)) == 1 or unescaped(low) > unescaped(high):
+        ends = unescaped(low), unescaped(high)
+        if not len(ends[0]) == len(ends[1]) == 1 or ends[0] > ends[1] or not IN_A_CLASS.isdisjoint(ends):
             raise _Unusual
         return RegexPattern(f"[{low}-{high}]")
 

@@ -25,7 +25,7 @@ from guiderail.frontends.grammar.lark.patterns import unescaped
 from guiderail.frontends.grammar.lark.tokens import Token
 from guiderail.frontends.regex import regex
 
-__all__ = ["SubstringOfChunks", "TermParser", "literal_text", "regex_of", "structured", "without_empty"]
+__all__ = ["SubstringOfChunks", "TermParser", "literal_text", "range_ends", "regex_of", "structured", "without_empty"]
 
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -162,9 +162,7 @@ class TermParser:
             self.fail("a range ends in a string of one character", self.tokens[self.at - 1])
         last = self.tokens[self.at]
         self.at += 1
-        low, high = literal_text(first, self.source), literal_text(last, self.source)
-        if len(low) != 1 or len(high) != 1 or low > high:
-            self.fail("a range is two strings of one character, the lower first", first)
+        low, high = range_ends(first, last, self.source)
         return regex(f"[{re.escape(low)}-{re.escape(high)}]")
 
 
@@ -172,6 +170,21 @@ def literal_text(token: Token, source: str) -> str:
     """The text of a string token."""
     text = _unescaped(token, token.text[1 : token.text.rindex('"')], source)
     return text.replace("\\\\", "\\")
+
+
+def range_ends(first: Token, last: Token, source: str) -> tuple[str, str]:
+    """The characters of ``"a".."z"``, from its two string tokens."""
+    low, high = literal_text(first, source), literal_text(last, source)
+    span = first.start, last.end
+    if not first.text.endswith('"') or not last.text.endswith('"'):
+        wrong = "the ends of a range take no flags; write a pattern, such as /[a-z]/i"
+    elif len(low) != 1 or len(high) != 1:
+        wrong = 'the ends of a range are strings of one character each, as in "a".."z"'
+    elif low > high:
+        wrong = f"a range begins with the lower character: {high!r} comes before {low!r}"
+    else:
+        return low, high
+    raise PatternError(wrong, code="lark-syntax", source=source, span=span)
 
 
 def _unescaped(token: Token, text: str, source: str) -> str:

@@ -156,7 +156,7 @@ class YamlLowering(Lowering):
 
     def __init__(self, builder: _core.Builder, document: Document) -> None:
         options = document.options
-        if options.escapes != "canonical" or options.layout not in ("flexible", "indented") or options.separators:
+        if options.escapes != "canonical" or options.layout not in (None, "flexible", "indented") or options.separators:
             raise CompileError(
                 "YAML has one layout and one spelling of strings; leave out escapes, layout and separators",
                 code="bad-schema-option",

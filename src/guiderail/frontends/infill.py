@@ -1,0 +1,145 @@
+"""Texts that fit between two given ones: fill in the middle.
+
+``t`` fits if ``before + t + after`` is a text of the constraint: the quotient of a language by two texts. From the left
+it is a derivative. From the right it is a matter of where a text may end: in the states whose derivative by ``after``
+is nullable. So the states of the constraint are written out, those from which such an end cannot be reached are
+dropped, and each of the others becomes a rule of a right-linear grammar. The core then decides as for any constraint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from guiderail import _core
+from guiderail.constraints.constraint import Constraint, _Composed
+from guiderail.constraints.program import FUEL, MAX_NODES
+from guiderail.constraints.special_tokens import SpecialTokens, special_tokens_of
+from guiderail.errors import CompileError, LimitError
+from guiderail.frontends.given import constraint_of
+from guiderail.support.arguments import checked
+from guiderail.support.texts import utf8
+from guiderail.support.work import MAX_STEP_WORK, spend
+
+__all__ = ["infill"]
+
+_MOST_STATES = 4096
+_STATE_WORK = 2500  # steps that writing out a state counts for
+
+
+@dataclass(frozen=True, slots=True)
+class Infill(_Composed):
+    constraint: Constraint
+    before: str
+    after: str
+
+    def _lower(self, b: _core.Builder) -> int:
+        program = _program(self.constraint)
+        start = program.derivative(program.root, self.before.encode())
+        after = self.after.encode()
+        steps = _states(program, start, after)
+        ends = {state for state in steps if program.is_nullable(program.derivative(state, after))}
+        alive = _leading_to(steps, ends)
+        if start not in alive:
+            return b.EMPTY
+        rules = {state: b.rule(f"infill {number}") for number, state in enumerate(alive)}
+        for state, rule in rules.items():
+            ways = [
+                b.concat([b.byte_class(bytes(values)), rules[target]])
+                for target, values in steps[state].items()
+                if target in alive
+            ]
+            b.define(rule, b.union([*ways, *([b.EPSILON] if state in ends else [])]))
+        return rules[start]
+
+    def __repr__(self) -> str:
+        return f"infill({self.constraint!r}, {self.before!r}, {self.after!r})"
+
+
+class _TextBuilder(_core.Builder):
+    """A builder of what is text alone, for which bytes are all there is."""
+
+    def token(self, symbols: Sequence[str | int], /) -> int:
+        raise _tokens("names special tokens")
+
+    def token_set(self, tokens: Sequence[str | int], /, but: bool = False) -> int:
+        raise _tokens("names tokens")
+
+    def counted(self, e: int, most: int, /) -> int:
+        raise _tokens("counts tokens")
+
+
+def _tokens(what: str) -> CompileError:
+    return CompileError(f"infill takes a constraint of text, and this one {what}; leave them out", code="infill-tokens")
+
+
+def _program(constraint: Constraint) -> _core.Program:
+    builder = _TextBuilder(MAX_NODES, FUEL, MAX_STEP_WORK)
+    with special_tokens_of(SpecialTokens()):
+        return builder.finish(constraint._lower(builder))
+
+
+def _states(program: _core.Program, start: int, after: bytes) -> dict[int, dict[int, list[int]]]:
+    """The states that texts reach from a state, with the bytes that lead from each to the next."""
+    found: dict[int, dict[int, list[int]]] = {}
+    waiting = [start] if program.is_live(start) else []
+    while waiting:
+        state = waiting.pop()
+        if state in found:
+            continue
+        spend(_STATE_WORK)
+        if len(found) == _MOST_STATES:
+            raise LimitError(
+                f"infill writes out the states of its constraint, and they are more than {_MOST_STATES:,} here: those "
+                "of a recursive grammar or schema are infinite; bound it (maxLength, repeat) or, to have the text "
+                f"followed by {after[:20].decode(errors='replace')!r} and nothing more, write constraint + text",
+                code="infill-states",
+            )
+        found[state] = {}
+        for byte in program.first_bytes(state):
+            target = program.derivative(state, bytes([byte]))
+            found[state].setdefault(target, []).append(byte)
+        waiting += found[state]
+    return found
+
+
+def _leading_to(steps: dict[int, dict[int, list[int]]], ends: set[int]) -> dict[int, None]:
+    """The states from which one of ``ends`` is reached."""
+    sources: dict[int, list[int]] = {}
+    for state, targets in steps.items():
+        for target in targets:
+            sources.setdefault(target, []).append(state)
+    alive = dict.fromkeys(state for state in steps if state in ends)
+    waiting = list(alive)
+    while waiting:
+        for source in sources.get(waiting.pop(), []):
+            if source not in alive:
+                alive[source] = None
+                waiting.append(source)
+    return alive
+
+
+@checked
+def infill(constraint: Any, *, before: str = "", after: str = "") -> Constraint:
+    """The texts ``t`` for which ``before + t + after`` is a text of ``constraint``: fill in the middle.
+
+        >>> date = gr.regex(r"\\\\d{4}-\\\\d{2}-\\\\d{2}")
+        >>> middle = gr.infill(date, before="2024-", after="9")
+        >>> middle.matches("02-2"), middle.matches("02-29")
+        (True, False)
+
+    A text that must itself be one of the constraint and be followed by another is plain concatenation:
+    ``constraint + text``. ``&`` and ``~`` belong inside: ``infill(a & b)``.
+
+    Args:
+        constraint: whatever :func:`compile` takes, with finitely many states (at most 4,096): regular expressions,
+            choices, schemas and grammars without recursion.
+        before, after: texts around what is to be written. They may end anywhere: in the middle of a word or a number.
+
+    Raises:
+        CompileError: when it is compiled: no text fits; ``infill-tokens``: the constraint names or counts tokens.
+        LimitError: when it is compiled: ``infill-states``: there are too many states.
+    """
+    utf8(before), utf8(after)
+    return Infill(constraint_of(constraint), before, after)

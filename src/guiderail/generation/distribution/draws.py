@@ -1,0 +1,97 @@
+"""From options to generations: several texts of one prompt, drawn from the model's own distribution."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from guiderail.constraints.reading import Reading
+from guiderail.errors import ModelError
+from guiderail.generation.budget import check_budget, least_tokens
+from guiderail.generation.distribution.exact import draw_exact
+from guiderail.generation.distribution.outcome import Draw
+from guiderail.generation.distribution.reader import Reader
+from guiderail.generation.distribution.tree import Node, Tree
+from guiderail.generation.distribution.weighted import as_particles, draw_weighted
+from guiderail.generation.models import Model
+from guiderail.generation.options import Options
+from guiderail.generation.result import Generation, read_by
+from guiderail.generation.sampling import random_of
+from guiderail.matching.guide import Guide
+
+__all__ = ["draws"]
+
+_EXACT_ROWS = 4  # branches of one text that stay in the model's cache
+
+
+def draws(
+    model: Model,
+    prompt: Sequence[int],
+    guide: Guide,
+    reading: Reading,
+    options: Options,
+    *,
+    first_row: int = 0,
+    which: str = "",
+    stop: threading.Event | None = None,
+) -> Iterator[Generation]:
+    """Draws ``options.n`` texts, one after the other; each knows what those before it have learned.
+
+    Args:
+        first_row: the number of the first text among all of a call, for its random numbers.
+        which: of several prompts, for messages.
+        stop: set by who wants no more of them.
+
+    Raises:
+        LimitError: ``budget-too-small``: no text of the constraint has so few tokens.
+        ModelError: ``context-full``, ``bad-prompt``, ``no-mass``, ``max-passes``.
+    """
+    room = model.context_length
+    if not prompt:
+        raise ModelError("the prompt is empty and the model adds nothing to it; write something", code="bad-prompt")
+    if len(prompt) >= room:
+        raise ModelError(
+            f"the prompt has {len(prompt)} tokens and leaves no room in the {room} tokens of context of {model.name}; "
+            "shorten it",
+            code="context-full",
+        )
+    limit = min(options.max_tokens, room - len(prompt))
+    needed = least_tokens(guide.matcher(), limit)
+    if needed is not None:
+        check_budget(needed, limit, way_out="raise max_tokens", which=which)
+    exact = options.distribution == "exact"
+    reader = Reader(model, prompt, len(prompt) + limit, _EXACT_ROWS if exact else options.particles)
+    tree = Tree(reader, guide, prompt, limit, options)
+    try:
+        for i in range(options.n or 1):
+            if stop is not None and stop.is_set():
+                return
+            started = time.perf_counter()
+            random = random_of(options.seed, first_row + i)
+            if exact:
+                node, end, draw = draw_exact(tree, random, options.max_passes)
+            else:
+                chosen, texts, draw = draw_weighted(tree, random, options.particles)
+                node, end = chosen.node, chosen.stop
+                written = [_written(guide, one.node, one.stop) for one in texts]
+                draw = replace(draw, particles=as_particles(texts, written))
+            spent = time.perf_counter() - started
+            yield _generation(tree, reading, node, end, draw, len(prompt), spent)
+    finally:
+        reader.close()
+
+
+def _written(guide: Guide, node: Node, end: int | None) -> tuple[str, tuple[int, ...]]:
+    text = b"".join(map(guide.vocabulary.token_bytes, node.tokens)).decode("utf-8", "replace")
+    return text, node.tokens if end is None else (*node.tokens, end)
+
+
+def _generation(
+    tree: Tree, reading: Reading, node: Node, end: int | None, draw: Draw, prompt_tokens: int, seconds: float
+) -> Generation:
+    text, tokens = _written(tree.guide, node, end)
+    finish = "complete" if end is None else "stop"
+    weight = tree.log_left(node)
+    return read_by(reading, text, tokens, finish, True, prompt_tokens, 0, seconds, 0.0, None, None, None, weight, draw)

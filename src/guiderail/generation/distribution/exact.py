@@ -1,0 +1,86 @@
+"""Texts drawn from the model's own distribution under a constraint: rejection that forgets nothing.
+
+Plain rejection has the model write by itself, and throws the text away where it breaks the constraint. Each text that
+is kept is drawn from the right distribution, and nearly all are thrown away. Here an attempt also writes as the model
+would, but never again what is known to be wrong: at each prefix it draws a token with probability proportional to
+``chance(token) * alive(prefix + token)``. At a prefix that is new the mask says how much is wrong; with that
+probability the model would have written something wrong, so the attempt is given up, and the tree above learns of it.
+What is accepted is drawn from the model's distribution under the constraint, whatever the tree knew: an attempt draws
+from that distribution, mixed with texts that are rejected (CARS, arXiv 2510.01902; AWRS, Lipkin et al. 2025,
+arXiv 2504.05410, does the same token by token). Prefixes that were read before cost nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from guiderail.errors import ModelError
+from guiderail.generation.distribution.outcome import Draw, PassesError, log_mass_of
+from guiderail.generation.distribution.tree import Node, Tree
+
+__all__ = ["draw_exact"]
+
+_ATTEMPTS = 64  # for each pass that may be made; most attempts that fail have made one
+
+
+def draw_exact(tree: Tree, random: np.random.Generator, max_passes: int) -> tuple[Node, int | None, Draw]:
+    """Draws a text.
+
+    Returns:
+        its prefix, the stop token that was drawn after it (None if nothing else could follow), and what it cost.
+
+    Raises:
+        PassesError: ``max-passes``: no text was accepted in so many forward passes.
+        ModelError: ``no-mass``: the model gives every text of the constraint a probability of 0.
+    """
+    tree.trim()
+    started = tree.reader.passes
+    for attempt in range(1, _ATTEMPTS * max_passes + 1):
+        if tree.root.alive <= 0:
+            raise ModelError(
+                "the model gives no text of the constraint that ends within max_tokens any probability; raise "
+                "max_tokens, loosen the constraint, or change the prompt",
+                code="no-mass",
+            )
+        found = _attempt(tree, random, started + max_passes)
+        if found is not None:
+            node, stop = found
+            passes = tree.reader.passes - started
+            return node, stop, Draw("exact", passes, attempt, log_mass_of(tree.root.alive))
+        if tree.reader.passes - started >= max_passes:
+            break
+    raise _too_many(tree, tree.reader.passes - started)
+
+
+def _attempt(tree: Tree, random: np.random.Generator, most: int) -> tuple[Node, int | None] | None:
+    """A text as the model would write it, or None where that turns out to be wrong or the passes are spent."""
+    node = tree.root
+    while True:
+        if node.ids is None and not node.known and tree.reader.passes >= most:
+            return None
+        before = node.alive
+        tree.read([node])
+        if node.alive < before and random.random() * before >= node.alive:
+            return None
+        if node.ends:
+            return node, None
+        assert node.ids is not None
+        sums = np.cumsum(node.weights)
+        if not len(sums) or sums[-1] <= 0:
+            return None
+        place = int(np.searchsorted(sums, random.random() * sums[-1], "right"))
+        token = int(node.ids[min(place, len(sums) - 1)])
+        if token in tree.stops:
+            return node, token
+        node = tree.child(node, token)
+
+
+def _too_many(tree: Tree, passes: int) -> PassesError:
+    mass = tree.root.alive
+    error = PassesError(
+        f"no text was accepted in {passes} forward passes: by itself the model keeps to the constraint with a "
+        f"probability of at most {mass:.2g}; ask for it in the prompt (describe=True), raise max_passes, or take "
+        'distribution="weighted"'
+    )
+    error.passes, error.mass = passes, mass
+    return error

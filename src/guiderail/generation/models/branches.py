@@ -1,0 +1,215 @@
+"""One prompt and many short texts that may follow it, read in few passes of the model.
+
+The texts are token ids. Together they form a tree: what several begin with is read once, and the prompt is read once
+for all of them. A model that can share its cache so has ``new_branches``; :func:`open_branches` serves any other by
+rows of a session, each of which reads the prompt again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.errors import ModelError
+from guiderail.generation.models.base import Model, context_full, feed_rows
+
+__all__ = ["Branches", "Tree", "chains_of", "open_branches", "trees_of"]
+
+Tokens = tuple[int, ...]
+
+MOST_NODES = 128
+"""Tokens of a tree that one pass reads."""
+
+MOST_CHAINS = 32
+"""Leaves of a tree that one pass reads: rows of a batch, or sequences of a cache."""
+
+
+class Branches(Protocol):
+    """What a model says after a prompt and some texts. Not thread-safe; close it when done.
+
+    Attributes:
+        passes: forward passes so far.
+        tokens: tokens that the model has read so far, those of the prompt among them.
+    """
+
+    passes: int
+    tokens: int
+
+    def read(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The logits after the prompt and each text, in any order.
+
+        Args:
+            texts: distinct token ids; the empty one asks for the logits after the prompt.
+
+        Yields:
+            The index of a text, and its logits: float32, shape ``(logits_size,)``, valid until the next is asked for.
+
+        Raises:
+            ModelError: ``context-full``, ``bad-token``, or what the model's library says.
+        """
+
+    def close(self) -> None:
+        """Frees the cache. May be called again."""
+
+
+class Tree:
+    """Texts with a common start, as nodes: the tokens that one pass reads after a prompt.
+
+    Attributes:
+        token: of each node; a parent comes before its children.
+        parent: of each node, -1 for one that follows the prompt.
+        depth: of each node, 0 for one that follows the prompt.
+        asked: the index of the text that ends at the node, or None.
+        leaves: nodes without children.
+    """
+
+    def __init__(self) -> None:
+        self.token: list[int] = []
+        self.parent: list[int] = []
+        self.depth: list[int] = []
+        self.asked: list[int | None] = []
+        self._known: dict[Tokens, int] = {}
+        self._inner: set[int] = set()
+
+    def new(self, text: Tokens) -> int:
+        """How many nodes the text would add."""
+        known = len(text)
+        while known and text[:known] not in self._known:
+            known -= 1
+        return len(text) - known
+
+    def add(self, text: Tokens, index: int) -> None:
+        start = len(text) - self.new(text)
+        at = self._known[text[:start]] if start else -1
+        for depth in range(start, len(text)):
+            self._inner.add(at)
+            self.token.append(text[depth])
+            self.parent.append(at)
+            self.depth.append(depth)
+            self.asked.append(None)
+            at = self._known[text[: depth + 1]] = len(self.token) - 1
+        self.asked[at] = index
+
+    @property
+    def leaves(self) -> list[int]:
+        return [node for node in range(len(self.token)) if node not in self._inner]
+
+
+def chains_of(tree: Tree) -> list[list[int]]:
+    """For each leaf, the nodes from the prompt to it."""
+    chains = []
+    for leaf in tree.leaves:
+        chain = []
+        while leaf >= 0:
+            chain.append(leaf)
+            leaf = tree.parent[leaf]
+        chains.append(chain[::-1])
+    return chains
+
+
+def trees_of(
+    texts: Sequence[Tokens], *, nodes: int = MOST_NODES, chains: int = MOST_CHAINS, cells: int | None = None
+) -> Iterator[Tree]:
+    """The texts, except for an empty one, as trees that a pass has room for; neighbours share what they begin with.
+
+    Args:
+        nodes, chains: of a tree at most; a text that is longer is one by itself.
+        cells: chains times the longest of them, at most.
+    """
+    tree = Tree()
+    ends = deepest = 0
+    last: Tokens = ()
+    for index in sorted(range(len(texts)), key=lambda i: texts[i]):
+        text = texts[index]
+        if not text:
+            continue
+        ends += last != text[: len(last)] or not last
+        deepest = max(deepest, len(text))
+        full = ends > chains or len(tree.token) + tree.new(text) > nodes
+        if tree.token and (full or (cells is not None and ends * deepest > cells)):
+            yield tree
+            tree, ends, deepest = Tree(), 1, len(text)
+        tree.add(text, index)
+        last = text
+    if tree.token:
+        yield tree
+
+
+class SessionBranches:
+    """For any model: rows of a session, each of which reads the prompt."""
+
+    def __init__(self, model: Model, prompt: Sequence[int]) -> None:
+        self._model, self._prompt = model, list(prompt)
+        self.passes = self.tokens = 0
+
+    def read(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        waiting = [index for index, text in enumerate(texts) if not text]
+        rows = min(MOST_CHAINS, self._model.max_batch or MOST_CHAINS)
+        trees = list(trees_of(texts, chains=rows))
+        if not trees and waiting:
+            trees = [Tree()]
+        for tree in trees:
+            yield from self._read(tree, waiting)
+            waiting = []
+
+    def _read(self, tree: Tree, after_prompt: list[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        chains = chains_of(tree) or [[]]
+        session = self._model.new_session(len(chains), len(self._prompt) + max(map(len, chains)))
+        try:
+            told: set[int] = set()
+            fed = [0] * len(chains)
+            first = True
+            while True:
+                rows, ends = [], []
+                for row, chain in enumerate(chains):
+                    stop = fed[row]
+                    if not (first and after_prompt):  # up to the next node whose logits are wanted
+                        while stop < len(chain):
+                            stop += 1
+                            if tree.asked[chain[stop - 1]] is not None and chain[stop - 1] not in told:
+                                break
+                    rows.append((self._prompt if first else []) + [tree.token[n] for n in chain[fed[row] : stop]])
+                    ends.append(stop)
+                if not any(rows):
+                    return
+                logits = feed_rows(session, rows, [row for row, some in enumerate(rows) if some])
+                self.passes += 1
+                self.tokens += sum(map(len, rows))
+                if first:
+                    yield from ((index, logits[0]) for index in after_prompt)
+                for row, chain in enumerate(chains):
+                    if ends[row] == fed[row]:
+                        continue
+                    fed[row] = ends[row]
+                    node = chain[fed[row] - 1]
+                    index = tree.asked[node]
+                    if index is not None and node not in told:
+                        told.add(node)
+                        yield index, logits[row]
+                first = False
+        finally:
+            session.close()
+
+    def close(self) -> None:
+        """Nothing is kept between calls."""
+
+
+def open_branches(model: Model, prompt: Sequence[int], longest: int) -> Branches:
+    """The branches of a prompt.
+
+    Args:
+        longest: tokens that a text may have.
+
+    Raises:
+        ModelError: ``context-full``, ``bad-prompt``: the prompt has no token.
+    """
+    if not prompt:
+        raise ModelError("the prompt has no token, so there is nothing that a text could follow", code="bad-prompt")
+    if len(prompt) + longest > model.context_length:
+        raise context_full(model.name, len(prompt) + longest, model.context_length)
+    new = getattr(model, "new_branches", None)
+    made: Branches = SessionBranches(model, prompt) if new is None else new(prompt, longest)
+    return made

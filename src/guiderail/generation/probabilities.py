@@ -1,0 +1,404 @@
+"""How likely a model is to write each of some texts.
+
+A prefix of tokens has the probability that the model begins with it. The forward algorithm carries it from prefix to
+prefix, the likeliest first: what a prefix has goes to the prefixes that follow, to the texts for which an output
+counts, and to none of them. See ``docs/probabilities.md`` for what is counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import heapq
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+from numpy.typing import NDArray
+
+from guiderail.constraints.constraint import choice
+from guiderail.constraints.enumeration import texts_of
+from guiderail.errors import CompileError, LimitError, ModelError, VocabularyError
+from guiderail.generation.conversation import Prompt, prompts_of
+from guiderail.generation.generate import encoded_prompt
+from guiderail.generation.models import Model, default_model, load_model
+from guiderail.generation.models.base import context_full
+from guiderail.generation.models.branches import Branches, Tokens, open_branches
+from guiderail.generation.options import options_of
+from guiderail.generation.prefixes import AllSpellings, OneSpelling, Spread, Walk, log_softmax
+from guiderail.generation.targets import as_constraint
+from guiderail.matching.guide import Guide
+from guiderail.support.texts import shown
+from guiderail.vocabulary import Vocabulary
+
+__all__ = ["Counting", "Probabilities", "choice_of", "probabilities", "probabilities_of"]
+
+Spellings = Literal["canonical", "all"]
+Ending = Literal["any", "stop"]
+
+MAX_PREFIXES = 16_384
+TOLERANCE = 1e-6
+_ROUND = 128  # prefixes read together, where which ones are worth it depends on others
+
+
+class Probabilities(Mapping[Any, float]):
+    """The probability of each of some texts; a mapping in the order in which they were given.
+
+    Attributes:
+        logprobs: the natural logarithms of the probabilities: exact where these are too small for a float.
+        total: the probability that one of the texts is written, before normalization.
+        normalized: whether the probabilities are those given that one of them is written, and sum to 1.
+        missing: at most so much probability was not followed to its end, and is part of neither ``total`` nor of any
+            text; 0 where everything was read.
+        passes: forward passes of the model.
+        tokens_read: tokens that the model has read, the prompt among them.
+    """
+
+    __slots__ = ("logprobs", "missing", "normalized", "passes", "tokens_read", "total")
+
+    def __init__(
+        self,
+        logprobs: Mapping[Any, float],
+        total: float,
+        normalized: bool,
+        missing: float = 0.0,
+        passes: int = 0,
+        tokens_read: int = 0,
+    ) -> None:
+        self.logprobs = dict(logprobs)
+        self.total, self.normalized, self.missing = total, normalized, missing
+        self.passes, self.tokens_read = passes, tokens_read
+
+    def __getitem__(self, text: Any) -> float:
+        return math.exp(self.logprobs[text])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.logprobs)
+
+    def __len__(self) -> int:
+        return len(self.logprobs)
+
+    @property
+    def best(self) -> Any:
+        """The likeliest; of several, the first."""
+        return max(self.logprobs, key=self.logprobs.__getitem__)
+
+    @property
+    def other(self) -> float:
+        """The probability that the model writes none of them."""
+        return max(0.0, 1.0 - self.total)
+
+    def ranked(self) -> list[tuple[Any, float]]:
+        """The texts with their probabilities, the likeliest first."""
+        return sorted(self.items(), key=lambda item: -item[1])
+
+    def __repr__(self) -> str:
+        some = ", ".join(f"{text!r}: {chance:.4g}" for text, chance in list(self.items())[:8])
+        more = f", … {len(self)} in all" if len(self) > 8 else ""
+        return f"<Probabilities {{{some}{more}}}, total {self.total:.4g}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What is counted, and how far.
+
+    Attributes:
+        spellings, ending, normalize, tolerance, max_prefixes: see :func:`probabilities`.
+
+    Raises:
+        ModelError: ``bad-option``.
+    """
+
+    spellings: Spellings = "canonical"
+    ending: Ending = "any"
+    normalize: bool = False
+    tolerance: float = TOLERANCE
+    max_prefixes: int = MAX_PREFIXES
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (("spellings", self.spellings, Spellings), ("ending", self.ending, Ending)):
+            if value not in get_args(kind):
+                one, other = get_args(kind)
+                raise ModelError(f'{name} is "{one}" or "{other}", not {shown(value)}', code="bad-option")
+        if not isinstance(self.normalize, bool):
+            raise ModelError(f"normalize is True or False, not {shown(self.normalize)}", code="bad-option")
+        if isinstance(self.tolerance, bool) or not (
+            isinstance(self.tolerance, int | float) and 0 <= self.tolerance < 1
+        ):
+            raise ModelError(f"tolerance is from 0 to below 1, not {shown(self.tolerance)}", code="bad-option")
+        least = self.max_prefixes
+        if not isinstance(least, int) or isinstance(least, bool) or least < 1:
+            raise ModelError(f"max_prefixes is a whole number from 1, not {shown(least)}", code="bad-option")
+
+
+def probabilities(
+    model: Any,
+    prompt: Prompt | Sequence[Prompt],
+    choices: Any,
+    *,
+    spellings: Spellings = "canonical",
+    ending: Ending = "any",
+    normalize: bool = False,
+    tolerance: float = TOLERANCE,
+    max_prefixes: int = MAX_PREFIXES,
+    system: str | None = None,
+    chat: bool = True,
+    describe: bool = False,
+) -> Any:
+    """The model's own probability of each of some texts: nothing is masked, and nothing is drawn.
+
+    Example:
+        >>> chances = gr.probabilities(None, f"Is this spam? {mail}", ["yes", "no"], normalize=True)
+        >>> verdict = chances.best if chances[chances.best] > 0.9 else "ask a person"
+
+    The prompt is read once, and so is what several texts begin with; mostly in one pass of the model.
+
+    Args:
+        model, prompt, system, chat, describe: as for :func:`generate`; several prompts give a list of results.
+        choices: a list of texts; an ``Enum`` or a ``Literal``, whose members stand for the texts of their values
+            (without quotes); or a constraint, a JSON Schema or a type with at most 4,096 texts, which are the keys.
+        spellings: ``"canonical"`` counts the tokens that the tokenizer makes of a text; ``"all"`` any tokens that spell
+            it.
+        ending: what must follow a text.
+
+            - ``"any"``: anything may. An output counts for the longest of the texts that it begins with. So ``"New
+              York"`` does not get what belongs to ``"New York City"``, and no output counts twice.
+            - ``"stop"``: the end. The text is all that the model writes.
+        normalize: give the probabilities given that one of the texts is written. They sum to 1 then.
+        tolerance: with ``spellings="all"``, spellings are read until those that are left hold less than this part of
+            what was found. 0 reads them all.
+        max_prefixes: how many sequences of tokens the model may be asked about.
+
+    Returns:
+        A :class:`Probabilities`: a mapping of texts (or members) to probabilities, with ``best``, ``logprobs``,
+        ``total`` and ``other``. Where texts are tokens of their own, they sum to ``total``.
+
+    Raises:
+        LimitError: ``too-many-texts``; ``too-many-prefixes``: ``max_prefixes`` does not suffice.
+        CompileError: ``not-a-constraint``, ``not-enumerable``, ``same-text``: two members have one text.
+        VocabularyError: ``no-encoder``, ``not-encodable``: there is no canonical spelling; ``no-stop-token``.
+        ModelError: the model cannot be loaded or run, the prompt does not fit, or an option is out of range.
+            ``nothing-likely``: with ``normalize``, all texts have probability 0.
+    """
+    counting = Counting(spellings, ending, normalize, tolerance, max_prefixes)
+    options = options_of("probabilities", {"system": system, "chat": chat, "describe": describe})
+    keys, texts = choice_of(choices)
+    prompts, single = prompts_of(prompt, single=True)
+    target = choice(texts) if describe and _is_members(choices) else choices
+    with opened(model) as runner:
+        encoded = [encoded_prompt(runner, one, target, options) for one in prompts]
+        found = [probabilities_of(runner, tokens, keys, texts, counting) for tokens in encoded]
+    return found[0] if single else found
+
+
+@contextlib.contextmanager
+def opened(source: Any) -> Iterator[Model]:
+    """The model of a call; closed again if it was loaded for the call."""
+    model = default_model() if source is None else load_model(source)
+    try:
+        yield model
+    finally:
+        if source is not None and model is not source:
+            model.close()
+
+
+def _is_members(choices: Any) -> bool:
+    return get_origin(choices) is Literal or (isinstance(choices, type) and issubclass(choices, enum.Enum))
+
+
+def choice_of(choices: Any) -> tuple[list[Hashable], list[str]]:
+    """The keys of a result, and their texts.
+
+    Raises:
+        CompileError, LimitError: see :func:`probabilities`.
+    """
+    if not _is_members(choices):
+        wanted = as_constraint(choices)
+        texts = texts_of(wanted.constraint if isinstance(wanted, Guide) else wanted)
+        return list(texts), texts
+    members = list(get_args(choices) or choices)
+    by_text: dict[str, Hashable] = {}
+    for member in members:
+        text = _text_of(member.value if isinstance(member, enum.Enum) else member)
+        if by_text.setdefault(text, member) is not member:
+            raise CompileError(
+                f"{by_text[text]!r} and {member!r} have the same text, {text!r}; give texts that differ",
+                code="same-text",
+            )
+    if not by_text:
+        raise CompileError(f"{choices!r} has no members to choose from", code="bad-choice")
+    return list(by_text.values()), list(by_text)
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return str(value)
+    raise CompileError(
+        f"a member with the value {shown(value)} has no text; give a list of texts", code="not-a-constraint"
+    )
+
+
+def probabilities_of(
+    model: Model, prompt: Sequence[int], keys: Sequence[Hashable], texts: Sequence[str], counting: Counting
+) -> Probabilities:
+    """The same for a prompt of tokens.
+
+    Raises:
+        See :func:`probabilities`.
+    """
+    vocabulary = model.vocabulary
+    stops = vocabulary.stop_token_ids if counting.ending == "stop" else None
+    if stops is not None and not stops:
+        raise VocabularyError(
+            'the vocabulary has no token that ends a text, so ending="stop" has no meaning', code="no-stop-token"
+        )
+    usual = _usual(texts, vocabulary, must=counting.spellings == "canonical")
+    walk: Walk
+    if counting.spellings == "canonical":
+        walk = OneSpelling(usual, stops)
+    else:
+        walk = AllSpellings([text.encode() for text in texts], vocabulary, stops)
+    longest = max((len(text.encode()) for text in texts), default=0)
+    if counting.spellings == "canonical":
+        longest = max(map(len, usual), default=0)
+    room = model.context_length - len(prompt)
+    branches = open_branches(model, prompt, min(longest, room))
+    try:
+        found, missing = _Forward(model, branches, walk, counting, room).run(usual, len(texts))
+        counted = _log_total(found)
+        if counting.normalize:
+            if counted == -math.inf:
+                raise ModelError(
+                    "the model gives each of the texts probability 0, so there is nothing to normalize",
+                    code="nothing-likely",
+                )
+            found = [value - counted for value in found]
+        chances = dict(zip(keys, found, strict=True))
+        return Probabilities(chances, math.exp(counted), counting.normalize, missing, branches.passes, branches.tokens)
+    finally:
+        branches.close()
+
+
+def _usual(texts: Sequence[str], vocabulary: Vocabulary, *, must: bool) -> list[Tokens]:
+    """The spellings that the tokenizer makes; where they are not needed, as far as it makes them."""
+    made: list[Tokens] = []
+    for text in texts:
+        try:
+            made.append(tuple(vocabulary.encode(text)))
+        except ValueError as error:
+            if must:
+                if isinstance(error, VocabularyError):
+                    error.message += '; spellings="all" needs none'
+                raise
+    return made
+
+
+def _log_total(values: Sequence[float]) -> float:
+    return float(np.logaddexp.reduce(np.array(values))) if len(values) else -math.inf
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    """A prefix whose next tokens are not known."""
+
+    badness: float  # minus the log-probability
+    prefix: Tokens
+    state: int = field(compare=False)
+
+
+class _Forward:
+    """The forward algorithm over prefixes of tokens."""
+
+    def __init__(self, model: Model, branches: Branches, walk: Walk, counting: Counting, room: int) -> None:
+        self._model, self._branches, self._walk, self._counting = model, branches, walk, counting
+        self._room = room  # tokens that a text may have beside the prompt
+        self._spreads: dict[Tokens, Spread] = {}
+        self._asked = 0
+
+    def run(self, usual: Sequence[Tokens], count: int) -> tuple[list[float], float]:
+        """The log-probability of each text, and the probability that was not followed.
+
+        Args:
+            usual: spellings that hold most of it.
+            count: of texts.
+        """
+        found = [-math.inf] * count
+        waiting = [_Waiting(0.0, (), 0)]
+        self._read_usual(usual)
+        while True:
+            self._carry(waiting, found)
+            left = _log_total([-one.badness for one in waiting])
+            enough = _log_total(found) + (math.log(self._counting.tolerance) if self._counting.tolerance else -math.inf)
+            if not waiting or left <= enough:
+                return found, math.exp(left)
+            heapq.heapify(waiting)
+            batch: list[_Waiting] = []
+            while waiting and len(batch) < _ROUND and left > enough:
+                one = heapq.heappop(waiting)
+                batch.append(one)
+                if len(batch) % 16 == 0:
+                    left = _log_total([-other.badness for other in waiting])
+            self._read([(one.prefix, one.state) for one in batch])
+            waiting += batch
+
+    def _carry(self, waiting: list[_Waiting], found: list[float]) -> None:
+        """Follows what is known; leaves prefixes that must be read in ``waiting``."""
+        ready = waiting[:]
+        waiting.clear()
+        while ready:
+            one = ready.pop()
+            settled = self._walk.settled(one.state)
+            if settled is not None:
+                found[settled] = float(np.logaddexp(found[settled], -one.badness))
+                continue
+            spread = self._spreads.pop(one.prefix, None)
+            if spread is None:
+                if one.badness < math.inf:
+                    waiting.append(one)
+                continue
+            for text, logprob in spread.decided:
+                found[text] = float(np.logaddexp(found[text], logprob - one.badness))
+            for token, state, logprob in spread.inner:
+                ready.append(_Waiting(one.badness - logprob, (*one.prefix, token), state))
+
+    def _read_usual(self, usual: Sequence[Tokens]) -> None:
+        """The prefixes of these spellings, in as few passes as they fit."""
+        wanted: dict[Tokens, int] = {}
+        for spelling in usual:
+            state = 0
+            for end in range(len(spelling) + 1):
+                if end:
+                    state = self._walk.step(state, spelling[end - 1])
+                if self._walk.settled(state) is not None:
+                    break
+                wanted[spelling[:end]] = state
+        self._read(list(wanted.items()))
+
+    def _read(self, prefixes: list[tuple[Tokens, int]]) -> None:
+        self._asked += len(prefixes)
+        if self._asked > self._counting.max_prefixes:
+            raise LimitError(
+                f"the texts need more than the {self._counting.max_prefixes:,} prefixes that max_prefixes allows; "
+                'raise it, raise tolerance, give fewer texts, or count spellings="canonical"',
+                code="too-many-prefixes",
+            )
+        longest = max((len(prefix) for prefix, _ in prefixes), default=0)
+        if longest > self._room:
+            used = self._model.context_length - self._room
+            raise context_full(self._model.name, used + longest, self._model.context_length)
+        width = self._model.vocabulary.size
+        for index, logits in self._branches.read([prefix for prefix, _ in prefixes]):
+            prefix, state = prefixes[index]
+            self._spreads[prefix] = self._walk.spread(state, _checked(log_softmax(logits, width)))
+
+
+def _checked(logprobs: NDArray[np.float64]) -> NDArray[np.float64]:
+    if np.isnan(logprobs).any():
+        raise ModelError("the model's logits are not numbers (NaN or infinity)", code="bad-logits")
+    return logprobs
