@@ -2,9 +2,10 @@
 //
 //     fuzz_programs FOLDER [COUNT [SEED]]
 //
-// takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few places,
-// puts the checksum right, so that the bending is not found at once, and reads them. What can be read is compiled with a
-// small vocabulary, and a text is written under it at random. Sanitizers see what goes wrong; a hang ends by an alarm.
+// takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few
+// places, puts the checksum right, so that the bending is not found at once, and reads them. What can be read is
+// compiled with a small vocabulary, and a text is written under it at random. Sanitizers see what goes wrong; a hang
+// ends by an alarm.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -85,8 +85,8 @@ def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     """Reads what :meth:`Constraint.save`, :meth:`Guide.save` or :meth:`Vocabulary.save` wrote.
 
     The file itself says what it holds. It is checked, and its operations run under the limits of every compilation;
-    ``docs/program_format.md`` says what is believed. A saved constraint behaves as the one that was saved, with one exception: texts are
-    read as they stand, so ``parse`` and its kin of front ends are not available.
+    ``docs/program_format.md`` says what is believed. A saved constraint behaves as the one that was saved, with one
+    exception: texts are read as they stand, so ``parse`` and its kin of front ends are not available.
 
     Raises:
         CompileError: ``saved-file``: there is no such file, or it is damaged, or no file of guiderail's.
