@@ -281,6 +281,37 @@ def test_others_are_served_while_a_draw_takes_long(can_clear):
         wait_for(lambda: model.open == 0)
 
 
+def test_a_client_that_leaves_ends_its_draw():
+    model = Warm()
+    with listening(model, max_passes=1 << 20, max_draws=1, compile_isolated=False) as (base, service):
+
+        def leave():
+            with pytest.raises(httpx.ReadTimeout):
+                httpx.post(f"{base}/v1/chat/completions", json={"messages": message("x"), **LONG}, timeout=1)
+
+        threads = [in_thread(leave)[0] for _ in range(2)]  # one draws, and one waits for it
+        wait_for(lambda: service.engine._lent and service.engine._loans)
+        for thread in threads:
+            thread.join(20)
+        wait_for(lambda: not service.engine._lent and not service.engine._loans and model.open == 0)
+        assert asked(base, messages=message("y"), guided_choice=["a", "b"], guiderail=EXACT).status_code == 200
+
+
+def test_a_thread_that_cannot_be_started_fails_the_draw(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    with client_of(Warm()) as client:
+        assert client.chat(guided_choice=["a"])
+        start = threading.Thread.start
+        monkeypatch.setattr(
+            threading.Thread, "start", lambda self: refuse(self) if self.name == "guiderail-draw" else start(self)
+        )
+        assert client.error(status=500, guided_choice=["a"], guiderail=EXACT)["code"] == "internal-error"
+        monkeypatch.undo()
+        assert client.chat(guided_choice=["a"], guiderail=EXACT)
+
+
 def test_a_model_with_one_row_takes_turns():
     model = Warm(max_batch=1)
     with listening(model, max_passes=1 << 20, compile_isolated=False, request_seconds=1.5) as (base, service):

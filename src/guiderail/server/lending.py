@@ -79,7 +79,11 @@ class Loan:
         """It is lent from now on."""
         self._begun = True
         self._since = time.perf_counter()
-        threading.Thread(target=self._run, name="guiderail-draw", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name="guiderail-draw", daemon=True).start()
+        except RuntimeError as error:  # the system has no more threads
+            self.over = True
+            self._failed(error)
 
     def serve(self) -> bool:
         """Does what was asked; returns whether there was anything."""
