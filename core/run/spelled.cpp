@@ -252,8 +252,8 @@ void SpelledTexts::prove(Id state, const Spelling::State& spelled, u32 left, Wor
     counted.push_back(before == kEmpty ? kEmpty : program_.advance(before, "a"));
   }
   for (const auto& [place, shapes] : after) {
-    const auto completes = [&](Id next) {
-      const u32 rest = next == kEmpty ? kInf : need_any(next, place);
+    const auto completes = [&, at = place](Id next) {
+      const u32 rest = next == kEmpty ? kInf : need_any(next, at);
       return rest <= left && rest != kInf;
     };
     if (loops) {
