@@ -16,6 +16,8 @@
 # make many-matchers          1,000 matchers on 16 threads, beside one thread
 # make faults SECONDS=600      every allocation and every limit fails once (docs/testing.md)
 # make fuzz-core, fuzz-readers, fuzz-differential SECONDS=600    inputs nobody thought of (docs/testing.md)
+# make lib, test-c            libguiderail, the C interface, into build/lib; its tests and examples
+# make fuzz-programs PROGRAMS=1000000    damaged program files, under sanitizers
 # make docs    docs/api.md from the docstrings, docs/pictures from the engine
 # make site    the documentation as a web site, into build/site
 # make core    only the native core, incrementally, into src/guiderail (with the active Python)
@@ -40,7 +42,7 @@ NATIVE := $(shell find core -name "*.[ch]pp" -o -name "*.h") CMakeLists.txt
 BUILD_TOOLS := scikit-build-core>=0.11 nanobind>=2.9 cmake>=3.20,<5 ninja
 say = @printf '\033[1m%s\033[0m\n' "==> $(1)"
 
-.PHONY: help js test-js portable demo test test-templates test-canonical lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
+.PHONY: help js test-js lib test-c fuzz-programs portable demo test test-templates test-canonical lint format bench soak docs site core clean sanitize sanitize-threads many-matchers faults fuzz-core fuzz-readers fuzz-differential
 
 help:
 	@sed -n 's/^# make /make /p' Makefile
@@ -158,14 +160,6 @@ build/templates:
 	@rm build/templates.part/llama_cpp_python-*.tar.gz
 	@mv build/templates.part $@
 
-# libguiderail, the C interface: see docs/c.md.
-lib: $(VENV)/.tools
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
-
-test-c: lib $(VENV)/.test
-	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
-
 # -- the playground: static files in build/playground -------------------------------------------------------------
 PORT ?= 8000
 .PHONY: playground playground-files test-playground
@@ -178,6 +172,14 @@ playground: playground-files
 
 test-playground: $(VENV)/.test playground-files
 	@$(BIN)/python -m pytest -q -n0 tests/test_playground.py tests/test_playground_model.py $(PYTEST_ARGS)
+
+# libguiderail, the C interface: see docs/c.md.
+lib: $(VENV)/.tools
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/lib -G Ninja -DGUIDERAIL_LIBRARY=ON --log-level=WARNING $(CORE_FLAGS)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/lib --parallel $(JOBS)
+
+test-c: lib $(VENV)/.test
+	@$(BIN)/python -m pytest -q tests/test_c_interface.py tests/test_c_examples.py
 
 soak: $(VENV)/.test
 	@$(BIN)/python tests/server_soak.py $(SOAK_ARGS)

@@ -22,7 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def load_real() -> Any:
     """The extension, under a name of its own."""
-    found = next(iter((ROOT / "src" / "guiderail").glob("_core*.so")), None)
+    places = [ROOT / "src", *map(Path, sys.path)]  # built in place, or installed in editable mode
+    found = next((one for place in places for one in (place / "guiderail").glob("_core*.so")), None)
     assert found is not None, "the core is not built: make core"
     spec = importlib.util.spec_from_file_location("native._core", found)
     assert spec is not None and spec.loader is not None

@@ -174,10 +174,10 @@ class Client:
         assert {"message", "type", "param", "code"} <= set(error)
         return error
 
-    def chunks(self, path: str = "/v1/chat/completions", text: str = "hello", **body: Any) -> list[dict[str, Any]]:
-        """The events of a streamed answer."""
+    def chunks(self, path: str = "/v1/chat/completions", **body: Any) -> list[dict[str, Any]]:
+        """The events of a streamed answer; of a chat, ``text`` is its one message."""
         if path.endswith("chat/completions"):
-            body = {"messages": [{"role": "user", "content": text}], **body}
+            body = {"messages": [{"role": "user", "content": body.pop("text", "hello")}], **body}
         response = self.post(path, stream=True, **body)
         assert response.status_code == 200, response.text
         assert response.headers["content-type"].startswith("text/event-stream")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -91,6 +92,20 @@ def test_errors_of_the_example(installed: Path, files: tuple[Path, Path], tmp_pa
     done = subprocess.run([program, files[1], files[1]], capture_output=True, text=True, env=environment)
     assert done.returncode == 1
     assert "holds a vocabulary, not a program" in done.stderr and "[saved-file]" in done.stderr
+
+
+def test_the_page_in_the_docs(installed: Path, files: tuple[Path, Path], tmp_path: Path) -> None:
+    need("pkg-config", "cc")
+    page = (ROOT / "docs" / "c.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```c\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "page.c").write_text(source, encoding="utf-8")
+    static = next(installed.rglob("libguiderail.a"))
+    header = next(installed.rglob("guiderail.h")).parent
+    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-DGUIDERAIL_STATIC", "-I", header, "page.c", static]
+    done = subprocess.run([*command, "-lstdc++", "-lm", "-pthread", "-o", "page"], cwd=tmp_path)
+    assert done.returncode == 0
+    out = subprocess.run([tmp_path / "page"], cwd=files[0].parent, capture_output=True, text=True, check=True).stdout
+    assert out == 'it continues with: tle":\n'
 
 
 def test_rust(installed: Path, files: tuple[Path, Path], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import guiderail as gr
 from guiderail.cli._demo import COMMANDS
 from guiderail.errors import ModelError
 
@@ -101,9 +102,25 @@ def test_explain_in_words():
     assert done.returncode == 1 and "position 1" in done.stdout
 
 
+def test_export_writes_what_load_reads(tmp_path):
+    path, tokenizer = tmp_path / "month.rail", tmp_path / "none.json"
+    done = run("export", "--regex", r"\d{4}-\d{2}", "-o", str(path))
+    assert (done.returncode, done.stderr) == (0, "") and "month.rail" in done.stdout
+    month = gr.load(path)
+    assert isinstance(month, gr.Constraint) and month.matches("2024-02") and not month.matches("2024-2")
+    done = run("export", "--schema", '{"type": "integer"}', "-o", str(path))
+    assert done.returncode == 0
+    number = gr.load(path)
+    assert isinstance(number, gr.Constraint) and number.matches("12") and not number.matches("1.5")
+    done = run("export", "--regex", "a", "-o", str(tmp_path / "no" / "x.rail"))
+    assert done.returncode == 2 and "cannot be written" in done.stderr and "saved-file" in done.stderr
+    done = run("export", "--regex", "a", "-o", str(path), "--vocabulary", str(tokenizer))
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
 def test_help_and_version():
     assert run("--version").stdout.startswith("guiderail ")
-    for command in ("generate", "match", "explain", "bench"):
+    for command in ("generate", "match", "explain", "export", "bench"):
         done = run(command, "--help", columns=50)
         assert done.returncode == 0 and f"guiderail {command}" in done.stdout and "\x1b" not in done.stdout
         assert max(map(len, done.stdout.splitlines())) <= 50

@@ -379,3 +379,12 @@ def test_generate_writes_valid_json(files):
 def test_check_measures_masks(files):
     done = run("check", "good.json", cwd=files)
     assert done.returncode == 0 and "masks of 6,144 bytes" in done.stdout
+
+
+def test_a_misspelt_keyword_is_told() -> None:
+    from test_cli import run
+
+    schema = '{"type": "object", "propertys": {"a": {}}}'
+    done = run("match", "--schema", schema, "{}")
+    assert done.returncode == 0 and done.stdout == "match     {}\n"
+    assert done.stderr.startswith("warning: in the schema, #/propertys") and "properties" in done.stderr

@@ -300,3 +300,23 @@ def test_the_embedded_models_own_distribution(embedded, name, record_property):
     found = {"mass": mass, "KL(masked)": divergence(expected, masked), "chi²": statistic, "inside": inside}
     record_property(name, found)
     print(name, len(expected), found, "passes", sum(one.draw.passes for one in drawn))
+
+
+@pytest.mark.parametrize("distribution", ["exact", "weighted"])
+def test_a_draw_that_nobody_wants_ends_at_its_next_prefix(distribution):
+    from guiderail import compile as compiled
+    from guiderail.constraints.reading import TEXT
+    from guiderail.generation.distribution.draws import draws
+    from guiderail.generation.options import Options
+
+    model, asked = Cuts(max_batch=1), 0
+
+    def stop():
+        nonlocal asked
+        asked += 1
+        return asked > 3
+
+    guide = compiled(regex("(a|b){30}c{20}"), VOCABULARY)
+    options = Options(temperature=1.0, distribution=distribution, n=5, max_tokens=100)
+    assert list(draws(model, model.encode("12", chat=False), guide, TEXT, options, stop=stop)) == []
+    assert asked == 4

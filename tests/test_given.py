@@ -173,6 +173,7 @@ def test_what_may_not_be_given(given: Any) -> None:
     with pytest.raises(gr.CompileError) as caught:
         constraint_of(given)
     assert caught.value.code == "not-a-constraint"
+    assert "properties" in caught.value.message or not isinstance(given, dict) or not given
 
 
 # -- compile ---------------------------------------------------------------------------------------------------------
@@ -207,6 +208,14 @@ def test_compile_takes_a_tokenizer(tmp_path: Path) -> None:
     assert gr.compile(["no"], file) is read and gr.compile(["no"], str(tmp_path)).vocabulary == read.vocabulary
     gr.clear_cache()
     assert gr.compile(["no"], file).vocabulary is not read.vocabulary
+
+
+def test_compile_takes_a_model() -> None:
+    class Model:
+        vocabulary = VOCABULARY
+
+    assert gr.compile(["yes", "no"], Model()) is gr.compile(["yes", "no"], VOCABULARY)
+    assert as_guides(["yes", "no"], Model())[0] is gr.compile(["yes", "no"], VOCABULARY)
 
 
 def test_vocabularies_are_not_kept_for_ever() -> None:

@@ -346,6 +346,22 @@ def test_transformers_rows_of_unequal_feeds_equal_a_plain_forward(kind):
         np.testing.assert_allclose(each[row], all_[len(all_) - len(each[row]) :], atol=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_a_row_of_transformers_can_be_cut(kind):
+    torch = pytest.importorskip("torch")
+    model = TransformersModel(tiny(kind), Letters())
+    session = model.new_session(1, 16)
+    session.feed([[1, 2, 3, 4, 5]])
+    for length, more in [(3, [9, 8]), (4, [7]), (0, [3, 2]), (2, [1, 1, 1])]:
+        session.cut_row(0, length)
+        read = ([1, 2, 3, 9, 7] if length > 2 else [3, 2])[:length] + more
+        with torch.inference_mode():
+            plain = model.model(torch.tensor([read])).logits[0, -1].numpy()
+        np.testing.assert_allclose(session.feed([more])[0], plain, atol=1e-4)
+    with pytest.raises(ModelError):
+        session.cut_row(0, 9)
+
+
 def test_a_model_of_ones_own_is_taken_as_it_is():
     model = TransformersModel(tiny("gpt2"), Letters())
     assert load_model(model) is model

@@ -21,6 +21,7 @@ from browser import Browser, find_browser
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILT = ROOT / "build" / "playground"
+NOTHING = {"constraint": "", "text": "not yet"}  # what the page's record says before it has answered
 WAIT = 120  # seconds, on a machine that does other things, too
 
 # fmt: off
@@ -93,17 +94,18 @@ def ask(browser: Browser, question: str, **given: Any) -> Any:
 
 
 def typed(browser: Browser, field: str, text: str) -> None:
-    """Writes into a text field as a paste does; the page hears of it."""
+    """Writes into a text field as a paste does; the page hears of it, and what it answered before is forgotten."""
     element = f"document.getElementById({json.dumps(field)})"
-    browser.run(f"{element}.value = {json.dumps(text)}; {element}.dispatchEvent(new Event('input'))")
+    browser.run(
+        f"document.body.dataset.{'read' if field == 'constraint' else 'looked'} = {NOTHING[field]!r};"
+        f"{element}.value = {json.dumps(text)}; {element}.dispatchEvent(new Event('input'))"
+    )
 
 
 def choose(browser: Browser, kind: str, source: str, text: str = "") -> None:
     browser.run(f"document.querySelector('input[value={kind}]').click()")
-    browser.run("document.body.dataset.read = ''")
     typed(browser, "constraint", source)
     until(browser, "document.body.dataset.read")
-    browser.run("document.body.dataset.looked = '-'")
     typed(browser, "text", text)
     if browser.run("document.body.dataset.read") == "true":
         until(browser, f"document.body.dataset.looked === {json.dumps(text)}")
@@ -231,6 +233,12 @@ def test_nothing_leaves_the_page(page: Browser) -> None:
     opened(page)
     address = page.address  # type: ignore[attr-defined]
     assert page.requests and all(one.startswith((address, "data:", "blob:")) for one in page.requests)
+    refused = page.run(
+        "new Promise((answer) => { document.addEventListener('securitypolicyviolation',"
+        "(event) => answer(event.effectiveDirective)); fetch('https://example.org/').catch(() => {}); })"
+    )
+    assert refused == "connect-src"
+    page.complaints.clear()
 
 
 def test_what_is_on_the_page_is_in_its_address(page: Browser) -> None:

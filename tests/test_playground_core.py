@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import subprocess
@@ -87,6 +88,20 @@ def test_front_ends_build_the_same_through_the_stand_in(through_bytes: list[Any]
     from guiderail import _core
 
     assert through_bytes[number] == described(_core, *TABLE[number])
+
+
+def test_operations_have_the_codes_of_program_files() -> None:
+    from guiderail import _core
+
+    sys.path.insert(0, str(ROOT / "playground" / "python"))
+    try:
+        spec = importlib.util.spec_from_file_location("playground_stand_in", ROOT / "playground" / "python" / "core.py")
+        assert spec is not None and spec.loader is not None
+        stand_in = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(stand_in)
+    finally:
+        sys.path.pop(0)
+    assert {name: code for code, name in enumerate(stand_in.OPERATIONS, 1)} == _core.Builder.operations()
 
 
 def test_sets_of_characters_are_those_of_the_core() -> None:

@@ -49,6 +49,7 @@ def test_what_the_model_writes_validates(page: Browser, number: int) -> None:
     choose(page, "schema", json.dumps(schema))
     text = write(page, "Answer with a short JSON value.")
     Draft202012Validator(schema, format_checker=FormatChecker()).validate(json.loads(text))
+    until(page, f"document.body.dataset.looked === {json.dumps(text)}")
     assert shown(page, "verdict") in ("complete", "may end here")
     assert page.complaints == []
 

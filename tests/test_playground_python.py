@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +137,20 @@ def test_looking_at_a_text() -> None:
     assert bad["place"]["schema"] == ["#/properties/a"] and bad["schema_span"] == [21, 40]
     answers.read("regex", "(ab|cd)+")
     assert json.loads(answers.look("abc"))["place"]["spans"] == [[5, 6]]
+
+
+def test_the_archive_holds_the_front_ends_and_nothing_native() -> None:
+    spec = importlib.util.spec_from_file_location("playground_build", FOLDER.parent / "build.py")
+    assert spec is not None and spec.loader is not None
+    build = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build)
+    made = build.python_archive()
+    assert made == build.python_archive(), "equal sources make equal archives"
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        names = set(archive.namelist())
+        assert archive.read("guiderail/_core.py") == (FOLDER / "core.py").read_bytes()
+    assert {"answers.py", "rpds.py", "lark/grammars/common.lark", "guiderail/__init__.pyi"} <= names
+    assert {name for name in names if name.endswith((".so", ".pyc")) or "/tests/" in name} == set()
+    assert {name.split("/")[1] for name in names if name.startswith("guiderail/") and name.count("/") > 1} == {
+        "constraints", "frontends", "inspect", "support",
+    }  # fmt: skip

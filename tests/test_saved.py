@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,12 @@ def test_every_operation_of_a_builder_can_be_saved() -> None:
     methods = {name for name in dir(_core.Builder) if not name.startswith("_")}
     assert methods - NO_OPERATIONS - LOOKS == set(OPERATIONS)
     assert len(set(OPERATIONS.values())) == len(OPERATIONS)
+
+
+def test_the_table_of_operations_in_the_docs() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "program_format.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", text, re.MULTILINE)
+    assert {name: int(code) for code, name in rows} == OPERATIONS
 
 
 def test_the_cases_use_every_operation() -> None:

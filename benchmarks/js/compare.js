@@ -11,7 +11,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, resolve } from "node:path";
 
-const ROUNDS = 3; // of each text, with a guide of its own: the least time of each step counts
+const ROUNDS = Number(process.env.ROUNDS ?? 3); // of each text, with a guide of its own: the least time of each step counts
 
 process.env.GUIDERAIL_JS_CASES = process.argv[2];
 const { Guide, Program, load } = await import("../../bindings/js/src/index.js");

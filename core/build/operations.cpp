@@ -1,5 +1,7 @@
 #include "build/operations.hpp"
 
+#include <algorithm>
+
 #include "base/work.hpp"
 #include "json/decimals.hpp"
 #include "json/json.hpp"
@@ -68,6 +70,45 @@ u128 decimal_digits(const std::string& digits) {
     out = 10 * out + static_cast<u32>(c - '0');
   }
   return out;
+}
+
+// What the arithmetic of decimals relies on: with 128 bits, it divides by what it is given.
+constexpr u32 kMostScale = 30;            // 10^scale fits beside a digit and a divisor
+constexpr std::size_t kMostDigits = 512;  // of a bound
+
+bool digits(const std::string& text) {
+  return text.size() <= kMostDigits &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+void check_cuts(const std::vector<Decimals::Cut>& cuts) {
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const auto& [whole, fraction, at, above, gap] = cuts[i];
+    if (whole.empty() || !digits(whole) || !digits(fraction) || (whole.size() > 1 && whole[0] == '0') ||
+        (!fraction.empty() && fraction.back() == '0'))
+      throw Error("bad-shape", "decimals: a cut has digits, without zeros that say nothing");
+    if (i == 0) continue;
+    const auto& last = cuts[i - 1];
+    const auto key = [](const Decimals::Cut& cut) { return std::tie(cut.whole, cut.fraction); };
+    if (whole.size() != last.whole.size() ? whole.size() < last.whole.size() : key(cuts[i]) <= key(last))
+      throw Error("bad-shape", "decimals: cuts must rise");
+  }
+}
+
+void check_divisors(const DecimalTable& table) {
+  u128 unit = 1;
+  for (u32 i = 0; i < table.scale; ++i) unit *= 10;
+  for (u128 m : table.moduli)
+    if (m == 0 || m > DecimalTable::kHuge) throw Error("bad-shape", "decimals: a modulus is 0 or too large");
+  for (const DecimalLabel& label : table.labels)
+    for (const DecimalPart& part : label.parts) {
+      u128 a = part.step ? part.step : 1, b = unit;
+      while (b) a = std::exchange(b, a % b);  // gcd
+      if ((part.step ? part.step : 1) / a > DecimalTable::kHuge / unit)
+        throw Error("bad-shape", "decimals: a step is too large for its scale");
+      for (u128 n : part.gaps)
+        if (n == 0) throw Error("bad-shape", "decimals: nothing is a multiple of 0");
+    }
 }
 
 }  // namespace
@@ -171,6 +212,8 @@ Id Tally::make(Arena& arena) {
 }
 
 Id Decimals::make(Arena& arena) {
+  if (scale > kMostScale) throw Error("bad-bound", "decimals counts at most 30 digits after the point");
+  check_cuts(cuts);
   DecimalTable table;
   table.scale = scale;
   if (room >= 0) table.room = bound(room);
@@ -188,6 +231,7 @@ Id Decimals::make(Arena& arena) {
     table.cuts.push_back({cut.whole, cut.fraction, cut.at, cut.above, decimal_digits(cut.gap)});
   }
   for (const std::string& modulus : moduli) table.moduli.push_back(decimal_digits(modulus));
+  check_divisors(table);
   return guiderail::Decimals::of(arena).decimals(std::move(table));
 }
 

@@ -201,6 +201,7 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
       return unite(members);
     }
     case Kind::Repeat: {
+      check_repeated_items(f.a);
       const Id more = concat(repeat_less(first), rest);
       const Id read = derive_distinct(concat(f.a, more), seen, byte);
       return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
@@ -208,6 +209,12 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
     case Kind::Ref: return derive_distinct(concat(rule_body(f.a), rest), seen, byte);
     default: throw Error("item-outside", "an item cannot stand inside an intersection, complement or terminal");
   }
+}
+
+// What may be empty could be repeated for ever before a byte is read. Lists put a separator before an item; a program
+// that was read from a file may hold anything.
+void Json::check_repeated_items(Id e) const {
+  if (nullable(e)) throw Error("item-outside", "an item cannot stand inside a repetition of what may be empty");
 }
 
 // e without the spellings of the values seen.

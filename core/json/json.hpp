@@ -76,6 +76,7 @@ class Json final : public Family {
   bool free_item(Id e) const;  // as free_key, of an item
   Id item_at(Id e, u32 text, u32 facts);
   Id distinct_node(Id body, u32 seen);
+  void check_repeated_items(Id e) const;
   Id other_than(Id e, u32 seen);  // e without the spellings of the values seen
   u32 without_seen(u32 seen);
   Id twice_node(Id body, u32 seen, u32 labels);

@@ -127,6 +127,7 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
       return unite(members);
     }
     case Kind::Repeat: {
+      check_repeated_items(f.a);
       const u32 min = f.min;
       const Id more = concat(repeat_less(first), rest);
       const Id read = derive_twice(concat(f.a, more), seen, labels, byte);

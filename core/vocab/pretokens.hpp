@@ -11,10 +11,11 @@
 // to a match because a guess has ended the piece before (of higher preference, they would have read on).
 #pragma once
 
-#include <compare>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <tuple>
 #include <vector>
 
 #include "base/support.hpp"
@@ -83,14 +84,20 @@ class Pretokens {
   struct Piece {
     Kind kind = Kind::None;
     Threads threads, never;
-    auto operator<=>(const Piece&) const = default;
+    bool operator==(const Piece&) const = default;
+    bool operator<(const Piece& o) const {
+      return std::tie(kind, threads, never) < std::tie(o.kind, o.threads, o.never);
+    }
   };
   struct Config {
     std::vector<Piece> levels;
     u32 cut = 0;        // the level at which a piece ends before the unfinished character; levels: none
     std::string begun;  // bytes of an unfinished character
     u32 tag = 0;
-    auto operator<=>(const Config&) const = default;
+    bool operator==(const Config&) const = default;
+    bool operator<(const Config& o) const {
+      return std::tie(levels, cut, begun, tag) < std::tie(o.levels, o.cut, o.begun, o.tag);
+    }
   };
   using Configs = std::vector<Config>;
 

@@ -2,9 +2,10 @@
 //
 //     fuzz_programs FOLDER [COUNT [SEED]]
 //
-// takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few places,
-// puts the checksum right, so that the bending is not found at once, and reads them. What can be read is compiled with a
-// small vocabulary, and a text is written under it at random. Sanitizers see what goes wrong; a hang ends by an alarm.
+// takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few
+// places, puts the checksum right, so that the bending is not found at once, and reads them. What can be read is
+// compiled with a small vocabulary, and a text is written under it at random. Sanitizers see what goes wrong; a hang
+// ends by an alarm.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
   if (seeds.empty()) return std::fputs("no files there\n", stderr), 2;
   gr_vocabulary* vocabulary = vocabulary_of_bytes();
 #ifndef _WIN32
-  std::signal(SIGALRM, write_down);
+  for (int signal : {SIGALRM, SIGFPE, SIGSEGV, SIGABRT}) std::signal(signal, write_down);
 #endif
   for (unsigned long long i = 0; i < count; ++i) {
 #ifndef _WIN32

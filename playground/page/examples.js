@@ -8,16 +8,25 @@ export const EXAMPLES = [
     source: json({
       type: "object",
       properties: {
-        name: { type: "string", pattern: "^[A-Z][a-z]+( [A-Z][a-z]+)+$", maxLength: 40 },
-        born: { type: "string", format: "date" },
+        name: { type: "string", pattern: "^[A-Z][a-z]+ [A-Z][a-z]+$", maxLength: 30 },
+        born: { type: "string", format: "date", pattern: "^19" },
         home: {
           type: "object",
-          properties: { city: { type: "string", maxLength: 20 }, country: { type: "string", maxLength: 20 } },
+          properties: {
+            city: { type: "string", pattern: "^[A-Z][a-z]+( [A-Z][a-z]+)?$", maxLength: 24 },
+            country: { enum: ["Brazil", "Canada", "Egypt", "France", "India", "Japan", "Kenya", "Norway", "USA"] },
+          },
           required: ["city", "country"],
           additionalProperties: false,
         },
-        occupations: { type: "array", items: { type: "string", maxLength: 20 }, minItems: 1, maxItems: 3 },
-        height_cm: { type: "integer", minimum: 140, maximum: 210 },
+        occupations: {
+          type: "array",
+          items: { enum: ["astronaut", "engineer", "mathematician", "musician", "painter", "pilot", "writer"] },
+          minItems: 1,
+          maxItems: 3,
+          uniqueItems: true,
+        },
+        height_cm: { type: "integer", minimum: 150, maximum: 200 },
         married: { type: "boolean" },
       },
       required: ["name", "born", "home", "occupations", "height_cm", "married"],

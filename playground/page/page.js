@@ -41,7 +41,7 @@ const look = newest(async () => {
   if (!good) return;
   const asked = text.value, began = performance.now();
   const answer = await engine.ask("look", { text: asked });
-  if (text.value !== asked) return;
+  if (text.value !== asked || !good) return;
   forced = showText(asked, constraint.value, answer, insert, replace);
   document.body.dataset.looked = asked; // for tests: this text was answered
   tell("text", performance.now() - began);

@@ -98,7 +98,7 @@ async function run(engine, replaceText) {
     const step = choose(logits, mask, count, Number(at("temperature").value));
     if (step.token < 0 || stops.has(step.token)) {
       step.text = "end of text";
-      addStep(step, "⏹");
+      addStep(step, "■");
       break;
     }
     const more = decoder.decode(tokens[step.token], { stream: true });

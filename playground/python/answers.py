@@ -38,7 +38,7 @@ _WARM = (
     "jsonschema_specifications", "lark.common", "lark.indenter", "lark.load_grammar", "lark.parsers.lalr_analysis",
     "referencing.jsonschema",
 )  # fmt: skip
-_COLD = {"python_types", "xml_schema", "queries", "disk_cache"}  # the page asks for none of them
+_COLD = {"saved", "python_types", "xml_schema", "queries", "disk_cache"}  # the page asks for none of them
 _current: Constraint | None = None
 _source = ""  # the text that it was read from
 
@@ -139,7 +139,7 @@ def look(text: str) -> str:
 
 def _schema_span(place: dict[str, Any] | None) -> list[int] | None:
     """Where the constraint's text speaks about the place, if that is one place of a schema."""
-    if not place or len(place.get("schema", ())) != 1:
+    if not place or len(place.get("schema", ())) != 1 or place["schema"] == ("#",):  # all of it
         return None
     found = span_of(_source, place["schema"][0])
     return None if found is None else list(found)

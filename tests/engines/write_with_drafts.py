@@ -47,6 +47,8 @@ def write(model: str, asked: list[dict[str, Any]], drafts: int) -> tuple[list[st
 
 
 if __name__ == "__main__":
+    from vllm.distributed import cleanup_dist_env_and_memory
+
     from guiderail.integrations.vllm import register
 
     register()
@@ -54,4 +56,5 @@ if __name__ == "__main__":
     for drafts in (0, TOKENS):
         found.append(write(sys.argv[1], json.loads(sys.argv[2]), drafts))
         gc.collect()
+        cleanup_dist_env_and_memory()
     print(json.dumps(found))

@@ -71,22 +71,15 @@ double of_builder(Builder& builder, Call call, ByteReader& in, std::string& out)
       return std::visit([&](auto& operation) { return builder.add(std::move(operation)); },
                         *std::make_unique<Operation>(read_operation(in, arguments)));
     }
-    case Call::IsNullable:
-      return arena.nullable(expression());
-    case Call::IsEmpty:
-      return !arena.live(regular());
-    case Call::FirstBytes:
-      out = bytes_of(arena.first(regular()));
-      return 0;
-    case Call::Dump:
-      out = arena.dump(expression());
-      return 0;
+    case Call::IsNullable: return arena.nullable(expression());
+    case Call::IsEmpty: return !arena.live(regular());
+    case Call::FirstBytes: out = bytes_of(arena.first(regular())); return 0;
+    case Call::Dump: out = arena.dump(expression()); return 0;
     case Call::Finish: {
       const Id root = expression();
       return keep({nullptr, std::make_shared<Program>(builder.finish(root), root)});
     }
-    default:
-      throw Error("argument", "a builder takes no call " + std::to_string(static_cast<u32>(call)));
+    default: throw Error("argument", "a builder takes no call " + std::to_string(static_cast<u32>(call)));
   }
 }
 
@@ -104,8 +97,7 @@ double of_program(Program& p, Call call, ByteReader& in, std::string& out) {
     return s;
   };
   switch (call) {
-    case Call::Root:
-      return p.root();
+    case Call::Root: return p.root();
     case Call::Derivative: {
       const Id from = state();
       const std::string_view data = in.raw(in.left());
@@ -114,16 +106,10 @@ double of_program(Program& p, Call call, ByteReader& in, std::string& out) {
       Work::recount(before + data.size());
       return to;
     }
-    case Call::ProgramIsNullable:
-      return p.arena().nullable(state());
-    case Call::IsLive:
-      return p.live(state());
-    case Call::ProgramFirstBytes:
-      out = bytes_of(p.next_bytes(state()));
-      return 0;
-    case Call::FirstSymbols:
-      write_symbols(p, p.next_symbols(state()), out);
-      return 0;
+    case Call::ProgramIsNullable: return p.arena().nullable(state());
+    case Call::IsLive: return p.live(state());
+    case Call::ProgramFirstBytes: out = bytes_of(p.next_bytes(state())); return 0;
+    case Call::FirstSymbols: write_symbols(p, p.next_symbols(state()), out); return 0;
     case Call::Symbols: {
       std::vector<u32> all(p.arena().symbols().size());
       for (u32 i = 0; i < all.size(); ++i) all[i] = i;
@@ -147,17 +133,11 @@ double of_program(Program& p, Call call, ByteReader& in, std::string& out) {
       out = p.likely(s, in.number32());
       return 0;
     }
-    case Call::ProgramDump:
-      out = p.dump(state());
-      return 0;
-    case Call::NodeCount:
-      return p.arena().node_count();
-    case Call::LeastBytes:
-      return p.arena().node(state()).shortest;
-    case Call::MemorySizeBytes:
-      return static_cast<double>(p.memory());
-    default:
-      throw Error("argument", "a program takes no call " + std::to_string(static_cast<u32>(call)));
+    case Call::ProgramDump: out = p.dump(state()); return 0;
+    case Call::NodeCount: return p.arena().node_count();
+    case Call::LeastBytes: return p.arena().node(state()).shortest;
+    case Call::MemorySizeBytes: return static_cast<double>(p.memory());
+    default: throw Error("argument", "a program takes no call " + std::to_string(static_cast<u32>(call)));
   }
 }
 
@@ -175,12 +155,8 @@ double of_neither(Call call, ByteReader& in, std::string& out) {
       Work::restore({until, in.number()});
       break;
     }
-    case Call::SpendWork:
-      Work::spend(in.number());
-      break;
-    case Call::SpentWork:
-      writer.number(Work::spent());
-      break;
+    case Call::SpendWork: Work::spend(in.number()); break;
+    case Call::SpentWork: writer.number(Work::spent()); break;
     default: {
       Limits limits;
       limits.max_nodes = in.number32();

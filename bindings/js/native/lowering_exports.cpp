@@ -54,7 +54,6 @@ std::uint32_t EXPORTED(guiderail_lowering_answer_size)() { return static_cast<st
 
 // A gr_program, to be freed as such; -1: an error.
 std::intptr_t EXPORTED(guiderail_lowering_program)(std::uint32_t handle) {
-  return guarded(
-      [&] { return reinterpret_cast<std::intptr_t>(new gr_program{guiderail::lowered_program(handle)}); });
+  return guarded([&] { return reinterpret_cast<std::intptr_t>(new gr_program{guiderail::lowered_program(handle)}); });
 }
 }

@@ -264,9 +264,13 @@ class Given:
             options = {"layout": self.layout or layout, "property_order": self.property_order or property_order}
             if self.schema is None:
                 return _type_constraint(self.type_ or "", **options)
+            from guiderail.frontends.given import typos
             from guiderail.frontends.json_schema import json_schema
 
-            return json_schema(schema_source(self.schema), closed=self.closed, **options)
+            made = json_schema(schema_source(self.schema), closed=self.closed, **options)
+            for fault in typos(made):
+                print(f"warning: in the schema, {fault}", file=sys.stderr)
+            return made
         if self.grammar is not None:
             return _grammar_constraint(self.grammar, self.closed)
         if self.regex is not None:

@@ -62,6 +62,18 @@ def serve_command(
     max_cached_tokens: Annotated[
         int, typer.Option(metavar="N", help="Tokens of key-value cache, all texts together.", rich_help_panel=_LIMITS)
     ] = 32_768,
+    max_draws: Annotated[
+        int,
+        typer.Option(
+            metavar="N", help="Draws from the model's own distribution at once; 0: none.", rich_help_panel=_LIMITS
+        ),
+    ] = 2,
+    max_passes: Annotated[
+        int, typer.Option(metavar="N", help="Forward passes of an exact draw.", rich_help_panel=_LIMITS)
+    ] = 4096,
+    max_particles: Annotated[
+        int, typer.Option(metavar="N", help="Texts of a weighted population.", rich_help_panel=_LIMITS)
+    ] = 64,
     max_body_bytes: Annotated[int, typer.Option(metavar="N", help="Bytes of a request.", rich_help_panel=_LIMITS)] = 8
     << 20,
     max_json_values: Annotated[
@@ -129,6 +141,9 @@ def serve_command(
         max_rows=max_rows,
         max_queue=max_queue,
         max_cached_tokens=max_cached_tokens,
+        max_draws=max_draws,
+        max_passes=max_passes,
+        max_particles=max_particles,
         max_body_bytes=max_body_bytes,
         max_json_values=max_json_values,
         body_seconds=body_seconds,

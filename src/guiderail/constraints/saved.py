@@ -1,7 +1,7 @@
 """Constraints as files: compiled, without a vocabulary, for any program that reads them (``docs/program_format.md``).
 
 A file lists the operations by which the core makes an expression. Reading it runs them again, through the checks and
-limits that any constraint goes through, so a file from anywhere gets an error at worst.
+limits that any constraint goes through.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def save(
 def load(path: str | os.PathLike[str]) -> Constraint | Vocabulary:
     """Reads what :meth:`Constraint.save`, :meth:`Guide.save` or :meth:`Vocabulary.save` wrote.
 
-    The file itself says what it holds. It may come from anywhere: it is checked, and its operations run under the
-    limits of every compilation. A saved constraint behaves as the one that was saved, with one exception: texts are
-    read as they stand, so ``parse`` and its kin of front ends are not available.
+    The file itself says what it holds. It is checked, and its operations run under the limits of every compilation;
+    ``docs/program_format.md`` says what is believed. A saved constraint behaves as the one that was saved, with one
+    exception: texts are read as they stand, so ``parse`` and its kin of front ends are not available.
 
     Raises:
         CompileError: ``saved-file``: there is no such file, or it is damaged, or no file of guiderail's.

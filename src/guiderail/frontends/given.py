@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from guiderail.frontends.json_schema import JsonSchema
     from guiderail.frontends.json_schema.faults import Fault
 
-__all__ = ["are_texts", "constraint_of", "written_by_model"]
+__all__ = ["are_texts", "constraint_of", "typos", "written_by_model"]
 
 _MOST_WARNINGS = 10
 _VALUES = (str, bytes, bytearray, int, float, complex, list, tuple, set, frozenset)
@@ -75,19 +75,21 @@ def _schema(schema: Mapping[str, Any]) -> Constraint:
         else:
             shown = ", ".join(repr(key) for key in list(schema)[:5])
             problem = f"a dict is taken for a JSON Schema, and none of its keys ({shown}) is a keyword of JSON Schema"
-            if all(isinstance(value, Mapping) for value in schema.values()):
-                problem += '; did you mean {"type": "object", "properties": {…}}?'
+            problem += '; did you mean {"type": "object", "properties": {…}}?'
         raise CompileError(problem, code="not-a-constraint")
     made = json_schema(schema, property_order="declared")
-    for fault in _typos(made):  # they mean nothing, and nobody would notice
+    for fault in typos(made):  # they mean nothing, and nobody would notice
         warnings.warn(f"in the schema, {fault}", stacklevel=5)
     return made
 
 
 @lru_cache(maxsize=128)
-def _typos(made: JsonSchema) -> tuple[Fault, ...]:
+def typos(made: JsonSchema) -> tuple[Fault, ...]:
+    """Keywords and formats of a schema that look misspelt, the first ones; they mean nothing."""
     from guiderail.frontends.json_schema.faults import misspelt
     from guiderail.frontends.json_schema.references import dialect_of
 
     schema = made.schema
+    if not isinstance(schema, Mapping):
+        return ()
     return tuple(islice(misspelt(schema, dialect_of(schema.get("$schema")) or "2020-12"), _MOST_WARNINGS))

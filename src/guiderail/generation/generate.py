@@ -223,7 +223,10 @@ def _drawn(
     for i, ((prompt, guide, prefix), reading) in enumerate(zip(begun, readings, strict=True)):
         which = f" of prompt {i}" if len(begun) > 1 else ""
         first = i * (options.n or 1)
-        results += draws(model, prompt, guide, reading, options, prefix=prefix, first_row=first, which=which, stop=stop)
+        results += draws(
+            model, prompt, guide, reading, options, prefix=prefix, first_row=first, which=which,
+            stop=None if stop is None else stop.is_set,
+        )  # fmt: skip
     return results
 
 

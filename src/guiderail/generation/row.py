@@ -263,7 +263,8 @@ class Row:
             logits: masked, shape ``(logits_size,)``; changed.
             width: how many of them are of tokens.
         """
-        first = self.sampler(logits)
+        only = _only(self.mask[0]) if self._ask_always else -1
+        first = self.sampler(logits) if only < 0 else only  # what is forced takes no random number
         self.refused = False
         if not self.finishing:
             return first

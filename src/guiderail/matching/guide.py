@@ -235,9 +235,9 @@ def compile(
     Args:
         constraint: the result of :func:`regex`, :func:`choice`, :func:`json_schema` …; or what :func:`generate` takes:
             a JSON Schema (a dict), a Python type, a list of texts.
-        vocabulary: the vocabulary of the model that will write the text; or its tokenizer (of transformers, tokenizers,
-            tiktoken, SentencePiece, mistral-common, llama-cpp-python, or the path of one). The vocabularies of the last
-            8 tokenizers are kept.
+        vocabulary: the vocabulary of the model that will write the text; the model itself, if :func:`load_model` made
+            it; or its tokenizer (of transformers, tokenizers, tiktoken, SentencePiece, mistral-common,
+            llama-cpp-python, or the path of one). The vocabularies of the last 8 tokenizers are kept.
         cache: return an equal guide compiled earlier. The cache keeps the 128 used last, as long as they hold at most
             256 MiB together (the last one in any case); see :func:`clear_cache`.
         max_nodes: maximum number of expressions at once, about 100 bytes each; more raise a LimitError.

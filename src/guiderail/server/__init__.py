@@ -12,6 +12,8 @@
     compiling.py      constraints → guides, off the event loop, within limits, clients in turn (fair.py)
     nursery.py, nursery_child.py    the process in which constraints are compiled first
     engine.py, rows.py    the thread that runs the model: sessions in turn, rows in batches
+    lending.py, draws.py    the model lent to draws from its own distribution, a pass at a time
+    choices.py        how likely each of some choices is
     crew.py, asides.py    threads for what may take long
     bodies.py, connections.py, problems.py    requests that are large, slow or malformed
     inspection.py     /inspect: records of texts, for whoever asks why

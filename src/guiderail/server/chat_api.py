@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -10,11 +9,12 @@ from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
+from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning
 from guiderail.server.reading import Said, show
 from guiderail.server.recipes import Recipe
-from guiderail.server.rows import Delta, token_text
+from guiderail.server.rows import Delta, finite, token_text
 from guiderail.server.schemas import ChatRequest
 from guiderail.server.service import Run, Service, Text, Watches
 from guiderail.server.thinking import thinking_of, wants_thinking
@@ -66,7 +66,8 @@ class ChatAnswer:
             logprobs = {"content": content_logprobs, "refusal": None, **self._chances}
         elif self._chances:
             logprobs = {"content": None, "refusal": None, **self._chances}
-        return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason}
+        choice = {"index": index, "message": message, "logprobs": logprobs, "finish_reason": reason}
+        return choice if text.end.more is None else {**choice, "guiderail": text.end.more}
 
     async def events(self) -> AsyncIterator[bytes]:
         """The answer as server-sent events."""
@@ -75,8 +76,15 @@ class ChatAnswer:
         readers: list[Reader | None] = [None if self._plan is None else self._plan.reader() for _ in range(self._count)]
         called = [False] * self._count
 
-        def chunk(index: int, delta: dict[str, Any], reason: str | None = None, logprobs: Any = None) -> bytes:
+        def chunk(
+            index: int,
+            delta: dict[str, Any],
+            reason: str | None = None,
+            logprobs: Any = None,
+            more: dict[str, Any] | None = None,
+        ) -> bytes:
             choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
+            choice |= {} if more is None else {"guiderail": more}
             body = {**self._head("chat.completion.chunk"), "choices": [choice]}
             return sse({**body, "usage": None} if with_usage else body)
 
@@ -108,7 +116,7 @@ class ChatAnswer:
                         if delta is not None:
                             yield chunk(index, delta)
                     reason = "tool_calls" if called[index] and event.reason == "stop" else event.reason
-                    yield chunk(index, {}, reason)
+                    yield chunk(index, {}, reason, None, event.more)
             if with_usage:
                 yield sse({**self._head("chat.completion.chunk"), "choices": [], "usage": self.run.usage()})
             yield sse("[DONE]")
@@ -153,13 +161,8 @@ def _gather(parts: list[Part]) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _logprob(vocabulary: Vocabulary, info: TokenLogprob) -> dict[str, Any]:
-    top = [{**token_text(vocabulary, token), "logprob": _finite(value)} for token, value in info.top]
-    return {**token_text(vocabulary, info.token), "logprob": _finite(info.logprob), "top_logprobs": top}
-
-
-def _finite(value: float) -> float:
-    """JSON has no infinity; OpenAI says -9999 for what is out of sight."""
-    return value if math.isfinite(value) else -9999.0
+    top = [{**token_text(vocabulary, token), "logprob": finite(value)} for token, value in info.top]
+    return {**token_text(vocabulary, info.token), "logprob": finite(info.logprob), "top_logprobs": top}
 
 
 async def start_chat(service: Service, said: Said, watch: Watches = None) -> ChatAnswer:
@@ -184,6 +187,13 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
     if wants_thinking(request):
         said.shown = await service.threaded(lambda: show(said, service.manner.renderer), "messages")
         thinking = thinking_of(request, said.shown, service.manner.tool_format)
+    drawing = drawing_of(
+        request,
+        service.options,
+        calls=said.tools is not None,
+        reasons=thinking is not None,
+        watched=watch is not None,
+    )
     plan, guide = await service.guide(Recipe(said.ask, said.tools, thinking), param)
     prompt = await service.prompt(said, "messages")
     spellings = request.guiderail.choice_logprobs
@@ -200,6 +210,8 @@ async def start_chat(service: Service, said: Said, watch: Watches = None) -> Cha
         param="messages",
         stops=request.stops,
         logprobs=logprobs,
+        log_weight=request.guiderail.log_weight,
+        drawing=drawing,
         bias=bias,
         penalties=service.penalties(request),
         watch=watch,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from guiderail.generation.probabilities import Counting, probabilities_of
 from guiderail.server.constraints import Ask
 from guiderail.server.engine import Overloaded, TimedOut
 from guiderail.server.errors import ApiError, from_guiderail
+from guiderail.server.rows import finite
 from guiderail.server.service import Service, failure
 
 __all__ = ["ChoiceLogprobs", "choice_logprobs"]
@@ -53,7 +53,7 @@ async def choice_logprobs(
 
     def compute() -> list[ChoiceLogprobs]:
         found = [probabilities_of(service.model, prompt, texts, texts, counting) for prompt in prompts]
-        return [[{"text": text, "logprob": _finite(one.logprobs[text])} for text in texts] for one in found]
+        return [[{"text": text, "logprob": finite(one.logprobs[text])} for text in texts] for one in found]
 
     try:
         task = service.engine.ask(compute)
@@ -69,8 +69,3 @@ async def choice_logprobs(
 
 def _wrong(message: str) -> ApiError:
     return ApiError(400, f"{PARAM}: {message}", code="invalid-request", param=PARAM)
-
-
-def _finite(value: float) -> float:
-    """JSON has no infinity; OpenAI says -9999 for what is out of sight."""
-    return value if math.isfinite(value) else -9999.0

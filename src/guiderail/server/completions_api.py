@@ -9,6 +9,7 @@ from typing import Any
 
 from guiderail.generation.logprobs import TokenLogprob
 from guiderail.server.choices import ChoiceLogprobs, choice_logprobs
+from guiderail.server.draws import drawing_of
 from guiderail.server.errors import ApiError
 from guiderail.server.reading import Said
 from guiderail.server.recipes import Recipe
@@ -42,7 +43,7 @@ class CompletionAnswer:
             assert text.end is not None
             logprobs = None if self._request.logprobs is None else self._logprobs(text.tokens, 0)
             logprobs = self._with_chances(logprobs, i)
-            choices.append({"index": i, "text": text.text, "logprobs": logprobs, "finish_reason": text.end.reason})
+            choices.append(_choice(i, text.text, logprobs, text.end.reason, text.end.more))
         return {**self._body(choices), "usage": self.run.usage()}
 
     async def events(self) -> AsyncIterator[bytes]:
@@ -52,8 +53,10 @@ class CompletionAnswer:
         offsets = [0] * self._count
         began = [False] * self._count
 
-        def chunk(index: int, text: str, reason: str | None = None, logprobs: Any = None) -> bytes:
-            body = self._body([{"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}])
+        def chunk(
+            index: int, text: str, reason: str | None = None, logprobs: Any = None, more: dict[str, Any] | None = None
+        ) -> bytes:
+            body = self._body([_choice(index, text, logprobs, reason, more)])
             return sse({**body, "usage": None} if with_usage else body)
 
         try:
@@ -66,7 +69,7 @@ class CompletionAnswer:
                         told = self._with_chances(told, event.index)
                     yield chunk(event.index, event.text, None, told)
                 else:
-                    yield chunk(event.index, "", event.reason)
+                    yield chunk(event.index, "", event.reason, None, event.more)
             if with_usage:
                 yield sse({**self._body([]), "usage": self.run.usage()})
             yield sse("[DONE]")
@@ -96,6 +99,11 @@ class CompletionAnswer:
         return told
 
 
+def _choice(index: int, text: str, logprobs: Any, reason: str | None, more: dict[str, Any] | None) -> dict[str, Any]:
+    choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
+    return choice if more is None else {**choice, "guiderail": more}
+
+
 async def start_completion(service: Service, said: Said, watch: Watches = None) -> CompletionAnswer:
     """Compiles what a request asks for and hands its texts to the engine.
 
@@ -118,6 +126,7 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
     bias = service.bias(request.logit_bias)
     sampling = service.sampling(request)
 
+    drawing = drawing_of(request, service.options, watched=watch is not None)
     _, guide = await service.guide(Recipe(ask), "prompt" if ask is None else ask.param)
 
     def encode() -> list[list[int]]:
@@ -141,6 +150,8 @@ async def start_completion(service: Service, said: Said, watch: Watches = None) 
         param="prompt",
         stops=request.stops,
         logprobs=request.logprobs,
+        log_weight=request.guiderail.log_weight,
+        drawing=drawing,
         bias=bias,
         penalties=service.penalties(request),
         watch=watch,

@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 from guiderail._core import trim_heap
 from guiderail.errors import LimitError, ModelError
 from guiderail.generation.models import Model
-from guiderail.generation.models.base import Session, feed_rows
+from guiderail.generation.models.base import Session, context_full, feed_rows
 from guiderail.matching.guide import Guide
 from guiderail.server.crew import Crew
+from guiderail.server.lending import Loan
 from guiderail.server.metrics import Metrics
 from guiderail.server.options import ServerOptions
 from guiderail.server.rows import Job, Row
@@ -88,6 +89,8 @@ class Engine:
         self._wake = threading.Condition()
         self._queue: deque[Row] = deque()
         self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._loans: deque[Loan] = deque()  # that wait
+        self._lent: list[Loan] = []
         self._teams: list[_Team] = []
         self._clears = False  # sessions of this model can clear a row
         self._stopping = False
@@ -168,6 +171,25 @@ class Engine:
             self._wake.notify_all()
         return future
 
+    def lend(self, loan: Loan) -> None:
+        """Lends the model, in turn with texts that wait.
+
+        Raises:
+            ModelError: ``context-full``: it can never have so much room.
+            Overloaded: too many wait for it.
+        """
+        room = min(self.model.context_length, self.options.max_cached_tokens)
+        if loan.length > room:
+            raise context_full(self.model.name, loan.length, room)
+        with self._wake:
+            if self._stopping:
+                raise ModelError("the server is shutting down", code="closed")
+            if self._loans and len(self._loans) >= self.options.max_queue:
+                raise Overloaded(f"{len(self._loans)} draws are waiting already; try again later")
+            loan.wake = self._wake
+            self._loans.append(loan)
+            self._wake.notify_all()
+
     # -- the thread --------------------------------------------------------------------------------------------
     def _run(self) -> None:
         while True:
@@ -181,11 +203,15 @@ class Engine:
                 if not (self._tasks and self.model.max_batch == 1):
                     self._admit()
                 self._measure()
-                moved = False
+                moved = self._serve_loans()
                 for team in list(self._teams):
                     moved |= self._turn(team)
                 if not moved and self._teams:
                     self.crew.wait(0.02)
+                elif not moved and self._lent:
+                    with self._wake:
+                        if not self._is_wanted():
+                            self._wake.wait(0.02)  # who was lent the model works on what it said
             except Exception as error:  # whatever it is, others must be served after it
                 _log.exception("a step failed")
                 for team in list(self._teams):
@@ -196,17 +222,20 @@ class Engine:
         with self._wake:
             rest = list(self._queue)
             self._queue.clear()
+            loans = [*self._loans, *self._lent]
             for task, _ in self._tasks:
                 if task.set_running_or_notify_cancel():
                     task.set_exception(gone)
             self._tasks.clear()
         for row in rest:
             row.fail(gone)
+        for loan in loans:
+            loan.end(gone)
         self._measure()
 
     def _await_work(self) -> None:
         def some() -> bool:
-            return bool(self._stopping or self._queue or self._teams or self._tasks)
+            return bool(self._queue or self._teams or self._tasks or self._loans) or self._is_wanted()
 
         with self._wake:
             if self._wake.wait_for(some, _REST_SECONDS):
@@ -216,9 +245,13 @@ class Engine:
         with self._wake:
             self._wake.wait_for(some)
 
+    def _is_wanted(self) -> bool:
+        """Whether somebody asks for something that need not wait for others."""
+        return self._stopping or any(loan.wants for loan in self._lent)
+
     def _answer(self) -> None:
         """The next of what is asked of the model beside texts; of a model with one row, when no text is written."""
-        if not self._tasks or (self.model.max_batch == 1 and not self._close_idle()):
+        if not self._tasks or (self.model.max_batch == 1 and (self._lent or not self._close_idle())):
             return
         future, function = self._tasks.popleft()
         if not future.set_running_or_notify_cancel():
@@ -238,7 +271,50 @@ class Engine:
     def _measure(self) -> None:
         self.metrics.waiting.set(len(self._queue))
         self.metrics.running.set(self._running())
-        self.metrics.reserved_tokens.set(sum(team.cost for team in self._teams))
+        self.metrics.reserved_tokens.set(self._reserved)
+
+    @property
+    def _reserved(self) -> int:
+        """Tokens of cache."""
+        return sum(team.cost for team in self._teams) + sum(loan.cost for loan in self._lent)
+
+    # -- what is lent ------------------------------------------------------------------------------------------
+    def _lend(self) -> None:
+        """Lends the model to those who wait for it, in the order of all who wait, as far as there is room."""
+        with self._wake:
+            self._loans = deque(loan for loan in self._loans if not loan.is_given_up())
+        alone = self.model.max_batch == 1
+        while self._loans and len(self._lent) < self.options.max_draws:
+            loan = self._loans[0]
+            if alone and (self._lent or not self._close_idle()):
+                return
+            if loan.cost > self.options.max_cached_tokens - self._reserved:
+                return
+            with self._wake:
+                if self._queue and self._queue[0].arrived < loan.arrived:
+                    return
+                self._lent.append(self._loans.popleft())
+            loan.begin()
+
+    def _serve_loans(self) -> bool:
+        """One question of each; returns whether there was one."""
+        moved = False
+        for loan in list(self._lent):
+            started = time.perf_counter()
+            if loan.serve():
+                moved = True
+                self.metrics.model_seconds.inc(time.perf_counter() - started)
+            if loan.over:
+                self._lent.remove(loan)
+                moved = True
+        return moved
+
+    def _must_wait(self, row: Row) -> bool:
+        """Whether a text has to wait for who was lent the model, or will be before it; with the lock held."""
+        if self._lent and self.model.max_batch == 1:
+            return True
+        is_next = bool(self._loans) and len(self._lent) < self.options.max_draws
+        return is_next and self._loans[0].arrived < row.arrived
 
     # -- who may run -------------------------------------------------------------------------------------------
     def _admit(self) -> None:
@@ -251,6 +327,7 @@ class Engine:
                 self._fill_rows(team, team.clear_row)
             if not team.running():
                 self._close(team)
+        self._lend()
         rows = self._next_rows()
         if not rows:
             return
@@ -286,7 +363,7 @@ class Engine:
         """Rows and length of a session for so many texts; beside others, with room for what comes later."""
         if not self._teams or not self._clears:
             return count, length
-        room = self.options.max_cached_tokens - sum(team.cost for team in self._teams) - count * length
+        room = self.options.max_cached_tokens - self._reserved - count * length
         longer = min(max(_LEAST_LENGTH, 1 << (length - 1).bit_length()), self.model.context_length)
         most = min(_ROOMY, self.options.max_rows, self.model.max_batch or _ROOMY)
         for rows in range(most, count, -1):
@@ -306,6 +383,8 @@ class Engine:
             with self._wake:
                 if not self._queue or self._queue[0].need > team.length or self._running() >= self.options.max_rows:
                     return
+                if self._must_wait(self._queue[0]):
+                    return
                 new = self._queue.popleft()
             clear_row(i)
             team.rows[i] = new
@@ -316,11 +395,11 @@ class Engine:
         most = self.options.max_rows - self._running()
         if self.model.max_batch is not None:
             most = min(most, self.model.max_batch)
-        room = self.options.max_cached_tokens - sum(team.cost for team in self._teams)
+        room = self.options.max_cached_tokens - self._reserved
         rows: list[Row] = []
         longest = 0
         with self._wake:
-            while self._queue and len(rows) < most:
+            while self._queue and len(rows) < most and not self._must_wait(self._queue[0]):
                 longest = max(longest, self._queue[0].need)
                 if longest * (len(rows) + 1) > room:
                     break
@@ -409,13 +488,7 @@ class Engine:
         """Has the next token drawn and read, and what must come after it."""
         row.held = None
 
-        def work() -> None:
-            token, info = row.sample(logits)
-            row.write(token, info)
-            if not row.done:
-                row.write_forced(fill=False)
-
-        self._put(row, work)
+        self._put(row, partial(row.advance, logits))
 
     def _settle(self, team: _Team) -> None:
         """Waits for the works of a team that do not take long."""

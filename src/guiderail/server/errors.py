@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from guiderail.errors import GuiderailError, LimitError, ModelError
+from guiderail.generation.distribution.outcome import PassesError
 
 __all__ = ["ApiError", "from_guiderail"]
 
@@ -72,6 +73,8 @@ def from_guiderail(error: GuiderailError, param: str | None = None) -> ApiError:
         place["pointer"] = pointer
     if error.span is not None:
         place["span"] = list(error.span)
+    if isinstance(error, PassesError):
+        place |= {"passes": error.passes, "mass": error.mass}
     status = 500 if isinstance(error, ModelError) and error.code in _BUSY else 400
     message = error.message if error.span is None else error.render()
     if isinstance(error, LimitError) and error.code not in _BUDGET:

@@ -27,6 +27,9 @@ _WHOLE = {
     "max_queue": 0,
     "max_cached_tokens": 32,
     "max_n": 1,
+    "max_draws": 0,
+    "max_passes": 1,
+    "max_particles": 1,
     "default_max_tokens": 1,
     "prefill_tokens": 16,
     "inspect_texts": 1,
@@ -75,6 +78,10 @@ class ServerOptions:
         max_cached_tokens: tokens of key-value cache that all running texts may reserve together; what does not fit
             waits. A single text that needs more: 400 ``context-full``.
         max_n: texts that one request may ask for; beyond: 400.
+        max_draws: requests with the distribution ``exact`` or ``weighted`` that are answered at once, each with up to
+            256 MB of what it has learned; others wait in turn, at most ``max_queue``. 0: such requests are refused.
+        max_passes: forward passes that a request may allow an exact draw; beyond: 400.
+        max_particles: texts that a request may have a weighted population have; beyond: 400.
         default_max_tokens: tokens to write where a request does not say (at most what the context has room for).
         prefill_tokens: tokens of prompts read in one step of the model, between which others get their turn.
         request_seconds: from the end of compilation; beyond: 504 ``timeout``, or an error event in a stream.
@@ -115,6 +122,9 @@ class ServerOptions:
     max_queue: int = 256
     max_cached_tokens: int = 32_768
     max_n: int = 16
+    max_draws: int = 2
+    max_passes: int = 4096
+    max_particles: int = 64
     default_max_tokens: int = 1024
     prefill_tokens: int = 512
     request_seconds: float = 600.0

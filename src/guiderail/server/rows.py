@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from guiderail.errors import LimitError
 from guiderail.generation.logprobs import Likelihoods, TokenLogprob
 from guiderail.generation.penalties import Penalties
-from guiderail.generation.row import Row as TextRow
+from guiderail.generation.row import End, Row as TextRow
 from guiderail.generation.sampling import Sampler, Sampling
+from guiderail.generation.weights import LogWeight
 from guiderail.matching.bitmask import mask_rows
 from guiderail.matching.guide import Guide
 from guiderail.vocabulary import Vocabulary
@@ -33,6 +35,7 @@ __all__ = [
     "Job",
     "OnIncomplete",
     "Row",
+    "finite",
     "token_text",
 ]
 
@@ -61,6 +64,7 @@ class Finished:
         reason: ``"length"``: the tokens ran out; it was cut, or steered to its end (``matched``). ``"stop"``: it ended
             by itself, or at a stop text.
         matched: whether the constraint allows it as it stands.
+        more: what the request asked to be told of the text beside it, as JSON: its ``log_weight``, how it was drawn.
     """
 
     index: int
@@ -69,6 +73,7 @@ class Finished:
     tokens: int
     forced: int
     stop_text: str | None = None
+    more: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,7 @@ class Job:
         deadline: of ``time.monotonic``.
         logprobs: how many of the likeliest tokens to tell with each token, of the model's own distribution, before the
             constraint; None: nothing is told.
+        log_weight: tell what the masks left, see ``Generation.log_weight``; each token is then asked of the model.
         push: receives the events, from any thread.
         watch: makes somebody who watches the text of this index.
         cancelled: set by the receiver; the texts are given up before their next step.
@@ -106,6 +112,7 @@ class Job:
     first_index: int = 0
     stops: tuple[str, ...] = ()
     logprobs: int | None = None
+    log_weight: bool = False
     bias: Mapping[int, float] = field(default_factory=dict)
     penalties: Penalties = field(default_factory=Penalties)
     watch: Callable[[int], Watch] | None = None
@@ -119,6 +126,7 @@ class Row(TextRow):
 
     def __init__(self, job: Job, number: int) -> None:
         self.job, self.index = job, job.first_index + number
+        self.arrived = time.monotonic()
         self.vocabulary: Vocabulary = job.guide.vocabulary
         super().__init__(
             job.guide,
@@ -128,12 +136,14 @@ class Row(TextRow):
             spell=partial(token_bytes, self.vocabulary),
             stops=job.stops,
             penalties=job.penalties,
-            ask_always=job.logprobs is not None,  # each token's probability is wanted, so each is asked for
+            ask_always=job.logprobs is not None or job.log_weight,  # each token's probability is wanted
         )
         self.work: Work | None = None  # that is being done about it
         self.slow = False  # the last work took long
         self.held: NDArray[np.float32] | None = None  # logits that wait for the mask
         self._info: TokenLogprob | None = None  # of the token being taken
+        self._weight = LogWeight(job.sampling, job.penalties, job.prompt) if job.log_weight else None
+        self._ending = False  # nothing but a stop token can follow, and what that weighs is to be told
         self._watch = None if job.watch is None else job.watch(self.index)
 
     @property
@@ -147,6 +157,42 @@ class Row(TextRow):
             self.begin(self.job.on_incomplete or "try", way_out=WAY_OUT)
         except LimitError as error:
             self.fail(error)
+
+    def write_forced(self, *, fill: bool = True) -> None:
+        if not self._ending:
+            super().write_forced(fill=fill)
+
+    def advance(self, logits: NDArray[np.float32]) -> None:
+        """Takes what the model says after all that is written: draws the next token, or learns what the end weighs.
+
+        Args:
+            logits: shape ``(logits_size,)``; changed.
+        """
+        if self._ending:
+            self._weigh_end(logits)
+            return
+        token, info = self.sample(logits)
+        self.write(token, info)
+        if not self.done:
+            self.write_forced(fill=False)
+
+    def _finish(self, end: End, *, matched: bool) -> None:
+        weight = self._weight
+        if self.done or end != "complete" or weight is None or weight.closed:
+            super()._finish(end, matched=matched)
+            return
+        self._ending = self.ready = self.filled = True  # the model is asked once more, and no mask is needed
+
+    def _weigh_end(self, logits: NDArray[np.float32]) -> None:
+        assert self._weight is not None
+        self._add_bias(logits)
+        self._weight.ended(logits[: min(self.vocabulary.size, len(logits))], self.matcher.stop_token_ids())
+        self._finish("complete", matched=True)
+
+    def _add_bias(self, logits: NDArray[np.float32]) -> None:
+        bias = self.job.bias
+        if bias:
+            logits[list(bias)] += np.fromiter(bias.values(), np.float32)
 
     def write(self, token: int, info: TokenLogprob | None) -> None:
         """Takes a token that was drawn; ``info`` is told with it."""
@@ -168,7 +214,8 @@ class Row(TextRow):
             said = "shortened" if self.shortened else self.end or "complete"
             self._watch.end(self.job.guide, self.job.prompt, said, self.matched)
         reason: Finish = "length" if self.shortened or self.end == "length" else "stop"
-        self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_text))
+        more = None if self._weight is None else {"log_weight": finite(self._weight.value)}
+        self.job.push(Finished(self.index, reason, self.matched, len(self.tokens), self.forced, self.stop_text, more))
 
     def fail(self, error: Exception) -> None:
         if not self.done:
@@ -187,16 +234,24 @@ class Row(TextRow):
         width = min(self.vocabulary.size, len(logits))  # beyond are columns of no token
         thought = Likelihoods(logits[:width], job.logprobs) if job.logprobs is not None else None
         seen = None if self._watch is None else logits[:width].copy()
-        if job.bias:
-            logits[list(job.bias)] += np.fromiter(job.bias.values(), np.float32)
+        self._add_bias(logits)
         self.penalize(logits)
+        weight = self._weight
+        whole = 0.0 if weight is None else weight.whole(logits[:width])
         started = time.perf_counter()
         mask_rows(logits[None], self.mask, [0], width)
         self.mask_seconds += time.perf_counter() - started
         token = self.draw(logits, width)
+        if weight is not None:
+            weight.drawn(token, whole, logits[:width], refused=self.refused)
         if self._watch is not None and seen is not None:
             self._watch.chosen(token, self.mask, seen, self.vocabulary.size)
         return token, None if thought is None else thought.of(token)
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no infinity; OpenAI says -9999 for what is out of sight."""
+    return value if value is None or math.isfinite(value) else -9999.0
 
 
 @lru_cache(maxsize=8)

@@ -84,6 +84,10 @@ class SampledExtras(Extras):
     """Those of completions of both kinds."""
 
     choice_logprobs: Literal["canonical", "all"] | None = None
+    log_weight: StrictBool = False
+    distribution: Literal["masked", "exact", "weighted"] = "masked"
+    max_passes: Annotated[StrictInt, Field(ge=1)] | None = None
+    particles: Annotated[StrictInt, Field(ge=1)] | None = None
 
 
 class ThinkingExtras(Extras):

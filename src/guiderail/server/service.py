@@ -18,6 +18,7 @@ from guiderail.generation.sampling import Sampling
 from guiderail.matching.guide import Guide
 from guiderail.server.asides import Asides
 from guiderail.server.compiling import Compiler
+from guiderail.server.draws import Drawing, loan_for
 from guiderail.server.engine import Engine, Overloaded, TimedOut
 from guiderail.server.errors import ApiError, from_guiderail
 from guiderail.server.inspection import Inspections, Watch
@@ -310,6 +311,7 @@ class Service:
         sampling: Sampling,
         param: str,
         on_incomplete: OnIncomplete | None = None,
+        drawing: Drawing | None = None,
         **more: Any,
     ) -> Run:
         """Hands texts to the engine.
@@ -320,7 +322,9 @@ class Service:
             count: texts for each prompt.
             param: the parameter of the request with the prompts.
             on_incomplete: see :class:`Job`.
-            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``bias``, ``penalties``, ``watch``.
+            drawing: from the model's own distribution; None: under masks.
+            **more: of a :class:`Job`: ``stops``, ``logprobs``, ``log_weight``, ``bias``, ``penalties``,
+                ``watch``.
 
         Raises:
             ApiError: the prompt does not fit, too many wait, or the text cannot be finished within the limit although
@@ -341,7 +345,10 @@ class Service:
                     prompt, guide, run.push, most, sampling, count, first_index=first, deadline=deadline,
                     on_incomplete=on_incomplete, **more,
                 )  # fmt: skip
-                self.engine.submit(job)
+                if drawing is None:
+                    self.engine.submit(job)
+                else:
+                    self.engine.lend(loan_for(job, drawing, self.model, self.options, self.metrics))
                 run.add(job)
         except Overloaded as error:
             run.cancel()

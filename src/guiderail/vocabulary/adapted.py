@@ -19,7 +19,8 @@ _lock = threading.Lock()
 
 
 def vocabulary_of(source: Any) -> Vocabulary:
-    """A vocabulary of what a user passes: itself, a tokenizer of any library with an adapter, or the path of one.
+    """A vocabulary of what a user passes: itself, or that of a model of :func:`guiderail.load_model`, of a tokenizer of
+    any library with an adapter, or of the path of one.
 
     Vocabularies are kept with the tokenizers that they were made of, the last 8 of them; tokens that are added to a
     tokenizer later make another.
@@ -32,6 +33,9 @@ def vocabulary_of(source: Any) -> Vocabulary:
         return source
     if isinstance(source, _NONE):
         raise ArgumentError(f"a vocabulary or a tokenizer is expected, not {type(source).__name__}")
+    own = getattr(source, "vocabulary", None)  # of a model that guiderail runs
+    if isinstance(own, Vocabulary):
+        return own
     key = _key(source)
     with _lock:
         known = _kept.get(key)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from guiderail.constraints.reading import Reading
@@ -12,7 +11,7 @@ from guiderail.errors import ModelError
 from guiderail.generation.budget import check_budget, least_tokens
 from guiderail.generation.distribution.exact import draw_exact
 from guiderail.generation.distribution.reader import Reader
-from guiderail.generation.distribution.tree import Node, Tree
+from guiderail.generation.distribution.tree import GivenUp, Node, Tree
 from guiderail.generation.distribution.weighted import as_particles, draw_weighted
 from guiderail.generation.models import Model
 from guiderail.generation.options import Options
@@ -35,7 +34,7 @@ def draws(
     prefix: bytes = b"",
     first_row: int = 0,
     which: str = "",
-    stop: threading.Event | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Iterator[Generation]:
     """Draws ``options.n`` texts, one after the other; each knows what those before it have learned.
 
@@ -43,7 +42,7 @@ def draws(
         prefix: what the guide requires first and is no part of the text: the end of a healed prompt.
         first_row: the number of the first text among all of a call, for its random numbers.
         which: of several prompts, for messages.
-        stop: set by who wants no more of them.
+        stop: asked at every prefix whether nobody wants more of them.
 
     Raises:
         LimitError: ``budget-too-small``: no text of the constraint has so few tokens.
@@ -64,11 +63,9 @@ def draws(
         check_budget(needed, limit, way_out="raise max_tokens", which=which)
     exact = options.distribution == "exact"
     reader = Reader(model, prompt, len(prompt) + limit, _EXACT_ROWS if exact else options.particles)
-    tree = Tree(reader, guide, prompt, limit, options)
+    tree = Tree(reader, guide, prompt, limit, options, stop=stop)
     try:
         for i in range(options.n or 1):
-            if stop is not None and stop.is_set():
-                return
             started = time.perf_counter()
             random = random_of(options.seed, first_row + i)
             if exact:
@@ -85,6 +82,8 @@ def draws(
             yield read_by(
                 reading, text, tokens, finish, True, len(prompt), 0, spent, 0.0, None, None, None, weight, draw
             )
+    except GivenUp:
+        return
     finally:
         reader.close()
 

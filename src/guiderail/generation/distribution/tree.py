@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from guiderail.matching.bitmask import allocate_token_bitmask, bitmask_to_bool
 from guiderail.matching.guide import Guide
 from guiderail.matching.matcher import Matcher
 
-__all__ = ["Node", "Tree"]
+__all__ = ["GivenUp", "Node", "Tree"]
 
 _NEAR = 64  # tokens that are left, from where on masks leave out what cannot be ended in time
 _LAST = 4096  # tokens that may come last, which are tried one by one
@@ -88,6 +88,10 @@ class Node:
 _NOTHING: NDArray[np.float64] = np.zeros(0)
 
 
+class GivenUp(Exception):
+    """Nobody wants to know any more."""
+
+
 class Tree:
     """Prefixes of one prompt and one guide.
 
@@ -96,14 +100,24 @@ class Tree:
     """
 
     def __init__(
-        self, reader: Reader, guide: Guide, prompt: Sequence[int], limit: int, options: Options, memory: int = MEMORY
+        self,
+        reader: Reader,
+        guide: Guide,
+        prompt: Sequence[int],
+        limit: int,
+        options: Options,
+        memory: int = MEMORY,
+        *,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         """Nothing is read yet.
 
         Args:
             memory: bytes that the tokens of nodes may take, beside those of the nodes at hand.
+            stop: tells that nobody wants to know any more.
         """
         self.reader, self.guide, self.limit = reader, guide, limit
+        self._stop = stop
         self._prompt, self._options, self._memory = tuple(prompt), options, memory
         self._temperature = options.temperature
         self._penalties = options.penalties
@@ -142,7 +156,11 @@ class Tree:
         """Learns what follows prefixes; those that are known cost nothing, the others a forward pass each.
 
         What is alive above them is brought up to date.
+
+        Raises:
+            GivenUp: nobody wants to know any more.
         """
+        self._go_on()
         asked: list[Node] = []
         for node in nodes:
             if node.ids is not None:
@@ -156,7 +174,12 @@ class Tree:
                 self._learn(node, logits)
             self._forget(set(nodes))
 
+    def _go_on(self) -> None:
+        if self._stop is not None and self._stop():
+            raise GivenUp
+
     def _learn(self, node: Node, logits: Logits) -> None:
+        self._go_on()
         logits = logits[: self.guide.vocabulary.size]
         if self._penalties:
             tally = Tally(self._penalties, self._prompt)

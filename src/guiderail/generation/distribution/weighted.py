@@ -29,8 +29,8 @@ from guiderail.generation.distribution.tree import Node, Tree
 
 __all__ = ["Text", "draw_weighted"]
 
-_LEARN = 2  # forward passes a text that are spent on the tree beforehand
-_RECENT = 16  # attempts; if half of the last ones succeed, the tree knows enough
+_LEARN = 4  # forward passes a text that are spent on the tree beforehand
+_RECENT = 16  # attempts; if three quarters of the last ones succeed, the tree knows enough
 _RESAMPLE = 0.5  # of the texts: where the population is worth no more than these, it is drawn again
 
 
@@ -97,14 +97,14 @@ def as_particles(texts: list[Text], written: list[tuple[str, tuple[int, ...]]]) 
 
 
 def _learn(tree: Tree, random: np.random.Generator, most: int) -> int:
-    """Attempts exact draws until half of them succeed, or so many passes are made; returns how many."""
+    """Attempts exact draws until most of them succeed, or so many passes are made; returns how many."""
     recent: list[bool] = []
     while tree.root.alive > 0 and len(recent) < _RECENT * most:
         found = attempt(tree, random, most)
         if tree.reader.passes >= most:
             break
         recent.append(found is not None)
-        if sum(recent[-_RECENT:]) >= _RECENT // 2:
+        if 4 * sum(recent[-_RECENT:]) >= 3 * _RECENT:
             break
     return len(recent)
 

@@ -195,5 +195,28 @@ class TransformersSession:
             self._used[row] += len(tokens)
         return last
 
+    def cut_row(self, row: int, length: int) -> None:
+        """Forgets what the only row of a session has read after its first ``length`` tokens.
+
+        Raises:
+            ModelError: ``closed``; ``bad-batch``: there are several rows, or the row is shorter; ``decode``: the
+                model's cache cannot be cut, except at its start.
+        """
+        if self._model is None:
+            raise ModelError("the session was closed", code="closed")
+        if self.batch != 1 or row != 0 or not 0 <= length <= int(self._used[0]):
+            raise ModelError(
+                f"a session of one row can be cut, within what it has read, not at {length}", code="bad-batch"
+            )
+        if length == 0:
+            self._cache = None
+        elif length == self._used[0]:
+            return
+        elif hasattr(self._cache, "crop"):
+            self._cache.crop(length - int(self._used[0]))  # newer releases take no other sign
+        else:
+            raise ModelError(f"the cache of {self._model.name} cannot be cut", code="decode")
+        self._mask, self._used[0] = self._mask[:, :length], length
+
     def close(self) -> None:
         self._model = self._cache = None
