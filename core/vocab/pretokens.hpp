@@ -15,7 +15,6 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <tuple>
 #include <vector>
 
 #include "base/support.hpp"
