@@ -18,6 +18,7 @@ ALLOWED = {
     r"GUIDERAIL_WHEEL_TESTS=1": "make test-wheels: compiles wheels",
     r"libguiderail is not built": "make test-c",
     r"no compiler \S+ here": "make test-c, where there is one",
+    r"guiderail\.wasm is not built": "make test-js",
     r"the playground is not built": "make test-playground",
     r"the chat templates are not here": "make test-templates",
     r"(vllm|sglang|mlx and mlx-lm|llama-cpp-python) (is|are) not installed": "make test-engines",

@@ -214,3 +214,14 @@ def test_a_schema_of_too_many_fields() -> None:
     with pytest.raises(gr.LimitError) as caught:
         grammars.graphql(schema={"__schema": {"queryType": {"name": "Query"}, "types": types}})
     assert caught.value.code == "query-schema-size"
+
+
+@pytest.mark.parametrize(
+    ("strings", "valid"),
+    [('"" "x"', True), ('"""x"', False), ('"a"""', True), ('""""', False), ('"a""b"', True), ('"","x"', True)],
+)
+def test_three_quotes_begin_a_block_string(strings: str, valid: bool) -> None:
+    sdl = "type Query { f(a: [String!]!): Int }"
+    text = f"{{f(a:[{strings}])}}"
+    assert not faults(graphql.build_schema(sdl), text) == valid
+    assert grammars.graphql(schema=sdl).matches(text) == valid

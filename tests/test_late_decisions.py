@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, event, given, settings, strategies as st
 
 import guiderail as gr
 import schema_generator
@@ -255,6 +255,13 @@ PIECES = ["{", "}", '"', ":", ",", '"a"', '"b"', "a", "b", "c", "x", '"a":', '"x
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=objects, seed=st.integers(0, 1 << 30), ordered=st.booleans())
 def test_late_decisions_are_those_of_the_normal_form(schema: Any, seed: int, ordered: bool) -> None:
+    try:
+        _same_as_the_normal_form(schema, seed, ordered)
+    except gr.LimitError:  # unevaluatedProperties over nested conditions: refused, and nothing said that is wrong
+        event("a limit was met")
+
+
+def _same_as_the_normal_form(schema: Any, seed: int, ordered: bool) -> None:
     schema = {"type": "object", "allOf": [schema]}
     judge = jsonschema.Draft202012Validator(schema)
     try:

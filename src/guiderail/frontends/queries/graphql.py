@@ -75,12 +75,13 @@ class _Operations:
         self.b = b
         self.types = service.types
         self.roots = service.roots
-        numbers = [
+        first = [
+            ("bad string", literal('"""')),  # a block string begins so, not an empty string and another one
             ("bad number", regex(r"-?[0-9]+(?:[A-Za-z_]|\.[0-9]+[A-Za-z_.])")),
             ("float", regex(r"-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}")),
             ("int", regex(r"-?(?:0|[1-9][0-9]{0,8})")),
         ]
-        self.s = s = Symbols(b, r"[_A-Za-z][_0-9A-Za-z]*", r"[ \t\n\r,]+", numbers, ["bad number"])
+        self.s = s = Symbols(b, r"[_A-Za-z][_0-9A-Za-z]*", r"[ \t\n\r,]+", first, ["bad string", "bad number"])
         names = {*_OPERATIONS, "on", "true", "false", "null", "__typename", *self.types}
         for one in self.types.values():
             names |= {*one.values, *(field.name for field in one.fields)}
