@@ -31,18 +31,8 @@ import guiderail as gr
 from guiderail.generation.models import EmbeddedModel
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from distribution_support import Kept, divergence, truth
+from distribution_support import TASKS, Kept, divergence, truth
 
-BINARY = (
-    "Generate a random binary string of length 5. "
-    "Do not let it begin with 0, except if the whole string is 00000. Answer with the string alone."
-)
-TASKS = {
-    "binary_len_5": (BINARY, "00000|1[01]{4}", 5),
-    "yes or no": ("Is the Moon larger than the Earth? Answer yes or no.", "(yes|no|Yes|No)", 3),
-    "a day": ("Which day comes after Monday?", "(Mon|Tues|Wednes|Thurs|Fri)day", 5),
-    "a number": ("How many legs does a spider have?", "[1-9][0-9]?", 3),
-}
 SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 SEEDS = 30
 

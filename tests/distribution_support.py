@@ -1,4 +1,4 @@
-"""For tests of distributions: a model whose logits are kept by prefix, the truth by enumeration, a chi-square test."""
+"""For tests and benchmarks of distributions: tasks, a model whose logits are kept, the truth, a chi-square test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from collections import Counter
 import numpy as np
 
 import guiderail as gr
+
+# the task of Park et al. 2024, §4: five bits; the model would write 00000, or begin with 1
+BINARY = (
+    "Generate a random binary string of length 5. "
+    "Do not let it begin with 0, except if the whole string is 00000. Answer with the string alone."
+)
+TASKS = {
+    "binary_len_5": (BINARY, "00000|1[01]{4}", 5),
+    "yes or no": ("Is the Moon larger than the Earth? Answer yes or no.", "(yes|no|Yes|No)", 3),
+    "a day": ("Which day comes after Monday?", "(Mon|Tues|Wednes|Thurs|Fri)day", 5),
+    "a number": ("How many legs does a spider have?", "[1-9][0-9]?", 3),
+}
 
 
 class Kept:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import guiderail as gr
-from distribution_support import Kept, chi_square, divergence, far_out, truth
+from distribution_support import TASKS, Kept, chi_square, divergence, far_out, truth
 from guiderail.errors import GuiderailError, ModelError
 from guiderail.frontends.regex import regex
 from guiderail.generation.distribution import tree as trees
@@ -261,19 +261,6 @@ def test_streams_are_refused_and_draws_can_be_kept():
 def embedded():
     with EmbeddedModel() as model:
         yield Kept(model)
-
-
-# the task of Park et al. 2024, §4: five bits; the model would write 00000, or begin with 1
-BINARY = (
-    "Generate a random binary string of length 5. "
-    "Do not let it begin with 0, except if the whole string is 00000. Answer with the string alone."
-)
-TASKS = {
-    "binary_len_5": (BINARY, "00000|1[01]{4}", 5),
-    "yes or no": ("Is the Moon larger than the Earth? Answer yes or no.", "(yes|no|Yes|No)", 3),
-    "a day": ("Which day comes after Monday?", "(Mon|Tues|Wednes|Thurs|Fri)day", 5),
-    "a number": ("How many legs does a spider have?", "[1-9][0-9]?", 3),
-}
 
 
 @needs_demo

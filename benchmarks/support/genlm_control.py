@@ -5,8 +5,8 @@
     other/bin/python benchmarks/support/genlm_control.py task.npz genlm.json
 
 The model's answers are those of the export, so both libraries ask the same model. Its tokens are those that the
-constraint can be written with, and one that stands for all others together. A forward pass is a prefix that is asked
-for, and one that is asked for again counts once: no better cache exists.
+constraint can be written with, and one that stands for all others together. A forward pass is a prefix that the
+model is asked about. Asking again costs nothing, as with a perfect cache.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ void bind_vocabulary(nb::module_& m) {
       .def("clear_cache", &Vocabulary::clear_cache, nb::call_guard<nb::gil_scoped_release>());
 }
 
-// A level of a pre-tokenizer: (operation, atoms, where it goes on, where else) each.
+// A level of a pre-tokenizer: (operation, atoms, where it continues, where else) each.
 using Instructions = std::vector<std::tuple<u32, u64, u32, u32>>;
 
 void bind_spelling(nb::module_& m) {

@@ -14,8 +14,8 @@ namespace {
 constexpr u64 kWorkPerState = 20;
 constexpr u32 kWait = 16;
 constexpr std::size_t kHaste = 1024;
-constexpr u32 kPartsLookedAt = 256;
-constexpr u32 kDoubt = 64;  // states after which a search that met what was forgotten leaves the question open
+constexpr u32 kPartsLookedAt = 256;  // expressions that an estimate of what is left visits at most
+constexpr u32 kDoubt = 64;           // states after which a search that met what was forgotten leaves the question open
 // How many conditions what is read next must meet at once: what a search pays for each state.
 u32 conditions_ahead(const Arena& arena, Id e) {
   for (;;) {

@@ -27,7 +27,7 @@ class Pretokens {
   struct Instruction {
     Op op;
     u64 atoms;  // Char reads one of these; Next looks whether one of these comes (bit 63: the end of the piece)
-    u32 a, b;   // where it goes on; Split prefers a
+    u32 a, b;   // where it continues; Split prefers a
   };
   struct Level {
     std::vector<Instruction> program;
