@@ -6,7 +6,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kUnquoted = 60, kBehindBlank = 61;  // see KeyHits
+constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
 // [blank]? key tail, or what is left of an object that nothing was written of.
@@ -49,7 +49,7 @@ MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, con
   const u32 depth = key.key->depth;
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
-  const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kBehindBlank : kUnquoted;
+  const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kAfterBlank : kUnquoted;
   const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
   if (keep && (known->known >> slot & 1))
     return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
@@ -84,7 +84,7 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
     }
     if (key.any && k.depth == 0 && !name.empty()) {  // how most names are told apart
       const u8 last = static_cast<u8>(name.back());
-      if (is_raw(last) && !vocabulary_.quoted_behind(last)) return false;
+      if (is_raw(last) && !vocabulary_.quote_after(last)) return false;
     }
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return true;  // inside a character
     const Touch touch = touches(known, key, name, parts);
@@ -136,7 +136,7 @@ Id MaskBuilder::shared_form(Id state) {
     if (!key_parts(e, parts)) {
       out = abstraction.elide_stack(e);
     } else {
-      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kBehindObject);
+      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kAfterObject);
       out = arena_.concat(parts.before, arena_.concat(parts.key, tail));
     }
     return out != e;
@@ -165,7 +165,7 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   const Id tail = Abstraction::of(arena_).canonical(parts.tail, vocabulary_.longest());
   form = arena_.concat(parts.before,
-                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kBehindObject)));
+                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kAfterObject)));
   if (keep) stacked_forms_.set(memo, form);
   if (!complete) return form;
   // a name, whole except for its quote: a string of one character more, or what the quote leads to

@@ -157,7 +157,7 @@ Id Abstraction::elide_stack(Id e, u32 left) {
     if (left != kWholeStack)
       --left;
     else if (node(node(e).head()).kind == Kind::Members)
-      left = kBehindObject;
+      left = kAfterObject;
   }
   for (std::size_t i = stack.size(); i-- > 0;) {
     const Id at{static_cast<u32>(stack[i] >> 3)}, head = node(at).head(), first = elide_part(head);
@@ -275,10 +275,10 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
     std::vector<Id> after;  // whole when others see it
     for (const OtherKeys& o : key.table->others) {
       MemberState next = json_.with_other(*key.state, kSomeText, o.discharges);
-      Id behind = kEmpty;
-      if (json_.feasible(next)) behind = elide_members(json_.members_node(std::move(next)));
-      behind = concat(key.table->colon, concat(o.value, behind));
-      after.push_back(json_.quoted(behind));
+      Id rest = kEmpty;
+      if (json_.feasible(next)) rest = elide_members(json_.members_node(std::move(next)));
+      rest = concat(key.table->colon, concat(o.value, rest));
+      after.push_back(json_.quoted(rest));
     }
     json_.note_after(id, std::move(after));
   }

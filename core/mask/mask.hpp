@@ -248,15 +248,15 @@ class MaskBuilder {
   std::shared_ptr<Piece> piece_of(Id open);
   std::shared_ptr<Piece> piece_at(Id state, u32 node);
   std::shared_ptr<Piece> piece_below(Id state, u32 node);
-  std::shared_ptr<Piece> piece_behind(Begin& begin, Id state);
-  std::shared_ptr<Piece> piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits);
+  std::shared_ptr<Piece> piece_after(Begin& begin, Id state);
+  std::shared_ptr<Piece> piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits);
   void bundle(Piece& piece);
   u32 continuation(u32 bundle, u32 start, Id after, Id nested);
   u32 intern_outcome(std::span<const u32> of);
   Position position(const Lexed::Place& place, u32 how);
   Position near_position(u32 lexer, const Lexed::Place& place);
   struct Transition {  // from the end of a lexeme on, at a place that was cut short
-    Lexed::Behind how{};
+    Lexed::After how{};
     u32 start = 0;
     bool passed = false;  // `place` is after it and not in front
     Lexed::Place place{};
@@ -394,7 +394,7 @@ class MaskBuilder {
     std::vector<std::shared_ptr<Piece>> pieces;
     std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
     std::vector<u32> bundles;                // of all
-    const Bundle* behind;
+    const Bundle* of;
     u32 number;
     u32 alone;  // its outcome where it has no bundles
     // What follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens.

@@ -184,7 +184,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
   const BytesBelow& bytes_below();  // made when it is first asked for
   // Does some token continue with a quote after this byte?
-  bool quoted_behind(u8 byte) const { return before_quote_.has(byte); }
+  bool quote_after(u8 byte) const { return before_quote_.has(byte); }
   u32 child(u32 node, u8 byte) const;              // kNoFan: none
   int longest_token(std::string_view text) const;  // that the text begins with; -1: none
 

@@ -147,7 +147,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted = std::move(wanted_);
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
-  for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
+  for (const auto& [state, exits] : wanted_exits) join(piece_after(state, exits));
   const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
   if (count > most) {
     Sum all{Words(words_.size(), 0), {}, {}, {}};
@@ -180,7 +180,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
 }
 
 // All after exits of a class, the same in many pieces.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
   begin_piece(false);
@@ -370,7 +370,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
 }
 
 // The same after a byte. `state`: after it.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
   begin_piece(false);
