@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "expr/node.hpp"
+#include "base/support.hpp"
 
 namespace guiderail {
 
@@ -60,6 +60,9 @@ bool converted(nanobind::handle from, u32 flags, nanobind::detail::cleanup_list*
 template <typename T>
 concept NotANumber = !std::is_arithmetic_v<T>;
 
+template <typename T>
+concept Numbered = std::is_enum_v<T> && std::is_same_v<std::underlying_type_t<T>, u32>;  // an Id, a LexerId
+
 }  // namespace guiderail
 
 namespace nanobind::detail {
@@ -83,15 +86,15 @@ struct type_caster<std::string> {
   }
 };
 
-template <>
-struct type_caster<guiderail::Id> {
-  NB_TYPE_CASTER(guiderail::Id, const_name("int"))
+template <guiderail::Numbered E>
+struct type_caster<E> {
+  NB_TYPE_CASTER(E, const_name("int"))
   bool from_python(handle from, guiderail::u32 flags, cleanup_list*) {
     return guiderail::converted<guiderail::u32>(from, flags, nullptr,
-                                                [&](guiderail::u32 index) { value = guiderail::Id{index}; });
+                                                [&](guiderail::u32 number) { value = E{number}; });
   }
-  static handle from_cpp(guiderail::Id e, rv_policy policy, cleanup_list* cleanup) noexcept {
-    return make_caster<guiderail::u32>::from_cpp(guiderail::index_of(e), policy, cleanup);
+  static handle from_cpp(E e, rv_policy policy, cleanup_list* cleanup) noexcept {
+    return make_caster<guiderail::u32>::from_cpp(static_cast<guiderail::u32>(e), policy, cleanup);
   }
 };
 

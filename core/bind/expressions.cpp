@@ -144,8 +144,9 @@ Id make_decimals(SharedBuilder& b, const DecimalCuts& cuts, const DecimalLabels&
 
 using Lines = std::tuple<u32, u32, u32, Numbers, Numbers, u32, bool, bool>;
 
-u32 make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
-               const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before, const Numbers& traps) {
+LexerId make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, std::optional<u32>>>& terminals,
+                   const Numbers& ignore, const std::optional<Lines>& indentation, nb::bytes before,
+                   const Numbers& traps) {
   ops::Lexer lexer{{}, ignore, {}, std::string(view(before)), traps};
   for (const auto& [text, how, keyword_of, guard_of] : terminals)
     lexer.terminals.push_back({text, how, keyword_of, guard_of});
@@ -303,9 +304,9 @@ void bind_expressions(nb::module_& m) {
            nb::arg("room") = -1)
       .def("lexer", &make_lexer, nb::arg("terminals"), nb::arg("ignore"), nb::arg("indentation") = nb::none(),
            nb::arg("before") = nb::bytes("", 0), nb::arg("traps") = std::vector<u32>())
-      .def("terminal", [](SharedBuilder& b, u32 lexer, u32 index) { return b->add(ops::Terminal{lexer, index}); })
-      .def("never", [](SharedBuilder& b, u32 lexer) { return b->add(ops::Never{lexer}); })
-      .def("lexed", [](SharedBuilder& b, u32 lexer, Id body) { return b->add(ops::Lexed{lexer, body}); })
+      .def("terminal", [](SharedBuilder& b, LexerId lexer, u32 index) { return b->add(ops::Terminal{lexer, index}); })
+      .def("never", [](SharedBuilder& b, LexerId lexer) { return b->add(ops::Never{lexer}); })
+      .def("lexed", [](SharedBuilder& b, LexerId lexer, Id body) { return b->add(ops::Lexed{lexer, body}); })
       .def("define", [](SharedBuilder& b, Id rule, Id body) { b->add(ops::Define{rule, body}); })
       .def("replay",
            [](SharedBuilder& b, nb::bytes file) {
