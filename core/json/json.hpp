@@ -19,7 +19,7 @@ inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: what is
 inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
 
-// Functions that make expressions require: mutex held, or no other thread knows the arena yet; the others: mutex held.
+// requires: mutex held, or no other thread knows the arena yet
 class Json final : public Family {
  public:
   static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Twice, Kind::Item};

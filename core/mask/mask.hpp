@@ -29,7 +29,8 @@ class MaskBuilder {
   ~MaskBuilder();
   static void warm(Vocabulary& vocabulary);
 
-  // All need the arena's mutex. Of a canonical form: tokens that depend on what it forgets stay open.
+  // requires, here and below: mutex of the arena held
+  // Of a canonical form: tokens that depend on what it forgets stay open.
   std::shared_ptr<const MaskEntry> build(Id state);
   // The same of a lexed text in progress, as it is; null: it is none. `fresh`: no state had this mask before.
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
@@ -135,16 +136,13 @@ class MaskBuilder {
     char blank;  // that may stand before the key; 0: none
   };
   struct KeyHits {  // of a name, by the bytes of it that are missing
-    u64 known = 0, hit = 0, dies = 0;
-  };
-  enum class Touch {
-    None,
-    Hit,    // a token can complete the name, or other keys along it are not that simple
-    Alone,  // no other key has what begins it
+    u64 known = 0;
+    u64 hit = 0;   // a token can complete it, or other keys along it are not that simple
+    u64 dies = 0;  // no other key has what begins it
   };
   bool key_parts(Id e, KeyParts& out);
   bool on_path(u32 node, std::string_view text) const;
-  Touch touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts);
+  bool touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts, bool allowed);
   bool names_matter(const KeyApart& key, const KeyParts& parts, bool& complete);
   bool copy_known(Id e, u32 node);
   void copy(const MaskEntry& entry);

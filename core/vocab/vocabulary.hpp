@@ -146,6 +146,8 @@ struct MaskEntry {
   }
 };
 
+// Any number of threads may call its functions. They take a mutex of its own where they need it, never for long, so
+// who holds an arena's mutex may call them.
 class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
  public:
   Vocabulary(std::string data, std::vector<u32> offsets, std::vector<u8> special, u32 size, std::vector<u32> stops);
