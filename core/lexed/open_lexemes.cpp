@@ -16,9 +16,7 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
   if (node(parse).kind == Kind::Union) {
-    std::vector<Id> members(operands(parse).begin(), operands(parse).end());
-    for (Id& m : members) m = cut_grammar(lexer_id, m, kept);
-    out = unite(std::move(members));
+    out = unite(mapped(parse, [&](Id m) { return cut_grammar(lexer_id, m, kept); }));
   } else {
     std::vector<Id> heads;
     u32 read = 0;
