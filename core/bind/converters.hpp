@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/support.hpp"
+#include "build/operations.hpp"
 
 namespace guiderail {
 
@@ -60,9 +60,6 @@ bool converted(nanobind::handle from, u32 flags, nanobind::detail::cleanup_list*
 template <typename T>
 concept NotANumber = !std::is_arithmetic_v<T>;
 
-template <typename T>
-concept Numbered = std::is_enum_v<T> && std::is_same_v<std::underlying_type_t<T>, u32>;  // an Id, a LexerId
-
 }  // namespace guiderail
 
 namespace nanobind::detail {
@@ -86,8 +83,8 @@ struct type_caster<std::string> {
   }
 };
 
-template <guiderail::Numbered E>
-struct type_caster<E> {
+template <typename E>
+struct number_caster {
   NB_TYPE_CASTER(E, const_name("int"))
   bool from_python(handle from, guiderail::u32 flags, cleanup_list*) {
     return guiderail::converted<guiderail::u32>(from, flags, nullptr,
@@ -97,6 +94,10 @@ struct type_caster<E> {
     return make_caster<guiderail::u32>::from_cpp(static_cast<guiderail::u32>(e), policy, cleanup);
   }
 };
+template <>
+struct type_caster<guiderail::Id> : number_caster<guiderail::Id> {};
+template <>
+struct type_caster<guiderail::LexerId> : number_caster<guiderail::LexerId> {};
 
 template <typename T>
 struct type_caster<std::vector<T>> : list_caster<std::vector<T>, T> {
