@@ -84,7 +84,7 @@ class MaskBuilder {
     Reach reach;
     bool (MaskBuilder::*make)(Id e, u32 node);
   };
-  static const std::array<Row, 12> kOrder;
+  static const std::array<Row, kMakers> kOrder;
   bool by_strategy(Id e, u32 node, Reach least, Strategy first = {});
   template <class Make>
   bool attempt(Strategy strategy, Make make) {
