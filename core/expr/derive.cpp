@@ -14,14 +14,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u16 kDeep = 4;  // nesting from which parts may be shared
-constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembering together
-}  // namespace
+
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
 // exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
@@ -29,8 +27,8 @@ Id Arena::derive(Id e, u8 byte) {
   if (n.first != kNone && !firsts_[n.first].has(byte)) return kEmpty;
   bool shared = false;
   switch (n.kind) {
-    case Kind::Concat: shared = n.depth >= kDeep || nullable(n.head()); break;
-    case Kind::Union: shared = n.depth >= kDeep || n.b >= kMany || has(e, kSearch); break;
+    case Kind::Concat: shared = n.depth >= kSharedDepth || nullable(n.head()); break;
+    case Kind::Union: shared = n.depth >= kSharedDepth || n.b >= kManyOperands || has(e, kSearch); break;
     case Kind::And:
     case Kind::Scope: shared = has(e, kSearch); break;
     case Kind::Ref: shared = true; break;
@@ -145,7 +143,7 @@ Id Arena::plain_parts(Id e) {
   for (Id m : operands(e))
     if (node(m).longest == kInf && !has(m, kBigRepeat | kCapHit | kHasLook | kHasRef | kHasToken | kHasItem))
       plain.push_back(m);
-  const Id out = plain.size() >= kMany && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
+  const Id out = plain.size() >= kManyOperands && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
   plain_parts_.set(key, out);
   return out;
 }
@@ -153,7 +151,7 @@ Id Arena::plain_parts(Id e) {
 Ids Arena::conditions(Id e, bool& grouped) {
   Ids members(operands(e));
   grouped = false;
-  if (members.size() <= kMany || has(e, kHasRef | kHasToken | kHasLook)) return members;
+  if (members.size() <= kManyOperands || has(e, kHasRef | kHasToken | kHasLook)) return members;
   const Id plain = plain_parts(e);
   if (plain == kEmpty) return members;
   const auto in_plain = operands(plain);  // sorted, as the members are

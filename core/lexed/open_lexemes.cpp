@@ -1,6 +1,7 @@
 // Lexemes without their grammar, and places in a grammar without what tokens do not reach.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
@@ -44,7 +45,6 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
 // A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
 // a line, without the indentation.
 Id Lexed::cut_scan(Id e) {
-  constexpr u32 kKept = 2;
   const Node& n = node(e);
   const LexState& state = states_.values[scan_state(n)];
   u32 layout = scan_layout(n);
@@ -54,8 +54,8 @@ Id Lexed::cut_scan(Id e) {
     at.columns = {kAnyColumn};
     layout = layout_id(std::move(at));
   }
-  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kKept : kKept + 1), layout,
-              scan_column(n));
+  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kPartsOfPlace : kPartsOfPlace + 1),
+              layout, scan_column(n));
 }
 
 // -- open lexemes --
