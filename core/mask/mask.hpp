@@ -226,6 +226,7 @@ class MaskBuilder {
   std::string path_to(u32 node) const;
   std::shared_ptr<const MaskEntry> draw(Id state);
   void store(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry);
+  void keep(const Words& words, std::shared_ptr<const Words> base, MaskEntry& entry) const;
   // lexed texts
   bool shareable(Id e, u32 node) const;
   bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
