@@ -66,7 +66,7 @@ struct LexState {
   u32 lexer = 0;
   bool start = false;       // between two lexemes
   u32 emitted = kNone;      // it may end here, as this terminal,
-  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have gone on
+  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have continued
   bool line = false;        // it is ignored, and a line break may stand after it
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;

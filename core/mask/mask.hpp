@@ -36,11 +36,11 @@ class MaskBuilder {
   std::shared_ptr<const MaskEntry> lexed(Id state, const std::vector<int>& specials, bool& fresh);
   // The mask of a state from that of its canonical form: the open tokens. Null: none of them is allowed.
   std::shared_ptr<const MaskEntry> settle(const MaskEntry& shared, Id state);
-  // A state whose mask is the same but for open tokens, and that many places come to.
+  // A state that has the same mask, except for open tokens, and that many places reach.
   Id shared_form(Id e);
   // The state with the counts of its groups cut to `most`.
   Id capped(Id state, u32 most);
-  // A key with its names, which no other program is likely to come to.
+  // A key with its names, which no other program is likely to reach.
   bool own_key(Id e) {
     KeyParts parts;
     return Json::of(arena_).used() && key_parts(e, parts);
@@ -230,7 +230,7 @@ class MaskBuilder {
   // lexed texts
   bool shareable(Id e, u32 node) const;
   bool ends_lexeme(Id e, u32 node, const ExitTrie* trie);
-  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else goes on here
+  bool may_end(Id e, u32 node, const ExitTrie* trie) {  // true: it did, and nothing else continues here
     return arena_.has(e, kLexemeMayEnd) && ends_lexeme(e, node, trie);
   }
   std::shared_ptr<const ExitTrie> joined(std::vector<Source> sources) const;
@@ -291,7 +291,7 @@ class MaskBuilder {
   void add(const std::shared_ptr<const Words>& dense);
 
   struct Drawing {  // while it lives there is a scratch
-    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_canvas(); }
+    explicit Drawing(MaskBuilder& b) : builder(b) { b.scratch_ = b.vocabulary_.take_scratch(); }
     ~Drawing() { builder.vocabulary_.give_back(std::move(builder.scratch_)); }
     MaskBuilder& builder;
   };
@@ -388,7 +388,7 @@ class MaskBuilder {
     std::vector<Group*> groups;
     std::vector<int> whole;  // tokens that end with them
   };
-  // What the tokens of a bundle go on with, where certain lexemes may begin.
+  // What the tokens of a bundle continue with, where certain lexemes may begin.
   struct Continuation {
     std::vector<std::shared_ptr<Piece>> pieces;
     std::vector<std::pair<u32, u32>> words;  // of pieces that hold little else: those are not among the pieces
@@ -396,7 +396,7 @@ class MaskBuilder {
     const Bundle* of;
     u32 number;
     u32 alone;  // its outcome where it has no bundles
-    // What follows without a lexeme may begin as the lexeme goes on: groups do not know such tokens.
+    // What follows without a lexeme may begin as the lexeme continues: groups do not know such tokens.
     bool blurred = false;
   };
   std::deque<Bundle> bundles_;

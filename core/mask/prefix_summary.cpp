@@ -89,7 +89,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
 
 // The heads that nearly every JSON text meets, some milliseconds each: paid once, when a large vocabulary is made.
 void MaskBuilder::warm(Vocabulary& vocabulary) {
-  if (vocabulary.spelling().empty()) return;
+  if (vocabulary.character_index().empty()) return;
   const Escapes mode = Escapes::Canonical;
   Arena arena{Limits{}};
   const Id loop = arena.concat(Escaped::of(arena).escaped(arena.any_text(), mode), arena.literal("\""));

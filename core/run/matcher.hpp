@@ -165,7 +165,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<InProgress> in_progress_;
   std::condition_variable_any made_, builder_free_;  // with the arena's mutex
   std::vector<std::shared_ptr<const MaskEntry>> masks_;
-  std::unique_ptr<CompletionDistance> costs_;           // made when a budget is first asked for
+  std::unique_ptr<CompletionDistance> distance_;        // made when a budget is first asked for
   std::shared_ptr<SpelledTexts> spelled_;               // made when a canonical spelling is first asked for
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
   std::unordered_set<u64> refused_;                     // masks, see Maker
@@ -203,7 +203,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   // From now on, before any matcher is made: only texts in canonical spelling. Throws where there is none.
   void require(std::shared_ptr<Spelling> spelling);
   const std::shared_ptr<Spelling>& spelling() const { return spelling_; }  // null: any
-  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text comes to them.
+  // Of JSON, makes the masks of a likely text's first states, up to so many: nearly every text reaches them.
   void prepare(u32 masks) const;
   const MaskEntry* mask(Program& program, Id state) const;
   // Writes vocabulary().words() words; true if some token is not allowed.
@@ -237,7 +237,7 @@ class Guide : public std::enable_shared_from_this<Guide> {
   const MaskEntry* make_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id state) const;
   const MaskEntry* form_mask(Program& program, MaskBuilder& builder, Program::Lock& lock, Id form) const;
   std::shared_ptr<const MaskEntry> build(Program& program, MaskBuilder& builder, Id state) const;
-  CompletionDistance& costs(Program& program) const;
+  CompletionDistance& distance(Program& program) const;
   // Without a mutex.
   std::shared_ptr<const Words> resolve(const TokenSet& set, const std::unordered_map<std::string, u32>& specials) const;
   std::vector<u32> symbols_of(u32 token) const;

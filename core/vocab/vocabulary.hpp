@@ -180,7 +180,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   std::shared_ptr<const ExitTrie> known_exit_trie(ClassMask& mask, u8 byte);  // null: it is not made yet
   // The tokens of a class without its class mask; null where that is there already, or the class is not of the kind.
   std::shared_ptr<const SpelledClass> spelled_class(const CharSet::Ptr& chars);
-  CharacterIndex& spelling() { return character_index_; }
+  CharacterIndex& character_index() { return character_index_; }
   // The tokens inside a string of at most so many characters (null: none), and those that leave it.
   std::shared_ptr<const Words> string_of(u32 most, Escapes mode);
   const std::vector<StringCounts::Count>& leaving_strings(Escapes mode);
@@ -191,7 +191,7 @@ class Vocabulary : public std::enable_shared_from_this<Vocabulary> {
   int longest_token(std::string_view text) const;  // that the text begins with; -1: none
 
   // A scratch of this vocabulary's size, to be given back.
-  std::unique_ptr<MaskScratch> take_canvas();
+  std::unique_ptr<MaskScratch> take_scratch();
   void give_back(std::unique_ptr<MaskScratch> scratch);
 
   std::shared_ptr<const MaskEntry> cached_mask(const Hash& key);
