@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/support.hpp"
+#include "expr/node.hpp"
 
 namespace guiderail {
 
@@ -80,6 +80,18 @@ struct type_caster<std::string> {
   }
   static handle from_cpp(const std::string& text, rv_policy, cleanup_list*) noexcept {
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
+  }
+};
+
+template <>
+struct type_caster<guiderail::Id> {
+  NB_TYPE_CASTER(guiderail::Id, const_name("int"))
+  bool from_python(handle from, guiderail::u32 flags, cleanup_list*) {
+    return guiderail::converted<guiderail::u32>(from, flags, nullptr,
+                                                [&](guiderail::u32 index) { value = guiderail::Id{index}; });
+  }
+  static handle from_cpp(guiderail::Id e, rv_policy policy, cleanup_list* cleanup) noexcept {
+    return make_caster<guiderail::u32>::from_cpp(guiderail::index_of(e), policy, cleanup);
   }
 };
 

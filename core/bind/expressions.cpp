@@ -37,7 +37,7 @@ class SharedBuilder {
     LetGo let_go_;
   };
   template <class Op>
-  u32 add(Op operation) {
+  auto add(Op operation) {
     const Use use(*this);
     return builder_.add(std::move(operation));
   }
@@ -157,7 +157,8 @@ u32 make_lexer(SharedBuilder& b, const std::vector<std::tuple<Id, u32, Numbers, 
 }
 
 Id check_state(Program& p, Id e) {
-  if (e >= p.arena().node_count()) throw Error("bad-handle", "no such state in this program: " + std::to_string(e));
+  if (index_of(e) >= p.arena().node_count())
+    throw Error("bad-handle", "no such state in this program: " + std::to_string(index_of(e)));
   return e;
 }
 

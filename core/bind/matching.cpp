@@ -258,7 +258,7 @@ std::vector<bool> fill_draft(const Matcher& m, const std::vector<std::int64_t>& 
 }
 
 void check_state(Program& program, Id state, Id least) {
-  if (state < least || state >= program.arena().node_count()) throw Error("bad-handle", "no such state");
+  if (state < least || index_of(state) >= program.arena().node_count()) throw Error("bad-handle", "no such state");
 }
 
 template <typename T>

@@ -19,19 +19,18 @@ class Builder {
     return *arena_;
   }
   Id check(Id e) const {
-    if (e >= arena_->node_count())
-      throw Error("bad-handle", "no such expression in this builder: " + std::to_string(e));
+    if (index_of(e) >= arena_->node_count())
+      throw Error("bad-handle", "no such expression in this builder: " + std::to_string(index_of(e)));
     return e;
   }
   // An expression, the number of a lexer, or 0, as the operation gives it.
   template <class Op>
-  u32 add(Op operation) {
+  auto add(Op operation) {
     Arena& arena = this->arena();
     CheckHandles checker{*this};
     operation.fields(checker);
-    if (!recording_) return operation.make(arena);
-    const u32 result = operation.make(arena);
-    recording_->note(operation, result);
+    const auto result = operation.make(arena);
+    if (recording_) recording_->note(operation, static_cast<u32>(result));
     return result;
   }
   // The operations that make this expression, as the contents of a program file. Requires: it records.

@@ -23,7 +23,8 @@ Operation read_as(u8 code, ByteReader& from, ReadArguments& arguments) {
 
 // Which expressions and lexers an operation is given.
 struct Uses : Visitor {
-  std::vector<u32> of_expressions, of_lexers;
+  std::vector<Id> of_expressions;
+  std::vector<u32> of_lexers;
   void expression(Id& e) { of_expressions.push_back(e); }
   void expressions(std::vector<Id>& list) { of_expressions.insert(of_expressions.end(), list.begin(), list.end()); }
   void lexer(u32& lexer) { of_lexers.push_back(lexer); }
@@ -61,7 +62,7 @@ struct Recording::Needed {
     for (u32 i = 0; i < of.entries_.size(); ++i) {
       const Entry& entry = of.entries_[i];
       if (entry.gives == Gives::Expression)
-        makes.try_emplace(entry.result, i);
+        makes.try_emplace(Id{entry.result}, i);
       else if (entry.gives == Gives::Lexer)
         lexers.try_emplace(entry.result, i);
       else
@@ -95,7 +96,7 @@ struct Recording::Needed {
     if (e == kEmpty || e == kEpsilon) return;
     const auto made = makes.find(e);
     if (made == makes.end())
-      throw Error("bad-handle", "no operation of this builder gave the expression " + std::to_string(e));
+      throw Error("bad-handle", "no operation of this builder gave the expression " + std::to_string(index_of(e)));
     add(made->second);
     if (const auto defined = defines.find(e); defined != defines.end())
       for (u32 entry : defined->second) add(entry);
@@ -105,8 +106,9 @@ struct Recording::Needed {
     entries[entry] = true;
     open.push_back(entry);
   }
-  std::unordered_map<u32, u32> makes, lexers;         // the first that made it
-  std::unordered_map<u32, std::vector<u32>> defines;  // by rule
+  std::unordered_map<Id, u32> makes;  // the first that made it
+  std::unordered_map<u32, u32> lexers;
+  std::unordered_map<Id, std::vector<u32>> defines;  // by rule
   std::vector<u32> open;
 };
 
@@ -115,7 +117,8 @@ std::string Recording::of(Id root) const {
   needed.mark(root);
   ByteWriter out;
   out.number(static_cast<u64>(std::count(needed.entries.begin(), needed.entries.end(), true)));
-  WriteArguments::Numbers expressions{{kEmpty, 0}, {kEpsilon, 1}}, lexers;
+  WriteArguments::Expressions expressions{{kEmpty, 0}, {kEpsilon, 1}};
+  WriteArguments::Lexers lexers;
   u32 made = 2, made_lexers = 0;
   for (u32 i = 0; i < entries_.size(); ++i) {
     if (!needed.entries[i]) continue;
@@ -130,7 +133,7 @@ std::string Recording::of(Id root) const {
           op.fields(writer);
         },
         operation);
-    if (entries_[i].gives == Gives::Expression) expressions.try_emplace(entries_[i].result, made++);
+    if (entries_[i].gives == Gives::Expression) expressions.try_emplace(Id{entries_[i].result}, made++);
     if (entries_[i].gives == Gives::Lexer) lexers.try_emplace(entries_[i].result, made_lexers++);
   }
   out.number(expressions.at(root));
@@ -143,11 +146,17 @@ u32 Replay::step(ByteReader& from) {
   Operation operation = read_operation(from, arguments);
   return std::visit(
       [&]<class Op>(Op& op) -> u32 {
-        const u32 result = builder_.add(std::move(op));
-        if constexpr (gives<Op>() == Gives::Nothing) return 0;
-        std::vector<u32>& numbered = gives<Op>() == Gives::Lexer ? lexers_ : expressions_;
-        numbered.push_back(result);
-        return static_cast<u32>(numbered.size() - 1);
+        const auto result = builder_.add(std::move(op));
+        auto keep = [&](auto& numbered) {
+          numbered.push_back(result);
+          return static_cast<u32>(numbered.size() - 1);
+        };
+        if constexpr (gives<Op>() == Gives::Expression)
+          return keep(expressions_);
+        else if constexpr (gives<Op>() == Gives::Lexer)
+          return keep(lexers_);
+        else
+          return 0;
       },
       operation);
 }
@@ -158,7 +167,7 @@ Id Replay::expression(u32 number) const {
 }
 
 u32 Replay::number_of(Id e) {
-  if (e <= kEpsilon) return e;
+  if (e <= kEpsilon) return index_of(e);
   expressions_.push_back(e);
   return static_cast<u32>(expressions_.size() - 1);
 }

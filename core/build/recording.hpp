@@ -62,7 +62,7 @@ class WriteArguments {
         to_.text(std::get<std::string>(name));
     });
   }
-  void expression(Id& e) { to_.number(expressions_ ? expressions_->at(e) : e); }
+  void expression(Id& e) { to_.number(expressions_ ? expressions_->at(e) : index_of(e)); }
   void expressions(std::vector<Id>& list) {
     this->list(list, [&](Id& one) { expression(one); });
   }
@@ -77,16 +77,18 @@ class WriteArguments {
     to_.byte(value.has_value());
     if (value) f(*value);
   }
-  using Numbers = std::unordered_map<u32, u32>;
+  using Expressions = std::unordered_map<Id, u32>;
+  using Lexers = std::unordered_map<u32, u32>;
   // From here on, handles are written as the numbers that they have in a file.
-  void number_by(const Numbers& expressions, const Numbers& lexers) {
+  void number_by(const Expressions& expressions, const Lexers& lexers) {
     expressions_ = &expressions;
     lexers_ = &lexers;
   }
 
  private:
   ByteWriter& to_;
-  const Numbers *expressions_ = nullptr, *lexers_ = nullptr;
+  const Expressions* expressions_ = nullptr;
+  const Lexers* lexers_ = nullptr;
 };
 
 class ReadArguments {
@@ -128,10 +130,9 @@ class ReadArguments {
     });
   }
   void expression(Id& e) {
-    e = from_.number32();
-    if (!expressions_) return;
-    if (e >= expressions_->size()) from_.refuse("an expression is used before it is made");
-    e = (*expressions_)[e];
+    const u32 number = from_.number32();
+    if (expressions_ && number >= expressions_->size()) from_.refuse("an expression is used before it is made");
+    e = expressions_ ? (*expressions_)[number] : Id{number};
   }
   void expressions(std::vector<Id>& list) {
     this->list(list, [&](Id& one) { expression(one); });
@@ -153,14 +154,15 @@ class ReadArguments {
     if (there) f(value.emplace());
   }
   // From here on, handles are read as the numbers that they have in a file.
-  void number_by(const std::vector<u32>& expressions, const std::vector<u32>& lexers) {
+  void number_by(const std::vector<Id>& expressions, const std::vector<u32>& lexers) {
     expressions_ = &expressions;
     lexers_ = &lexers;
   }
 
  private:
   ByteReader& from_;
-  const std::vector<u32>*expressions_ = nullptr, *lexers_ = nullptr;
+  const std::vector<Id>* expressions_ = nullptr;
+  const std::vector<u32>* lexers_ = nullptr;
 };
 
 // The operation that stands there.

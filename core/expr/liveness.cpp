@@ -23,7 +23,7 @@ u32 conditions_ahead(const Arena& arena, Id e) {
     switch (n.kind) {
       case Kind::And: return n.b;
       case Kind::Concat:
-      case Kind::Repeat: e = n.a; continue;
+      case Kind::Repeat: e = n.body(); continue;
       default:
         if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
           e = family->spelled(e);
@@ -53,8 +53,8 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
         return add_sat(sum, least);
       }
       case Kind::Concat:
-        sum = add_sat(sum, all_that_is_left(arena, n.a, parts));
-        e = n.b;
+        sum = add_sat(sum, all_that_is_left(arena, n.head(), parts));
+        e = n.tail();
         continue;
       default:
         if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
@@ -140,8 +140,8 @@ bool Arena::live(Id e) {
     }
     switch (n.kind) {
       case Kind::Concat:
-        if (!live(n.a)) return false;
-        e = n.b;
+        if (!live(n.head())) return false;
+        e = n.tail();
         continue;
       case Kind::Union: {
         Ids members(operands(e));
@@ -158,9 +158,9 @@ bool Arena::live(Id e) {
       }
       case Kind::Repeat:
         if (n.min == 0) return true;
-        e = n.a;
+        e = n.body();
         continue;
-      case Kind::Counted: e = n.a; continue;
+      case Kind::Counted: e = n.body(); continue;
       case Kind::Switch: return true;  // targets are literals
       default:
         if (Family* family = family_of(n.kind))
@@ -186,8 +186,8 @@ bool Arena::surely_live(Id e) {
         return false;
       }
       case Kind::Concat:
-        if (!surely_live(n.a)) return false;
-        e = n.b;
+        if (!surely_live(n.head())) return false;
+        e = n.tail();
         continue;
       default:
         if (Family* family = family_of(n.kind)) return family->surely_live(e);
@@ -199,7 +199,7 @@ bool Arena::surely_live(Id e) {
 // The length in characters of a match of e that is found by what promises to be short, mostly the shortest; kInf: none
 // was found. What is left of that match is noted on the path, so the states that lead to each other ask for no search.
 u32 Arena::some_length(Id start) {
-  if (const u32* known = some_lengths_.find(start)) return *known;
+  if (const u32* known = some_lengths_.find(index_of(start))) return *known;
   ensure_classes();
   struct Way {
     Id from;
@@ -226,7 +226,7 @@ u32 Arena::some_length(Id start) {
       if (next == kEmpty || has(next, kDead | kUnknownText)) return true;
       const u32 so_far = chars + ((byte & 0xC0) == 0x80 ? 0 : 1);
       if (!ways.try_emplace(next, Way{state, so_far}).second) return true;
-      const u32* known = some_lengths_.find(next);
+      const u32* known = some_lengths_.find(index_of(next));
       if (nullable(next) || (known && *known != kInf)) {
         end = next;
         left = nullable(next) ? 0 : *known;
@@ -236,12 +236,12 @@ u32 Arena::some_length(Id start) {
     });
   }
   if (end == kEmpty) {
-    some_lengths_.set(start, kInf);
+    some_lengths_.set(index_of(start), kInf);
     return kInf;
   }
   const u32 whole = ways.at(end).chars + left;
   for (Id s = end;; s = ways.at(s).from) {
-    some_lengths_.set(s, whole - ways.at(s).chars);
+    some_lengths_.set(index_of(s), whole - ways.at(s).chars);
     if (s == start) return whole;
   }
 }
@@ -297,10 +297,10 @@ std::optional<bool> Arena::live_by_length(Id e) {
   u32 min = 0, max = kInf;
   for (Id& m : members) {
     const Node& n = node(m);
-    if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
+    if (n.kind != Kind::Repeat || node(n.body()).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
     min = n.min;
     max = n.max;
-    m = repeat(n.a, 0, kInf);
+    m = repeat(n.body(), 0, kInf);
     break;
   }
   if (min == 0 && max == kInf) return std::nullopt;

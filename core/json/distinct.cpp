@@ -56,12 +56,12 @@ Number read_number(std::string_view text) {
 
 bool Json::item_is_dense(Id e) const {
   if (node(e).kind != Kind::Concat) return false;
-  const Id inside = node(e).b;
+  const Id inside = node(e).tail();
   if (node(inside).kind != Kind::Concat) return false;
-  const Node& body = node(node(inside).a);
+  const Node& body = node(node(inside).head());
   std::string open, close;
-  return is_escaped(body) && escaped_text(body) == any_text() && is_literal(node(e).a, &open) && open == "\"" &&
-         is_literal(node(inside).b, &close) && close == "\"";
+  return is_escaped(body) && escaped_text(body) == any_text() && is_literal(node(e).head(), &open) && open == "\"" &&
+         is_literal(node(inside).tail(), &close) && close == "\"";
 }
 
 Id Json::item(Id e, bool infinite, u32 label) {
@@ -77,7 +77,7 @@ Id Json::item_at(Id e, u32 text, u32 facts) {
   if (e == kEmpty) return kEmpty;
   const Node& n = node(e);
   Draft d = draft(Kind::Item);
-  d.a = e;
+  d.a = index_of(e);
   d.b = text;
   d.min = facts;
   absorb(d, e, true);
@@ -100,11 +100,11 @@ Id Json::distinct(Id body) {
 bool Json::free_item(Id e) const {
   if (node(e).kind != Kind::Distinct) return false;
   Id first = distinct_body(node(e));
-  if (node(first).kind == Kind::Concat) first = node(first).a;
+  if (node(first).kind == Kind::Concat) first = node(first).head();
   const Node& item = node(first);
   if (item.kind != Kind::Item || item_text(item) != kSomeText || node(item_rest(item)).kind != Kind::Concat)
     return false;
-  const Node& body = node(node(item_rest(item)).a);
+  const Node& body = node(node(item_rest(item)).head());
   return is_escaped(body) && escaped_text(body) == any_text();
 }
 
@@ -112,8 +112,8 @@ Id Json::distinct_node(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
-    first = node(body).a;
-    rest = node(body).b;
+    first = node(body).head();
+    rest = node(body).tail();
   }
   if (const Node& n = node(first); n.kind == Kind::Item && item_rest(n) == kEpsilon && item_text(n) != 0) {
     if (seen_states_.values[seen].some) return unknown();
@@ -121,7 +121,7 @@ Id Json::distinct_node(Id body, u32 seen) {
   }
   const SeenState& state = seen_states_.values[seen];
   Draft d = draft(Kind::Distinct);
-  d.a = body;
+  d.a = index_of(body);
   d.b = seen;
   absorb(d, body, true);
   d.flags &= ~static_cast<u32>(kHasItem);
@@ -164,8 +164,8 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
     }
     case Kind::Ref: return derive_distinct(rule_body(n.a), seen, byte);
     case Kind::Concat:
-      first = n.a;
-      rest = n.b;
+      first = n.head();
+      rest = n.tail();
       break;
     default: break;
   }
@@ -201,9 +201,9 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
       return unite(members);
     }
     case Kind::Repeat: {
-      check_repeated_items(f.a);
+      check_repeated_items(f.body());
       const Id more = concat(repeat_less(first), rest);
-      const Id read = derive_distinct(concat(f.a, more), seen, byte);
+      const Id read = derive_distinct(concat(f.body(), more), seen, byte);
       return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
     }
     case Kind::Ref: return derive_distinct(concat(rule_body(f.a), rest), seen, byte);

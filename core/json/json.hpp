@@ -10,12 +10,12 @@
 namespace guiderail {
 
 // What the numbers of the nodes mean.
-inline u32 members_state(const Node& n) { return n.a; }  // of Members
-inline u32 key_state(const Node& n) { return n.a; }      // of a Key
-inline Id distinct_body(const Node& n) { return n.a; }   // of a Distinct or Twice
+inline u32 members_state(const Node& n) { return n.a; }      // of Members
+inline u32 key_state(const Node& n) { return n.a; }          // of a Key
+inline Id distinct_body(const Node& n) { return n.body(); }  // of a Distinct or Twice
 inline u32 distinct_seen(const Node& n) { return n.b; }
 inline u32 twice_labels(const Node& n) { return n.min; }  // as bits
-inline Id item_rest(const Node& n) { return n.a; }        // of an Item: what is left of it
+inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: what is left of it
 inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
 
@@ -53,7 +53,7 @@ class Json final : public Family {
 
   // -- keys --
   // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
-  // continues with C*; kUnknown if it is none.
+  // continues with C*; kNone if it is none.
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
   // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
@@ -152,7 +152,7 @@ class Json final : public Family {
   std::unordered_map<u32, Id> same_;     // the same -> just its values
   std::unordered_map<Id, Id> bare_;      // see without_items
   std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
-  FlatMap endless_memo_;
+  FlatMap<> endless_memo_;
   struct Extent {  // when the arena was finalized
     u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
     std::size_t table_bytes = 0;

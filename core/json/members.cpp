@@ -95,7 +95,7 @@ Id Json::members(MemberTable table) {
   }
   table.dense = !table.others.empty();
   for (OtherKeys& o : table.others) {
-    o.dense = o.dense || endless_class(o.key) != kUnknown;
+    o.dense = o.dense || endless_class(o.key) != kNone;
     table.dense = table.dense && o.dense;
   }
   if (finalized()) table.flags |= kExactStep;  // made of a text met while reading

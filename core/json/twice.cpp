@@ -26,14 +26,14 @@ Id Json::twice(Id body) {
 Id Json::twice_node(Id body, u32 seen, u32 labels) {
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
-    first = node(body).a;
-    rest = node(body).b;
+    first = node(body).head();
+    rest = node(body).tail();
   }
   if (const Node& f = node(first); f.kind == Kind::Item && item_rest(f) == kEpsilon && item_text(f) != 0)
     return twice_node(rest, with_seen(seen, item_text(f)), labels | label_of(item_facts(f)));
   if (!comes_twice(body, labels)) return kEmpty;
   Draft d = draft(Kind::Twice);
-  d.a = body;
+  d.a = index_of(body);
   d.b = seen;
   d.min = labels;
   absorb(d, body, true);
@@ -50,8 +50,8 @@ bool Json::comes_twice(Id body, u32 labels) {
     if (!has(body, kHasItem)) return false;
     Id first = body, rest = kEpsilon;
     if (node(body).kind == Kind::Concat) {
-      first = node(body).a;
-      rest = node(body).b;
+      first = node(body).head();
+      rest = node(body).tail();
     }
     if (!has(first, kHasItem)) {
       body = rest;
@@ -65,7 +65,7 @@ bool Json::comes_twice(Id body, u32 labels) {
       body = rest;
       continue;
     }
-    const u64 key = u64{body} << 32 | labels;
+    const u64 key = u64{index_of(body)} << 32 | labels;
     if (auto known = twice_.find(key); known != twice_.end()) return known->second;
     bool found = false;
     if (f.kind == Kind::Union) {
@@ -73,7 +73,7 @@ bool Json::comes_twice(Id body, u32 labels) {
       found = std::any_of(members.begin(), members.end(), [&](Id m) { return comes_twice(concat(m, rest), labels); });
     } else if (f.kind == Kind::Repeat) {
       const u32 min = f.min;
-      found = f.max > 1 || comes_twice(concat(f.a, rest), labels) || (min == 0 && comes_twice(rest, labels));
+      found = f.max > 1 || comes_twice(concat(f.body(), rest), labels) || (min == 0 && comes_twice(rest, labels));
     } else {
       throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
     }
@@ -91,8 +91,8 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
     return unite(members);
   }
   if (node(body).kind == Kind::Concat) {
-    first = node(body).a;
-    rest = node(body).b;
+    first = node(body).head();
+    rest = node(body).tail();
   }
   if (!has(first, kHasItem)) {
     const Id d = derive(first, byte);
@@ -127,10 +127,10 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
       return unite(members);
     }
     case Kind::Repeat: {
-      check_repeated_items(f.a);
+      check_repeated_items(f.body());
       const u32 min = f.min;
       const Id more = concat(repeat_less(first), rest);
-      const Id read = derive_twice(concat(f.a, more), seen, labels, byte);
+      const Id read = derive_twice(concat(f.body(), more), seen, labels, byte);
       return min == 0 ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
     }
     default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
@@ -159,10 +159,10 @@ Id Json::without_items(Id e) {
     case Kind::Concat: {  // as many as there are items: no recursion along them
       std::vector<Id> stack;
       Id tail = e;
-      for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).tail()) stack.push_back(tail);
       out = without_items(tail);
       while (!stack.empty()) {
-        out = concat(without_items(node(stack.back()).a), out);
+        out = concat(without_items(node(stack.back()).head()), out);
         bare_.emplace(stack.back(), out);
         stack.pop_back();
       }
@@ -177,7 +177,7 @@ Id Json::without_items(Id e) {
     case Kind::Repeat: {
       const u32 min = n.min, max = n.max;
       const bool capped = n.b != 0;
-      const Id inner = without_items(n.a);
+      const Id inner = without_items(n.body());
       out = capped ? capped_repeat(inner, min, max) : repeat(inner, min, max);
       break;
     }

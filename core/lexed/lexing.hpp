@@ -11,7 +11,6 @@
 
 namespace guiderail {
 
-constexpr u32 kNone = 0xFFFFFFFF;
 constexpr u8 kNever = 254;  // the symbol of never()
 
 struct Terminal {
@@ -74,8 +73,8 @@ struct LexState {
 };
 inline u64 bucket_hash(const LexState& s) {
   BucketHash hash(u64{s.lexer} << 2 | u64{s.line} << 1 | s.start);
-  hash.add(u64{s.emitted} << 32 | s.munch_guard);
-  for (const auto& e : s.entries) hash.add(u64{e.key} << 32 | e.text);
+  hash.add(u64{s.emitted} << 32 | index_of(s.munch_guard));
+  for (const auto& e : s.entries) hash.add(u64{e.key} << 32 | index_of(e.text));
   return hash.done();
 }
 
@@ -100,15 +99,15 @@ inline std::size_t bytes_of(const Layout& of) { return bytes_of(of.columns); }
 inline u32 terminal_symbols(const Node& n) { return n.a; }  // of a Terminal
 inline bool is_textless(const Node& n) { return n.b; }
 inline u32 lexed_lexer(const Node& n) { return n.a; }  // of a Lexed
-inline Id lexed_grammar(const Node& n) { return n.b; }
+inline Id lexed_grammar(const Node& n) { return n.tail(); }
 inline u32 lexed_layout(const Node& n) { return n.min; }
-inline bool is_resumed(const Node& n) { return n.max; }  // in the midst of a text
-inline u32 scan_state(const Node& n) { return n.a; }     // of a Scan: the lexeme being read
-inline Id scan_grammar(const Node& n) { return n.b; }    // what is left of the grammar
+inline bool is_resumed(const Node& n) { return n.max; }     // in the midst of a text
+inline u32 scan_state(const Node& n) { return n.a; }        // of a Scan: the lexeme being read
+inline Id scan_grammar(const Node& n) { return n.tail(); }  // what is left of the grammar
 inline u32 scan_layout(const Node& n) { return n.min; }
 inline u32 scan_column(const Node& n) { return n.max; }
-inline Id guard_texts(const Node& n) { return n.a; }  // of a MunchGuard
-inline Id guarded(const Node& n) { return n.b; }
+inline Id guard_texts(const Node& n) { return n.head(); }  // of a MunchGuard
+inline Id guarded(const Node& n) { return n.tail(); }
 
 // All functions require: mutex held, or no other thread knows the arena yet.
 class Lexed final : public Family {
@@ -258,13 +257,13 @@ class Lexed final : public Family {
   std::vector<ByteSet> symbol_sets_;
   IdTable symbol_set_ids_;
   std::deque<Facts> facts_;  // of states
-  FlatMap starts_;           // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
-  FlatMap wide_starts_;      // (lexer, what is left of the grammar, in brackets) -> LexState
-  FlatMap advances_;         // (rest of the grammar, terminal) -> the rest after it
-  FlatMap kept_;             // see first_kept
-  FlatMap ahead_;            // (part of a grammar, terminal) -> peeks
+  FlatMap<> starts_;         // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
+  FlatMap<> wide_starts_;    // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap<Id> advances_;     // (rest of the grammar, terminal) -> the rest after it
+  FlatMap<> kept_;           // see first_kept
+  FlatMap<> ahead_;          // (part of a grammar, terminal) -> peeks
   std::vector<Peek> peeks_;
-  FlatMap cuts_;                  // see cut_grammar
+  FlatMap<Id> cuts_;              // see cut_grammar
   std::vector<u32> cut_layouts_;  // layouts without columns
   Id hole_ = kEmpty;              // see hole
   std::size_t step_bytes_ = 0;    // of the steps

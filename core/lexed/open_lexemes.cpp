@@ -9,8 +9,8 @@ namespace guiderail {
 // What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
 // end of an indentation; then a symbol that tells that more follows.
 Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
-  const u64 key = (u64{parse} << 8 | kept) << 16 | lexer_id;
-  if (const u32* known = cuts_.find(key)) return *known;
+  const u64 key = (u64{index_of(parse)} << 8 | kept) << 16 | lexer_id;
+  if (const Id* known = cuts_.find(key)) return *known;
   const Lexer& lexer = lexers_[lexer_id];
   const bool lines = lexer.indentation && !lexer.wide();
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
@@ -23,8 +23,8 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
     std::vector<Id> heads;
     u32 read = 0;
     Id cur = parse;
-    for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
-      const Id head = node(cur).a;
+    for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).tail()) {
+      const Id head = node(cur).head();
       const bool textless = node(head).kind == Kind::Terminal && is_textless(node(head));
       heads.push_back(head);
       if (head == newline || (textless && lines))
@@ -82,7 +82,7 @@ Id Lexed::open_scan(u32 state, u32 column) {
   const Facts& facts = facts_[state];
   Draft d = draft(Kind::Scan);
   d.a = state;
-  d.b = hole();
+  d.b = index_of(hole());
   d.max = facts.lines ? column : 0;
   d.flags = kHasRef | kSearch | (states_.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
   d.longest = kInf;
@@ -167,12 +167,12 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
   switch (n.kind) {
     case Kind::Terminal: to.live = to.nullable = true; return true;
     case Kind::Concat: {
-      for (Id cur = parse;; cur = node(cur).b) {
+      for (Id cur = parse;; cur = node(cur).tail()) {
         if (node(cur).kind != Kind::Concat) return peek(cur, symbol, to);
-        const Id head = node(cur).a;
+        const Id head = node(cur).head();
         Peek behind;
         if (!peek(head, symbol, behind)) return false;
-        peek_past(behind, node(cur).b, to);
+        peek_past(behind, node(cur).tail(), to);
         if (!nullable(head)) return true;
       }
     }
@@ -184,12 +184,12 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
     case Kind::Repeat: {
       if (n.b || n.max == 0) return false;
       Peek one;
-      if (!peek(n.a, symbol, one)) return false;
+      if (!peek(n.body(), symbol, one)) return false;
       peek_past(one, repeat_less(parse), to);
       return true;
     }
     case Kind::Ref: {
-      const u64 key = u64{parse} << 8 | symbol;
+      const u64 key = u64{index_of(parse)} << 8 | symbol;
       const u32* known = ahead_.find(key);
       Peek of;
       if (known) {
@@ -224,8 +224,8 @@ Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
     return place;
   const u8 symbol = static_cast<u8>(end.terminal);
   Id parse = place.parse;
-  while (node(parse).kind == Kind::Concat && nullable(node(parse).a) && !first(node(parse).a).has(symbol))
-    parse = node(parse).b;
+  while (node(parse).kind == Kind::Concat && nullable(node(parse).head()) && !first(node(parse).head()).has(symbol))
+    parse = node(parse).tail();
   if (const Node& n = node(parse); n.kind == Kind::Union) {
     std::vector<Id> those;
     for (u32 i = 0; i < n.b; ++i)

@@ -34,8 +34,8 @@ u32 column_after(u32 column, u8 byte, const Indentation& lines, bool& counting) 
 
 Id Lexed::advance(u32 lexer_id, Id parse, u32 terminal) {
   if (parse == kEmpty) return kEmpty;
-  const u64 key = u64{parse} << 16 | terminal;
-  if (const u32* known = advances_.find(key)) return *known;
+  const u64 key = u64{index_of(parse)} << 16 | terminal;
+  if (const Id* known = advances_.find(key)) return *known;
   const Lexer& lexer = lexers_[lexer_id];
   Id out = derive(parse, lexer.first_symbol(terminal));
   if (lexer.wide()) out = derive(out, Lexer::second_symbol(terminal));
@@ -96,7 +96,7 @@ Id Lexed::scan(u32 state, Id parse, u32 layout, u32 column) {
   }
   Draft d = draft(Kind::Scan);
   d.a = state;
-  d.b = parse;
+  d.b = index_of(parse);
   d.min = layout;
   d.max = facts.lines ? column : 0;
   d.flags = kHasRef | kSearch | kHasScan | (facts.tokens ? kHasToken : 0u) | (ends ? kNullable : 0u);
@@ -137,8 +137,8 @@ Id Lexed::munch_guard(Id texts, Id rest) {
   both &= first(rest);
   if (!both.any() && !has(texts, kHasToken)) return rest;  // it falls with the next byte
   Draft d = draft(Kind::MunchGuard);
-  d.a = texts;
-  d.b = rest;
+  d.a = index_of(texts);
+  d.b = index_of(rest);
   absorb(d, rest, true);
   d.flags |= kSearch | kHasRef;
   if (nullable(rest)) d.flags |= kNullable;

@@ -61,7 +61,7 @@ class Abstraction final : public Family {
   Lexed& lexed_;
   std::unordered_map<Id, u32> slack_memo_;
   std::unordered_map<u64, Id> cap_memo_;
-  FlatMap elided_memo_, key_memo_;
+  FlatMap<Id> elided_memo_, key_memo_;
 };
 
 }  // namespace guiderail

@@ -17,18 +17,18 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   };
   out = {kEpsilon, e, kEpsilon, 0};
   if (arena_.node(e).kind == Kind::Concat) {
-    out.key = arena_.node(e).a;
-    out.tail = arena_.node(e).b;
+    out.key = arena_.node(e).head();
+    out.tail = arena_.node(e).tail();
     const Node& h = arena_.node(out.key);
     if (std::string blank; h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b &&
-                           arena_.is_literal(h.a, &blank) && blank.size() == 1) {
+                           arena_.is_literal(h.body(), &blank) && blank.size() == 1) {
       out.before = out.key;
       out.blank = blank[0];
       out.key = out.tail;
       out.tail = kEpsilon;
       if (arena_.node(out.key).kind == Kind::Concat) {
-        out.tail = arena_.node(out.key).b;
-        out.key = arena_.node(out.key).a;
+        out.tail = arena_.node(out.key).tail();
+        out.key = arena_.node(out.key).head();
       }
     }
   }
@@ -124,11 +124,11 @@ Id MaskBuilder::shared_form(Id state) {
   }
   const Id e = cut(state);
   if (arena_.node(e).kind == Kind::Union) {
-    if (const u32* known = shared_forms_.find(e)) return *known;
+    if (const Id* known = shared_forms_.find(index_of(e))) return *known;
     Ids members(arena_.operands(e));
     for (Id& m : members) m = shared_form(m);
     const Id out = arena_.unite(members);
-    shared_forms_.set(e, out);
+    shared_forms_.set(index_of(e), out);
     return out;
   }
   Id out = e;
@@ -160,8 +160,8 @@ Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   Id form = Abstraction::of(arena_).key_as_string(apart, complete);
   if (form == kEmpty) return kEmpty;
   const bool keep = !object && !complete && parts.before == kEpsilon;
-  const u64 memo = u64{form} << 32 | parts.tail;
-  if (const u32* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
+  const u64 memo = u64{index_of(form)} << 32 | index_of(parts.tail);
+  if (const Id* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   const Id tail = Abstraction::of(arena_).canonical(parts.tail, vocabulary_.longest());
   form = arena_.concat(parts.before,
@@ -197,12 +197,13 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   const Node& n = arena_.node(e);
   switch (n.kind) {
     case Kind::Concat: {
-      const Id head = n.a, tail = n.b;
+      const Id head = n.head(), tail = n.tail();
       const Node& h = arena_.node(head);
       if (h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b) {  // a blank before the key
         std::string blank;
         const std::size_t before = rests.size();
-        if (!arena_.is_literal(h.a, &blank) || blank.size() != 1 || !without_names(tail, free, rests)) return false;
+        if (!arena_.is_literal(h.body(), &blank) || blank.size() != 1 || !without_names(tail, free, rests))
+          return false;
         for (std::size_t i = before, end = rests.size(); i < end; ++i) rests.push_back(blank + rests[i]);
         free = arena_.concat(head, free);
         return true;
@@ -220,7 +221,7 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
     }
     case Kind::Key:
       free = e;
-      return Json::of(arena_).free_key(e) != kUnknown || Json::of(arena_).key_without_names(e, free, rests);
+      return Json::of(arena_).free_key(e) != kNone || Json::of(arena_).key_without_names(e, free, rests);
     default: return false;
   }
 }

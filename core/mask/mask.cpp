@@ -164,7 +164,7 @@ bool MaskBuilder::in_string(Id e) const {
 }
 
 void MaskBuilder::walk(Id e, u32 node) {
-  const u32* row = arena_.ensure_row(e);
+  const Id* row = arena_.ensure_row(e);
   const bool by_characters = trie_.nodes[node].whole && arena_.has(e, kSearch) && arena_.characters().read(e);
   auto go = [&](u32 child, u8 byte) {
     if (by_characters && begins_character(byte)) return follow_character(e, child);
@@ -188,7 +188,7 @@ void MaskBuilder::scan(Id e, u32 node) {
   const u16* depths = trie_.depths.data();
   const auto& classes = arena_.byte_classes();
   touched_ = true;
-  auto step_from = [&](Id before, const u32* row, u8 byte) {
+  auto step_from = [&](Id before, const Id* row, u8 byte) {
     const Id next = row ? row[classes[byte]] : kUnknown;
     return next != kUnknown ? next : arena_.step_slow(before, byte);
   };
@@ -202,7 +202,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     return nodes[n].whole && arena_.has(state, kSearch) && arena_.characters().read(state);
   };
   if (nodes[node].fan != kNoFan) {
-    const u32* row = arena_.ensure_row(e);
+    const Id* row = arena_.ensure_row(e);
     const bool by_characters = whole(e, node);
     trie_.each_child(node, [&](u32 n, u8 byte) {
       if (by_characters && begins_character(byte)) {
@@ -240,7 +240,7 @@ void MaskBuilder::scan(Id e, u32 node) {
     }
     states_[depth] = next;
     by_characters_[depth] = whole(next, n);
-    const u32* row = arena_.node(next).row.load(std::memory_order_relaxed);
+    const Id* row = arena_.node(next).row.load(std::memory_order_relaxed);
     rows_[depth] = row ? row : arena_.ensure_row(next);
     ++n;
   }

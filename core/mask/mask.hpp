@@ -341,7 +341,7 @@ class MaskBuilder {
   std::vector<int> postponed_tokens_;
   std::vector<Id> states_;  // by depth in the trie
   std::vector<Id> exit_states_;
-  std::vector<const u32*> rows_;
+  std::vector<const Id*> rows_;
   std::vector<u8> by_characters_;  // by depth: whether the state reads whole characters
   std::unordered_map<Id, SelfLoop> self_loops_;
   // of the piece being made
@@ -376,8 +376,9 @@ class MaskBuilder {
     std::size_t operator()(const std::array<u32, 3>& of) const {
       return static_cast<std::size_t>(BucketHash(u64{of[0]} << 32 | of[1]).add(of[2]).done());
     }
-    std::size_t operator()(const std::vector<u32>& of) const {
-      return static_cast<std::size_t>(BucketHash(0).add(of).done());
+    template <class T>
+    std::size_t operator()(const std::vector<T>& of) const {
+      return static_cast<std::size_t>(BucketHash(0).add(std::span<const T>(of)).done());
     }
   };
   using Masks = std::unordered_map<std::vector<u32>, std::shared_ptr<const MaskEntry>, KeyHash>;
@@ -401,7 +402,7 @@ class MaskBuilder {
   };
   std::deque<Bundle> bundles_;
   std::deque<Continuation> continuations_;
-  FlatMap continuation_ids_;                                            // bundle, start -> continuation
+  FlatMap<> continuation_ids_;                                          // bundle, start -> continuation
   std::unordered_map<std::vector<u32>, u32, KeyHash> continuation_of_;  // bundle, pieces -> continuation
   std::map<std::array<u32, 3>, u32> ends_;                              // (start, after, nested) -> number
   // Outcomes, one after the other; the first is nothing.
@@ -416,9 +417,9 @@ class MaskBuilder {
   std::unordered_map<std::array<u32, 3>, u32, KeyHash> positions_;  // parse, layout, how -> number
   std::map<std::tuple<u32, u32, u32>, std::size_t> endings_of_;     // lexer, terminal, column -> number
   std::deque<Transition> transitions_;
-  FlatMap transition_ids_;                  // ending, position -> transition
-  FlatMap near_outcomes_, exact_outcomes_;  // bundle, transition or position -> outcome
-  Masks known_masks_;                       // by lexeme and outcomes
+  FlatMap<> transition_ids_;                  // ending, position -> transition
+  FlatMap<> near_outcomes_, exact_outcomes_;  // bundle, transition or position -> outcome
+  Masks known_masks_;                         // by lexeme and outcomes
   std::size_t outcome_bytes_ = 0;
   std::vector<u32> taken_;  // by outcome: the mask it was taken for last
   u32 taking_ = 0;
@@ -427,7 +428,7 @@ class MaskBuilder {
     u32 asked = 0;
     std::shared_ptr<const PrefixSummary> mask;
   };
-  std::unordered_map<std::vector<u32>, OwnSummary, KeyHash> own_summaries_;  // by their parts
+  std::unordered_map<std::vector<Id>, OwnSummary, KeyHash> own_summaries_;  // by their parts
   struct Free {  // the tokens of the keys without names that were asked for last
     Id key = kEmpty;
     std::shared_ptr<const Words> base;
@@ -438,13 +439,13 @@ class MaskBuilder {
   std::unordered_map<Id, std::shared_ptr<const MaskEntry>> kept_;  // of states that others differ little from
   std::unordered_map<Id, bool> never_dies_;                        // by text
   std::unordered_map<Id, std::vector<Leaving>> leaving_;           // by strings of any text with what follows them
-  std::unordered_map<std::vector<u32>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
+  std::unordered_map<std::vector<Id>, std::vector<TextDifference>, KeyHash> text_differences_;  // by pairs of texts
   std::array<std::size_t, kStrategies> owned_{};  // bytes that the elements of the maps above own
   std::size_t& owned(Strategy s) { return owned_[static_cast<std::size_t>(s)]; }
   std::size_t memory(Strategy s) const;
   std::size_t lexed_memory() const;
-  FlatMap shared_forms_;   // of unions
-  FlatMap stacked_forms_;  // of keys that are strings: by the string and what follows the key
+  FlatMap<Id> shared_forms_;   // of unions
+  FlatMap<Id> stacked_forms_;  // of keys that are strings: by the string and what follows the key
 };
 
 }  // namespace guiderail

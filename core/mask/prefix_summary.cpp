@@ -21,7 +21,7 @@ bool MaskBuilder::endless_string(Id e, Escapes& mode) {
   std::optional<Escapes> found;
   const bool any = each_in_progress(arena_, e, [&](const InProgress& part) {
     const u32 set = part.endless(arena_);
-    if (set == kUnknown || arena_.charset_ptr(set) != CharSet::any()) return false;
+    if (set == kNone || arena_.charset_ptr(set) != CharSet::any()) return false;
     const Escapes its = part.escapes(arena_);
     if (!found) found = its;
     return *found == its;
@@ -101,7 +101,7 @@ void MaskBuilder::warm(Vocabulary& vocabulary) {
   u32 way = 0;
   for (const Id e : {loop, quoted, spaced}) {
     auto made = std::make_shared<PrefixSummary>();
-    if (builder.classify(e, loop, kUnknown, *made)) vocabulary.cache_summary(string_summary(++way, mode), made);
+    if (builder.classify(e, loop, kInf, *made)) vocabulary.cache_summary(string_summary(++way, mode), made);
   }
 }
 
@@ -111,7 +111,7 @@ template <class Make>
 std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::optional<Hash>& key, const Ids& parts,
                                                                Id loop, Make make) {
   u32 asked = 0;
-  std::vector<u32> own_key;
+  std::vector<Id> own_key;
   if (key) {
     if (auto known = vocabulary_.cached_summary(*key, asked)) return known;
   } else {
@@ -130,7 +130,7 @@ std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::option
   const Id head = make();
   if (!often && arena_.first(head).count() > kFewFirstBytes) return nullptr;
   auto made = std::make_shared<PrefixSummary>();
-  if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
+  if (!classify(head, loop, often ? kInf : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
   if (key) {
     vocabulary_.cache_summary(*key, made);
   } else {
@@ -181,14 +181,14 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
     bool portable = true, ended = false;
     Identity key(Of::Head);
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostSummaryParts;) {
-      const Id part = arena_.node(tail).a;
+      const Id part = arena_.node(tail).head();
       if (!summary_part(part) || (!parts.empty() && ends_value(part))) break;
       parts.push_back(part);
       const auto hash = arena_.portable_hash(part);
       if (hash) key.add(*hash);
       portable = portable && hash;
       ended = arena_.has(part, kHasRef);  // a rule is where a head ends
-      tail = arena_.node(tail).b;
+      tail = arena_.node(tail).tail();
     }
     if (parts.empty()) return false;
     head = summary_mask(portable ? std::optional(key.done()) : std::nullopt, parts, kEmpty,

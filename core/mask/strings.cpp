@@ -14,9 +14,9 @@ bool MaskBuilder::takes_any(Id text, int depth) {
   switch (n.kind) {
     case Kind::Repeat: {
       const u32 set = arena_.endless_class(text);
-      return set != kUnknown && arena_.charset_ptr(set) == CharSet::any();
+      return set != kNone && arena_.charset_ptr(set) == CharSet::any();
     }
-    case Kind::Concat: return takes_any(n.a, depth + 1) && arena_.live(text);
+    case Kind::Concat: return takes_any(n.head(), depth + 1) && arena_.live(text);
     case Kind::Union: {
       Ids members(arena_.operands(text));
       return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });
@@ -25,7 +25,8 @@ bool MaskBuilder::takes_any(Id text, int depth) {
       bool any = false;
       for (Id m : arena_.operands(text)) {
         const Node& one = arena_.node(m);
-        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostTextNesting)) return false;
+        if (one.kind == Kind::Not ? arena_.node(one.body()).longest == kInf : !takes_any(m, kMostTextNesting))
+          return false;
         any = any || one.kind != Kind::Not;
       }
       return any;

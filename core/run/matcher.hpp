@@ -36,7 +36,7 @@ struct Position {
 // How much a program may hold before a guide starts new texts on a fresh one.
 struct Budget {
   std::size_t bytes = ~std::size_t{0};
-  u32 nodes = kUnknown;
+  u32 nodes = kInf;
 };
 
 // An arena, its root, and the masks that hang on its nodes. A state is an id of one program.
@@ -46,8 +46,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
   Arena& arena() { return *arena_; }
   Id root() const { return root_; }
-  u64 serial() const { return serial_; }                               // no other program of the process has it
-  Id advance(Id state, std::string_view bytes, u32 token = kUnknown);  // kEmpty: refused; `token`: these bytes are it
+  u64 serial() const { return serial_; }                            // no other program of the process has it
+  Id advance(Id state, std::string_view bytes, u32 token = kNone);  // kEmpty: refused; `token`: these bytes are it
   // The same as far as it is known, without the lock: how many bytes that were.
   std::size_t advance_known(Id& state, std::string_view bytes) const;
   Id unite(Id a, Id b);
@@ -165,7 +165,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::shared_ptr<SpelledTexts> spelled_;               // made when a canonical spelling is first asked for
   std::unordered_set<Id> short_caps_;                   // capped states whose caps some token reaches
   std::unordered_set<u64> refused_;                     // masks, see Maker; under the mutex
-  FlatMap key_tokens_;                                  // from states within keys, by the token; bounded
+  FlatMap<Id> key_tokens_;                              // from states within keys, by the token; bounded
   std::size_t mask_bytes_ = 0, shared_mask_bytes_ = 0;  // of masks_: its own, the vocabulary's
   Budget budget_;
   u32 noted_nodes_ = 0, noted_masks_ = 0, locks_ = 0;  // when the size was noted; since then

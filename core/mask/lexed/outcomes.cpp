@@ -44,7 +44,8 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   u64 key = u64{bundle} << 32 | start;
   if (after != kEpsilon || nested != kEmpty) {
     const u32 next = static_cast<u32>(ends_.size());
-    key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(std::array{start, after, nested}, next).first->second;
+    key = u64{bundle} << 32 | 1u << 31 |
+          ends_.try_emplace(std::array{start, index_of(after), index_of(nested)}, next).first->second;
   }
   if (const u32* known = continuation_ids_.find(key)) return *known;
   arena_.make_room();
@@ -52,7 +53,7 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   auto go_on = [&](Group& group, Id state) {
     for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));
     if (group.begins.empty()) return;
-    const u32* row = arena_.ensure_row(state);
+    const Id* row = arena_.ensure_row(state);
     for (Begin& begin : group.begins) {
       Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
       if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
@@ -123,7 +124,7 @@ u32 MaskBuilder::intern_outcome(std::span<const u32> of) {
 
 MaskBuilder::Position MaskBuilder::position(const Lexed::Place& place, u32 how) {
   const u32 next = static_cast<u32>(positions_.size());
-  return {place, positions_.try_emplace({place.parse, place.layout, how}, next).first->second};
+  return {place, positions_.try_emplace({index_of(place.parse), place.layout, how}, next).first->second};
 }
 
 MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place) {
@@ -192,7 +193,7 @@ void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& 
     // whether the text can end may take more than the next parts of the grammar
     if (column == Lexed::Column::Any && after == kEpsilon) known = near_outcome(bundles[i], near);
     if (known == kNotKnown || open_[known]) {
-      if (!exact) exact = position(place, after << 1 | 1);
+      if (!exact) exact = position(place, index_of(after) << 1 | 1);
       known = exact_outcome(bundles[i], *exact, after, known);
     }
     out[i] = known;
@@ -206,7 +207,7 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
   Lexed::Place place = at.place;
   u32 start = 0, result = kNothing;
   if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, place); reading.parse != place.parse) {
-    result = exact_outcome(bundle, position(reading, after << 1 | 1), after, near);
+    result = exact_outcome(bundle, position(reading, index_of(after) << 1 | 1), after, near);
   } else if (Lexed::of(arena_).behind_end(end, place, start, true) != Lexed::Behind::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
@@ -263,9 +264,9 @@ Id MaskBuilder::begun(Id e) {
   switch (n.kind) {
     case Kind::Lexed: return Lexed::of(arena_).lexed_start(e);
     case Kind::Concat: {
-      const Id after = n.b;
-      const Id head = begun(n.a);
-      return head == n.a ? e : arena_.concat(head, after);
+      const Id after = n.tail();
+      const Id head = begun(n.head());
+      return head == n.head() ? e : arena_.concat(head, after);
     }
     case Kind::Union: {
       const std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
@@ -295,9 +296,9 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
         rest.push_back(m);
       continue;
     }
-    const Id after = n.b;
+    const Id after = n.tail();
     if (!arena_.live(after)) continue;  // pieces know nothing of it
-    const std::vector<Id> heads = members(arena_.node(m).a);
+    const std::vector<Id> heads = members(arena_.node(m).head());
     std::vector<Id> plain;
     for (Id head : heads) {
       if (!Lexed::of(arena_).lexed_place(head, lexeme, place)) {
@@ -371,12 +372,12 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
   for (const Part& part : parts) {
     const std::shared_ptr<Piece> piece = piece_of(part.open);
-    key.insert(key.end(), {part.open, part.after});
+    key.insert(key.end(), {index_of(part.open), index_of(part.after)});
     const std::size_t from = key.size();
     key.resize(from + piece->bundles.size(), kNotKnown);
     outcomes(piece->bundles, part.place, part.after, key.data() + from);
   }
-  key.push_back(other);
+  key.push_back(index_of(other));
   key.insert(key.end(), specials.begin(), specials.end());
   if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
   Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};

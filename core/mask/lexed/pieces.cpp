@@ -30,7 +30,7 @@ MaskBuilder::~MaskBuilder() = default;
 
 // May all below a node be a piece of its own? Not where names of the lexeme will be corrected (keywords).
 bool MaskBuilder::shareable(Id e, u32 node) const {
-  if (arena_.node(e).kind == Kind::MunchGuard) e = arena_.node(e).b;
+  if (arena_.node(e).kind == Kind::MunchGuard) e = guarded(arena_.node(e));
   if (!Lexed::of(arena_).is_open(e)) return false;
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
@@ -170,7 +170,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
 
 // All below a node, the same in many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
-  auto& known = parts_[u64{node} << 32 | state];
+  auto& known = parts_[u64{node} << 32 | index_of(state)];
   if (known) return known;
   begin_piece(false);
   enter(state, node);
@@ -362,7 +362,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
 
 // What tokens continue with below a node, where a lexeme ended there.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
-  auto& known = below_[u64{node} << 32 | state];
+  auto& known = below_[u64{node} << 32 | index_of(state)];
   if (known) return known;
   begin_piece(true);
   visit(state, node);
