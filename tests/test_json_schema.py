@@ -181,6 +181,24 @@ def test_references_that_read_nothing_are_refused(schema: Any) -> None:
     assert fault(schema).code == "infinite-reference"
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "allOf": [{"$ref": "#"}, {"minLength": 2}]},
+        {"type": "string", "$ref": "#", "minLength": 2},
+        {"type": "string", "allOf": [{"allOf": [{"$ref": "#/$defs/a"}]}], "$defs": {"a": {"$ref": "#", "minLength": 2}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#"}, {"type": "string"}, {"minLength": 2}]}}},
+    ],
+)
+def test_a_schema_that_must_hold_where_it_does_adds_nothing(schema: Any) -> None:
+    assert texts(schema, '"ab"', '"a"', "1") == [True, False, False]
+
+
+def test_a_schema_that_refers_to_itself_evaluates_what_it_does_anyway() -> None:
+    names = {"properties": {"a": True}, "unevaluatedProperties": False}
+    assert texts({"allOf": [{"$ref": "#"}], **names}, '{"a": 1}', '{"b": 1}') == [True, False]
+
+
 # -- errors -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("schema", "pointer"),
