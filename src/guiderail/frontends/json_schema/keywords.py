@@ -161,7 +161,7 @@ def _plain(node: Node) -> Shape:
         numbers = Numbers.ALL if types & _NUMBER else Numbers.INTEGERS if types & _INTEGER else Numbers.NONE
         if groups & NUMBER and types & (_NUMBER | _INTEGER):
             between = _numbers(node)
-            numbers = between if types & _NUMBER else numbers & between
+            numbers = between.as_decimals() if types & _NUMBER else numbers & between
         strings = Strings.ALL if types & _STRING else Strings.NONE
         if groups & STRING and types & _STRING:
             strings = _strings(node)
