@@ -121,7 +121,7 @@ class _Inside:
 
     def lower(self) -> int:
         lowering, algebra, cells, names = self.lowering, self.algebra, self.cells, self.names
-        spend(200 * len(names) * len(cells))
+        spend(30 * len(names) * len(cells))
         values = [
             [] if name in self.forbidden else self.written([algebra.named_term(one, name) for one in cells])
             for name in names
