@@ -258,8 +258,9 @@ Lexed::Behind Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& sta
   bool nested = false;
   for (u32 t : lexer.nested) {
     if (!behind.first.has(static_cast<u8>(t))) continue;
-    if (first(lexer.terminals[t].text).any()) return Behind::Unknown;
-    nested = true;  // special tokens: no byte of them comes
+    const Id text = lexer.terminals[t].text;  // nothing, if it matches the empty text alone
+    if (first(text).any()) return Behind::Unknown;
+    nested = nested || live(text);  // special tokens: no byte of them comes
   }
   start =
       lex_start_by(end.lexer, first_id(behind.first), lexer.traps.empty() ? 0 : first_id(behind.kept), brackets != 0);
