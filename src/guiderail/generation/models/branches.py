@@ -142,7 +142,7 @@ def trees_of(
 class SessionBranches:
     """For any model: rows of a session, each of which reads the prompt."""
 
-    def __init__(self, model: Model, prompt: Sequence[int], chains: int) -> None:
+    def __init__(self, model: Model, prompt: Sequence[int], chains: int = MOST_CHAINS) -> None:
         self._model, self._prompt, self._chains = model, list(prompt), chains
         self.passes = self.tokens = 0
 
