@@ -263,7 +263,7 @@ u32 Lexed::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
       continue;
     }
     const ByteSet low = first(derive(parse, static_cast<u8>(s)));
-    for (unsigned t = 0; t < kNever; ++t)
+    for (unsigned t = 0; t < kNever && Lexer::terminal_of(s, t) < count; ++t)  // a body may name others: a saved file
       if (low.has(static_cast<u8>(t))) set_bit(context, Lexer::terminal_of(s, t));
   }
   const u32 id = lex_start_in(lexer_id, std::move(context), brackets,

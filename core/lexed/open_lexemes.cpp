@@ -256,8 +256,9 @@ Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& star
   bool nested = false;
   for (u32 t : lexer.nested) {
     if (!past.first.has(static_cast<u8>(t))) continue;
-    if (first(lexer.terminals[t].text).any()) return After::Unknown;
-    nested = true;  // special tokens: no byte of them comes
+    const Id text = lexer.terminals[t].text;  // nothing, if it matches the empty text alone
+    if (first(text).any()) return After::Unknown;
+    nested = nested || live(text);  // special tokens: no byte of them comes
   }
   start = lex_start_by(end.lexer, first_id(past.first), lexer.traps.empty() ? 0 : first_id(past.kept), brackets != 0);
   if (nested) return After::Something;

@@ -4,8 +4,8 @@
 //
 // takes the files of a folder (tests/saved_cases.py writes some: see the Makefile), bends their contents in a few
 // places, puts the checksum right, so that the bending is not found at once, and reads them. What can be read is
-// compiled with a small vocabulary, and a text is written under it at random. Sanitizers see what goes wrong; a hang
-// ends by an alarm.
+// compiled with a small vocabulary, and a text is written under it at random: what the mask allows must be accepted,
+// and nothing else. Sanitizers see what goes wrong; a hang ends by an alarm.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +29,7 @@ using Random = std::mt19937_64;
 
 constexpr unsigned kSeconds = 60;  // one file; it is limited in steps, and takes far less
 constexpr int kTokens = 6;         // written under what can be read
+constexpr int kRefused = 8;        // tokens that are tried although the mask forbids them, before each
 
 struct Totals {
   unsigned long long files = 0, read = 0, guides = 0, tokens = 0;
@@ -118,6 +119,14 @@ void write_under(Random& random, const gr_program* program, const gr_vocabulary*
       if (mask[t / 32] >> (t % 32) & 1) allowed.push_back(t);
     if (allowed.empty()) break;
     bool accepted = false;
+    for (int tries = 0; tries < kRefused; ++tries) {
+      const auto t = static_cast<std::uint32_t>(below(random, gr_vocabulary_size(vocabulary)));
+      if (mask[t / 32] >> (t % 32) & 1) continue;
+      if (gr_matcher_accept_token(matcher, t, &accepted) == GR_OK && accepted) {
+        std::fputs("a token that the mask forbids was accepted\n", stderr);
+        write_down(0);
+      }
+    }
     const gr_status status = gr_matcher_accept_token(matcher, allowed[below(random, allowed.size())], &accepted);
     if (status == GR_OK && !accepted) {
       std::fputs("a token that the mask allows was refused\n", stderr);

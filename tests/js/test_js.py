@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,16 +23,6 @@ pytestmark = [
     pytest.mark.skipif(NODE is None, reason="node is not installed"),
     pytest.mark.skipif(not WASM.is_file(), reason="guiderail.wasm is not built: make js (needs emscripten)"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("js")
-    given = os.environ.get("GUIDERAIL_JS_CASES")  # larger ones, see `make test-js`
-    if given:
-        return Path(given)
-    subprocess.run([sys.executable, str(Path(__file__).with_name("write_cases.py")), str(folder)], check=True)
-    return folder
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (PACKAGE / "test").glob("*.test.js")))

@@ -132,13 +132,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="of each text, for times: the least of each step counts")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    if given.tokenizer is None:
-        vocabulary = letters()
-        vocabulary.save(given.folder / "letters.vocabulary")
-        entry: dict[str, Any] = {"file": "letters.vocabulary"}
-    else:
-        vocabulary = gr.Vocabulary.from_huggingface(str(given.tokenizer))
-        entry = {"tokenizer": str(given.tokenizer.resolve())}
+    vocabulary = letters() if given.tokenizer is None else gr.Vocabulary.from_huggingface(str(given.tokenizer))
+    vocabulary.save(given.folder / "main.vocabulary")
+    entry = {"file": "main.vocabulary", "tokenizer": given.tokenizer and str(given.tokenizer.resolve())}
     cases = []
     for name, constraint, texts, schema in constraints(given.data, given.schemas, given.seed):
         try:

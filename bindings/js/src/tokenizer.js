@@ -19,10 +19,17 @@ export function readTokenizer(json, options) {
   const special = specialTokens(added, settings.tokenizer, (text) => added.get(text)?.id ?? ids.get(text));
   const tokens = interpret(steps(file.decoder), spellings);
   // The text of a special token stands for it in messages; it is never matched.
-  for (const [text, id] of special) if (id < tokens.length) tokens[id] = encoder.encode(text);
-  const width = Math.max(configured(settings.model), tokens.length);
+  const names = new Map(Array.from(special, ([text, id]) => [id, text]));
+  const out = new Joined(spellings.length);
+  for (let id = 0; id < spellings.length; id++) {
+    const name = names.get(id);
+    if (name !== undefined) out.addText(name);
+    else if (spellings[id] === null) out.end();
+    else tokens(id, out);
+  }
+  const width = Math.max(configured(settings.model), spellings.length);
   return {
-    ...joined(tokens),
+    ...out.parts(),
     special: [...special],
     stops: stopsOf(options.stopTokenIds, settings, special, added, ids),
     size: options.size === undefined ? width : unsigned(options.size, "size"),
@@ -36,15 +43,58 @@ function refuse(message) {
 function parsed(given, what) {
   let value = given;
   if (typeof value === "string" || ArrayBuffer.isView(value) || value instanceof ArrayBuffer) {
-    const text = typeof value === "string" ? value : new TextDecoder().decode(bytesOf(value, what));
     try {
-      value = JSON.parse(text);
+      value = JSON.parse(new TextDecoder().decode(withoutMerges(bytesOf(value, what))));
     } catch (error) {
       refuse(`${what} cannot be read as JSON: ${error.message}`);
     }
   }
   if (value === null || typeof value !== "object" || Array.isArray(value)) refuse(`${what} does not hold a JSON object`);
   return value;
+}
+
+// The merges of a byte-pair encoding are most of its file, and nothing here reads them: they are cut out before it is
+// parsed, all but their brackets.
+const MERGES = encoder.encode('"merges"');
+const [QUOTE, BACKSLASH, COLON, OPEN, CLOSE] = encoder.encode('"\\:[]');
+function withoutMerges(bytes) {
+  for (let at = bytes.indexOf(QUOTE); at >= 0 && at < bytes.length; ) {
+    const end = stringEnd(bytes, at);
+    if (end - at === MERGES.length && MERGES.every((byte, i) => bytes[at + i] === byte)) {
+      const colon = afterBlanks(bytes, end);
+      const from = afterBlanks(bytes, colon + 1);
+      if (bytes[colon] === COLON && bytes[from] === OPEN) {
+        const rest = bytes.subarray(listEnd(bytes, from) - 1);
+        const out = new Uint8Array(from + 1 + rest.length);
+        out.set(bytes.subarray(0, from + 1));
+        out.set(rest, from + 1);
+        return out;
+      }
+    }
+    for (at = end; at < bytes.length && bytes[at] !== QUOTE; ) at++;
+  }
+  return bytes;
+}
+
+// After the quote that ends the string that begins here, or the end of a damaged file.
+function stringEnd(bytes, at) {
+  for (at++; at < bytes.length && bytes[at] !== QUOTE; at++) if (bytes[at] === BACKSLASH) at++;
+  return Math.min(at + 1, bytes.length);
+}
+
+function afterBlanks(bytes, at) {
+  while (bytes[at] === 0x20 || (bytes[at] >= 0x09 && bytes[at] <= 0x0d)) at++;
+  return at;
+}
+
+function listEnd(bytes, at) {
+  for (let depth = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === QUOTE) at = stringEnd(bytes, at) - 1;
+    else if (byte === OPEN) depth++;
+    else if (byte === CLOSE && --depth === 0) return at + 1;
+  }
+  return at;
 }
 
 function modelIds(model) {
@@ -140,14 +190,16 @@ function steps(decoder) {
   return decoder.decoders.flatMap(steps);
 }
 
+// A function that adds the bytes of a token to others.
 function interpret(decoder, spellings) {
   let texts = spellings.map((text) => text ?? "");
+  const add = (id, out) => (raw.has(id) ? out.add(raw.get(id)) : out.addText(texts[id]));
   const raw = new Map(); // tokens that stand for one byte
   let fused = false; // after "Fuse" a step sees the whole text, not a token
   for (const [number, step] of decoder.entries()) {
     if (step?.type === "ByteLevel") {
       if (decoder.slice(number + 1).some((later) => later?.type !== "Fuse")) unsupported(step);
-      return texts.map((text, id) => (spellings[id] === null ? null : (raw.get(id) ?? byteLevel(text))));
+      return (id, out) => (raw.has(id) || !out.addByteLevel(texts[id]) ? add(id, out) : undefined);
     }
     if (step?.type === "Fuse") {
       fused = true;
@@ -162,7 +214,7 @@ function interpret(decoder, spellings) {
       texts = texts.map(change);
     }
   }
-  return texts.map((text, id) => (spellings[id] === null ? null : (raw.get(id) ?? encoder.encode(text))));
+  return add;
 }
 
 function unsupported(step) {
@@ -224,29 +276,49 @@ const BYTES = (() => {
   return table;
 })();
 
-// A token with a character outside of that alphabet is its own UTF-8: so do the libraries decode it.
-function byteLevel(text) {
-  const out = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    const byte = code < BYTES.length ? BYTES[code] : -1;
-    if (byte < 0) return encoder.encode(text);
-    out[i] = byte;
-  }
-  return out;
-}
-
 /** Tokens one after the other, and their lengths. */
-export function joined(tokens) {
-  const lengths = new Uint32Array(tokens.length);
-  let total = 0;
-  for (let i = 0; i < tokens.length; i++) total += lengths[i] = tokens[i]?.length ?? 0;
-  const bytes = new Uint8Array(total);
-  let at = 0;
-  for (const token of tokens) {
-    if (token === null) continue;
-    bytes.set(token, at);
-    at += token.length;
+export class Joined {
+  constructor(count) {
+    this.bytes = new Uint8Array(Math.max(16 * count, 256));
+    this.lengths = new Uint32Array(count);
+    this.token = this.from = this.at = 0; // `from`: where the token began
   }
-  return { bytes, lengths };
+  room(size) {
+    if (this.at + size <= this.bytes.length) return;
+    const larger = new Uint8Array(Math.max(2 * this.bytes.length, this.at + size));
+    larger.set(this.bytes);
+    this.bytes = larger;
+  }
+  end() {
+    this.lengths[this.token++] = this.at - this.from;
+    this.from = this.at;
+  }
+  add(bytes) {
+    this.room(bytes.length);
+    this.bytes.set(bytes, this.at);
+    this.at += bytes.length;
+    this.end();
+  }
+  addText(text) {
+    this.room(3 * text.length);
+    this.at += encoder.encodeInto(text, this.bytes.subarray(this.at)).written;
+    this.end();
+  }
+  // False, and nothing is added: it has a character outside of the alphabet, and is its own UTF-8. So do the libraries
+  // decode it.
+  addByteLevel(text) {
+    this.room(text.length);
+    for (let i = 0; i < text.length; i++) {
+      const code = text.charCodeAt(i);
+      const byte = code < BYTES.length ? BYTES[code] : -1;
+      if (byte < 0) return false;
+      this.bytes[this.at + i] = byte;
+    }
+    this.at += text.length;
+    this.end();
+    return true;
+  }
+  parts() {
+    return { bytes: this.bytes.subarray(0, this.at), lengths: this.lengths };
+  }
 }

@@ -1,6 +1,6 @@
 import { GuiderailError, bytesOf, tokenList, unsigned } from "./errors.js";
 import { Handle, KEY, made } from "./handle.js";
-import { joined, readTokenizer } from "./tokenizer.js";
+import { Joined, readTokenizer } from "./tokenizer.js";
 import { wasm } from "./wasm.js";
 
 const PARTS = 10; // the words of gr_vocabulary_parts
@@ -23,7 +23,12 @@ export class Vocabulary extends Handle {
     const pieces = [];
     for (const token of tokens)
       pieces.push(token === null || token === undefined ? null : bytesOf(token, `token ${pieces.length}`));
-    return Vocabulary.#fromParts({ ...joined(pieces), ...named(options) });
+    const out = new Joined(pieces.length);
+    for (const piece of pieces) {
+      if (piece === null) out.end();
+      else out.add(piece);
+    }
+    return Vocabulary.#fromParts({ ...out.parts(), ...named(options) });
   }
 
   /**

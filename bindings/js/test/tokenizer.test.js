@@ -54,6 +54,26 @@ test("which tokens end a text", () => {
   assert.deepEqual(Vocabulary.fromTokenizerJson(tokenizer(vocab, level), { stopTokenIds: 0 }).stopTokenIds, [0]);
 });
 
+// Merges are skipped unread, wherever they stand; what only looks like them is not.
+const MERGES = {
+  "after the tokens": '{"model": {"vocab": {"a": 0}, "merges": [["a", "b"], ["]", "\\"]"]]}, "added_tokens": []}',
+  "before them": '{"model": {"merges":["a b", "[ {"] , "vocab": {"a": 0}}}',
+  "none": '{"model": {"merges": [], "vocab": {"a": 0}}}',
+  "as a token": '{"model": {"vocab": {"merges": 1, "a": 0}}}',
+  "as a text": '{"note": "merges", "model": {"vocab": {"a": 0, "\\"merges\\": [": 1}}}',
+};
+
+test("merges are skipped", () => {
+  for (const [name, file] of Object.entries(MERGES))
+    for (const given of [file, new TextEncoder().encode(file), JSON.parse(file)]) {
+      const made = Vocabulary.fromTokenizerJson(given, { stopTokenIds: 0, size: 8 });
+      assert.equal(text(made, 0), " a", name);
+    }
+  assert.equal(text(Vocabulary.fromTokenizerJson(MERGES["as a token"], { stopTokenIds: [] }), 1), " merges");
+  for (const file of ['{"merges": [', '{"merges": ["', '{"merges": [[]}', '{"merges"', '{"a": "\\'])
+    assert.throws(() => Vocabulary.fromTokenizerJson(file), { code: "bad-tokenizer-file" }, file);
+});
+
 const REFUSED = {
   "bad-tokenizer-file": ["{", "[]", "null", "{}", { model: {} }, { model: { vocab: { a: -1 } } }, 7],
   "no-stop-token": [tokenizer({ a: 0 }, null, [])],

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 from guiderail.errors import LimitError
@@ -39,35 +38,38 @@ def nested(what: str) -> Iterator[None]:
         raise LimitError(f"{what} is nested too deeply; flatten it", code="depth") from None
 
 
-_JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
 
 
 def is_plain_json(value: Any) -> bool:
     """Whether a value holds only what JSON reads into, each list and object once, and is not too large.
 
-    False says nothing: ``too_large`` tells more. This goes level by level with a few calls for each, for every
-    schema that is read comes here.
+    False says nothing: ``too_large`` tells more. Every schema that is read comes here, so this makes few calls.
     """
-    if type(value) not in _JSON_TYPES:
-        return False
-    dicts = [value] if type(value) is dict else []
-    lists = [value] if type(value) is list else []
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return kind in _SCALARS
+    found = [value]
     seen = {id(value)}
     count = 0
-    while dicts or lists:
-        count += len(dicts) + len(lists) + sum(map(len, dicts)) + sum(map(len, lists))
+    for one in found:  # which grows meanwhile
+        count += 1 + len(one)
         if count > MOST_PARTS:
             return False
-        inside = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
-        if not (_JSON_TYPES.issuperset(map(type, inside)) and _TEXT.issuperset(map(type, chain.from_iterable(dicts)))):
-            return False
-        dicts = [one for one in inside if type(one) is dict]
-        lists = [one for one in inside if type(one) is list]
-        held = len(seen) + len(dicts) + len(lists)
-        seen.update(map(id, dicts), map(id, lists))
-        if len(seen) != held:
-            return False
+        if type(one) is dict:
+            if not _TEXT.issuperset(map(type, one)):
+                return False
+            one = one.values()
+        for part in one:
+            kind = type(part)
+            if kind is dict or kind is list:
+                if id(part) in seen:
+                    return False
+                seen.add(id(part))
+                found.append(part)
+            elif kind not in _SCALARS:
+                return False
     return True
 
 

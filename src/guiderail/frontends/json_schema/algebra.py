@@ -147,6 +147,7 @@ class Algebra:
         self._ands: dict[frozenset[Term], Term] = {}
         self._ors: dict[frozenset[Term], Term] = {}
         self._nots: dict[Term, Term] = {TRUE: FALSE, FALSE: TRUE}
+        self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
         self._emptiness: Emptiness | None = None

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonSchema", "json_schema"]
 
 _cache: Kept[tuple[bytes, SchemaOptions, int], JsonSchema] = Kept(32 << 20)
+_REFERENCES = (b"$ref", b"$dynamicRef", b"$recursiveRef")
 _WEIGHT = 20  # bytes for each of a schema's text, what was made of it included
 _accepting = threading.Lock()
 
@@ -67,7 +68,7 @@ class JsonSchema(Constraint):
         contents = marshal.loads(self._text)
         if self.options.closed:
             contents = closed(contents, _dialect(contents, self.options))
-        return Document(contents, self.options, evaluate)
+        return Document(contents, self.options, evaluate, refers=any(name in self._text for name in _REFERENCES))
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
