@@ -25,6 +25,19 @@ inline constexpr u32 kAtomRanges = 20'000;   // limit: ranges of atoms of charac
 inline constexpr u32 kFewAtoms = 64;         // limit: the atoms themselves
 inline constexpr std::size_t kPortableRules = 6;  // limit: rules that one rule leads to, where it has an identity
 
+// -- emptiness (masks; schemas.py --engines guiderail for compiling) --
+inline constexpr u64 kWorkPerFuel = 20;          // limit: operands handled that one state's fuel pays for
+inline constexpr u32 kLiveWait = 16;             // crossover: characters by which the other bytes of a state wait
+inline constexpr std::size_t kLiveHaste = 1024;  // crossover: states after which a hasty search begins anew, thoroughly
+inline constexpr u32 kLiveParts = 256;           // limit: expressions that an estimate of what is left looks at
+inline constexpr u32 kLiveDoubt = 64;            // limit: states of a search that depends on a text that was forgotten
+
+// -- objects (masks) --
+inline constexpr u32 kFewNames = 64;                   // limit: names that a key may become, looked at one by one
+inline constexpr int kMostObligations = 10;            // limit: of an object; its states are sets of them
+inline constexpr std::size_t kLongestCountedKey = 64;  // limit: bytes of other keys that are counted
+inline constexpr std::size_t kFewKeys = 64;            // limit: other keys of a vote that are told apart by text
+
 // -- masks: crossovers (masks) --
 inline constexpr u32 kHeavy = 1500;         // trie nodes: subtrees from here on get class masks of their own
 inline constexpr u32 kWorthClass = 64;      // trie nodes: the same inside strings, whose classes all constraints share

@@ -157,11 +157,7 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
   const Node& n = node(body);
   Id first = body, rest = kEpsilon;
   switch (n.kind) {
-    case Kind::Union: {
-      Ids members(operands(body));
-      for (Id& m : members) m = derive_distinct(m, seen, byte);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(body, [&](Id m) { return derive_distinct(m, seen, byte); }));
     case Kind::Ref: return derive_distinct(rule_body(n.a), seen, byte);
     case Kind::Concat:
       first = n.head();
@@ -195,11 +191,7 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
       }
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(first));
-      for (Id& m : members) m = derive_distinct(concat(m, rest), seen, byte);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(first, [&](Id m) { return derive_distinct(concat(m, rest), seen, byte); }));
     case Kind::Repeat: {
       check_repeated_items(f.body());
       const Id more = concat(repeat_less(first), rest);

@@ -86,9 +86,7 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
   if (!has(body, kHasItem)) return kEmpty;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Union) {
-    Ids members(operands(body));
-    for (Id& m : members) m = derive_twice(m, seen, labels, byte);
-    return unite(members);
+    return unite(mapped(body, [&](Id m) { return derive_twice(m, seen, labels, byte); }));
   }
   if (node(body).kind == Kind::Concat) {
     first = node(body).head();
@@ -121,11 +119,8 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
         out = unite(out, derive_twice(rest, with_seen(seen, text), labels | label_of(facts), byte));
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(first));
-      for (Id& m : members) m = derive_twice(concat(m, rest), seen, labels, byte);
-      return unite(members);
-    }
+    case Kind::Union:
+      return unite(mapped(first, [&](Id m) { return derive_twice(concat(m, rest), seen, labels, byte); }));
     case Kind::Repeat: {
       check_repeated_items(f.body());
       const u32 min = f.min;
@@ -168,12 +163,7 @@ Id Json::without_items(Id e) {
       }
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_items(m);
-      out = unite(members);
-      break;
-    }
+    case Kind::Union: out = unite(mapped(e, [&](Id m) { return without_items(m); })); break;
     case Kind::Repeat: {
       const u32 min = n.min, max = n.max;
       const bool capped = n.b != 0;

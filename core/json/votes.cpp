@@ -414,25 +414,4 @@ bool Json::other_allowed_at(u32 state, u32 kind) {
   return found;
 }
 
-// All texts of other keys, where they are few; none: they are not.
-std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
-  constexpr std::size_t kFew = 64, kLongest = 64;
-  std::vector<std::string> found;
-  if (node(key).longest == kInf && !has(key, kSearch)) return {};
-  std::vector<std::pair<Id, std::string>> stack{{key, ""}};
-  while (!stack.empty()) {
-    auto [e, text] = std::move(stack.back());
-    stack.pop_back();
-    if (nullable(e) && std::find(names.begin(), names.end(), text) == names.end()) found.push_back(text);
-    if (text.size() > kLongest || found.size() > kFew) return {};
-    const ByteSet possible = first(e);
-    for (unsigned b = 256; b-- > 0;) {
-      if (!possible.has(static_cast<u8>(b))) continue;
-      if (const Id next = derive(e, static_cast<u8>(b)); next != kEmpty && live(next))
-        stack.push_back({next, text + static_cast<char>(b)});
-    }
-  }
-  return found;
-}
-
 }  // namespace guiderail
