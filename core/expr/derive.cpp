@@ -6,11 +6,11 @@
 // been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
 //
-// Counted tokens. The first byte that a Counted reads of a token takes one off its count, further bytes of that token
-// are free; token_end says that the next byte is another token's. So a token counts if any of its bytes is read here,
-// wherever it begins and ends. When the count is spent, the text may only go on to the next place where it may end (a
-// character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
-// next token a count makes a difference only when it is spent (canonical).
+// Counted tokens. The first byte that a Counted reads of a token takes one off its count. Further bytes of that token
+// are free; token_end says that the next byte belongs to another token. So a token counts if any of its bytes is read
+// here, wherever it begins and ends. When the count is spent, the text may only continue to the next place where it may
+// end (a character that was begun is finished). Hence what can be finished at all can be finished within any count, and
+// a count affects the next token only when it is spent (canonical).
 #include <algorithm>
 #include <unordered_set>
 

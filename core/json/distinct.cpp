@@ -1,9 +1,8 @@
 // Lists no two items of which are equal JSON values (uniqueItems).
 //
 // Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
-// remembers its text while it is read; when it is complete the text joins S, and an item that begins is intersected
-// with the complement of all spellings of the values in S. So a value can be refused exactly when only a
-// repeated one could come of it.
+// remembers its text while it is read. When it is complete, its text joins S. An item that begins is intersected with
+// the complement of all spellings of the values in S. So a value is refused as soon as it could only repeat another.
 #include <algorithm>
 
 #include "json/json.hpp"

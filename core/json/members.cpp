@@ -1,10 +1,10 @@
 // JSON objects as automata over their members.
 //
-// Members(s) is what is left of an object between its braces in the state s: which names may still come, which other
-// keys were written (keys are unique), how many members, which obligations are open. Key(k) is the same while a key is
-// being read. Both are made only if they can be completed, so they are never dead. All that would be a product of
-// unions (which names in which order, which of them excluded from the other keys) is a table and a few integers here:
-// an object of a thousand properties costs what its text costs.
+// Members(s) is what is left of an object between its braces. The state s says which names may still come, which other
+// keys were written (keys are unique), how many members there are, and which obligations are open. Key(k) is the same
+// while a key is being read. Both are made only if they can be completed, so they are never dead. A product of unions
+// (which names in which order, which of them excluded from the other keys) becomes a table and a few integers. So an
+// object of a thousand properties costs only as much as its text.
 #include <algorithm>
 
 #include "base/thresholds.hpp"

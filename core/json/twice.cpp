@@ -1,8 +1,8 @@
 // Lists some two items of which are equal JSON values (the negation of uniqueItems).
 //
-// Twice(b, S) matches b where some part wrapped in Item equals another or one of the values S. An item that begins is
-// read in two ways at once: as one of the values S, and then whatever b has left may follow; or as none of them, and
-// then its text joins S. The two exclude each other, so few states are read side by side.
+// Twice(b, S) matches b where some part wrapped in Item equals another one or one of the values S. An item that begins
+// is read in two ways at once. Either it is one of the values S, and then anything that b has left may follow. Or it is
+// none of them, and its text joins S. The two exclude each other, so few states are read side by side.
 //
 // Items are labelled, at most kLabels different ones: items with equal labels have the same values, others have none in
 // common. So the text of b alone tells whether an item can still come twice, and nothing needs to be searched.

@@ -1,14 +1,14 @@
 // Masks of lexed texts, put together from pieces (see pieces.cpp).
 //
-//   bundle        groups of a piece whose lexemes end as the same terminal
-//   continuation  bundle and what may begin after it -> the pieces that its tokens continue with, and the bundles of
-//   those transition    end of a lexeme and position in the grammar -> what may begin after it, and on demand the
-//   position there outcome       bundle and position in the grammar -> a continuation, and the outcomes of its bundles
-//   after the terminal
+// A bundle is the groups of a piece whose lexemes end as the same terminal. Three maps lead from it to tokens:
 //
-// Outcomes are interned, and the grammar has a say in a mask only by the outcomes that the bundles of its lexeme get:
-// all places that give the same ones share one mask. Most outcomes need the next few parts of the grammar only. So a
-// place is asked in a form that is cut short, which many share, and the place itself only where that does not know.
+// - bundle, and what may begin after it -> continuation: the pieces that its tokens continue with, and their bundles;
+// - end of a lexeme, and position in the grammar -> transition: what may begin after it, and later the position there;
+// - bundle, and position in the grammar -> outcome: a continuation, and the outcomes of its bundles after the terminal.
+//
+// Outcomes are interned. The grammar affects a mask only through the outcomes of the lexeme's bundles, so all places
+// with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
+// asked in a form that is cut short, which many places share, and in full only where the short form cannot tell.
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
