@@ -74,6 +74,7 @@ inline constexpr std::size_t kFewPieceWords = 32;          // crossover: words o
 inline constexpr std::size_t kDensePiece = 2000;           // crossover: words set, from here on a bitset
 inline constexpr std::size_t kFewPieceTokens = 2000;       // crossover: tokens of a piece that are read one by one
 inline constexpr u32 kMostProbed = 5'000;        // limit: lexer states that a search for the end of one lexeme finds,
+inline constexpr u32 kLeastProbed = 64;          // halved down to here at each search of a lexer that gives up;
 inline constexpr u32 kProbesPerCharacter = 2;    // or visits, for each character that this end is away at least,
 inline constexpr u32 kMostProbes = 50'000;       // up to so many
 inline constexpr u32 kMostSampled = 80;          // limit: lexer states that a search for samples of all terminals finds

@@ -40,6 +40,7 @@ struct Lexer {
   std::vector<u8> sampled;
   // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
+  u32 fruitless = 0;  // searches for the end of a lexeme that gave up, see Lexed::lexeme_ends
   // A terminal is read as one symbol, or as two where there are many; none of them is kNever or above.
   static constexpr u32 kMostTerminals = u32{kNever} * kNever;
   static u32 terminal_of(u32 high, u32 low) { return high * kNever + low; }

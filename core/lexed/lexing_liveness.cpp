@@ -68,7 +68,7 @@ u32 Lexed::lexeme_missing(u32 state, u32 terminal) const {
 // Can the lexeme be completed?
 bool Lexed::lexeme_ends(u32 state) {
   if (facts_[state].ends) return facts_[state].ends == kEnds;
-  const Lexer& lexer = lexers_[states_.values[state].lexer];
+  Lexer& lexer = lexers_[states_.values[state].lexer];
   // A text of rules can always be finished, and what ends it is no part of a longer one.
   const auto& entries = states_.values[state].entries;
   if (entries.size() == 1 && has(entries[0].text, kHasRef)) {
@@ -86,8 +86,10 @@ bool Lexed::lexeme_ends(u32 state) {
   };
   add(state, state);
   bool never = true;
+  // Where many states of a large lexeme end only before certain texts, what follows tells sooner.
+  const u32 most = std::max(kLeastProbed, kMostProbed >> std::min(lexer.fruitless, 31U));
   u32 visits = std::min(kMostProbes, mul_sat(kProbesPerCharacter, work.top().missing));
-  for (; !work.empty() && (found_states.size() < kMostProbed || visits > 0); visits -= visits > 0) {
+  for (; !work.empty() && (found_states.size() < most || visits > 0); visits -= visits > 0) {
     const u32 at = found_states[work.top().number];
     work.pop();
     bool found = lexeme_ends_at(at);
@@ -116,6 +118,7 @@ bool Lexed::lexeme_ends(u32 state) {
       if (!facts_[one].ends) facts_[one].ends = kNeverEnds;
   } else {
     facts_[state].ends = kEndsNot;
+    lexer.fruitless += found_states.size() >= most;
   }
   return false;
 }
