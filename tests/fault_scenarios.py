@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import canonical_support
 import guiderail as gr
 
 WORDS = "ab ba abc true null 12 3.5 aaaaaa bbbb name tags if while x= == é1"
@@ -24,6 +25,16 @@ def vocabulary() -> gr.Vocabulary:
     )
 
 
+MERGES = 'a b|ab a|a a|n a|m e|na me|t a|g s|ta gs|i d|Ġ "|" :|" ,|": Ġ|Ġ a|1 2|{ "|, Ġ|] }|b Ġ|Ã ©|ab c'
+
+
+def spelled_vocabulary() -> gr.Vocabulary:
+    """One of which is known how the tokenizer spells a text."""
+    merges = [(left, right) for left, right in (one.split(" ") for one in MERGES.split("|"))]
+    alphabet = bytes(sorted(set(CHARACTERS.encode())))
+    return canonical_support.vocabulary(canonical_support.tokenizer(alphabet, merges, canonical_support.GPT2))
+
+
 @dataclass(frozen=True)
 class Scenario:
     constraint: Callable[[], gr.Constraint]
@@ -31,6 +42,7 @@ class Scenario:
     options: dict[str, Any] = field(default_factory=dict)
     finite: bool = False  # its states are few
     threads: bool = False  # worth batches on native threads
+    vocabulary: Callable[[], gr.Vocabulary] = vocabulary
 
 
 LARK = r"""start: statement+
@@ -158,6 +170,19 @@ SCENARIOS: dict[str, Scenario] = {
     "ready grammar": Scenario(lambda: gr.grammar(*READY), ["(1 + 2) * 3", "-a"]),
     "tokens": Scenario(lambda: gr.structural_tag({"type": "structural_tag", "format": TAG}), ["aé ba", "x"]),
     "tool calls": Scenario(tool_calls, ['<tool_call>\n{"name": "a", "arguments": {"name": "é"}}\n</tool_call>']),
+    "canonical spelling": Scenario(
+        lambda: gr.regex(r"(?:\w+ ?){1,4}(?:12|\d{3})é?|[^ab]{2,5}"),
+        ["ab name 12é", "aab tags id 121", "\n12"],
+        {"canonical": True},
+        threads=True,
+        vocabulary=spelled_vocabulary,
+    ),
+    "canonical objects": Scenario(
+        lambda: gr.json_schema(OBJECT),
+        ['{"name": "aé", "tags": ["a", 1], "id": 120}', '{"id": -3, "name": "x"}'],
+        {"canonical": True},
+        vocabulary=spelled_vocabulary,
+    ),
     "renewal": Scenario(
         lambda: gr.json_schema({"type": "object", "additionalProperties": {"type": "integer"}}),
         [f'{{"a{i}b": 1, "x{i}": {i}}}' for i in range(6)],

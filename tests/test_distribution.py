@@ -243,10 +243,22 @@ def test_options_that_have_no_meaning_are_refused(options):
     assert caught.value.code == "bad-option"
 
 
-def test_streams_are_refused_and_draws_can_be_kept():
+@pytest.mark.parametrize("distribution", ["exact", "weighted"])
+def test_a_stream_of_a_draw_is_one_piece(distribution):
+    options = {"temperature": 1.0, "seed": 1, "max_tokens": 5, "distribution": distribution}
+    (wanted,) = generations(Toy(), ["12"], regex("a*b"), **options)
+    with stream(Toy(), "12", regex("a*b"), **options) as pieces:
+        assert (pieces.text, pieces.tokens, pieces.finish_reason, pieces.result.matched) == ("", (), None, False)
+        assert list(pieces) == [wanted.text]
+        assert (pieces.text, pieces.tokens, pieces.finish_reason) == (wanted.text, wanted.tokens, wanted.finish_reason)
+        assert (pieces.result.text, pieces.result.draw is not None) == (wanted.text, True)
+    with stream(Toy(), "12", regex("a*b"), **options) as pieces:
+        pieces.close()
+        assert list(pieces) == []
+
+
+def test_draws_can_be_kept():
     options = {"temperature": 1.0, "seed": 1, "max_tokens": 5}
-    with pytest.raises(ModelError, match="nothing to stream"):
-        stream(Toy(), "12", regex("a*b"), distribution="exact", **options)
     with pytest.raises(ModelError, match="under masks"):
         record(Toy(), "12", regex("a*b"), distribution="exact", **options)
     (one,) = generations(Toy(), ["12"], regex("a*b"), distribution="weighted", **options)

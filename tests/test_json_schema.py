@@ -181,6 +181,47 @@ def test_references_that_read_nothing_are_refused(schema: Any) -> None:
     assert fault(schema).code == "infinite-reference"
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "allOf": [{"$ref": "#"}, {"minLength": 2}]},
+        {"type": "string", "$ref": "#", "minLength": 2},
+        {
+            "type": "string",
+            "allOf": [{"allOf": [{"$ref": "#/$defs/a"}]}],
+            "$defs": {"a": {"$ref": "#", "minLength": 2}},
+        },
+        {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#"}, {"type": "string"}, {"minLength": 2}]}}},
+    ],
+)
+def test_a_schema_that_must_hold_where_it_does_adds_nothing(schema: Any) -> None:
+    assert texts(schema, '"ab"', '"a"', "1") == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({"type": "number", "multipleOf": 2}, ["6", "6.0", "-0.0"]),
+        ({"multipleOf": 2}, ["6", "6.0", "-0.0"]),
+        ({"type": "number", "multipleOf": 2, "minimum": 0}, ["6", "6.0", "-0.0"]),
+        ({"type": "number", "multipleOf": 2, "minimum": 5, "maximum": 7}, ["6", "6.0"]),
+        ({"type": "number", "multipleOf": 2_000_003, "maximum": 6}, ["-0.0"]),
+        ({"type": "number", "multipleOf": 2, "allOf": [{"minimum": 5.5}]}, ["6", "6.0"]),
+        ({"type": "number", "multipleOf": 2, "allOf": [{"type": "integer"}]}, ["6"]),
+        ({"type": "integer", "multipleOf": 2}, ["6"]),
+        ({"anyOf": [{"type": "number", "multipleOf": 2}, {"type": "integer"}]}, ["6", "7"]),
+    ],
+)
+def test_multiples_are_spelled_as_decimals_where_no_integer_is_asked_for(schema: Any, written: list[str]) -> None:
+    candidates = ["6", "6.0", "-0.0", "6.5", "7", "7.0"]
+    assert [text for text, found in zip(candidates, texts(schema, *candidates), strict=True) if found] == written
+
+
+def test_a_schema_that_refers_to_itself_evaluates_what_it_does_anyway() -> None:
+    names = {"properties": {"a": True}, "unevaluatedProperties": False}
+    assert texts({"allOf": [{"$ref": "#"}], **names}, '{"a": 1}', '{"b": 1}') == [True, False]
+
+
 # -- errors -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("schema", "pointer"),

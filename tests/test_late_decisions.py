@@ -18,7 +18,7 @@ import schema_generator
 from core_support import plain
 from guiderail import _core
 from guiderail.constraints.program import build_program
-from guiderail.frontends.json_schema import algebra
+from guiderail.frontends.json_schema import algebra, votes
 from guiderail.frontends.json_schema.constraint import JsonSchema
 from guiderail.frontends.json_schema.options import SchemaOptions
 
@@ -30,6 +30,7 @@ def program(schema: Any, cells: int | None = None, **options: Any) -> _core.Prog
     with pytest.MonkeyPatch.context() as patch:
         if cells is not None:
             patch.setattr(algebra, "MOST_CELLS", cells)
+            patch.setattr(votes, "MANIFOLD", min(cells + 1, votes.MANIFOLD))
         return build_program(JsonSchema(marshal.dumps(schema, 2), SchemaOptions.of(options)))
 
 
@@ -41,6 +42,26 @@ def takes(made: _core.Program, text: str) -> bool:
 def kinds(count: int, **more: Any) -> list[dict[str, Any]]:
     """Alternatives that an optional name tells apart."""
     return [{"properties": {"kind": {"const": f"k{i}"}, f"x{i}": {"type": "integer"}}, **more} for i in range(count)]
+
+
+def builders(count: int) -> list[dict[str, Any]]:
+    """Alternatives whose closed options share some names and not others, once under a key and once in a map."""
+
+    def options(i: int) -> dict[str, Any]:
+        names = {f"o{j}": {"type": "string"} for j in range(2 * count) if i >> (j % 4) & 1 or j % 5 == i % 5}
+        return {"type": "object", "properties": names, "additionalProperties": False}
+
+    return [
+        {
+            "type": "object",
+            "properties": {
+                "builder": {"const": f"b{i}"},
+                "options": options(i),
+                "maps": {"type": "object", "additionalProperties": options(i)},
+            },
+        }
+        for i in range(count)
+    ]
 
 
 # schema, values: satisfiable, but with too many cells to multiply out
@@ -67,6 +88,23 @@ WIDE: dict[str, tuple[Any, list[Any]]] = {
     "nested oneOf": (
         {"oneOf": [{"oneOf": kinds(9)}, {"oneOf": [{"required": ["z"]}, *kinds(7)]}]},
         [{"kind": "k8"}, {"kind": "k1"}, {"z": 1}, {"kind": "k1", "z": 1}, {"kind": "k8", "z": 1}, {}],
+    ),
+    "objects that overlap under one key": (
+        {"oneOf": builders(9)},
+        [
+            {"builder": "b3", "options": {"o0": ""}},
+            {"builder": "b3", "options": {"o0": 1}},
+            {"builder": "b3", "options": {"o2": ""}},
+            {"options": {"o8": "", "o1": ""}},
+            {"options": {"o8": "", "o1": ""}, "maps": {"x": {"o3": ""}}},
+            {"options": {"o8": "", "o1": ""}, "maps": {"x": {"o3": "", "o4": ""}}},
+            {"options": {}},
+            {"options": {"o1": "", "o2": "", "o3": ""}},
+            {"options": {"o4": "", "o14": "", "o9": ""}},
+            {"maps": {"x": {"o4": ""}, "y": {"o14": ""}, "z": {"o9": ""}}},
+            {"maps": {"x": {"o4": ""}}, "builder": "b4"},
+            {"maps": {"x": {"o4": ""}}, "builder": "b5"},
+        ],
     ),
     "negated": (
         {"type": "object", "not": {"anyOf": [{"properties": {f"a{i}": {"const": i}}} for i in range(9)]}},
@@ -207,7 +245,7 @@ def test_a_long_chain_of_negations() -> None:
 
 
 # -- against the normal form ------------------------------------------------------------------------------------------
-LEAVES = [
+LEAVES: list[Any] = [
     True,
     False,
     {"type": "string"},
@@ -217,6 +255,7 @@ LEAVES = [
     {"type": ["string", "null"]},
     {"type": "object", "properties": {"a": {"const": "a"}}},
     {"type": "object", "properties": {"a": {"const": "a"}}, "required": ["a"]},
+    {"properties": {"a": {"const": "b"}}, "additionalProperties": False},
 ]
 
 

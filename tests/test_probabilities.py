@@ -346,7 +346,7 @@ class Steady:
         self.model, self.known = model, {}
         self.name, self.vocabulary, self.context_length = model.name, model.vocabulary, model.context_length
 
-    def new_branches(self, prompt, longest):
+    def new_branches(self, prompt, longest, chains=32):
         self.prompt, self.passes, self.tokens = prompt, 0, 0
         return self
 

@@ -146,3 +146,32 @@ def test_a_question_fails_alone():
         client.service.engine.stop()
         with pytest.raises(gr.ModelError):
             client.service.engine.ask(lambda: None)
+
+
+@pytest.mark.parametrize("most", [200, 1000, 4096])
+def test_what_a_question_reads_counts_with_the_cache_of_texts(most):
+    """Many long choices beside texts: all sessions together keep to the cache, and everybody is answered."""
+    model = Speller(delay=0.001)
+    choices = [f"choice number {i}" for i in range(40)]
+    with client_of(model, max_cached_tokens=most) as client:
+
+        async def ask(i):
+            body = {"messages": [{"role": "user", "content": f"hello {i}"}], "guided_choice": choices, "max_tokens": 20}
+            if i % 2:
+                body["guiderail"] = {"choice_logprobs": "canonical"}
+            return await client.http.post("/v1/chat/completions", json=body)
+
+        async def every():
+            return await asyncio.gather(*map(ask, range(12)))
+
+        for answer in client.run(every()):
+            assert answer.status_code == 200, answer.text
+    assert model.most_reserved <= most
+
+
+def test_a_question_that_costs_more_than_there_is():
+    with client_of(Speller(), max_cached_tokens=64) as client:
+        with pytest.raises(gr.ModelError) as caught:
+            client.service.engine.ask(lambda: None, 65)
+        assert caught.value.code == "context-full"
+        assert client.service.engine.ask(lambda: 3, 64).result(10) == 3

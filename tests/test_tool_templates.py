@@ -18,6 +18,8 @@ import pytest
 
 import guiderail as gr
 from guiderail.frontends.tools.format import read_format
+from guiderail.generation.rendering import Renderer
+from guiderail.server.tools import tool_format_of
 
 jinja2 = pytest.importorskip("jinja2")
 from jinja2.ext import Extension  # noqa: E402
@@ -184,6 +186,15 @@ def test_what_a_template_writes_is_of_the_format(template: str) -> None:
             read(name, text.partition(end)[0] if end else text, calls)
             return
     raise AssertionError(tried)
+
+
+@pytest.mark.skipif(not (FOLDER / "Kimi-K3.jinja").exists(), reason="the chat templates are not here")
+@pytest.mark.parametrize("template", [*TEMPLATES, *OTHERS])
+def test_the_server_recognizes_the_format(template: str) -> None:
+    source = (FOLDER / f"{template}.jinja").read_text(encoding="utf-8")
+    renderer = Renderer("model", source, {"bos_token": "<BOS>", "eos_token": "<EOS>"}, (), tokenizes=True)
+    want, *_ = TEMPLATES.get(template, ("hermes",))
+    assert tool_format_of(renderer) == (want if renderer.knows_tools else "hermes")
 
 
 def load(path: str) -> Any:

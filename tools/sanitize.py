@@ -48,6 +48,16 @@ FILES = {
         "test_lexed_nested.py",
         "test_mask_walks.py",
         "test_identities.py",
+        "test_saved.py",
+        "test_canonical.py",
+        "test_engine_drafts.py",
+        "test_mask_strategies.py",
+        "test_distinct_masks.py",
+        "test_late_decisions.py",
+        "test_array_votes.py",
+        "test_many_conditions.py",
+        "test_infill.py",
+        "test_mass.py",
     ],
     "thread": [
         "test_threads_beside.py",
@@ -156,6 +166,7 @@ def environment_of(kind: str) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
         "HYPOTHESIS_MAX_EXAMPLES": "100",
+        "GUIDERAIL_SLOWER": "10",  # for tests that bound the time of what might never end
     }
 
 

@@ -1,4 +1,4 @@
-// Integers by integers, in one array without links: for memos that are asked at every byte.
+// Small values by integers, in one array without links: for memos that are asked at every byte.
 #pragma once
 
 #include "base/hashing.hpp"
@@ -8,17 +8,18 @@
 
 namespace guiderail {
 
+template <class Value = u32>
 class FlatMap {
  public:
   // Null: there is none. Valid until the next change.
-  const u32* find(u64 key) const {
+  const Value* find(u64 key) const {
     const u64 hash = hash_of(key);
     const Part& part = parts_.of(hash >> (64 - kPartBits));
     if (part.keys.empty()) return nullptr;
     const std::size_t i = part.place(key, hash);
     return part.keys[i] == key ? &part.values[i] : nullptr;
   }
-  void set(u64 key, u32 value) {
+  void set(u64 key, Value value) {
     const u64 hash = hash_of(key);
     if (parts_.whole() && size_ >= kMostWhole) split();
     Part& part = parts_.of(hash >> (64 - kPartBits));
@@ -39,7 +40,7 @@ class FlatMap {
   static u64 hash_of(u64 key) { return mix64(key ^ secrets.flat); }
   struct Part {
     PagedVector<u64> keys;
-    PagedVector<u32> values;
+    PagedVector<Value> values;
     std::size_t count = 0;
     std::size_t place(u64 key, u64 hash) const {
       const std::size_t mask = keys.size() - 1;
@@ -47,7 +48,7 @@ class FlatMap {
       while (keys[i] != key && keys[i] != kNone) i = (i + 1) & mask;
       return i;
     }
-    void set(u64 key, u64 hash, u32 value) {
+    void set(u64 key, u64 hash, Value value) {
       if (8 * (count + 1) > 5 * keys.size()) grow();  // fuller, and what is not there is looked for twice as long
       const std::size_t i = place(key, hash);
       count += keys[i] == kNone;
@@ -86,17 +87,18 @@ class FlatMap {
 
 // A bounded memo that forgets by age: of two such maps the older one goes when the younger is full. So what was asked
 // for among the last `most` entries is always known, and no work is lost all at once.
+template <class Value = u32>
 class AgingMap {
  public:
   // Valid until the next call.
-  const u32* find(u64 key) {
-    if (const u32* known = young_.find(key)) return known;
-    const u32* known = old_.find(key);
+  const Value* find(u64 key) {
+    if (const Value* known = young_.find(key)) return known;
+    const Value* known = old_.find(key);
     if (!known) return nullptr;
     young_.set(key, *known);
     return known;
   }
-  void set(u64 key, u32 value, std::size_t most) {
+  void set(u64 key, Value value, std::size_t most) {
     if (young_.size() >= most) {
       old_ = std::move(young_);
       young_.clear();
@@ -110,7 +112,7 @@ class AgingMap {
   std::size_t memory() const { return young_.memory() + old_.memory(); }
 
  private:
-  FlatMap young_, old_;
+  FlatMap<Value> young_, old_;
 };
 
 }  // namespace guiderail

@@ -114,6 +114,14 @@ class BucketHash {
     for (; i + 1 < list.size(); i += 2) add(u64{list[i]} << 32 | list[i + 1]);
     return add(i < list.size() ? list[i] : 0).add(list.size());
   }
+  template <class E>
+    requires std::is_enum_v<E>
+  BucketHash& add(std::span<const E> list) {
+    std::size_t i = 0;
+    auto word = [&](std::size_t at) { return u64{static_cast<u32>(list[at])}; };
+    for (; i + 1 < list.size(); i += 2) add(word(i) << 32 | word(i + 1));
+    return add(i < list.size() ? word(i) : 0).add(list.size());
+  }
   u64 done() const { return hash_; }
 
  private:

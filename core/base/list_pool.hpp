@@ -10,17 +10,18 @@
 
 namespace guiderail {
 
+template <class T>
 class ListPool {
  public:
   ListPool() = default;
   ~ListPool() {
-    for (const Block& block : blocks_) give_pages(block.at, block.size * sizeof(u32));
+    for (const Block& block : blocks_) give_pages(block.at, block.size * sizeof(T));
   }
   ListPool(const ListPool&) = delete;
   ListPool& operator=(const ListPool&) = delete;
 
   // Its place. Nothing changes where there is no memory.
-  u32 add(std::span<const u32> list) {
+  u32 add(std::span<const T> list) {
     if (blocks_.empty() || used_ + list.size() > end_) {
       const std::size_t wanted = std::clamp<std::size_t>(chunks_.size() / 2, 1, kMostChunks);
       grow(std::max(wanted, (list.size() + kMask) >> kBits));
@@ -30,12 +31,12 @@ class ListPool {
     used_ += list.size();
     return static_cast<u32>(at);
   }
-  const u32* at(u32 place) const { return chunks_[place >> kBits] + (place & kMask); }
+  const T* at(u32 place) const { return chunks_[place >> kBits] + (place & kMask); }
   u32 size() const { return static_cast<u32>(used_); }
   std::size_t memory() const {
     std::size_t elements = 0;
     for (const Block& block : blocks_) elements += block.size;
-    return elements * sizeof(u32) + blocks_.capacity() * sizeof(Block) + chunks_.capacity() * sizeof(u32*);
+    return elements * sizeof(T) + blocks_.capacity() * sizeof(Block) + chunks_.capacity() * sizeof(T*);
   }
   // The first lists of another pool, at the same places.
   void copy_first(const ListPool& from, u32 size) {
@@ -52,7 +53,7 @@ class ListPool {
   static constexpr u32 kBits = 10, kMask = (1u << kBits) - 1;  // a chunk is a page of 4 KB
   static constexpr std::size_t kMostChunks = 64;               // of a block, for small lists
   struct Block {                                               // chunks in a row
-    u32* at;
+    T* at;
     std::size_t size;
   };
   void grow(std::size_t chunks) {
@@ -60,7 +61,7 @@ class ListPool {
     if (end_ + size > 0xFFFFFFFFu) throw Error("nodes", "the constraint needs too many expressions; simplify it");
     blocks_.reserve(blocks_.size() + 1);
     chunks_.reserve(std::max(chunks_.size() + chunks, 2 * chunks_.size()));
-    u32* at = static_cast<u32*>(take_pages(size * sizeof(u32)));
+    T* at = static_cast<T*>(take_pages(size * sizeof(T)));
     for (std::size_t i = 0; i < chunks; ++i) chunks_.push_back(at + (i << kBits));
     blocks_.push_back({at, size});
     used_ = end_;
@@ -68,7 +69,7 @@ class ListPool {
   }
 
   std::vector<Block> blocks_;
-  std::vector<u32*> chunks_;
+  std::vector<T*> chunks_;
   std::size_t used_ = 0, end_ = 0;  // elements
 };
 

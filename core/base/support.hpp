@@ -33,7 +33,8 @@ class Error : public std::runtime_error {
   std::string code;
 };
 
-constexpr u32 kInf = 0xFFFFFFFF;  // no upper bound
+constexpr u32 kInf = 0xFFFFFFFF;   // no upper bound
+constexpr u32 kNone = 0xFFFFFFFF;  // the number of nothing
 
 // Sums and products of counts that stick at "no bound".
 inline u32 add_sat(u32 a, u32 b) { return a == kInf || b == kInf || a > kInf - 1 - b ? kInf : a + b; }

@@ -16,28 +16,22 @@ Operation read_as(u8 code, ByteReader& from, ReadArguments& arguments) {
     using Op = std::variant_alternative_t<i, Operation>;
     if (code != Op::kCode) return read_as<i + 1>(code, from, arguments);
     Op operation{};
-    operation.fields(arguments);
+    arguments.visit(operation);
     return operation;
   }
 }
 
 // Which expressions and lexers an operation is given.
-struct Uses : Visitor {
-  std::vector<u32> of_expressions, of_lexers;
-  void expression(Id& e) { of_expressions.push_back(e); }
-  void expressions(std::vector<Id>& list) { of_expressions.insert(of_expressions.end(), list.begin(), list.end()); }
-  void lexer(u32& lexer) { of_lexers.push_back(lexer); }
-  template <class T, class F>
-  void list(std::vector<T>& list, F f) {
-    for (T& one : list) f(one);
-  }
-  template <class T, class F>
-  void perhaps(std::optional<T>&, F) {}
+struct Uses : Visitor<Uses> {
+  std::vector<Id> expressions;
+  std::vector<LexerId> lexers;
+  void take(Id& e) { expressions.push_back(e); }
+  void take(LexerId& lexer) { lexers.push_back(lexer); }
 };
 
 }  // namespace
 
-void ReadArguments::characters(CharSet::Ptr& set) {
+void ReadArguments::take(CharSet::Ptr& set) {
   std::vector<CharSet::Range> ranges;
   u64 low = 0;
   for (std::size_t left = from_.count(); left > 0; --left) {
@@ -59,13 +53,13 @@ Operation read_operation(ByteReader& from, ReadArguments& arguments) {
 struct Recording::Needed {
   explicit Needed(const Recording& recording) : of(recording), entries(recording.entries_.size(), false) {
     for (u32 i = 0; i < of.entries_.size(); ++i) {
-      const Entry& entry = of.entries_[i];
-      if (entry.gives == Gives::Expression)
-        makes.try_emplace(entry.result, i);
-      else if (entry.gives == Gives::Lexer)
-        lexers.try_emplace(entry.result, i);
+      const auto& result = of.entries_[i].result;
+      if (const Id* e = std::get_if<Id>(&result))
+        makes.try_emplace(*e, i);
+      else if (const LexerId* lexer = std::get_if<LexerId>(&result))
+        lexers.try_emplace(*lexer, i);
       else
-        defines[uses(i).of_expressions[0]].push_back(i);
+        defines[uses(i).expressions[0]].push_back(i);
     }
   }
   Uses uses(u32 entry) const {
@@ -73,7 +67,7 @@ struct Recording::Needed {
     ReadArguments arguments(from);
     Operation operation = read_operation(from, arguments);
     Uses out;
-    std::visit([&](auto& op) { op.fields(out); }, operation);
+    std::visit([&](auto& op) { out.visit(op); }, operation);
     return out;
   }
   void mark(Id root) {
@@ -82,8 +76,8 @@ struct Recording::Needed {
       const u32 entry = open.back();
       open.pop_back();
       const Uses used = uses(entry);
-      for (Id e : used.of_expressions) need(e);
-      for (u32 lexer : used.of_lexers) add(lexers.at(lexer));
+      for (Id e : used.expressions) need(e);
+      for (LexerId lexer : used.lexers) add(lexers.at(lexer));
     }
   }
 
@@ -95,7 +89,7 @@ struct Recording::Needed {
     if (e == kEmpty || e == kEpsilon) return;
     const auto made = makes.find(e);
     if (made == makes.end())
-      throw Error("bad-handle", "no operation of this builder gave the expression " + std::to_string(e));
+      throw Error("bad-handle", "no operation of this builder gave the expression " + std::to_string(index_of(e)));
     add(made->second);
     if (const auto defined = defines.find(e); defined != defines.end())
       for (u32 entry : defined->second) add(entry);
@@ -105,8 +99,9 @@ struct Recording::Needed {
     entries[entry] = true;
     open.push_back(entry);
   }
-  std::unordered_map<u32, u32> makes, lexers;         // the first that made it
-  std::unordered_map<u32, std::vector<u32>> defines;  // by rule
+  std::unordered_map<Id, u32> makes;  // the first that made it
+  std::unordered_map<LexerId, u32> lexers;
+  std::unordered_map<Id, std::vector<u32>> defines;  // by rule
   std::vector<u32> open;
 };
 
@@ -115,7 +110,8 @@ std::string Recording::of(Id root) const {
   needed.mark(root);
   ByteWriter out;
   out.number(static_cast<u64>(std::count(needed.entries.begin(), needed.entries.end(), true)));
-  WriteArguments::Numbers expressions{{kEmpty, 0}, {kEpsilon, 1}}, lexers;
+  WriteArguments::Expressions expressions{{kEmpty, 0}, {kEpsilon, 1}};
+  WriteArguments::Lexers lexers;
   u32 made = 2, made_lexers = 0;
   for (u32 i = 0; i < entries_.size(); ++i) {
     if (!needed.entries[i]) continue;
@@ -127,11 +123,11 @@ std::string Recording::of(Id root) const {
           out.byte(op.kCode);
           WriteArguments writer(out);
           writer.number_by(expressions, lexers);
-          op.fields(writer);
+          writer.visit(op);
         },
         operation);
-    if (entries_[i].gives == Gives::Expression) expressions.try_emplace(entries_[i].result, made++);
-    if (entries_[i].gives == Gives::Lexer) lexers.try_emplace(entries_[i].result, made_lexers++);
+    if (const Id* e = std::get_if<Id>(&entries_[i].result)) expressions.try_emplace(*e, made++);
+    if (const LexerId* lexer = std::get_if<LexerId>(&entries_[i].result)) lexers.try_emplace(*lexer, made_lexers++);
   }
   out.number(expressions.at(root));
   return std::move(out.out());
@@ -143,11 +139,17 @@ u32 Replay::step(ByteReader& from) {
   Operation operation = read_operation(from, arguments);
   return std::visit(
       [&]<class Op>(Op& op) -> u32 {
-        const u32 result = builder_.add(std::move(op));
-        if constexpr (gives<Op>() == Gives::Nothing) return 0;
-        std::vector<u32>& numbered = gives<Op>() == Gives::Lexer ? lexers_ : expressions_;
-        numbered.push_back(result);
-        return static_cast<u32>(numbered.size() - 1);
+        const Given<Op> result = builder_.add(std::move(op));
+        auto keep = [&](auto& numbered) {
+          numbered.push_back(result);
+          return static_cast<u32>(numbered.size() - 1);
+        };
+        if constexpr (std::is_same_v<Given<Op>, Id>)
+          return keep(expressions_);
+        else if constexpr (std::is_same_v<Given<Op>, LexerId>)
+          return keep(lexers_);
+        else
+          return 0;
       },
       operation);
 }
@@ -158,7 +160,7 @@ Id Replay::expression(u32 number) const {
 }
 
 u32 Replay::number_of(Id e) {
-  if (e <= kEpsilon) return e;
+  if (e <= kEpsilon) return index_of(e);
   expressions_.push_back(e);
   return static_cast<u32>(expressions_.size() - 1);
 }

@@ -225,7 +225,7 @@ GR_API gr_status gr_matcher_least_tokens(const gr_matcher* matcher, uint32_t* to
 }
 
 GR_API gr_status gr_matcher_state(const gr_matcher* matcher, uint32_t* state) {
-  return reading(matcher, state, [&](const Matcher& of) { *state = of.state(); });
+  return reading(matcher, state, [&](const Matcher& of) { *state = index_of(of.state()); });
 }
 
 GR_API gr_status gr_matcher_dump(const gr_matcher* matcher, uint8_t* out, size_t room, size_t* count) {

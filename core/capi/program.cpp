@@ -63,7 +63,7 @@ GR_API gr_status gr_program_start(const gr_program* program, uint32_t* state) {
   return guarded([&] {
     need(program, "program");
     need(state, "state");
-    *state = program->program->root();
+    *state = index_of(program->program->root());
   });
 }
 
@@ -71,21 +71,21 @@ GR_API gr_status gr_program_advance(const gr_program* program, uint32_t state, c
                                     uint32_t* next) {
   return guarded([&] {
     need(next, "next");
-    *next = checked(program, state).advance(state, text(bytes, size, "text"));
+    *next = index_of(checked(program, state).advance(Id{state}, text(bytes, size, "text")));
   });
 }
 
 GR_API gr_status gr_program_is_accepting(const gr_program* program, uint32_t state, bool* accepting) {
   return guarded([&] {
     need(accepting, "accepting");
-    *accepting = checked(program, state).accepting(state);
+    *accepting = checked(program, state).accepting(Id{state});
   });
 }
 
 GR_API gr_status gr_program_is_live(const gr_program* program, uint32_t state, bool* live) {
   return guarded([&] {
     need(live, "live");
-    *live = checked(program, state).live(state);
+    *live = checked(program, state).live(Id{state});
   });
 }
 
@@ -101,7 +101,7 @@ GR_API gr_status gr_program_matches(const gr_program* program, const void* bytes
 GR_API gr_status gr_program_next_bytes(const gr_program* program, uint32_t state, bool flags[256]) {
   return guarded([&] {
     need(flags, "flags");
-    flags_of(checked(program, state).next_bytes(state), flags);
+    flags_of(checked(program, state).next_bytes(Id{state}), flags);
   });
 }
 
@@ -109,7 +109,7 @@ GR_API gr_status gr_program_forced_bytes(const gr_program* program, uint32_t sta
                                          size_t room, size_t* count) {
   return guarded([&] {
     need_room(out, room, count);
-    write(checked(program, state).forced(state, limit), out, room, count);
+    write(checked(program, state).forced(Id{state}, limit), out, room, count);
   });
 }
 
@@ -119,7 +119,7 @@ GR_API gr_status gr_program_shortest(const gr_program* program, uint32_t state, 
     need_room(out, room, count);
     need(found, "found");
     std::string text;
-    const bool there = checked(program, state).shortest(state, limit, text);
+    const bool there = checked(program, state).shortest(Id{state}, limit, text);
     write(there ? text : std::string(), out, room, count);
     *found = there;
   });
@@ -128,7 +128,7 @@ GR_API gr_status gr_program_shortest(const gr_program* program, uint32_t state, 
 GR_API gr_status gr_program_dump(const gr_program* program, uint32_t state, uint8_t* out, size_t room, size_t* count) {
   return guarded([&] {
     need_room(out, room, count);
-    write(checked(program, state).dump(state), out, room, count);
+    write(checked(program, state).dump(Id{state}), out, room, count);
   });
 }
 

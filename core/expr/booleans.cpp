@@ -18,8 +18,8 @@ bool Arena::char_repeat(Id e, u32& set, u32& min, u32& max) const {
     set = n.a;
     return true;
   }
-  if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class) return false;
-  set = node(n.a).a;
+  if (n.kind != Kind::Repeat || node(n.body()).kind != Kind::Class) return false;
+  set = node(n.body()).a;
   min = n.min;
   max = n.max;
   return true;
@@ -33,24 +33,22 @@ Id Arena::narrow(Id e, u32 set) {
   }
   if ((n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) || has(e, kSearch | kHasLook))
     return e;
-  const u64 key = u64{e} << 32 | set;
+  const u64 key = u64{index_of(e)} << 32 | set;
   if (auto it = narrow_memo_.find(key); it != narrow_memo_.end()) return it->second;
   Id out = e;
   if (n.kind == Kind::Concat) {
     Ids heads;
     Id cur = e;
-    for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
+    for (; node(cur).kind == Kind::Concat; cur = node(cur).tail()) heads.push_back(node(cur).head());
     out = narrow(cur, set);
     for (std::size_t i = heads.size(); i-- > 0;) out = concat(narrow(heads[i], set), out);
   } else if (n.kind == Kind::Union) {
-    Ids members(operands(e));
-    for (Id& m : members) m = narrow(m, set);
-    out = unite(members);
+    out = unite(mapped(e, [&](Id m) { return narrow(m, set); }));
   } else if (!n.b) {
-    out = repeat(narrow(n.a, set), n.min, n.max);
+    out = repeat(narrow(n.body(), set), n.min, n.max);
   }
   narrow_memo_.emplace(key, out);
-  narrow_memo_.emplace(u64{out} << 32 | set, out);
+  narrow_memo_.emplace(u64{index_of(out)} << 32 | set, out);
   return out;
 }
 
@@ -65,7 +63,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
     if (e == kEmpty) return kEmpty;
     if (n.kind == Kind::And) {
       input.append(operands(e));
-    } else if (!(n.kind == Kind::Not && n.a == kEmpty)) {
+    } else if (!(n.kind == Kind::Not && n.body() == kEmpty)) {
       parts.push_back(e);
     }
   }
@@ -77,7 +75,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
                   "tokens; move the recursive part out of the & or ~");
   parts.sort_unique();
   // C{a,b} & D{c,d} = (C & D){max(a,c), min(b,d)}, and beside C{a,b} the others need only their characters in C
-  u32 chars = kUnknown;
+  u32 chars = kNone;
   u32 lo = 0, hi = kInf;
   Ids rest = std::move(parts);
   for (bool narrowed = true; narrowed;) {
@@ -89,12 +87,12 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
         others.push_back(e);
         continue;
       }
-      chars = chars == kUnknown ? set : compose(SetOperation::Both, chars, set);
+      chars = chars == kNone ? set : compose(SetOperation::Both, chars, set);
       lo = std::max(lo, min);
       hi = std::min(hi, max);
     }
     rest = std::move(others);
-    if (chars == kUnknown || charsets_[chars] == CharSet::any()) break;
+    if (chars == kNone || charsets_[chars] == CharSet::any()) break;
     for (Id& e : rest) {
       const Id small = narrow(e, chars);
       narrowed = narrowed || small != e;
@@ -102,7 +100,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
       if (e == kEmpty) return kEmpty;
     }
   }
-  if (chars != kUnknown) {
+  if (chars != kNone) {
     if (lo > hi) return kEmpty;
     Id joined = repeat(class_of(chars), lo, hi);
     if (joined == kEmpty) return kEmpty;
@@ -117,8 +115,8 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
   bool epsilon = false, all_nullable = true;
   for (Id e : rest) {
     const Node& n = node(e);
-    if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.a)) return kEmpty;
-    if (n.kind == Kind::Not && n.a == any_text_ && !has_raw_bytes()) return kEmpty;  // beside it stands some text
+    if (n.kind == Kind::Not && std::binary_search(rest.begin(), rest.end(), n.body())) return kEmpty;
+    if (n.kind == Kind::Not && n.body() == any_text_ && !has_raw_bytes()) return kEmpty;  // beside it stands some text
     if (e == kEpsilon) epsilon = true;
     all_nullable = all_nullable && has(e, kNullable);
     shortest = std::max(shortest, n.shortest);
@@ -135,7 +133,7 @@ Id Arena::intersect(std::span<const Id> list, bool allow_rules) {
 Id Arena::intersect_memoised(Ids& parts) {
   parts.sort_unique();
   const u32 path = path_of(kAndRoot, parts);
-  if (const u32* known = union_memo_.find(path)) return *known;
+  if (const Id* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = intersect(parts);
   if (era == union_era_) union_memo_.set(path, out, memo_limit());
@@ -148,16 +146,12 @@ Id Arena::nonempty(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Epsilon: return kEmpty;
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = nonempty(m);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return nonempty(m); }));
     case Kind::Repeat:
       if (n.max == 0) return e;  // a cap
-      return concat(nonempty(n.a), repeat_less(e));
+      return concat(nonempty(n.body()), repeat_less(e));
     case Kind::Concat: {
-      const Id head = nonempty(n.a), tail = n.b;
+      const Id head = nonempty(n.head()), tail = n.tail();
       return unite(concat(head, tail), nonempty(tail));
     }
     case Kind::Ref: return nonempty(rules_[n.a].body);
@@ -167,11 +161,11 @@ Id Arena::nonempty(Id e) {
 
 Id Arena::negate(Id e) {
   const Node& n = node(e);
-  if (n.kind == Kind::Not) return n.a;
+  if (n.kind == Kind::Not) return n.body();
   if (has(e, kHasRef | kHasToken | kHasItem))
     throw Error("not-regular", "the complement of a constraint with recursive rules or special tokens is not regular");
   Draft d = draft(Kind::Not);
-  d.a = e;
+  d.a = index_of(e);
   absorb(d, e, true);
   d.flags |= kSearch;
   if (!has(e, kNullable)) d.flags |= kNullable;

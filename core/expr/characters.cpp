@@ -8,13 +8,13 @@
 // known, the bytes are read one by one.
 #include "expr/characters.hpp"
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 #include "text/escape.hpp"
 
 namespace guiderail {
 namespace {
-constexpr int kMostParts = 256;  // that are looked at
 constexpr u32 kOwn = kExactStep | kExactKey | kUnknownText | kHasLook | kCapHit | kCounting;
 }  // namespace
 
@@ -34,11 +34,10 @@ std::size_t Characters::memory() const {
 }
 
 const std::vector<CharSet::Ptr>& Characters::atoms() {
-  constexpr std::size_t kMostRanges = 20'000, kMostAtoms = 64;
   if (sets_) return *sets_;
   const CharacterAtoms& atoms = all();
   const bool few =
-      atoms.usable() && atoms.edges() < kMostRanges && atoms.single() < kMostAtoms && atoms.count() <= kMostAtoms;
+      atoms.usable() && atoms.edges() < kAtomRanges && atoms.single() < kFewAtoms && atoms.count() <= kFewAtoms;
   return sets_.emplace(few ? atoms.sets() : std::vector<CharSet::Ptr>());
 }
 
@@ -53,10 +52,10 @@ bool Characters::reads_text(Id e, int& left) const {
       case Kind::Class:
       case Kind::ClassTail:
       case Kind::Switch: return true;
-      case Kind::Repeat: e = n.a; continue;
+      case Kind::Repeat: e = n.body(); continue;
       case Kind::Concat:
-        if (arena_.nullable(n.a) && !reads_text(n.b, left)) return false;
-        e = n.a;
+        if (arena_.nullable(n.head()) && !reads_text(n.tail(), left)) return false;
+        e = n.head();
         continue;
       case Kind::Union: {
         for (Id m : arena_.operands(e))
@@ -83,11 +82,11 @@ bool Characters::meets_conditions(Id e, int& left) const {
     const Node& n = arena_.node(e);
     switch (n.kind) {
       case Kind::And: return true;
-      case Kind::Repeat: e = n.a; continue;
+      case Kind::Repeat: e = n.body(); continue;
       case Kind::Concat:
-        if (meets_conditions(n.a, left)) return true;
-        if (!arena_.nullable(n.a)) return false;
-        e = n.b;
+        if (meets_conditions(n.head(), left)) return true;
+        if (!arena_.nullable(n.head())) return false;
+        e = n.tail();
         continue;
       case Kind::Union: {
         for (Id m : arena_.operands(e))
@@ -103,7 +102,7 @@ bool Characters::meets_conditions(Id e, int& left) const {
 }
 
 bool Characters::find_read(Id e) {
-  int left = kMostParts;
+  int left = kCharacterParts;
   const bool fits = !arena_.has(e, kOwn) && all().usable() && meets_conditions(e, left) && reads_text(e, left);
   arena_.node(e).flags.fetch_or(kCharactersKnown | (fits ? u32{kByCharacters} : 0u), std::memory_order_relaxed);
   return fits;
@@ -117,14 +116,14 @@ Id Characters::derive_bytes(Id e, std::string_view bytes) {
 
 Id Characters::derive(Id e, u32 atom, std::string_view bytes) {
   const Node& n = arena_.node(e);
-  if (n.first != kUnknown && !arena_.firsts_[n.first].has(static_cast<u8>(bytes[0]))) return kEmpty;
+  if (n.first != kNone && !arena_.firsts_[n.first].has(static_cast<u8>(bytes[0]))) return kEmpty;
   if (n.kind == Kind::Class) {  // all characters of an atom are of the set, or none
     Work::spend();
     return arena_.charset(n.a).contains(atoms_->sample(atom)) ? kEpsilon : kEmpty;
   }
   if (n.kind == Kind::Repeat) return derive_fresh(e, atom, bytes);
-  const u64 key = u64{e} << 16 | atom;
-  if (const u32* known = derived_.find(key)) {
+  const u64 key = u64{index_of(e)} << 16 | atom;
+  if (const Id* known = derived_.find(key)) {
     Work::spend();
     return *known;
   }
@@ -153,9 +152,9 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
       return grouped ? arena_.intersect_memoised(members)
                      : arena_.intersect(members, arena_.has(e, kHasRef | kHasToken));
     }
-    case Kind::Not: return arena_.negate(derive(n.a, atom, bytes));
+    case Kind::Not: return arena_.negate(derive(n.body(), atom, bytes));
     case Kind::Concat: {
-      const Id head = n.a, tail = n.b;
+      const Id head = n.head(), tail = n.tail();
       if (splits(tail)) break;
       const Id read = derive(head, atom, bytes);
       const Id here = read == kEmpty ? kEmpty : arena_.concat(read, tail);
@@ -164,8 +163,8 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
       return past == kEmpty ? here : here == kEmpty ? past : arena_.unite(here, past);
     }
     case Kind::Repeat: {
-      if (n.max == 0 || splits(n.a)) break;
-      const Id read = derive(n.a, atom, bytes);
+      if (n.max == 0 || splits(n.body())) break;
+      const Id read = derive(n.body(), atom, bytes);
       return read == kEmpty ? kEmpty : arena_.concat(read, arena_.repeat_less(e));
     }
     default: {
@@ -182,8 +181,8 @@ Id Characters::derive_fresh(Id e, u32 atom, std::string_view bytes) {
 Id Characters::step(Id e, u32 character) { return step_atom(e, atoms_->of(character)); }
 
 Id Characters::step_atom(Id e, u32 atom) {
-  const u64 key = u64{e} << 16 | atom;
-  if (const u32* known = steps_.find(key)) return *known;
+  const u64 key = u64{index_of(e)} << 16 | atom;
+  if (const Id* known = steps_.find(key)) return *known;
   arena_.make_room();
   const std::string bytes = utf8(atoms_->sample(atom));
   const Id next = arena_.settle_step(derive(e, atom, bytes));

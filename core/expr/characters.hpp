@@ -38,7 +38,7 @@ class Characters {
   Arena& arena_;
   std::optional<CharacterAtoms> atoms_;
   std::optional<std::vector<CharSet::Ptr>> sets_;  // see atoms()
-  AgingMap derived_, steps_;  // expression, atom -> derivative; the same of a state, kEmpty where that is dead
+  AgingMap<Id> derived_, steps_;  // expression, atom -> derivative; the same of a state, kEmpty where that is dead
 };
 
 }  // namespace guiderail

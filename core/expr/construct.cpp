@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <map>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
 
-constexpr u32 kFewGroups = 3;
 constexpr u32 kUnionRoot = 0;
 constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until they are begun anew
 
@@ -22,8 +22,8 @@ constexpr u32 kMostPaths = 1u << 31;  // numbers for lists of operands, until th
 Id Arena::raw_concat(Id head, Id tail) {
   const Node &h = node(head), &t = node(tail);
   Draft d = draft(Kind::Concat);
-  d.a = head;
-  d.b = tail;
+  d.a = index_of(head);
+  d.b = index_of(tail);
   absorb(d, head, true);
   absorb(d, tail, false);
   if (has(head, kNullable) && has(tail, kNullable)) d.flags |= kNullable;
@@ -38,19 +38,19 @@ bool Arena::merge_repeat(Id head, Id tail, Id& out) {
   if (has(head, kHasLook)) return false;
   Id second = tail, rest = kEpsilon;
   if (node(tail).kind == Kind::Concat) {
-    second = node(tail).a;
-    rest = node(tail).b;
+    second = node(tail).head();
+    rest = node(tail).tail();
   }
   const Node &h = node(head), &s = node(second);
   if (s.kind != Kind::Repeat || s.b) return false;
   u32 lo = 1, hi = 1;
-  if (h.kind == Kind::Repeat && h.a == s.a && !h.b) {
+  if (h.kind == Kind::Repeat && h.body() == s.body() && !h.b) {
     lo = h.min;
     hi = h.max;
-  } else if (head != s.a) {
+  } else if (head != s.body()) {
     return false;
   }
-  Id joined = repeat(s.a, add_sat(lo, s.min), add_sat(hi, s.max));
+  Id joined = repeat(s.body(), add_sat(lo, s.min), add_sat(hi, s.max));
   out = rest == kEpsilon ? joined : raw_concat(joined, rest);
   return true;
 }
@@ -61,8 +61,8 @@ bool Arena::is_text(Id e, int depth) const {
   if (depth > 8) return false;
   switch (n.kind) {
     case Kind::Class: return true;
-    case Kind::Repeat: return !n.b && is_text(n.a, depth + 1);
-    case Kind::Concat: return is_text(n.a, depth + 1) && is_text(n.b, depth + 1);
+    case Kind::Repeat: return !n.b && is_text(n.body(), depth + 1);
+    case Kind::Concat: return is_text(n.head(), depth + 1) && is_text(n.tail(), depth + 1);
     case Kind::Union: {
       for (Id m : operands(e))
         if (!is_text(m, depth + 1)) return false;
@@ -76,12 +76,12 @@ bool Arena::is_text(Id e, int depth) const {
 bool Arena::merge_any(Id head, Id tail, Id& out) {
   Id second = tail, rest = kEpsilon;
   if (node(tail).kind == Kind::Concat) {
-    second = node(tail).a;
-    rest = node(tail).b;
+    second = node(tail).head();
+    rest = node(tail).tail();
   }
   auto endless = [&](Id e) {
     const u32 set = endless_class(e);
-    return set != kUnknown && charsets_[set] == CharSet::any();
+    return set != kNone && charsets_[set] == CharSet::any();
   };
   const Node& h = node(head);
   if (endless(second) && !has(tail, kHasLook) && (h.kind == Kind::Repeat || nullable(head)) && is_text(head)) {
@@ -90,7 +90,7 @@ bool Arena::merge_any(Id head, Id tail, Id& out) {
       return true;
     }
     if (h.max == h.min) return false;
-    out = concat(repeat(h.a, h.min, h.min), tail);
+    out = concat(repeat(h.body(), h.min, h.min), tail);
     return true;
   }
   if (endless(head) && !has(tail, kHasLook) && nullable(second) && is_text(second)) {
@@ -110,7 +110,7 @@ Id Arena::concat(Id head, Id tail) {
   }
   Ids heads;
   Id h = head;
-  for (; node(h).kind == Kind::Concat; h = node(h).b) heads.push_back(node(h).a);
+  for (; node(h).kind == Kind::Concat; h = node(h).tail()) heads.push_back(node(h).head());
   tail = concat(h, tail);
   for (std::size_t i = heads.size(); i-- > 0;) tail = concat(heads[i], tail);
   return tail;
@@ -136,11 +136,11 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
     bool from_zero = min > 0 || a <= 1;
     u32 k = std::max<u32>(min, 1);
     bool contiguous = max == min || b == kInf || mul_sat(add_sat(k, 1), a) <= add_sat(mul_sat(k, b), 1);
-    if (from_zero && contiguous) return repeat(n.a, mul_sat(min, a), mul_sat(max, b));
+    if (from_zero && contiguous) return repeat(n.body(), mul_sat(min, a), mul_sat(max, b));
   }
   if (min == kInf) throw Error("bad-bound", "repeat: the least count is too large");
   Draft d = draft(Kind::Repeat);
-  d.a = e;
+  d.a = index_of(e);
   d.min = min;
   d.max = max;
   absorb(d, e, true);
@@ -158,7 +158,7 @@ Id Arena::repeat(Id e, u32 min, u32 max) {
 // and says that more may follow.
 Id Arena::capped_repeat(Id e, u32 min, u32 max) {
   Draft d = draft(Kind::Repeat);
-  d.a = e;
+  d.a = index_of(e);
   d.b = 1;
   d.min = min;
   d.max = max;
@@ -173,7 +173,7 @@ Id Arena::repeat_less(Id e) {
   const Node& n = node(e);
   u32 min = n.min == 0 || n.min == kInf ? n.min : n.min - 1;
   u32 max = n.max == 0 || n.max == kInf ? n.max : n.max - 1;
-  return n.b ? capped_repeat(n.a, min, max) : repeat(n.a, min, max);
+  return n.b ? capped_repeat(n.body(), min, max) : repeat(n.body(), min, max);
 }
 
 Id Arena::make_list(Kind kind, std::span<const Id> sorted) {
@@ -210,26 +210,26 @@ bool Arena::factor(Ids& parts) {
     auto key = [&](Id e) -> Id {
       const Node& n = node(e);
       if (n.kind != Kind::Concat) return e;
-      return side == 0 ? n.a : n.b;
+      return side == 0 ? n.head() : n.tail();
     };
     ShortVector<u64, 12> keyed;  // key, part
-    for (Id e : parts) keyed.push_back(u64{key(e)} << 32 | e);
+    for (Id e : parts) keyed.push_back(u64{index_of(key(e))} << 32 | index_of(e));
     std::sort(keyed.begin(), keyed.end());
     Ids next;
     bool grouped = false;
     for (std::size_t i = 0; i < keyed.size();) {
-      const Id common = static_cast<Id>(keyed[i] >> 32);
+      const Id common{static_cast<u32>(keyed[i] >> 32)};
       std::size_t j = i + 1;
-      while (j < keyed.size() && keyed[j] >> 32 == common) ++j;
+      while (j < keyed.size() && keyed[j] >> 32 == index_of(common)) ++j;
       if (j - i == 1) {
-        next.push_back(static_cast<Id>(keyed[i]));
+        next.push_back(Id{static_cast<u32>(keyed[i])});
       } else {
         grouped = true;
         Ids others;
         for (std::size_t k = i; k < j; ++k) {
-          const Node& n = node(static_cast<Id>(keyed[k]));
+          const Node& n = node(Id{static_cast<u32>(keyed[k])});
           bool bare = n.kind != Kind::Concat;
-          others.push_back(bare ? kEpsilon : (side == 0 ? n.b : n.a));
+          others.push_back(bare ? kEpsilon : (side == 0 ? n.tail() : n.head()));
         }
         const Id other = unite_memoised(others);
         next.push_back(side == 0 ? concat(common, other) : concat(other, common));
@@ -255,7 +255,7 @@ u32 Arena::path_of(u32 root, const Ids& parts) {
   Work::spend(1 + parts.size() / 8);
   u32 path = root;
   for (Id e : parts) {
-    const u64 step = u64{path} << 32 | e;
+    const u64 step = u64{path} << 32 | index_of(e);
     if (const u32* known = union_paths_.find(step)) {
       path = *known;
     } else {
@@ -274,7 +274,7 @@ Id Arena::unite_memoised(Ids& parts) {
   for (Id e : parts) stacks += node(e).kind == Kind::Concat || node(e).kind == Kind::Union;
   if (stacks < 2) return unite(parts);
   const u32 path = path_of(kUnionRoot, parts);
-  if (const u32* known = union_memo_.find(path)) return *known;
+  if (const Id* known = union_memo_.find(path)) return *known;
   const u32 era = union_era_;
   const Id out = unite(parts);
   if (era == union_era_) union_memo_.set(path, out, memo_limit());  // else the paths were begun anew
@@ -314,7 +314,7 @@ Id Arena::unite(std::span<const Id> list) {
       input.append(operands(e));
     } else if (n.kind == Kind::Repeat && n.min == 0 && n.max == 1 && !n.b && !has(e, kHasLook)) {
       epsilon = true;
-      input.push_back(n.a);
+      input.push_back(n.body());
     } else {
       parts.push_back(e);
     }
@@ -362,19 +362,19 @@ Id Arena::unite(std::span<const Id> list) {
     std::map<std::pair<Id, u32>, u32> counted;
     for (Id e : parts)
       if (const Node& n = node(e); n.kind == Kind::Counted) {
-        u32& most = counted.try_emplace({n.a, n.b}, n.min).first->second;
+        u32& most = counted.try_emplace({n.body(), n.b}, n.min).first->second;
         most = std::max(most, n.min);
       }
     if (!counted.empty())
       parts.erase_if([&](Id e) {
         const Node& n = node(e);
-        return n.kind == Kind::Counted && n.min < counted[{n.a, n.b}];
+        return n.kind == Kind::Counted && n.min < counted[{n.body(), n.b}];
       });
     // X{a,b} | X{c,d} and X | X{m,n}
     auto plain_repeat = [&](Id e) { return node(e).kind == Kind::Repeat && !node(e).b && !has(e, kHasLook); };
     Ids bodies;
     for (Id e : parts)
-      if (plain_repeat(e)) bodies.push_back(node(e).a);
+      if (plain_repeat(e)) bodies.push_back(node(e).body());
     std::sort(bodies.begin(), bodies.end());
     for (std::size_t i = 0, j = 0; i < bodies.size(); i = j) {
       const Id body = bodies[i];
@@ -385,7 +385,7 @@ Id Arena::unite(std::span<const Id> list) {
       if (bare) ranges.push_back({1, 1});
       if (epsilon) ranges.push_back({0, 0});
       for (Id e : parts)
-        if (plain_repeat(e) && node(e).a == body) ranges.push_back({node(e).min, node(e).max});
+        if (plain_repeat(e) && node(e).body() == body) ranges.push_back({node(e).min, node(e).max});
       std::sort(ranges.begin(), ranges.end());
       std::vector<std::pair<u32, u32>> joined;
       for (auto r : ranges) {
@@ -396,7 +396,7 @@ Id Arena::unite(std::span<const Id> list) {
       }
       if (joined.size() == ranges.size()) continue;
       parts.erase_if([&](Id e) {
-        return (bare && e == body) || (node(e).kind == Kind::Repeat && node(e).a == body && !node(e).b);
+        return (bare && e == body) || (node(e).kind == Kind::Repeat && node(e).body() == body && !node(e).b);
       });
       for (auto [lo, hi] : joined)
         if (hi > 0) parts.push_back(repeat(body, lo, hi));
@@ -428,7 +428,7 @@ Id Arena::unite(std::span<const Id> list) {
 
 Id Arena::look(Kind kind, Id e, bool negative) {
   Draft d = draft(kind);
-  d.a = e;
+  d.a = index_of(e);
   d.b = negative;
   absorb(d, e, true);
   if (d.flags & (kHasRef | kHasToken))
@@ -450,7 +450,7 @@ Id Arena::behind(Id e, bool negative) {
 Id Arena::scope(Id e) {
   if (!has(e, kHasLook)) return e;
   Draft d = draft(Kind::Scope);
-  d.a = e;
+  d.a = index_of(e);
   absorb(d, e, true);
   if (d.flags & (kHasRef | kHasToken))
     throw Error("not-regular", "a scope with look-arounds cannot hold recursive rules or special tokens");
@@ -473,7 +473,7 @@ Id Arena::counted_at(Id e, u32 most, bool begun) {
   if (e == kEmpty || e == kEpsilon) return e;
   if (most == 0 && !begun && nullable(e)) return kEpsilon;
   Draft d = draft(Kind::Counted);
-  d.a = e;
+  d.a = index_of(e);
   d.b = begun;
   d.min = most;
   absorb(d, e, true);
@@ -485,7 +485,8 @@ Id Arena::counted_at(Id e, u32 most, bool begun) {
 
 u32 Arena::endless_class(Id text) const {
   const Node& n = node(text);
-  return n.kind == Kind::Repeat && n.max == kInf && !n.b && node(n.a).kind == Kind::Class ? node(n.a).a : kUnknown;
+  return n.kind == Kind::Repeat && n.max == kInf && !n.b && node(n.body()).kind == Kind::Class ? node(n.body()).a
+                                                                                               : kNone;
 }
 
 // A marker: whether anything follows here depends on a text that was forgotten.

@@ -6,31 +6,29 @@
 // been reached (shift), and is satisfied if that is nullable. Both keep the number of derivatives finite. Compare
 // Varatalu, Veanes, Ernits 2025 (RE#), who restrict where look-arounds may stand.
 //
-// Counted tokens. The first byte that a Counted reads of a token takes one off its count, further bytes of that token
-// are free; token_end says that the next byte is another token's. So a token counts if any of its bytes is read here,
-// wherever it begins and ends. When the count is spent, the text may only go on to the next place where it may end (a
-// character that was begun is finished): hence what can be finished at all can be finished within any count, and to the
-// next token a count makes a difference only when it is spent (canonical).
+// Counted tokens. The first byte that a Counted reads of a token takes one off its count. Further bytes of that token
+// are free; token_end says that the next byte belongs to another token. So a token counts if any of its bytes is read
+// here, wherever it begins and ends. When the count is spent, the text may only continue to the next place where it may
+// end (a character that was begun is finished). Hence what can be finished at all can be finished within any count, and
+// a count affects the next token only when it is spent (canonical).
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
-namespace {
-constexpr u16 kDeep = 4;  // nesting from which parts may be shared
-constexpr u32 kMany = 8;  // alternatives, or conditions, that are worth remembering together
-}  // namespace
+
 // Boolean combinations share their parts, and so do stacks of rules that may be empty: without a memo the walk would be
 // exponential in their depth.
 Id Arena::derive(Id e, u8 byte) {
   const Node& n = node(e);
-  if (n.first != kUnknown && !firsts_[n.first].has(byte)) return kEmpty;
+  if (n.first != kNone && !firsts_[n.first].has(byte)) return kEmpty;
   bool shared = false;
   switch (n.kind) {
-    case Kind::Concat: shared = n.depth >= kDeep || nullable(n.a); break;
-    case Kind::Union: shared = n.depth >= kDeep || n.b >= kMany || has(e, kSearch); break;
+    case Kind::Concat: shared = n.depth >= kSharedDepth || nullable(n.head()); break;
+    case Kind::Union: shared = n.depth >= kSharedDepth || n.b >= kManyOperands || has(e, kSearch); break;
     case Kind::And:
     case Kind::Scope: shared = has(e, kSearch); break;
     case Kind::Ref: shared = true; break;
@@ -40,8 +38,8 @@ Id Arena::derive(Id e, u8 byte) {
 }
 
 Id Arena::derive_shared(Id e, u8 byte) {
-  const u64 key = u64{e} << 9 | byte;
-  if (const u32* known = derive_memo_.find(key)) {
+  const u64 key = u64{index_of(e)} << 9 | byte;
+  if (const Id* known = derive_memo_.find(key)) {
     Work::spend();
     return *known;
   }
@@ -59,27 +57,26 @@ Id Arena::derive_fresh(Id e, u8 byte) {
     case Kind::ClassTail: return class_tail(n.a, charsets_[n.a]->automaton()[n.b][byte]);
     case Kind::Bytes: return byte_sets_[n.a].has(byte) ? kEpsilon : kEmpty;
     case Kind::Switch: {
-      const u32* edges = pool_.at(n.a);
-      u32 lo = 0, hi = n.b / 2;  // the first edge whose high end reaches the byte
+      u32 lo = 0, hi = edge_count(n);  // the first edge whose high end reaches the byte
       while (lo < hi) {
         u32 mid = (lo + hi) / 2;
-        if ((edges[2 * mid] >> 8) < byte)
+        if (edge(n, mid).high < byte)
           lo = mid + 1;
         else
           hi = mid;
       }
-      return lo < n.b / 2 && (edges[2 * lo] & 0xFF) <= byte ? edges[2 * lo + 1] : kEmpty;
+      return lo < edge_count(n) && edge(n, lo).low <= byte ? edge(n, lo).to : kEmpty;
     }
     case Kind::Concat:
     case Kind::Union:
     case Kind::Repeat:
     case Kind::And: return derive_composed(e, byte);
-    case Kind::Not: return negate(derive(n.a, byte));
+    case Kind::Not: return negate(derive(n.body(), byte));
     case Kind::Ref: return derive(rules_[n.a].body, byte);
-    case Kind::Scope: return scope(derive_in_scope(n.a, byte, 0));
+    case Kind::Scope: return scope(derive_in_scope(n.body(), byte, 0));
     case Kind::Counted: {
       const bool free = n.b || n.min == 0;
-      return counted_at(derive(n.a, byte), free ? n.min : n.min - 1, n.b || n.min > 0);
+      return counted_at(derive(n.body(), byte), free ? n.min : n.min - 1, n.b || n.min > 0);
     }
     case Kind::Empty:
     case Kind::Epsilon:
@@ -107,7 +104,7 @@ Id Arena::derive_composed(Id e, u8 byte) {
       };
       Id cur = e;
       while (node(cur).kind == Kind::Concat) {
-        const Id head = node(cur).a, tail = node(cur).b;
+        const Id head = node(cur).head(), tail = node(cur).tail();
         Id d = derive(head, byte);
         if (d != kEmpty) add(concat(d, tail));
         cur = nullable(head) ? tail : kEmpty;
@@ -123,7 +120,7 @@ Id Arena::derive_composed(Id e, u8 byte) {
     }
     case Kind::Repeat: {
       if (n.max == 0) return kEmpty;  // a cap
-      Id d = derive(n.a, byte);
+      Id d = derive(n.body(), byte);
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
     case Kind::And: {
@@ -140,13 +137,13 @@ Id Arena::derive_composed(Id e, u8 byte) {
 // Of many conditions, those that count nothing, as an And of their own; kEmpty: they are few, or all. Places that
 // differ in their counts alone have these in common.
 Id Arena::plain_parts(Id e) {
-  const u64 key = e;
-  if (const u32* known = plain_parts_.find(key)) return *known;
+  const u64 key = index_of(e);
+  if (const Id* known = plain_parts_.find(key)) return *known;
   Ids plain;
   for (Id m : operands(e))
     if (node(m).longest == kInf && !has(m, kBigRepeat | kCapHit | kHasLook | kHasRef | kHasToken | kHasItem))
       plain.push_back(m);
-  const Id out = plain.size() >= kMany && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
+  const Id out = plain.size() >= kManyOperands && plain.size() < node(e).b ? make_list(Kind::And, plain) : kEmpty;
   plain_parts_.set(key, out);
   return out;
 }
@@ -154,7 +151,7 @@ Id Arena::plain_parts(Id e) {
 Ids Arena::conditions(Id e, bool& grouped) {
   Ids members(operands(e));
   grouped = false;
-  if (members.size() <= kMany || has(e, kHasRef | kHasToken | kHasLook)) return members;
+  if (members.size() <= kManyOperands || has(e, kHasRef | kHasToken | kHasLook)) return members;
   const Id plain = plain_parts(e);
   if (plain == kEmpty) return members;
   const auto in_plain = operands(plain);  // sorted, as the members are
@@ -168,24 +165,13 @@ Id Arena::shift(Id e, u8 byte) {
   if (!has(e, kHasBehind)) return e;
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Behind: return behind(derive(n.a, byte), n.b);
-    case Kind::Ahead: return ahead(shift(n.a, byte), n.b);
-    case Kind::Concat: {
-      Ids heads;
-      Id cur = e;
-      for (; node(cur).kind == Kind::Concat; cur = node(cur).b) heads.push_back(node(cur).a);
-      Id out = shift(cur, byte);
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(shift(heads[i], byte), out);
-      return out;
-    }
-    case Kind::Union:
-    case Kind::And: {
-      Ids members(operands(e));
-      for (Id& m : members) m = shift(m, byte);
-      return n.kind == Kind::Union ? unite(members) : intersect(members);
-    }
-    case Kind::Not: return negate(shift(n.a, byte));
-    case Kind::Repeat: return repeat(shift(n.a, byte), n.min, n.max);
+    case Kind::Behind: return behind(derive(n.body(), byte), n.b);
+    case Kind::Ahead: return ahead(shift(n.body(), byte), n.b);
+    case Kind::Concat: return mapped_parts(e, kHasBehind, [&](Id part) { return shift(part, byte); });
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return shift(m, byte); }));
+    case Kind::And: return intersect(mapped(e, [&](Id m) { return shift(m, byte); }));
+    case Kind::Not: return negate(shift(n.body(), byte));
+    case Kind::Repeat: return repeat(shift(n.body(), byte), n.min, n.max);
     default: return e;
   }
 }
@@ -193,8 +179,8 @@ Id Arena::shift(Id e, u8 byte) {
 // The derivative of e where everything up to the end of the scope is in e.
 Id Arena::derive_in_scope(Id e, u8 byte, u32 depth) {
   if (!has(e, kHasLook)) return derive(e, byte);
-  const u64 key = u64{e} << 9 | 256 | byte;
-  if (const u32* known = derive_memo_.find(key)) return *known;
+  const u64 key = u64{index_of(e)} << 9 | 256 | byte;
+  if (const Id* known = derive_memo_.find(key)) return *known;
   const Id out = derive_in_scope_fresh(e, byte, depth);
   derive_memo_.set(key, out, memo_limit());
   return out;
@@ -205,18 +191,14 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
     throw Error("depth", "look-arounds inside a loop that may read nothing; rewrite the loop to read a character");
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Union:
-    case Kind::And: {
-      Ids members(operands(e));
-      for (Id& m : members) m = derive_in_scope(m, byte, depth + 1);
-      return n.kind == Kind::Union ? unite(members) : intersect(members);
-    }
-    case Kind::Not: return negate(derive_in_scope(n.a, byte, depth + 1));
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
+    case Kind::And: return intersect(mapped(e, [&](Id m) { return derive_in_scope(m, byte, depth + 1); }));
+    case Kind::Not: return negate(derive_in_scope(n.body(), byte, depth + 1));
     case Kind::Repeat: return derive_in_scope(raw_concat(e, kEpsilon), byte, depth + 1);
     case Kind::Concat: break;
     default: return kEmpty;  // a look-around at the very end reads nothing
   }
-  const Id head = n.a, tail = n.b;
+  const Id head = n.head(), tail = n.tail();
   const Node& h = node(head);
   if (!has(head, kHasLook)) {
     Id d = derive(head, byte);
@@ -224,21 +206,18 @@ Id Arena::derive_in_scope_fresh(Id e, u8 byte, u32 depth) {
     return nullable(head) ? unite(read, derive_in_scope(tail, byte, depth + 1)) : read;
   }
   switch (h.kind) {
-    case Kind::Behind: return nullable(h.a) != bool(h.b) ? derive_in_scope(tail, byte, depth + 1) : kEmpty;
+    case Kind::Behind: return nullable(h.body()) != bool(h.b) ? derive_in_scope(tail, byte, depth + 1) : kEmpty;
     case Kind::Ahead: {
       Id rest = derive_in_scope(tail, byte, depth + 1);
       if (rest == kEmpty) return kEmpty;
-      Id seen = derive_in_scope(concat(h.a, any_text_), byte, depth + 1);
+      Id seen = derive_in_scope(concat(h.body(), any_text_), byte, depth + 1);
       return intersect(h.b ? negate(seen) : seen, rest);
     }
-    case Kind::Union: {
-      Ids members(operands(head));
-      for (Id& m : members) m = derive_in_scope(concat(m, tail), byte, depth + 1);
-      return unite(members);
-    }
+    case Kind::Union:
+      return unite(mapped(head, [&](Id m) { return derive_in_scope(concat(m, tail), byte, depth + 1); }));
     case Kind::Repeat: {
       Id more = concat(repeat_less(head), tail);
-      Id read = derive_in_scope(concat(h.a, more), byte, depth + 1);
+      Id read = derive_in_scope(concat(h.body(), more), byte, depth + 1);
       return h.min == 0 ? unite(read, derive_in_scope(tail, byte, depth + 1)) : read;
     }
     default:
@@ -253,26 +232,22 @@ Id Arena::derive_symbol(Id e, u32 symbol) {
   switch (n.kind) {
     case Kind::Token: {
       auto list = operands(e);
-      return std::binary_search(list.begin(), list.end(), symbol) ? kEpsilon : kEmpty;
+      return std::binary_search(list.begin(), list.end(), Id{symbol}) ? kEpsilon : kEmpty;
     }
     case Kind::Concat: {
       Ids parts;
       Id cur = e;
       while (node(cur).kind == Kind::Concat) {
-        const Id head = node(cur).a, tail = node(cur).b;
+        const Id head = node(cur).head(), tail = node(cur).tail();
         if (Id d = derive_symbol(head, symbol); d != kEmpty) parts.push_back(concat(d, tail));
         cur = nullable(head) ? tail : kEmpty;
       }
       if (cur != kEmpty) parts.push_back(derive_symbol(cur, symbol));
       return unite(parts);
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = derive_symbol(m, symbol);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return derive_symbol(m, symbol); }));
     case Kind::Repeat: {
-      Id d = derive_symbol(n.a, symbol);
+      Id d = derive_symbol(n.body(), symbol);
       return d == kEmpty ? kEmpty : concat(d, repeat_less(e));
     }
     case Kind::And: {  // of what holds tokens: see nonempty()
@@ -292,22 +267,11 @@ Id Arena::token_end(Id e) {
   if (!has(e, kCounting)) return e;
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Counted: return counted_at(n.a, n.min, false);
-    case Kind::Concat: {
-      Ids heads;
-      Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kCounting); cur = node(cur).b) heads.push_back(node(cur).a);
-      Id out = token_end(cur);
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(token_end(heads[i]), out);
-      return out;
-    }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = token_end(m);
-      return unite(members);
-    }
+    case Kind::Counted: return counted_at(n.body(), n.min, false);
+    case Kind::Concat: return mapped_parts(e, kCounting, [&](Id part) { return token_end(part); });
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return token_end(m); }));
     case Kind::Repeat:  // what was begun stands at the front, so this can only be e?
-      if (n.max == 1 && !n.b) return repeat(token_end(n.a), n.min, n.max);
+      if (n.max == 1 && !n.b) return repeat(token_end(n.body()), n.min, n.max);
       [[fallthrough]];
     default:
       throw Error("not-regular", "tokens cannot be counted within an intersection, a complement or a lexed text");
@@ -318,17 +282,13 @@ Id Arena::counts_spent(Id e) {
   if (!has(e, kHasToken)) return e;
   const Node& n = node(e);
   switch (n.kind) {
-    case Kind::Counted: return counted_at(n.a, 0, false);
+    case Kind::Counted: return counted_at(n.body(), 0, false);
     case Kind::Concat: {  // what follows has counted nothing yet
-      const Id tail = n.b;
-      return concat(counts_spent(n.a), tail);
+      const Id tail = n.tail();
+      return concat(counts_spent(n.head()), tail);
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = counts_spent(m);
-      return unite(members);
-    }
-    case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.a), n.min, n.max) : e;
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return counts_spent(m); }));
+    case Kind::Repeat: return n.max == 1 && !n.b ? repeat(counts_spent(n.body()), n.min, n.max) : e;
     default: return e;
   }
 }
@@ -344,13 +304,12 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
     const Node& n = node(e);
     switch (n.kind) {
       case Kind::Token: {
-        auto list = operands(e);
-        out.insert(out.end(), list.begin(), list.end());
+        for (Id s : operands(e)) out.push_back(index_of(s));
         break;
       }
       case Kind::Concat:
-        open.push_back(n.a);
-        if (nullable(n.a)) open.push_back(n.b);
+        open.push_back(n.head());
+        if (nullable(n.head())) open.push_back(n.tail());
         break;
       case Kind::Union:
       case Kind::And: {
@@ -359,7 +318,7 @@ void Arena::first_symbols(Id e, std::vector<u32>& out) {
           if (all || node(m).kind != Kind::Not) open.push_back(m);
         break;
       }
-      case Kind::Repeat: open.push_back(n.a); break;
+      case Kind::Repeat: open.push_back(n.body()); break;
       case Kind::Ref: open.push_back(rules_[n.a].body); break;
       default:
         if (Family* family = family_of(n.kind)) family->symbols_at(e, out, open);
@@ -382,12 +341,12 @@ u32 Arena::find_first(Id e) {
     }
     case Kind::Bytes: set = byte_sets_[n.a]; break;
     case Kind::Switch:
-      for (u32 i = 0; i < n.b; i += 2) set.add_range(pool_.at(n.a)[i] & 0xFF, pool_.at(n.a)[i] >> 8);
+      for (u32 i = 0; i < edge_count(n); ++i) set.add_range(edge(n, i).low, edge(n, i).high);
       break;
     case Kind::Concat: {
       Id cur = e;
-      for (; node(cur).kind == Kind::Concat; cur = node(cur).b) {
-        Id head = node(cur).a;
+      for (; node(cur).kind == Kind::Concat; cur = node(cur).tail()) {
+        Id head = node(cur).head();
         set |= first(head);
         bool skippable = has(head, kHasLook) ? node(head).shortest == 0 : nullable(head);
         if (!skippable) break;
@@ -409,7 +368,7 @@ u32 Arena::find_first(Id e) {
     case Kind::Not: set = ByteSet::all(); break;
     case Kind::Repeat:
     case Kind::Counted:
-    case Kind::Scope: set = first(n.a); break;
+    case Kind::Scope: set = first(n.body()); break;
     case Kind::Ref: set = first(rules_[n.a].body); break;
     default:
       if (Family* family = family_of(n.kind)) set = family->first_bytes(e);
@@ -421,19 +380,19 @@ u32 Arena::find_first(Id e) {
 u32 Arena::first_id(const ByteSet& set) { return id_of(set, firsts_, first_ids_); }
 
 // -- memoised transitions --
-u32* Arena::ensure_row(Id e) {
+Id* Arena::ensure_row(Id e) {
   Node& n = node(e);
-  if (u32* row = n.row.load(std::memory_order_relaxed)) return row;
+  if (Id* row = n.row.load(std::memory_order_relaxed)) return row;
   if (has(e, kExactStep)) return nullptr;
   if (row_used_ + class_count_ > row_cap_) {
     const std::size_t count = row_blocks_.empty() ? kFirstRows : kMoreRows;  // a row has 256 entries at most
     row_blocks_.reserve(row_blocks_.size() + 1);
-    row_blocks_.push_back(static_cast<u32*>(take_pages(count * sizeof(u32))));
+    row_blocks_.push_back(static_cast<Id*>(take_pages(count * sizeof(Id))));
     row_cap_ = count;
-    row_bytes_ += row_cap_ * sizeof(u32);
+    row_bytes_ += row_cap_ * sizeof(Id);
     row_used_ = 0;
   }
-  u32* row = row_blocks_.back() + row_used_;
+  Id* row = row_blocks_.back() + row_used_;
   std::fill(row, row + class_count_, kEmpty);
   row_used_ += class_count_;
   const ByteSet possible = first(e);
@@ -441,7 +400,7 @@ u32* Arena::ensure_row(Id e) {
     for (u64 bits = possible.words[i]; bits; bits &= bits - 1)
       row[classes_[i * 64 + static_cast<unsigned>(std::countr_zero(bits))]] = kUnknown;
   u64 slot = n.step.load(std::memory_order_relaxed);
-  if (slot) row[(slot >> 32) - 1] = static_cast<Id>(slot);
+  if (slot) row[(slot >> 32) - 1] = Id{static_cast<u32>(slot)};
   n.row.store(row, std::memory_order_release);
   return row;
 }
@@ -463,9 +422,9 @@ Id Arena::step_slow(Id e, u8 byte) {
     return next == kUnknown ? kEmpty : next;
   }
   if (has(e, kExactStep)) {
-    if (const u32 known = node(e).first; known != kUnknown && !firsts_[known].has(byte)) return kEmpty;
-    const u64 key = u64{e} << 8 | byte;
-    if (const u32* known = exact_memo_.find(key)) return *known;
+    if (const u32 known = node(e).first; known != kNone && !firsts_[known].has(byte)) return kEmpty;
+    const u64 key = u64{index_of(e)} << 8 | byte;
+    if (const Id* known = exact_memo_.find(key)) return *known;
     make_room();
     const Id next = settle_step(derive(e, byte));
     if (next == kUnknown) return kEmpty;
@@ -479,10 +438,10 @@ Id Arena::step_slow(Id e, u8 byte) {
   const Id next = settle_step(derive(e, byte));
   if (next == kUnknown) return kEmpty;
   Node& n = node(e);
-  if (u32* row = n.row.load(std::memory_order_relaxed))
+  if (Id* row = n.row.load(std::memory_order_relaxed))
     store_atomic(row[byte_class], next, std::memory_order_release);
   else
-    n.step.store((u64{byte_class} + 1) << 32 | next, std::memory_order_release);
+    n.step.store((u64{byte_class} + 1) << 32 | index_of(next), std::memory_order_release);
   return next;
 }
 

@@ -90,12 +90,12 @@ std::string Arena::dump(Id root) const {
       case Kind::Switch: {
         std::vector<Item> items{text("switch{")};
         if (has(item.id, kNullable)) items.push_back(text("\"\" "));
-        for (u32 i = 0; i < n.b; i += 2) {
-          u32 range = pool_.at(n.a)[i];
-          std::string label = show_char(range & 0xFF);
-          if ((range >> 8) != (range & 0xFF)) label += "-" + show_char(range >> 8);
+        for (u32 i = 0; i < edge_count(n); ++i) {
+          const Edge edge = this->edge(n, i);
+          std::string label = show_char(edge.low);
+          if (edge.high != edge.low) label += "-" + show_char(edge.high);
           items.push_back(text((i ? ", " : "") + label + ": "));
-          items.push_back({"", pool_.at(n.a)[i + 1], false});
+          items.push_back({"", edge.to, false});
         }
         items.push_back(text("}"));
         push(std::move(items));
@@ -105,8 +105,8 @@ std::string Arena::dump(Id root) const {
         std::vector<Item> items;
         if (item.tight) items.push_back(text("("));
         Id cur = item.id;
-        for (; node(cur).kind == Kind::Concat; cur = node(cur).b) {
-          items.push_back(part(node(cur).a));
+        for (; node(cur).kind == Kind::Concat; cur = node(cur).tail()) {
+          items.push_back(part(node(cur).head()));
           items.push_back(text(" "));
         }
         items.push_back(part(cur));
@@ -127,19 +127,19 @@ std::string Arena::dump(Id root) const {
         push(std::move(items));
         break;
       }
-      case Kind::Not: push({text("~"), part(n.a)}); break;
-      case Kind::Repeat: push({part(n.a), text(bounds(n.min, n.max))}); break;
+      case Kind::Not: push({text("~"), part(n.body())}); break;
+      case Kind::Repeat: push({part(n.body()), text(bounds(n.min, n.max))}); break;
       case Kind::Ref: out += "<" + rules_[n.a].name + ">"; break;
       case Kind::Token: {
         out += "token(";
         bool first = true;
-        for (u32 s : operands(item.id)) {
+        for (Id s : operands(item.id)) {
           if (!first) out += ", ";
           first = false;
           auto name = [](const auto& of) {
             return std::holds_alternative<u32>(of) ? std::to_string(std::get<u32>(of)) : std::get<std::string>(of);
           };
-          const Symbol& symbol = symbols_[s];
+          const Symbol& symbol = symbols_[index_of(s)];
           if (const TokenSet* set = std::get_if<TokenSet>(&symbol)) {
             out += set->but ? "any but" : "any of";
             for (std::size_t i = 0; i < std::min<std::size_t>(set->tokens.size(), 12); ++i)
@@ -152,12 +152,12 @@ std::string Arena::dump(Id root) const {
         out += ")";
         break;
       }
-      case Kind::Ahead: push({text(n.b ? "(?!" : "(?="), {"", n.a, false}, text(")")}); break;
-      case Kind::Behind: push({text(n.b ? "(?<!" : "(?<="), {"", n.a, false}, text(")")}); break;
+      case Kind::Ahead: push({text(n.b ? "(?!" : "(?="), {"", n.body(), false}, text(")")}); break;
+      case Kind::Behind: push({text(n.b ? "(?<!" : "(?<="), {"", n.body(), false}, text(")")}); break;
       case Kind::Counted:
-        push({text("tokens(" + std::to_string(n.min) + (n.b ? "+: " : ": ")), {"", n.a, false}, text(")")});
+        push({text("tokens(" + std::to_string(n.min) + (n.b ? "+: " : ": ")), {"", n.body(), false}, text(")")});
         break;
-      case Kind::Scope: push({text("scope("), {"", n.a, false}, text(")")}); break;
+      case Kind::Scope: push({text("scope("), {"", n.body(), false}, text(")")}); break;
       default: push(family_of(n.kind)->dump(item.id)); break;
     }
   }
@@ -178,11 +178,11 @@ std::string Arena::rules_ahead(Id e) const {
         if (std::find(found.begin(), found.end(), n.a) == found.end()) found.push_back(n.a);
         break;
       case Kind::Concat:
-        work.push_back(n.b);
-        work.push_back(n.a);
+        work.push_back(n.tail());
+        work.push_back(n.head());
         break;
       case Kind::Union: work.append(operands(at)); break;
-      case Kind::Repeat: work.push_back(n.a); break;
+      case Kind::Repeat: work.push_back(n.body()); break;
       default: break;
     }
   }

@@ -91,7 +91,7 @@ class Arena {
   // A superset of the bytes e can begin with.
   const ByteSet& first(Id e) {
     const u32 known = node(e).first;
-    return firsts_[known != kUnknown ? known : find_first(e)];
+    return firsts_[known != kNone ? known : find_first(e)];
   }
   void first_symbols(Id e, std::vector<u32>& out);
   bool live(Id e);  // some string matches: exact, or Error("fuel")
@@ -103,8 +103,8 @@ class Arena {
   void note_cap(Id e) { cap_hit_ = cap_hit_ || has(e, kCapHit); }
   bool cap_hit() const { return cap_hit_; }
   Id repeat_less(Id repeat_node);                 // the Repeat after one iteration
-  u32 endless_class(Id text) const;               // C (an index of charset()), if the text is C{m,}; else kUnknown
-  u32* ensure_row(Id e);                          // null: see kExactStep
+  u32 endless_class(Id text) const;               // C (an index of charset()), if the text is C{m,}; else kNone
+  Id* ensure_row(Id e);                           // null: see kExactStep
   bool is_literal(Id e, std::string* out) const;  // a chain of single bytes
   Characters& characters();                       // reading by whole characters (see characters.hpp)
   std::string dump(Id e) const;
@@ -112,9 +112,35 @@ class Arena {
   const CharSet& charset(u32 index) const { return *charsets_[index]; }
   const CharSet::Ptr& charset_ptr(u32 index) const { return charsets_[index]; }
   const ByteSet& byte_set(u32 index) const { return byte_sets_[index]; }
-  std::span<const u32> operands(Id e) const {
+  std::span<const Id> operands(Id e) const {
     const Node& n = node(e);
     return {pool_.at(n.a), n.b};
+  }
+  struct Edge {  // of a Switch: where the bytes from low to high lead
+    u8 low, high;
+    Id to;
+  };
+  Edge edge(const Node& n, u32 i) const {
+    const Id* at = pool_.at(n.a) + 2 * i;
+    return {static_cast<u8>(index_of(at[0])), static_cast<u8>(index_of(at[0]) >> 8), at[1]};
+  }
+  static u32 edge_count(const Node& n) { return n.b / 2; }
+  // f of each operand of a Union or And.
+  template <class F>
+  Ids mapped(Id e, F f) const {
+    Ids out(operands(e));
+    for (Id& m : out) m = f(m);
+    return out;
+  }
+  // A Concat with f of each of its parts, from the last one on: no recursion along its tails, of which there are as
+  // many as something is nested. `flags`: what follows a part without any of them stays as it is.
+  template <class F>
+  Id mapped_parts(Id e, u32 flags, F f) {
+    Ids heads;
+    for (; node(e).kind == Kind::Concat && has(e, flags); e = node(e).tail()) heads.push_back(node(e).head());
+    Id out = has(e, flags) ? f(e) : e;
+    for (std::size_t i = heads.size(); i-- > 0;) out = concat(f(heads[i]), out);
+    return out;
   }
   Id rule_body(u32 rule) const { return rules_[rule].body; }
   u32 rule_count() const { return static_cast<u32>(rules_.size()); }
@@ -123,14 +149,16 @@ class Arena {
   // The successor, or kUnknown where it was never computed.
   Id known_step(Id e, u32 byte_class) const {
     const Node& n = node(e);
-    if (const u32* row = n.row.load(std::memory_order_acquire))
+    if (const Id* row = n.row.load(std::memory_order_acquire))
       return load_atomic(row[byte_class], std::memory_order_acquire);
     u64 slot = n.step.load(std::memory_order_acquire);
-    return (slot >> 32) == byte_class + 1 ? static_cast<Id>(slot) : kUnknown;
+    return (slot >> 32) == byte_class + 1 ? Id{static_cast<u32>(slot)} : kUnknown;
   }
   bool nullable(Id e) const { return has(e, kNullable); }
-  const Node& node(Id id) const { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
-  Node& node(Id id) { return chunks_[id >> kChunkBits].load(std::memory_order_acquire)[id & kChunkMask]; }
+  const Node& node(Id e) const {
+    return chunks_[index_of(e) >> kChunkBits].load(std::memory_order_acquire)[index_of(e) & kChunkMask];
+  }
+  Node& node(Id e) { return const_cast<Node&>(std::as_const(*this).node(e)); }
   bool has(Id e, u32 flag) const { return node(e).flags.load(std::memory_order_relaxed) & flag; }
   u8 byte_class(u8 byte) const { return classes_[byte]; }
   const std::array<u8, 256>& byte_classes() const { return classes_; }
@@ -256,17 +284,18 @@ class Arena {
   u32 chunk_limit_ = 0;
   u32 count_ = 0;
   IdTable table_;
-  ListPool pool_;  // operand lists; read lock-free by nobody
+  // Lists of operands, and in pairs the edges of Switches, of which the first is a range of bytes: low | high << 8.
+  ListPool<Id> pool_;  // read lock-free by nobody
   std::vector<CharSet::Ptr> charsets_;
   std::unordered_map<const CharSet*, u32> charset_ids_;
   std::unordered_set<u32> odd_sets_;  // made while reading, of characters that the byte classes do not tell apart
-  FlatMap composed_sets_;             // set, set, operation -> set; once finalized
+  FlatMap<> composed_sets_;           // set, set, operation -> set; once finalized
   std::vector<ByteSet> byte_sets_, firsts_;
   IdTable byte_set_ids_, first_ids_;
   std::vector<Symbol> symbols_;
   std::vector<Rule> rules_;
-  std::size_t rule_bytes_ = 0;    // of their names
-  std::vector<u32*> row_blocks_;  // the first is small
+  std::size_t rule_bytes_ = 0;   // of their names
+  std::vector<Id*> row_blocks_;  // the first is small
   std::size_t row_used_ = 0, row_cap_ = 0, row_bytes_ = 0;
   std::array<u8, 256> classes_{};
   std::array<u8, 256> representatives_{};
@@ -278,12 +307,13 @@ class Arena {
   bool proofs_ = false;   // some family has proofs of liveness
   // As many as there are expressions: every byte looks up the deep parts of its state.
   std::size_t memo_limit() const { return std::max<std::size_t>(kMemoLimit, count_); }
-  AgingMap derive_memo_;                // of what shares parts; bounded
-  AgingMap union_paths_, union_memo_;   // lists of operands as paths; what they unite to; bounded
+  AgingMap<Id> derive_memo_;  // of what shares parts; bounded
+  AgingMap<> union_paths_;
+  AgingMap<Id> union_memo_;             // lists of operands as paths; what they unite to; bounded
   u32 union_path_ = 0, union_era_ = 0;  // the last path; how often they were begun anew
-  FlatMap exact_memo_;                  // transitions of states with kExactStep; bounded
-  FlatMap some_lengths_;                // of matches, by what they are of
-  FlatMap plain_parts_;                 // And -> its parts that do not count, as one
+  FlatMap<Id> exact_memo_;              // transitions of states with kExactStep; bounded
+  FlatMap<> some_lengths_;              // of matches, by what they are of
+  FlatMap<Id> plain_parts_;             // And -> its parts that do not count, as one
   std::unordered_map<Id, Reach> reach_memo_;
   std::unordered_map<u64, Id> narrow_memo_;
   std::unique_ptr<Identities> identities_;

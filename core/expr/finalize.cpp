@@ -1,4 +1,5 @@
 // The end of construction: byte classes, and what must hold of the rules of a grammar.
+#include "base/thresholds.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
@@ -25,12 +26,13 @@ void Arena::ensure_classes() {
   };
   ByteSet starts;  // bytes at which some literal range begins: a boundary between classes
   for (const auto& family : families_) family->split_bytes(starts);
-  for (Id id = 2; id < count_; ++id) {
-    const Node& node_ = node(id);
-    if (node_.kind != Kind::Switch) continue;
-    for (u32 i = 0; i < node_.b; i += 2) {
-      starts.add(static_cast<u8>(pool_.at(node_.a)[i] & 0xFF));
-      if ((pool_.at(node_.a)[i] >> 8) < 255) starts.add(static_cast<u8>((pool_.at(node_.a)[i] >> 8) + 1));
+  for (u32 e = 2; e < count_; ++e) {
+    const Node& of = node(Id{e});
+    if (of.kind != Kind::Switch) continue;
+    for (u32 i = 0; i < edge_count(of); ++i) {
+      const auto [low, high, to] = edge(of, i);
+      starts.add(low);
+      if (high < 255) starts.add(static_cast<u8>(high + 1));
     }
   }
   std::array<u32, 256> run{};
@@ -59,15 +61,15 @@ void Arena::left_edges(Id e, std::vector<u32>& rules) const {
     switch (n.kind) {
       case Kind::Ref: rules.push_back(n.a); return;
       case Kind::Concat:
-        left_edges(n.a, rules);
-        if (!nullable(n.a)) return;
-        e = n.b;
+        left_edges(n.head(), rules);
+        if (!nullable(n.head())) return;
+        e = n.tail();
         continue;
       case Kind::Union: {
         for (Id m : operands(e)) left_edges(m, rules);
         return;
       }
-      case Kind::Repeat: e = n.a; continue;
+      case Kind::Repeat: e = n.body(); continue;
       default:
         if (const Family* family = family_of(n.kind)) {
           e = family->left_edge(e);
@@ -87,30 +89,31 @@ void Arena::check_rules() {
   std::vector<char> productive(count_, 0);
   for (bool changed = true; changed;) {
     changed = false;
-    for (Id id = 0; id < count_; ++id) {
+    for (u32 i = 0; i < count_; ++i) {
+      const Id id{i};
       Node& n = node(id);
-      bool null = has(id, kNullable), prod = productive[id];
+      bool null = has(id, kNullable), prod = productive[i];
       if (null && prod) continue;
       bool was_null = null, was_prod = prod;
       switch (n.kind) {
         case Kind::Empty: break;
         case Kind::Ref:
           null = null || has(rules_[n.a].body, kNullable);
-          prod = productive[rules_[n.a].body];
+          prod = productive[index_of(rules_[n.a].body)];
           break;
         case Kind::Concat:
-          null = null || (has(n.a, kNullable) && has(n.b, kNullable));
-          prod = productive[n.a] && productive[n.b];
+          null = null || (has(n.head(), kNullable) && has(n.tail(), kNullable));
+          prod = productive[index_of(n.head())] && productive[index_of(n.tail())];
           break;
         case Kind::Union:
           for (Id m : operands(id)) {
             null = null || has(m, kNullable);
-            prod = prod || productive[m];
+            prod = prod || productive[index_of(m)];
           }
           break;
         case Kind::Repeat:
-          null = null || n.min == 0 || has(n.a, kNullable);
-          prod = n.min == 0 || productive[n.a];
+          null = null || n.min == 0 || has(n.body(), kNullable);
+          prod = n.min == 0 || productive[index_of(n.body())];
           break;
         default:
           if (const Family* family = family_of(n.kind))
@@ -120,12 +123,12 @@ void Arena::check_rules() {
           break;
       }
       if (null != was_null) n.flags.fetch_or(kNullable);
-      if (prod != was_prod) productive[id] = 1;
+      if (prod != was_prod) productive[i] = 1;
       changed = changed || null != was_null || prod != was_prod;
     }
   }
   for (Rule& r : rules_)
-    if (!productive[r.body])
+    if (!productive[index_of(r.body)])
       throw Error(
           "unproductive-rule",
           "rule '" + r.name + "' can never finish: each of its alternatives needs itself; add one that does not");
@@ -158,14 +161,14 @@ void Arena::check_rules() {
 }
 
 void Arena::finalize(Id root) {
-  if (root >= count_) throw Error("bad-handle", "no such expression in this builder");
+  if (index_of(root) >= count_) throw Error("bad-handle", "no such expression in this builder");
   if (has(root, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope");
   check_rules();
   for (const auto& family : families_) family->prepare();
   ensure_classes();
   // first sets were computed with what was known of the rules so far
   if (!rules_.empty())
-    for (Id id = 0; id < count_; ++id) node(id).first = kUnknown;
+    for (u32 i = 0; i < count_; ++i) node(Id{i}).first = kNone;
   finalized_sets_ = static_cast<u32>(charsets_.size());
   finalized_ = true;
   for (const auto& family : families_) family->finalize();
@@ -175,15 +178,14 @@ void Arena::finalize(Id root) {
 }
 
 std::shared_ptr<Arena> Arena::fresh() {
-  constexpr u32 kBetweenBreaks = 256;  // nodes
   auto copy = std::make_shared<Arena>(limits_);
   Arena& to = *copy;
-  for (Id id = 0; id < extent_.nodes; ++id) {
-    if (id % kBetweenBreaks == 0) make_room();
+  for (u32 id = 0; id < extent_.nodes; ++id) {
+    if (id % kNodesBetweenBreaks == 0) make_room();
     if ((id & kChunkMask) == 0 && !to.chunks_[id >> kChunkBits].load(std::memory_order_relaxed))
       to.chunks_[id >> kChunkBits].store(static_cast<Node*>(take_pages(kChunkBytes)));
-    const Node& from = node(id);
-    Node& n = *new (&to.node(id)) Node;  // memos start anew
+    const Node& from = node(Id{id});
+    Node& n = *new (&to.node(Id{id})) Node;  // memos start anew
     n.kind = from.kind;
     n.flags.store(from.flags.load(std::memory_order_relaxed), std::memory_order_relaxed);
     n.depth = from.depth;
@@ -199,12 +201,12 @@ std::shared_ptr<Arena> Arena::fresh() {
   to.pool_.copy_first(pool_, extent_.pool);
   to.table_.clear();
   to.table_.reserve(std::max<u32>(to.count_, 512));
-  for (Id id = 2; id < to.count_; ++id) {
-    if (id % kBetweenBreaks == 0) make_room();
-    const Node& n = to.node(id);
+  for (u32 id = 2; id < to.count_; ++id) {
+    if (id % kNodesBetweenBreaks == 0) make_room();
+    const Node& n = to.node(Id{id});
     Draft d{n.kind, n.a, n.b, n.min, n.max};
     d.has_list = n.kind == Kind::Switch || n.kind == Kind::Union || n.kind == Kind::And || n.kind == Kind::Token;
-    if (d.has_list) d.list = to.operands(id);
+    if (d.has_list) d.list = to.operands(Id{id});
     to.table_.add(bucket_of(d), id);
   }
   to.charsets_.assign(charsets_.begin(), charsets_.begin() + finalized_sets_);

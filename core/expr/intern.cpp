@@ -46,7 +46,7 @@ void Arena::give_all_pages() {
   static_assert(std::is_trivially_destructible_v<Node>);
   for (u32 i = 0; i < chunk_limit_ && chunks_[i].load(); ++i) give_pages(chunks_[i].load(), kChunkBytes);
   for (std::size_t i = 0; i < row_blocks_.size(); ++i)
-    give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(u32));
+    give_pages(row_blocks_[i], (i == 0 ? kFirstRows : kMoreRows) * sizeof(Id));
 }
 
 void Arena::count(Tally& to) const {
@@ -81,13 +81,13 @@ Id Arena::intern(Draft& d) {
   if (d.depth > limits_.max_depth && (!DeepStack::here() || d.depth > DeepStack::kLevels)) [[unlikely]]
     refuse_depth();
   const u64 bucket = bucket_of(d);
-  const Id known = table_.find(bucket, [&](Id id) {
-    const Node& n = node(id);
+  const u32 known = table_.find(bucket, [&](u32 id) {
+    const Node& n = node(Id{id});
     if (n.kind != d.kind || n.min != d.min || n.max != d.max) return false;
     if (!d.has_list) return n.a == d.a && n.b == d.b;
     return n.b == d.list.size() && std::equal(d.list.begin(), d.list.end(), pool_.at(n.a));
   });
-  return known != IdTable::kNone ? known : add_node(d, bucket);
+  return known != IdTable::kNone ? Id{known} : add_node(d, bucket);
 }
 
 void Arena::refuse_depth() const {
@@ -104,7 +104,7 @@ Id Arena::add_node(const Draft& d, u64 bucket) {
     if (!slot.load(std::memory_order_relaxed))
       slot.store(static_cast<Node*>(take_pages(kChunkBytes)), std::memory_order_release);
   }
-  const Id id = count_;
+  const Id id{count_};
   Node& n = *new (&node(id)) Node;
   n.kind = d.kind;
   n.flags.store(d.flags, std::memory_order_relaxed);
@@ -120,7 +120,7 @@ Id Arena::add_node(const Draft& d, u64 bucket) {
   n.max = d.max;
   n.shortest = d.shortest;
   n.longest = d.longest;
-  table_.add(bucket, id);
+  table_.add(bucket, count_);
   store_atomic(count_, count_ + 1, std::memory_order_relaxed);  // see node_count()
   return id;
 }
@@ -242,7 +242,7 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
     return char_class(CharSet::make(std::move(ranges)));
   }
   Draft d = draft(Kind::Switch);
-  std::vector<u32> list;
+  std::vector<Id> list;
   list.reserve(edges.size() * 2);
   d.min = accept;
   d.shortest = accept ? 0 : kInf;
@@ -252,7 +252,7 @@ Id Arena::make_switch(std::vector<std::pair<u32, Id>> edges, bool accept) {
     bool middle = is_continuation(range & 0xFF);
     d.shortest = std::min(d.shortest, add_sat(t.shortest, middle ? 0 : 1));
     d.longest = std::max(d.longest, add_sat(t.longest, is_continuation(range >> 8) && middle ? 0 : 1));
-    list.push_back(range);
+    list.push_back(Id{range});
     list.push_back(target);
   }
   d.depth = 0;                            // nothing recurs into the targets of a Switch
@@ -273,28 +273,28 @@ bool Arena::is_literal(Id e, std::string* out) const {
       if (out) out->push_back(static_cast<char>(ranges[0].first));
       return true;
     }
-    if (n.kind != Kind::Switch || n.b != 2 || (n.flags.load(std::memory_order_relaxed) & kNullable)) return false;
-    u32 range = pool_.at(n.a)[0];
-    if ((range & 0xFF) != range >> 8) return false;
-    if (out) out->push_back(static_cast<char>(range & 0xFF));
-    e = pool_.at(n.a)[1];
+    if (n.kind != Kind::Switch || edge_count(n) != 1 || (n.flags.load(std::memory_order_relaxed) & kNullable))
+      return false;
+    const Edge only = edge(n, 0);
+    if (only.low != only.high) return false;
+    if (out) out->push_back(static_cast<char>(only.low));
+    e = only.to;
   }
 }
 
 Id Arena::token(const std::vector<Symbol>& symbols) {
-  std::vector<u32> list;
+  Ids list;  // the places of the symbols
   Draft d = draft(Kind::Token);
   for (const Symbol& s : symbols) {
     auto it = std::find(symbols_.begin(), symbols_.end(), s);
     if (it == symbols_.end()) it = symbols_.insert(symbols_.end(), s);
-    list.push_back(static_cast<u32>(it - symbols_.begin()));
+    list.push_back(Id{static_cast<u32>(it - symbols_.begin())});
   }
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
+  list.sort_unique();
   if (list.empty()) return kEmpty;
   d.flags = kHasToken;
-  for (u32 s : list)
-    if (std::holds_alternative<TokenSet>(symbols_[s])) d.longest = kInf;  // of text, too
+  for (Id s : list)
+    if (std::holds_alternative<TokenSet>(symbols_[index_of(s)])) d.longest = kInf;  // of text, too
   d.list = list;
   d.has_list = true;
   return intern(d);
@@ -311,7 +311,7 @@ Id Arena::rule(std::string name, bool holds_items) {
 }
 
 void Arena::define(Id ref, Id body) {
-  if (ref >= count_ || node(ref).kind != Kind::Ref || body >= count_)
+  if (index_of(ref) >= count_ || node(ref).kind != Kind::Ref || index_of(body) >= count_)
     throw Error("bad-handle", "define takes a rule made by rule() and an expression of the same builder");
   if (has(body, kHasLook)) throw Error("look-outside-scope", "a look-around must stand inside a scope within one rule");
   rules_[node(ref).a].body = body;

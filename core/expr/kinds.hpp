@@ -86,7 +86,15 @@ class Family {
   Node& node(Id e) { return arena_.node(e); }
   bool has(Id e, u32 flag) const { return arena_.has(e, flag); }
   bool nullable(Id e) const { return arena_.nullable(e); }
-  std::span<const u32> operands(Id e) const { return arena_.operands(e); }
+  std::span<const Id> operands(Id e) const { return arena_.operands(e); }
+  template <class F>
+  Ids mapped(Id e, F f) const {
+    return arena_.mapped(e, f);
+  }
+  template <class F>
+  Id mapped_parts(Id e, u32 flags, F f) {
+    return arena_.mapped_parts(e, flags, f);
+  }
   const Limits& limits() const { return arena_.limits_; }
   bool finalized() const { return arena_.finalized_; }
 

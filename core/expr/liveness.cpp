@@ -6,16 +6,13 @@
 #include <unordered_set>
 
 #include "base/faults.hpp"
+#include "base/thresholds.hpp"
 #include "base/work.hpp"
 #include "expr/kinds.hpp"
 
 namespace guiderail {
 namespace {
-constexpr u64 kWorkPerState = 20;
-constexpr u32 kWait = 16;
-constexpr std::size_t kHaste = 1024;
-constexpr u32 kPartsLookedAt = 256;  // expressions that an estimate of what is left visits at most
-constexpr u32 kDoubt = 64;           // states after which a search that met what was forgotten leaves the question open
+
 // How many conditions what is read next must meet at once: what a search pays for each state.
 u32 conditions_ahead(const Arena& arena, Id e) {
   for (;;) {
@@ -23,7 +20,7 @@ u32 conditions_ahead(const Arena& arena, Id e) {
     switch (n.kind) {
       case Kind::And: return n.b;
       case Kind::Concat:
-      case Kind::Repeat: e = n.a; continue;
+      case Kind::Repeat: e = n.body(); continue;
       default:
         if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
           e = family->spelled(e);
@@ -53,8 +50,8 @@ u32 all_that_is_left(const Arena& arena, Id e, u32& parts) {
         return add_sat(sum, least);
       }
       case Kind::Concat:
-        sum = add_sat(sum, all_that_is_left(arena, n.a, parts));
-        e = n.b;
+        sum = add_sat(sum, all_that_is_left(arena, n.head(), parts));
+        e = n.tail();
         continue;
       default:
         if (const Family* family = arena.family_of(n.kind); family && family->spelled(e) != kUnknown) {
@@ -97,7 +94,7 @@ class Frontier {
     return true;
   }
   void push(const Item& from, Id id) {
-    u32 parts = kPartsLookedAt;
+    u32 parts = kLiveParts;
     const u32 depth = from.depth + 1;
     const u32 promise = thorough_ ? add_sat(depth, all_that_is_left(arena_, id, parts)) : arena_.node(id).shortest;
     queue_.push({promise, order_++, id, 0, depth});
@@ -108,7 +105,7 @@ class Frontier {
     const u32 shortest = arena_.node(from.id).shortest;
     // One step closer, or inside a character, where one byte is mostly as good as another.
     if (thorough_ || (arena_.node(id).shortest >= shortest && byte < 0x80)) return true;
-    queue_.push({add_sat(shortest, kWait), order_++, from.id, tried, from.depth});
+    queue_.push({add_sat(shortest, kLiveWait), order_++, from.id, tried, from.depth});
     return false;
   }
 
@@ -140,8 +137,8 @@ bool Arena::live(Id e) {
     }
     switch (n.kind) {
       case Kind::Concat:
-        if (!live(n.a)) return false;
-        e = n.b;
+        if (!live(n.head())) return false;
+        e = n.tail();
         continue;
       case Kind::Union: {
         Ids members(operands(e));
@@ -158,9 +155,9 @@ bool Arena::live(Id e) {
       }
       case Kind::Repeat:
         if (n.min == 0) return true;
-        e = n.a;
+        e = n.body();
         continue;
-      case Kind::Counted: e = n.a; continue;
+      case Kind::Counted: e = n.body(); continue;
       case Kind::Switch: return true;  // targets are literals
       default:
         if (Family* family = family_of(n.kind))
@@ -186,8 +183,8 @@ bool Arena::surely_live(Id e) {
         return false;
       }
       case Kind::Concat:
-        if (!surely_live(n.a)) return false;
-        e = n.b;
+        if (!surely_live(n.head())) return false;
+        e = n.tail();
         continue;
       default:
         if (Family* family = family_of(n.kind)) return family->surely_live(e);
@@ -199,7 +196,7 @@ bool Arena::surely_live(Id e) {
 // The length in characters of a match of e that is found by what promises to be short, mostly the shortest; kInf: none
 // was found. What is left of that match is noted on the path, so the states that lead to each other ask for no search.
 u32 Arena::some_length(Id start) {
-  if (const u32* known = some_lengths_.find(start)) return *known;
+  if (const u32* known = some_lengths_.find(index_of(start))) return *known;
   ensure_classes();
   struct Way {
     Id from;
@@ -210,7 +207,7 @@ u32 Arena::some_length(Id start) {
   Id end = nullable(start) ? start : kEmpty;
   u32 left = 0;  // of the match, after its end
   while (!frontier.empty() && end == kEmpty) {
-    if (ways.size() >= kHaste || frontier.pushed() >= kHaste) {
+    if (ways.size() >= kLiveHaste || frontier.pushed() >= kLiveHaste) {
       if (!frontier.begin_thoroughly()) break;
       ways = {{start, {start, 0}}};
     }
@@ -226,7 +223,7 @@ u32 Arena::some_length(Id start) {
       if (next == kEmpty || has(next, kDead | kUnknownText)) return true;
       const u32 so_far = chars + ((byte & 0xC0) == 0x80 ? 0 : 1);
       if (!ways.try_emplace(next, Way{state, so_far}).second) return true;
-      const u32* known = some_lengths_.find(next);
+      const u32* known = some_lengths_.find(index_of(next));
       if (nullable(next) || (known && *known != kInf)) {
         end = next;
         left = nullable(next) ? 0 : *known;
@@ -236,12 +233,12 @@ u32 Arena::some_length(Id start) {
     });
   }
   if (end == kEmpty) {
-    some_lengths_.set(start, kInf);
+    some_lengths_.set(index_of(start), kInf);
     return kInf;
   }
   const u32 whole = ways.at(end).chars + left;
   for (Id s = end;; s = ways.at(s).from) {
-    some_lengths_.set(s, whole - ways.at(s).chars);
+    some_lengths_.set(index_of(s), whole - ways.at(s).chars);
     if (s == start) return whole;
   }
 }
@@ -255,7 +252,7 @@ Arena::Reach Arena::reach(Id start) {
   std::deque<Id> queue{start};
   std::unordered_set<Id> done;
   Reach out{kInf, false};
-  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
+  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerFuel;
   while (!queue.empty() && best.size() < limits_.fuel && work_ < work_limit) {
     make_room();
     const Id state = queue.front();
@@ -297,10 +294,10 @@ std::optional<bool> Arena::live_by_length(Id e) {
   u32 min = 0, max = kInf;
   for (Id& m : members) {
     const Node& n = node(m);
-    if (n.kind != Kind::Repeat || node(n.a).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
+    if (n.kind != Kind::Repeat || node(n.body()).kind != Kind::Class || (n.min == 0 && n.max == kInf)) continue;
     min = n.min;
     max = n.max;
-    m = repeat(n.a, 0, kInf);
+    m = repeat(n.body(), 0, kInf);
     break;
   }
   if (min == 0 && max == kInf) return std::nullopt;
@@ -330,17 +327,17 @@ bool Arena::live_search(Id start) {
     return *quick;
   }
   ensure_classes();
-  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerState;
+  const u64 work_limit = work_ + u64{limits_.fuel} * kWorkPerFuel;
   Frontier frontier(*this, start);
   std::unordered_map<Id, Id> parent;
   parent.emplace(start, start);
   Id found = kEmpty;
   bool depends = false;  // on a text that was forgotten
   std::vector<u32> symbols;
-  while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kDoubt)) {
+  while (!frontier.empty() && found == kEmpty && !(depends && parent.size() > kLiveDoubt)) {
     make_room();
     Work::spend();
-    if (parent.size() > kHaste && frontier.begin_thoroughly()) parent = {{start, start}};
+    if (parent.size() > kLiveHaste && frontier.begin_thoroughly()) parent = {{start, start}};
     const Frontier::Item item = frontier.next();
     const Id state = item.id;
     if (parent.size() > limits_.fuel || work_ > work_limit || faults::on_limit())

@@ -15,10 +15,12 @@
 
 namespace guiderail {
 
-using Id = u32;
+// An expression of an arena, by its place there. It orders expressions and finds them in tables, and no more.
+enum class Id : u32 {};
 using Ids = ShortVector<Id, 12>;
-constexpr Id kEmpty = 0, kEpsilon = 1;
-constexpr Id kUnknown = 0xFFFFFFFF;
+constexpr u32 index_of(Id e) { return static_cast<u32>(e); }
+constexpr Id kEmpty{0}, kEpsilon{1};
+constexpr Id kUnknown{0xFFFFFFFF};  // none: not known yet, or nothing of the kind
 
 enum Flag : u32 {
   kNullable = 1,     // matches the empty string (above a Ref: known only once finalized)
@@ -55,17 +57,22 @@ struct MaskEntry;
 struct Node {
   Kind kind = Kind::Empty;
   std::atomic<u32> flags{0};
-  u32 depth = 0;                   // nesting of heads; bounds every recursion over structure
-  u32 a = 0, b = 0;                // operands, or offset and count in the operand pool
-  u32 min = 0, max = 0;            // Repeat (b = 1: capped)
-  u32 shortest = 0;                // characters of a shortest match (0 below a Ref: unknown)
-  u32 longest = 0;                 // saturating; kInf: unbounded or unknown
-  Hash hash;                       // under the mutex: see portable_hash; all zero: not computed; all one: none
-  std::atomic<u32*> row{nullptr};  // transitions by byte class; 0: dead, kUnknown: not computed
-  std::atomic<u64> step{0};        // one remembered transition: (byte class + 1) << 32 | target
+  u32 depth = 0;                  // nesting of heads; bounds every recursion over structure
+  u32 a = 0, b = 0;               // operands, or offset and count in the operand pool
+  u32 min = 0, max = 0;           // Repeat (b = 1: capped)
+  u32 shortest = 0;               // characters of a shortest match (0 below a Ref: unknown)
+  u32 longest = 0;                // saturating; kInf: unbounded or unknown
+  Hash hash;                      // under the mutex: see portable_hash; all zero: not computed; all one: none
+  std::atomic<Id*> row{nullptr};  // transitions by byte class; kEmpty: dead, kUnknown: not computed
+  std::atomic<u64> step{0};       // one remembered transition: (byte class + 1) << 32 | target
   std::atomic<const MaskEntry*> mask{nullptr};
   Id canonical = kUnknown;  // under the mutex
-  u32 first = kUnknown;     // under the mutex: index of the set of first bytes
+  u32 first = kNone;        // under the mutex: index of the set of first bytes
+
+  // What the algebra's own operators are of; families say what the numbers of theirs mean.
+  Id head() const { return Id{a}; }  // of a Concat
+  Id tail() const { return Id{b}; }
+  Id body() const { return Id{a}; }  // of what has one operand
 };
 
 struct Limits {
@@ -81,7 +88,7 @@ struct Draft {  // a node before it is interned
   u32 flags = 0;
   u32 depth = 0;
   u32 shortest = 0, longest = 0;
-  std::span<const u32> list{};
+  std::span<const Id> list{};
   bool has_list = false;
 };
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/thresholds.hpp"
 #include "expr/identities.hpp"
 
 namespace guiderail {
 namespace {
-constexpr std::size_t kMostRules = 6;  // that one rule leads to
 constexpr Hash kNoIdentity{~u64{0}, ~u64{0}};
 
 // Of an expression of which only the kind was told yet.
@@ -39,32 +39,32 @@ void Identities::describe(Id e, To& to) const {
       to.word(u64{n.b} << 1 | n.min);
       const auto edges = arena_.operands(e);
       for (u32 i = 0; i < n.b; i += 2) {
-        to.word(edges[i]);
+        to.word(index_of(edges[i]));  // a range of bytes
         to.part(edges[i + 1]);
       }
       break;
     }
     case Kind::Concat:
-      to.part(n.a);
-      to.part(n.b);
+      to.part(n.head());
+      to.part(n.tail());
       break;
     case Kind::Union:
     case Kind::And: to.unordered(arena_.operands(e)); break;
     case Kind::Repeat:
-      to.part(n.a);
+      to.part(n.body());
       to.word(n.b);
       to.word(u64{n.min} << 32 | n.max);
       break;
     case Kind::Ahead:
     case Kind::Behind:
       to.word(n.b);
-      to.part(n.a);
+      to.part(n.body());
       break;
     case Kind::Not:
-    case Kind::Scope: to.part(n.a); break;
+    case Kind::Scope: to.part(n.body()); break;
     case Kind::Counted:
       to.word(u64{n.b} << 32 | n.min);
-      to.part(n.a);
+      to.part(n.body());
       break;
     case Kind::Empty:
     case Kind::Epsilon:
@@ -198,14 +198,14 @@ bool Identities::find_plain(Id e, Ids& work) {
   Identity identity = begun(n.kind);
   switch (n.kind) {
     case Kind::Concat: {
-      const bool head = missing(n.a), tail = missing(n.b);
+      const bool head = missing(n.head()), tail = missing(n.tail());
       if (head || tail) return true;
-      identity.add(arena_.node(n.a).hash).add(arena_.node(n.b).hash);
+      identity.add(arena_.node(n.head()).hash).add(arena_.node(n.tail()).hash);
       break;
     }
     case Kind::Repeat:
-      if (missing(n.a)) return true;
-      identity.add(arena_.node(n.a).hash).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
+      if (missing(n.body())) return true;
+      identity.add(arena_.node(n.body()).hash).add(u64{n.b}).add(u64{n.min} << 32 | n.max);
       break;
     case Kind::Switch: {
       const auto edges = arena_.operands(e);
@@ -213,7 +213,7 @@ bool Identities::find_plain(Id e, Ids& work) {
       for (u32 i = 0; i < n.b; i += 2) all = !missing(edges[i + 1]) && all;
       if (!all) return true;
       identity.add(u64{n.b} << 1 | n.min);
-      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{edges[i]}).add(arena_.node(edges[i + 1]).hash);
+      for (u32 i = 0; i < n.b; i += 2) identity.add(u64{index_of(edges[i])}).add(arena_.node(edges[i + 1]).hash);
       break;
     }
     default: return false;
@@ -233,8 +233,8 @@ void Identities::rules_below(Id e, std::vector<u32>& rules) const {
     const Node& n = arena_.node(at);
     switch (n.kind) {
       case Kind::Ref: rules.push_back(n.a); break;
-      case Kind::Concat: work.push_back(n.b); [[fallthrough]];
-      case Kind::Repeat: work.push_back(n.a); break;
+      case Kind::Concat: work.push_back(n.tail()); [[fallthrough]];
+      case Kind::Repeat: work.push_back(n.body()); break;
       case Kind::Union:
       case Kind::And: work.insert(work.end(), arena_.operands(at).begin(), arena_.operands(at).end()); break;
       default:  // known() knows no others
@@ -253,7 +253,7 @@ std::optional<Hash> Identities::of_rule(u32 rule) {
     rules_below(arena_.rule_body(reached[i]), next);
     for (u32 r : next)
       if (std::find(reached.begin(), reached.end(), r) == reached.end()) reached.push_back(r);
-    if (reached.size() > kMostRules) return std::nullopt;
+    if (reached.size() > kPortableRules) return std::nullopt;
   }
   Fold now;
   const Hash start = Identity(Of::Rule).add(u64{reached.size()}).done();

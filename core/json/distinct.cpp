@@ -1,9 +1,8 @@
 // Lists no two items of which are equal JSON values (uniqueItems).
 //
 // Distinct(b, S) matches b where the parts wrapped in Item differ from each other and from the values S. An Item
-// remembers its text while it is read; when it is complete the text joins S, and an item that begins is intersected
-// with the complement of all spellings of the values in S. So a value can be refused exactly when only a
-// repeated one could come of it.
+// remembers its text while it is read. When it is complete, its text joins S. An item that begins is intersected with
+// the complement of all spellings of the values in S. So a value is refused as soon as it could only repeat another.
 #include <algorithm>
 
 #include "json/json.hpp"
@@ -56,12 +55,12 @@ Number read_number(std::string_view text) {
 
 bool Json::item_is_dense(Id e) const {
   if (node(e).kind != Kind::Concat) return false;
-  const Id inside = node(e).b;
+  const Id inside = node(e).tail();
   if (node(inside).kind != Kind::Concat) return false;
-  const Node& body = node(node(inside).a);
+  const Node& body = node(node(inside).head());
   std::string open, close;
-  return is_escaped(body) && escaped_text(body) == any_text() && is_literal(node(e).a, &open) && open == "\"" &&
-         is_literal(node(inside).b, &close) && close == "\"";
+  return is_escaped(body) && escaped_text(body) == any_text() && is_literal(node(e).head(), &open) && open == "\"" &&
+         is_literal(node(inside).tail(), &close) && close == "\"";
 }
 
 Id Json::item(Id e, bool infinite, u32 label) {
@@ -77,7 +76,7 @@ Id Json::item_at(Id e, u32 text, u32 facts) {
   if (e == kEmpty) return kEmpty;
   const Node& n = node(e);
   Draft d = draft(Kind::Item);
-  d.a = e;
+  d.a = index_of(e);
   d.b = text;
   d.min = facts;
   absorb(d, e, true);
@@ -100,11 +99,11 @@ Id Json::distinct(Id body) {
 bool Json::free_item(Id e) const {
   if (node(e).kind != Kind::Distinct) return false;
   Id first = distinct_body(node(e));
-  if (node(first).kind == Kind::Concat) first = node(first).a;
+  if (node(first).kind == Kind::Concat) first = node(first).head();
   const Node& item = node(first);
   if (item.kind != Kind::Item || item_text(item) != kSomeText || node(item_rest(item)).kind != Kind::Concat)
     return false;
-  const Node& body = node(node(item_rest(item)).a);
+  const Node& body = node(node(item_rest(item)).head());
   return is_escaped(body) && escaped_text(body) == any_text();
 }
 
@@ -112,8 +111,8 @@ Id Json::distinct_node(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
-    first = node(body).a;
-    rest = node(body).b;
+    first = node(body).head();
+    rest = node(body).tail();
   }
   if (const Node& n = node(first); n.kind == Kind::Item && item_rest(n) == kEpsilon && item_text(n) != 0) {
     if (seen_states_.values[seen].some) return unknown();
@@ -121,7 +120,7 @@ Id Json::distinct_node(Id body, u32 seen) {
   }
   const SeenState& state = seen_states_.values[seen];
   Draft d = draft(Kind::Distinct);
-  d.a = body;
+  d.a = index_of(body);
   d.b = seen;
   absorb(d, body, true);
   d.flags &= ~static_cast<u32>(kHasItem);
@@ -157,15 +156,11 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
   const Node& n = node(body);
   Id first = body, rest = kEpsilon;
   switch (n.kind) {
-    case Kind::Union: {
-      Ids members(operands(body));
-      for (Id& m : members) m = derive_distinct(m, seen, byte);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(body, [&](Id m) { return derive_distinct(m, seen, byte); }));
     case Kind::Ref: return derive_distinct(rule_body(n.a), seen, byte);
     case Kind::Concat:
-      first = n.a;
-      rest = n.b;
+      first = n.head();
+      rest = n.tail();
       break;
     default: break;
   }
@@ -195,15 +190,11 @@ Id Json::derive_distinct(Id body, u32 seen, u8 byte) {
       }
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(first));
-      for (Id& m : members) m = derive_distinct(concat(m, rest), seen, byte);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(first, [&](Id m) { return derive_distinct(concat(m, rest), seen, byte); }));
     case Kind::Repeat: {
-      check_repeated_items(f.a);
+      check_repeated_items(f.body());
       const Id more = concat(repeat_less(first), rest);
-      const Id read = derive_distinct(concat(f.a, more), seen, byte);
+      const Id read = derive_distinct(concat(f.body(), more), seen, byte);
       return f.min == 0 ? unite(read, derive_distinct(rest, seen, byte)) : read;
     }
     case Kind::Ref: return derive_distinct(concat(rule_body(f.a), rest), seen, byte);

@@ -15,7 +15,7 @@ Id Escaped::escaped_at(Id e, EscapeAt at, Escapes mode) {
   if (e == kEmpty || (e == kEpsilon && at == kBetween)) return e;
   const Node& n = node(e);
   Draft d = draft(Kind::Escaped);
-  d.a = e;
+  d.a = index_of(e);
   d.b = at;
   d.min = static_cast<u32>(mode);
   absorb(d, e, true);
@@ -108,7 +108,7 @@ void Escaped::productive(Id e, const std::vector<char>& known, bool& nullable, b
     return;
   }
   nullable = nullable || has(escaped_text(n), kNullable);
-  productive = known[escaped_text(n)];
+  productive = known[index_of(escaped_text(n))];
 }
 
 void Escaped::split_spellings(ByteSet& starts) {

@@ -7,7 +7,7 @@
 namespace guiderail {
 
 // What the numbers of an Escaped mean.
-inline Id escaped_text(const Node& n) { return n.a; }  // what is left of the decoded text
+inline Id escaped_text(const Node& n) { return n.body(); }  // what is left of the decoded text
 inline EscapeAt escaped_place(const Node& n) { return n.b; }
 inline Escapes escapes_of(const Node& n) { return static_cast<Escapes>(n.min); }
 inline bool is_escaped(const Node& n) { return n.kind == Kind::Escaped && escaped_place(n) == kBetween; }

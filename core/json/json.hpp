@@ -10,16 +10,16 @@
 namespace guiderail {
 
 // What the numbers of the nodes mean.
-inline u32 members_state(const Node& n) { return n.a; }  // of Members
-inline u32 key_state(const Node& n) { return n.a; }      // of a Key
-inline Id distinct_body(const Node& n) { return n.a; }   // of a Distinct or Twice
+inline u32 members_state(const Node& n) { return n.a; }      // of Members
+inline u32 key_state(const Node& n) { return n.a; }          // of a Key
+inline Id distinct_body(const Node& n) { return n.body(); }  // of a Distinct or Twice
 inline u32 distinct_seen(const Node& n) { return n.b; }
 inline u32 twice_labels(const Node& n) { return n.min; }  // as bits
-inline Id item_rest(const Node& n) { return n.a; }        // of an Item: what is left of it
+inline Id item_rest(const Node& n) { return n.body(); }   // of an Item: what is left of it
 inline u32 item_text(const Node& n) { return n.b; }       // what was read of it; 0: nothing
 inline u32 item_facts(const Node& n) { return n.min; }
 
-// Functions that make expressions require: mutex held, or no other thread knows the arena yet; the others: mutex held.
+// requires: mutex held, or no other thread knows the arena yet
 class Json final : public Family {
  public:
   static constexpr std::array kKinds{Kind::Members, Kind::Key, Kind::Distinct, Kind::Twice, Kind::Item};
@@ -53,7 +53,7 @@ class Json final : public Family {
 
   // -- keys --
   // The characters C (an index of charset()) of a Key of which nothing is known but that it differs from all names and
-  // continues with C*; kUnknown if it is none.
+  // continues with C*; kNone if it is none.
   u32 free_key(Id e) const;
   Escapes key_escapes(Id key) const;
   // A key in progress of which nothing is remembered, and the texts of the other keys that it may be.
@@ -99,7 +99,10 @@ class Json final : public Family {
  private:
   enum class Writing { Nothing, Due, Other };  // a member now: one that must come, or another
   // objects
+  template <class F>
+  bool each_text(Id key, F f);
   u32 count_other_texts(const MemberTable& table);
+  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
   MembersDue members_due(const MemberState& state) const;
   u32 shortest_members(const MemberState& state, const MembersDue& due, Writing writing, u32 written) const;
   bool counts_fit(const MemberState& state, u32 field) const;
@@ -121,7 +124,6 @@ class Json final : public Family {
   bool vote_holds(const MemberState& state) const;
   bool vote_feasible(const MemberState& state);
   bool other_allowed_at(u32 state, u32 kind);
-  std::vector<std::string> few_texts(Id key, const std::vector<std::string>& names);
   // lists of distinct values
   bool item_is_dense(Id e) const;
   Id derive_distinct(Id body, u32 seen, u8 byte);
@@ -152,7 +154,7 @@ class Json final : public Family {
   std::unordered_map<u32, Id> same_;     // the same -> just its values
   std::unordered_map<Id, Id> bare_;      // see without_items
   std::unordered_map<u64, bool> twice_;  // body << 32 | labels -> comes_twice
-  FlatMap endless_memo_;
+  FlatMap<> endless_memo_;
   struct Extent {  // when the arena was finalized
     u32 tables = 0, members = 0, keys = 0, seen = 0, texts = 1;
     std::size_t table_bytes = 0;

@@ -1,17 +1,11 @@
 // Keys of objects while they are read.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "json/json.hpp"
 
 namespace guiderail {
 namespace {
-
-constexpr u32 kFewNames = 64;
-constexpr int kEndlessProbes = 2;
-
-u32 count_characters(std::string_view text) {
-  return static_cast<u32>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
 
 // One character of UTF-8 text.
 u32 character_at(std::string_view text) {
@@ -166,14 +160,14 @@ Id Json::derive_key(Id e, u8 byte) {
 std::size_t Json::read_key(Id& e, std::string_view bytes) {
   if (!has(e, kExactKey)) return 0;
   const bool stacked = node(e).kind == Kind::Concat;
-  const Id head = stacked ? node(e).a : e;
+  const Id head = stacked ? node(e).head() : e;
   if (node(head).kind != Kind::Key) return 0;
   const KeyState& from = key_states_.values[key_state(node(head))];
   if (!from.quoted || from.at != kBetween || from.text == kSomeText) return 0;
   const auto end = std::find_if_not(bytes.begin(), bytes.end(), [](char c) { return is_raw(static_cast<u8>(c)); });
   const auto count = static_cast<std::size_t>(end - bytes.begin());
   if (count < 2) return 0;
-  const Id tail = stacked ? node(e).b : kEpsilon;
+  const Id tail = stacked ? node(e).tail() : kEpsilon;
   KeyState key = from;
   for (std::size_t i = 0; i < count; ++i)
     if (!feed_key(key, static_cast<u8>(bytes[i]))) {
@@ -257,15 +251,15 @@ Id Json::close_key(const KeyState& key) {
 
 u32 Json::free_key(Id e) const {
   const Node& n = node(e);
-  if (n.kind != Kind::Key) return kUnknown;
+  if (n.kind != Kind::Key) return kNone;
   const KeyState& key = key_states_.values[key_state(n)];
   const bool named = key.lo < key.hi || key.seen_lo < key.seen_hi;
-  if (named || !key.quoted || key.at != kBetween || key.remembers()) return kUnknown;
-  u32 set = kUnknown;
+  if (named || !key.quoted || key.at != kBetween || key.remembers()) return kNone;
+  u32 set = kNone;
   for (Id o : key.others) {
     if (o == kEmpty) continue;
     const u32 other = endless_class(o);
-    if (other == kUnknown || (set != kUnknown && set != other)) return kUnknown;
+    if (other == kNone || (set != kNone && set != other)) return kNone;
     set = other;
   }
   return set;
@@ -308,7 +302,7 @@ bool Json::key_without_names(Id e, Id& free, std::vector<std::string>& rests) {
   KeyState inside = bare;
   inside.quoted = true;
   free = key_node(std::move(bare));
-  return free == kEmpty || free_key(key_node(std::move(inside))) != kUnknown;
+  return free == kEmpty || free_key(key_node(std::move(inside))) != kNone;
 }
 
 // Masks of keys that no name begins with are one mask.
@@ -392,16 +386,16 @@ const std::string& Json::text_of(u32 text) { return texts_.whole(text); }
 
 bool Json::any_key_text(Id text) const {
   const u32 set = endless_class(text);
-  return set != kUnknown && charset_ptr(set) == CharSet::any();
+  return set != kNone && charset_ptr(set) == CharSet::any();
 }
 
 // Does some character lead to a text that endlessly many characters may follow? Then whatever few texts are taken away,
 // some are left. False: perhaps.
 bool Json::surely_endless(Id text, int depth) {
   if (text == kEmpty) return false;
-  if (endless_class(text) != kUnknown) return true;
+  if (endless_class(text) != kNone) return true;
   if (!has(text, kSearch | kHasRef | kHasLook)) return node(text).longest == kInf;
-  const u64 key = u64{text} << 2 | static_cast<u64>(depth);
+  const u64 key = u64{index_of(text)} << 2 | static_cast<u64>(depth);
   if (const u32* known = endless_memo_.find(key)) return *known != 0;
   bool found = false;
   const ByteSet possible = first(text);
@@ -409,7 +403,7 @@ bool Json::surely_endless(Id text, int depth) {
     each_byte(text, [&](u8 byte) {
       if (byte < 0x80 && possible.has(byte)) {
         const Id next = step_slow(text, byte);
-        found = round == 0 ? endless_class(next) != kUnknown : surely_endless(next, depth + 1);
+        found = round == 0 ? endless_class(next) != kNone : surely_endless(next, depth + 1);
       }
       return !found;
     });

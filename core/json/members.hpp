@@ -108,7 +108,7 @@ struct KeyState {
 inline u64 bucket_hash(const KeyState& k) {
   BucketHash hash(u64{k.members} << 32 | k.text);
   hash.add(u64{k.depth} << 32 | u64{k.at} << 1 | k.quoted).add(u64{k.lo} << 32 | k.hi);
-  return hash.add(u64{k.seen_lo} << 32 | k.seen_hi).add({k.others.data(), k.others.size()}).done();
+  return hash.add(u64{k.seen_lo} << 32 | k.seen_hi).add(std::span<const Id>(k.others.data(), k.others.size())).done();
 }
 
 struct KeyApart {  // a Key between two characters, its text forgotten
@@ -174,7 +174,7 @@ class Texts {
 
  private:
   std::vector<std::pair<u32, u8>> links_;
-  FlatMap children_;
+  FlatMap<> children_;
   std::unordered_map<u32, std::string> whole_;
   std::size_t whole_bytes_ = 0;  // of its texts
 };
@@ -190,8 +190,8 @@ struct MemberFacts {  // of a MemberState, by its id; may it come? 0 not known, 
   u8 others = 0;
   u8 feasible = 0;             // of a vote
   std::vector<u8> each_other;  // of a vote: by kind of other keys
-  Id start = 0;                // the Key before its opening quote; 0: not made
-  Id elided = 0;               // what a token sees of it; 0: not made
+  Id start = kEmpty;           // the Key before its opening quote; kEmpty: not made
+  Id elided = kEmpty;          // what a token sees of it; kEmpty: not made
   std::vector<Id> after;       // a key of each other kind: its quote, a value, what a token sees after it
   std::optional<MembersDue> due;
 };

@@ -221,7 +221,7 @@ Id Tallies::node_of(u32 id) {
 
 // An item, what stands before it, and the list after it.
 Id Tallies::expand(u32 id) {
-  if (id < expansion_.size() && expansion_[id] != 0) return expansion_[id];
+  if (id < expansion_.size() && expansion_[id] != kEmpty) return expansion_[id];
   const TallyState& state = states_.values[id];
   const TallyTable& table = table_of(state);
   const auto& items = table.places[state.place];
@@ -241,7 +241,7 @@ Id Tallies::expand(u32 id) {
   }
   const Id some = unite(std::move(parts));
   const Id out = state.items > 0 ? concat(table.comma, some) : some;
-  if (id >= expansion_.size()) expansion_.resize(id + 1, 0);
+  if (id >= expansion_.size()) expansion_.resize(id + 1, kEmpty);
   return expansion_[id] = out;
 }
 

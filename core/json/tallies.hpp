@@ -74,7 +74,7 @@ class Tallies final : public Family {
   std::size_t table_bytes_ = 0;  // of what they own
   Interned<TallyState> states_;
   std::vector<u8> hope_;       // by state: can it be completed? 0 not known, 1 no, 2 yes
-  std::vector<Id> expansion_;  // by state; 0: not made
+  std::vector<Id> expansion_;  // by state; kEmpty: not made
   struct Extent {              // when the arena was finalized
     u32 tables = 0, states = 0;
     std::size_t table_bytes = 0;

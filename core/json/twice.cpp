@@ -1,8 +1,8 @@
 // Lists some two items of which are equal JSON values (the negation of uniqueItems).
 //
-// Twice(b, S) matches b where some part wrapped in Item equals another or one of the values S. An item that begins is
-// read in two ways at once: as one of the values S, and then whatever b has left may follow; or as none of them, and
-// then its text joins S. The two exclude each other, so few states are read side by side.
+// Twice(b, S) matches b where some part wrapped in Item equals another one or one of the values S. An item that begins
+// is read in two ways at once. Either it is one of the values S, and then anything that b has left may follow. Or it is
+// none of them, and its text joins S. The two exclude each other, so few states are read side by side.
 //
 // Items are labelled, at most kLabels different ones: items with equal labels have the same values, others have none in
 // common. So the text of b alone tells whether an item can still come twice, and nothing needs to be searched.
@@ -26,14 +26,14 @@ Id Json::twice(Id body) {
 Id Json::twice_node(Id body, u32 seen, u32 labels) {
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Concat) {
-    first = node(body).a;
-    rest = node(body).b;
+    first = node(body).head();
+    rest = node(body).tail();
   }
   if (const Node& f = node(first); f.kind == Kind::Item && item_rest(f) == kEpsilon && item_text(f) != 0)
     return twice_node(rest, with_seen(seen, item_text(f)), labels | label_of(item_facts(f)));
   if (!comes_twice(body, labels)) return kEmpty;
   Draft d = draft(Kind::Twice);
-  d.a = body;
+  d.a = index_of(body);
   d.b = seen;
   d.min = labels;
   absorb(d, body, true);
@@ -50,8 +50,8 @@ bool Json::comes_twice(Id body, u32 labels) {
     if (!has(body, kHasItem)) return false;
     Id first = body, rest = kEpsilon;
     if (node(body).kind == Kind::Concat) {
-      first = node(body).a;
-      rest = node(body).b;
+      first = node(body).head();
+      rest = node(body).tail();
     }
     if (!has(first, kHasItem)) {
       body = rest;
@@ -65,7 +65,7 @@ bool Json::comes_twice(Id body, u32 labels) {
       body = rest;
       continue;
     }
-    const u64 key = u64{body} << 32 | labels;
+    const u64 key = u64{index_of(body)} << 32 | labels;
     if (auto known = twice_.find(key); known != twice_.end()) return known->second;
     bool found = false;
     if (f.kind == Kind::Union) {
@@ -73,7 +73,7 @@ bool Json::comes_twice(Id body, u32 labels) {
       found = std::any_of(members.begin(), members.end(), [&](Id m) { return comes_twice(concat(m, rest), labels); });
     } else if (f.kind == Kind::Repeat) {
       const u32 min = f.min;
-      found = f.max > 1 || comes_twice(concat(f.a, rest), labels) || (min == 0 && comes_twice(rest, labels));
+      found = f.max > 1 || comes_twice(concat(f.body(), rest), labels) || (min == 0 && comes_twice(rest, labels));
     } else {
       throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
     }
@@ -86,13 +86,11 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
   if (!has(body, kHasItem)) return kEmpty;
   Id first = body, rest = kEpsilon;
   if (node(body).kind == Kind::Union) {
-    Ids members(operands(body));
-    for (Id& m : members) m = derive_twice(m, seen, labels, byte);
-    return unite(members);
+    return unite(mapped(body, [&](Id m) { return derive_twice(m, seen, labels, byte); }));
   }
   if (node(body).kind == Kind::Concat) {
-    first = node(body).a;
-    rest = node(body).b;
+    first = node(body).head();
+    rest = node(body).tail();
   }
   if (!has(first, kHasItem)) {
     const Id d = derive(first, byte);
@@ -121,16 +119,13 @@ Id Json::derive_twice(Id body, u32 seen, u32 labels, u8 byte) {
         out = unite(out, derive_twice(rest, with_seen(seen, text), labels | label_of(facts), byte));
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(first));
-      for (Id& m : members) m = derive_twice(concat(m, rest), seen, labels, byte);
-      return unite(members);
-    }
+    case Kind::Union:
+      return unite(mapped(first, [&](Id m) { return derive_twice(concat(m, rest), seen, labels, byte); }));
     case Kind::Repeat: {
-      check_repeated_items(f.a);
+      check_repeated_items(f.body());
       const u32 min = f.min;
       const Id more = concat(repeat_less(first), rest);
-      const Id read = derive_twice(concat(f.a, more), seen, labels, byte);
+      const Id read = derive_twice(concat(f.body(), more), seen, labels, byte);
       return min == 0 ? unite(read, derive_twice(rest, seen, labels, byte)) : read;
     }
     default: throw Error("item-outside", "an item cannot stand inside a rule, intersection, complement or terminal");
@@ -159,25 +154,20 @@ Id Json::without_items(Id e) {
     case Kind::Concat: {  // as many as there are items: no recursion along them
       std::vector<Id> stack;
       Id tail = e;
-      for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      for (; node(tail).kind == Kind::Concat && !bare_.contains(tail); tail = node(tail).tail()) stack.push_back(tail);
       out = without_items(tail);
       while (!stack.empty()) {
-        out = concat(without_items(node(stack.back()).a), out);
+        out = concat(without_items(node(stack.back()).head()), out);
         bare_.emplace(stack.back(), out);
         stack.pop_back();
       }
       return out;
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_items(m);
-      out = unite(members);
-      break;
-    }
+    case Kind::Union: out = unite(mapped(e, [&](Id m) { return without_items(m); })); break;
     case Kind::Repeat: {
       const u32 min = n.min, max = n.max;
       const bool capped = n.b != 0;
-      const Id inner = without_items(n.a);
+      const Id inner = without_items(n.body());
       out = capped ? capped_repeat(inner, min, max) : repeat(inner, min, max);
       break;
     }

@@ -1,18 +1,18 @@
 // Alternatives of an object that are read side by side.
 //
-// A vote is a formula over cells; a cell is a conjunction: each member's value is in a set, these names are there, so
-// many members. Python splits the values of every key into sets that differ in which cells they fail: an effect. So a
-// member fails some cells for good, and the state of the object is which have failed (and which names were written, how
-// many members). At the end a cell holds if it has not failed, its names are there and the count fits; the formula of
-// that decides.
+// A vote is a formula over cells. A cell is a conjunction: the value of each member is in a set, certain names are
+// present, and the number of members fits. Python splits the values of every key into sets that differ in which cells
+// they fail; that is the effect of a member. A member fails cells for good. So the state of the object is which cells
+// have failed, which names were written, and how many members. At the end, a cell holds if it has not failed, its names
+// are present and the count fits, and the formula over these decides.
 //
-// What no longer matters to the formula counts as failed, so that states merge. Once a few cells must simply hold, the
-// state becomes one of a plain table, and costs what an object without alternatives costs.
+// A cell that no longer matters to the formula counts as failed, so that states merge. Once a few cells must simply
+// hold, the state becomes one of a plain table, and costs no more than an object without alternatives.
 //
-// Can the rest be completed? The formula is satisfied step by step (as in DPLL): choices of which cells hold are tried,
-// and each is checked against the members that may still come: a cell that must hold wants its names, with values that
-// fail no other such cell; one that must not hold wants a name left out, a member that fails it, or another count. That
-// search is exact. It is over members and not over bytes, and most states are settled by its first guess.
+// Can the rest be completed? A search satisfies the formula step by step (as in DPLL). It tries choices of which cells
+// hold, and checks each against the members that may still come. A cell that must hold needs its names, with values
+// that fail no other such cell. A cell that must not hold needs a missing name, a member that fails it, or another
+// count. The search is exact. It runs over members, not bytes, and its first guess settles most states.
 #include <algorithm>
 
 #include "base/faults.hpp"
@@ -161,9 +161,13 @@ class Completion {
     plan.banned.assign(state_.gone.size(), 0);
     hold_.assign(state_.failed.size(), 0);
     fail_.clear();
+    counted_ = false;
     Bits due(state_.gone.size(), 0);
     for (u32 i = 0; i < cells.size(); ++i) {
-      if (cells[i] == False && !bit(state_.failed, i)) fail_.push_back(i);
+      if (cells[i] == False && !bit(state_.failed, i)) {
+        fail_.push_back(i);
+        counted_ = counted_ || vote_.cells[i].min > 0;
+      }
       if (cells[i] != True) continue;
       set_bit(hold_, i);
       const Vote::Cell& cell = vote_.cells[i];
@@ -178,7 +182,7 @@ class Completion {
       if (safe.empty()) return false;
       plan.chosen.push_back({name, std::move(safe)});
     }
-    return refute(std::move(plan), 0);
+    return refute(std::move(plan), fail_);
   }
 
   // What of a name fails no cell that must hold, and fails this one (kInf: whatever).
@@ -202,58 +206,76 @@ class Completion {
     return false;
   }
 
-  // Whether the cells that must not hold, from one on, can all be made to fail.
-  bool refute(Plan plan, std::size_t from) {
+  // Whether the cells that must not hold can all be made to fail: those first that can in the fewest ways.
+  bool refute(Plan plan, std::vector<u32> left) {
     step(1 + plan.chosen.size());
     if (plan.low > plan.high || state_.count + plan.chosen.size() + plan.extra.size() > plan.high) return false;
-    while (from < fail_.size() && fails(plan, fail_[from])) ++from;
-    if (from == fail_.size()) return enough(plan);
-    const u32 cell = fail_[from];
+    std::vector<Way> best;
+    std::size_t at = 0;
+    std::erase_if(left, [&](u32 cell) { return fails(plan, cell); });
+    for (std::size_t i = 0; i < left.size() && (i == 0 || best.size() > 1); ++i) {
+      step(1 + table_.names.size() / 8);
+      std::vector<Way> ways = ways_to_fail(plan, left[i], i == 0 ? kInf : static_cast<u32>(best.size()));
+      if (i > 0 && ways.size() >= best.size()) continue;
+      best = std::move(ways);
+      at = i;
+    }
+    if (left.empty()) return enough(plan);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(at));
+    for (Way& way : best)
+      if (refute(with(plan, way), left)) return true;
+    return false;
+  }
+
+  // What makes a cell fail.
+  struct Way {
+    enum class What : u8 { Banned, Chosen, Member, Extra, Fewer, More } what;
+    u32 which = 0;          // a name, a member that comes anyway, a kind of other keys, a number of members
+    std::vector<u32> able;  // alternatives of its value
+  };
+
+  static Plan with(Plan plan, Way& way) {
+    switch (way.what) {
+      case Way::What::Banned: set_bit(plan.banned, way.which); break;
+      case Way::What::Chosen: plan.chosen[way.which].second = std::move(way.able); break;
+      case Way::What::Member: plan.chosen.push_back({way.which, std::move(way.able)}); break;
+      case Way::What::Extra: plan.extra.push_back(way.which); break;
+      case Way::What::Fewer: plan.high = std::min(plan.high, way.which); break;
+      case Way::What::More: plan.low = std::max(plan.low, way.which); break;
+    }
+    return plan;
+  }
+
+  // The ways in which a cell that has not failed can; no more are looked for once there are `most`.
+  std::vector<Way> ways_to_fail(const Plan& plan, u32 cell, u32 most) const {
     const Vote::Cell& of = vote_.cells[cell];
+    std::vector<Way> out;
     auto is_chosen = [&](u32 name) {
       return std::any_of(plan.chosen.begin(), plan.chosen.end(), [&](const auto& c) { return c.first == name; });
     };
-    for (u32 name = 0; name < table_.names.size(); ++name) {  // a name that it needs stays away
-      if (!bit(of.required, name) || bit(state_.gone, name) || is_chosen(name)) continue;
-      Plan next = plan;
-      set_bit(next.banned, name);
-      if (refute(std::move(next), from + 1)) return true;
-    }
-    for (std::size_t i = 0; i < plan.chosen.size(); ++i) {  // a member that comes anyway fails it
+    for (u32 name = 0; name < table_.names.size() && out.size() < most; ++name)  // a name that it needs stays away
+      if (bit(of.required, name) && !bit(state_.gone, name) && !is_chosen(name))
+        out.push_back({Way::What::Banned, name, {}});
+    for (u32 i = 0; i < plan.chosen.size() && out.size() < most; ++i) {  // a member that comes anyway fails it
       std::vector<u32> able;
       for (u32 a : plan.chosen[i].second)
         if (bit(effect(table_.values[plan.chosen[i].first][a]), cell)) able.push_back(a);
-      if (able.empty()) continue;
-      Plan next = plan;
-      next.chosen[i].second = std::move(able);
-      if (refute(std::move(next), from + 1)) return true;
+      if (!able.empty()) out.push_back({Way::What::Chosen, i, std::move(able)});
     }
-    for (u32 name = 0; name < table_.names.size(); ++name) {  // one more member does
-      if (bit(state_.gone, name) || bit(plan.banned, name) || is_chosen(name)) continue;
-      std::vector<u32> able = alternatives(name, cell);
-      if (able.empty()) continue;
-      Plan next = plan;
-      next.chosen.push_back({name, std::move(able)});
-      if (refute(std::move(next), from + 1)) return true;
-    }
-    for (u32 r = 0; r < table_.others.size(); ++r) {
+    for (u32 r = 0; r < table_.others.size() && out.size() < most; ++r) {  // one more member does
       const Bits& what = vote_.effects[table_.others[r].discharges];
       if (!bit(what, cell) || meet(what, hold_) || used(plan, r) >= available_[r]) continue;
-      Plan next = plan;
-      next.extra.push_back(r);
-      if (refute(std::move(next), from + 1)) return true;
+      out.push_back({Way::What::Extra, r, {}});
+      if (plan.high == kInf && !counted_ && available_[r] == kInf) return {std::move(out.back())};  // it costs nothing
     }
-    if (of.min > 0 && plan.low < of.min) {
-      Plan next = plan;
-      next.high = std::min(next.high, of.min - 1);
-      if (refute(std::move(next), from + 1)) return true;
+    for (u32 name = 0; name < table_.names.size() && out.size() < most; ++name) {
+      if (bit(state_.gone, name) || bit(plan.banned, name) || is_chosen(name)) continue;
+      std::vector<u32> able = alternatives(name, cell);
+      if (!able.empty()) out.push_back({Way::What::Member, name, std::move(able)});
     }
-    if (of.max != kInf && plan.high > of.max) {
-      Plan next = std::move(plan);
-      next.low = std::max(next.low, of.max + 1);
-      if (refute(std::move(next), from + 1)) return true;
-    }
-    return false;
+    if (of.min > 0 && plan.low < of.min) out.push_back({Way::What::Fewer, of.min - 1, {}});
+    if (of.max != kInf && plan.high > of.max) out.push_back({Way::What::More, of.max + 1, {}});
+    return out;
   }
 
   // How many of the keys of one kind a plan takes; kinds with the same keys share them.
@@ -293,6 +315,7 @@ class Completion {
   u64 steps_ = 0;
   Bits hold_;              // cells that must hold
   std::vector<u32> fail_;  // and those that must not, and have not failed yet
+  bool counted_ = false;   // whether one of these may fail for too few members
 };
 
 }  // namespace
@@ -388,27 +411,6 @@ bool Json::other_allowed_at(u32 state, u32 kind) {
   if (const u8 known = facts_of(state).each_other[kind]) return known == 2;
   const bool found = feasible(with_other(members, kSomeText, table.others[kind].discharges));
   facts_of(state).each_other[kind] = found ? 2 : 1;
-  return found;
-}
-
-// All texts of other keys, where they are few; none: they are not.
-std::vector<std::string> Json::few_texts(Id key, const std::vector<std::string>& names) {
-  constexpr std::size_t kFew = 64, kLongest = 64;
-  std::vector<std::string> found;
-  if (node(key).longest == kInf && !has(key, kSearch)) return {};
-  std::vector<std::pair<Id, std::string>> stack{{key, ""}};
-  while (!stack.empty()) {
-    auto [e, text] = std::move(stack.back());
-    stack.pop_back();
-    if (nullable(e) && std::find(names.begin(), names.end(), text) == names.end()) found.push_back(text);
-    if (text.size() > kLongest || found.size() > kFew) return {};
-    const ByteSet possible = first(e);
-    for (unsigned b = 256; b-- > 0;) {
-      if (!possible.has(static_cast<u8>(b))) continue;
-      if (const Id next = derive(e, static_cast<u8>(b)); next != kEmpty && live(next))
-        stack.push_back({next, text + static_cast<char>(b)});
-    }
-  }
   return found;
 }
 

@@ -107,7 +107,7 @@ void Lexed::productive(Id e, const std::vector<char>& known, bool& nullable, boo
     return;
   }
   nullable = nullable || (!is_resumed(n) && has(lexed_grammar(n), kNullable));
-  productive = known[lexed_grammar(n)];
+  productive = known[index_of(lexed_grammar(n))];
 }
 
 void Lexed::split_bytes(ByteSet& starts) const {

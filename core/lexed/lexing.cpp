@@ -1,17 +1,17 @@
 // Grammars over terminals.
 //
 // A state is Scan(lexeme, rest): the lexeme being read, and what is left of the grammar, an expression whose symbols
-// are terminals and not bytes. Only terminals that the rest can begin with compete for a lexeme (and those that are
-// ignored). The first in order that matches a beginning of the text wins, with the longest text that it matches.
+// are terminals instead of bytes. Only ignored terminals, and those that the rest can begin with, compete for a lexeme.
+// The first in order that matches a beginning of the text wins, with the longest text that it matches.
 //
-// That a lexeme could have gone on shows later than where it ends. So where it may end, the next byte may be read in
-// two ways: it continues, or it has ended and a MunchGuard precedes the rest: no beginning of what follows may be a
-// text with which the lexeme would have gone on. A guard mostly falls with that byte, or forbids it.
+// Only what follows the end of a lexeme shows whether it could have continued. So where it may end, the next byte may
+// be read in two ways. Either the lexeme continues, or it has ended and a MunchGuard precedes the rest: no beginning of
+// what follows may be a text with which the lexeme would have continued. The next byte usually settles a guard.
 //
 // A nested terminal stands for a language of its own (a JSON Schema, a special token, a grammar with another lexer). It
-// is no lexeme: between two lexemes the state is the union of the Scan and, for each nested terminal that may come, of
-// its text in front of a Lexed that is resumed after it. So within it nothing of this lexer holds, and it may end
-// wherever one of its texts does.
+// is not a lexeme. Between two lexemes, the state is a union: the Scan, and for each nested terminal that may come, its
+// text followed by a Lexed that resumes after it. So this lexer does not apply inside the nested text, which may end
+// wherever one of its texts ends.
 //
 // Between lexemes and within one, only (LexState, byte) decides: a deterministic automaton, shared by all states.
 #include "lexed/lexing.hpp"
@@ -87,7 +87,7 @@ Id Lexed::lexed(u32 lexer, Id body) {
   if (body == kEmpty) return kEmpty;
   Draft d = draft(Kind::Lexed);
   d.a = lexer;
-  d.b = body;
+  d.b = index_of(body);
   d.flags = kHasRef | kSearch;
   for (const Terminal& t : of.terminals) d.flags |= node(t.text).flags.load(std::memory_order_relaxed) & kHasToken;
   if (nullable(body)) d.flags |= kNullable;
@@ -101,7 +101,7 @@ Id Lexed::lexed_rest(u32 lexer, Id parse, u32 layout) {
   if (beyond_cut(parse)) return unknown();
   Draft d = draft(Kind::Lexed);
   d.a = lexer;
-  d.b = parse;
+  d.b = index_of(parse);
   d.min = layout;
   d.max = 1;
   d.flags = kHasRef | kSearch | (parse_ends(lexer, parse, layout) ? kNullable : 0u);
@@ -174,18 +174,18 @@ u32 Lexed::lex_start(u32 lexer_id, const Bits& context, const Bits& rivals) {
 
 // The symbols after which something can still come: not those that only lead to what never comes.
 u32 Lexed::first_kept(Id parse) {
-  if (const u32* known = kept_.find(parse)) return *known;
+  if (const u32* known = kept_.find(index_of(parse))) return *known;
   ByteSet set;
   if (!has(parse, kBarren)) {
     const Node& n = node(parse);
     switch (n.kind) {
       case Kind::Concat: {
-        set = first_set(first_kept(n.a));
-        Id rest = n.b;
-        bool on = nullable(n.a);
-        for (; on && node(rest).kind == Kind::Concat; rest = node(rest).b) {
-          set |= first_set(first_kept(node(rest).a));
-          on = nullable(node(rest).a);
+        set = first_set(first_kept(n.head()));
+        Id rest = n.tail();
+        bool on = nullable(n.head());
+        for (; on && node(rest).kind == Kind::Concat; rest = node(rest).tail()) {
+          set |= first_set(first_kept(node(rest).head()));
+          on = nullable(node(rest).head());
         }
         if (on) set |= first_set(first_kept(rest));
         break;
@@ -195,13 +195,13 @@ u32 Lexed::first_kept(Id parse) {
         for (Id m : members) set |= first_set(first_kept(m));
         break;
       }
-      case Kind::Repeat: set = first_set(first_kept(n.a)); break;
+      case Kind::Repeat: set = first_set(first_kept(n.body())); break;
       case Kind::Ref: set = first_set(first_kept(rule_body(n.a))); break;
       default: set = first(parse); break;
     }
   }
   const u32 id = first_id(set);
-  kept_.set(parse, id);
+  kept_.set(index_of(parse), id);
   return id;
 }
 
@@ -252,7 +252,7 @@ u32 Lexed::lex_start_of(u32 lexer_id, Id parse, bool brackets) {
   const ByteSet symbols = first(parse);
   if (finalized() && !lexer.wide())
     return lex_start_by(lexer_id, first_number(parse), lexer.traps.empty() ? 0 : first_kept(parse), brackets);
-  const u64 key = u64{parse} << 17 | u64{brackets} << 16 | lexer_id;
+  const u64 key = u64{index_of(parse)} << 17 | u64{brackets} << 16 | lexer_id;
   if (const u32* start = wide_starts_.find(key)) return *start;
   const u32 count = static_cast<u32>(lexer.terminals.size());
   Bits context((count + 63) / 64);

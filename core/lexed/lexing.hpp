@@ -11,7 +11,6 @@
 
 namespace guiderail {
 
-constexpr u32 kNone = 0xFFFFFFFF;
 constexpr u8 kNever = 254;  // the symbol of never()
 
 struct Terminal {
@@ -41,6 +40,7 @@ struct Lexer {
   std::vector<u8> sampled;
   // Found when the arena is finalized: bytes that are ignored between lexemes; bytes at which one may begin.
   ByteSet separators, begins;
+  u32 fruitless = 0;  // searches for the end of a lexeme that gave up, see Lexed::lexeme_ends
   // A terminal is read as one symbol, or as two where there are many; none of them is kNever or above.
   static constexpr u32 kMostTerminals = u32{kNever} * kNever;
   static u32 terminal_of(u32 high, u32 low) { return high * kNever + low; }
@@ -49,8 +49,8 @@ struct Lexer {
   static u8 second_symbol(u32 terminal) { return static_cast<u8>(terminal % kNever); }
 };
 
-constexpr u32 kAnyColumn = 0xFFFFFFFF;     // instead of columns: not known
-constexpr u32 kBehindBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
+constexpr u32 kAnyColumn = 0xFFFFFFFF;   // instead of columns: not known
+constexpr u32 kPastBlanks = 0x80000000;  // a column that no longer counts: something stands in the line
 
 constexpr u8 kEndsNot = 1, kEnds = 2, kNeverEnds = 3;  // 0: not known; 1: only what follows could tell
 
@@ -67,15 +67,15 @@ struct LexState {
   u32 lexer = 0;
   bool start = false;       // between two lexemes
   u32 emitted = kNone;      // it may end here, as this terminal,
-  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have gone on
+  Id munch_guard = kEmpty;  // if no beginning of what follows is one of these texts: it would have continued
   bool line = false;        // it is ignored, and a line break may stand after it
   std::vector<Entry> entries;
   bool operator==(const LexState&) const = default;
 };
 inline u64 bucket_hash(const LexState& s) {
   BucketHash hash(u64{s.lexer} << 2 | u64{s.line} << 1 | s.start);
-  hash.add(u64{s.emitted} << 32 | s.munch_guard);
-  for (const auto& e : s.entries) hash.add(u64{e.key} << 32 | e.text);
+  hash.add(u64{s.emitted} << 32 | index_of(s.munch_guard));
+  for (const auto& e : s.entries) hash.add(u64{e.key} << 32 | index_of(e.text));
   return hash.done();
 }
 
@@ -100,15 +100,15 @@ inline std::size_t bytes_of(const Layout& of) { return bytes_of(of.columns); }
 inline u32 terminal_symbols(const Node& n) { return n.a; }  // of a Terminal
 inline bool is_textless(const Node& n) { return n.b; }
 inline u32 lexed_lexer(const Node& n) { return n.a; }  // of a Lexed
-inline Id lexed_grammar(const Node& n) { return n.b; }
+inline Id lexed_grammar(const Node& n) { return n.tail(); }
 inline u32 lexed_layout(const Node& n) { return n.min; }
-inline bool is_resumed(const Node& n) { return n.max; }  // in the midst of a text
-inline u32 scan_state(const Node& n) { return n.a; }     // of a Scan: the lexeme being read
-inline Id scan_grammar(const Node& n) { return n.b; }    // what is left of the grammar
+inline bool is_resumed(const Node& n) { return n.max; }     // in the midst of a text
+inline u32 scan_state(const Node& n) { return n.a; }        // of a Scan: the lexeme being read
+inline Id scan_grammar(const Node& n) { return n.tail(); }  // what is left of the grammar
 inline u32 scan_layout(const Node& n) { return n.min; }
 inline u32 scan_column(const Node& n) { return n.max; }
-inline Id guard_texts(const Node& n) { return n.a; }  // of a MunchGuard
-inline Id guarded(const Node& n) { return n.b; }
+inline Id guard_texts(const Node& n) { return n.head(); }  // of a MunchGuard
+inline Id guarded(const Node& n) { return n.tail(); }
 
 // All functions require: mutex held, or no other thread knows the arena yet.
 class Lexed final : public Family {
@@ -138,7 +138,7 @@ class Lexed final : public Family {
     Id munch_guard;  // no beginning of what follows is one of these texts
     bool whole;      // with the last byte; else before the next one
   };
-  enum class Behind { Nothing, Unknown, Something };
+  enum class After { Nothing, Unknown, Something };
   bool lexed_place(Id e, Lexeme& lexeme, Place& place) const;  // false: it is no lexed text in progress
   bool is_open(Id e) const;
   Id lexed_start(Id e);  // a Lexed as the state between lexemes that it is
@@ -148,13 +148,13 @@ class Lexed final : public Family {
   LexemeEnd lexeme_end(Id open);         // of one with kLexemeMayEnd
   bool munch_guard_allows(Id munch_guard, u8 byte);
   // Moves a place after a lexeme. `start`: the lexemes that may come there. Unknown: the place was cut short.
-  Behind behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
+  After after_end(const LexemeEnd& end, Place& place, u32& start, bool exact);
   // The same of one that was cut short and stays where it is: mostly without what is left of the grammar there.
-  Behind peek_end(const LexemeEnd& end, const Place& place, u32& start);
+  After peek_end(const LexemeEnd& end, const Place& place, u32& start);
   // A place without the alternatives that do not continue with the lexeme's end, nor what may be left out in front of
   // those that do: what follows it is the same.
   Place reading_end(const LexemeEnd& end, const Place& place);
-  void pass_end(const LexemeEnd& end, Place& place) { behind_lexeme(end.lexer, end.terminal, end.column, place); }
+  void pass_end(const LexemeEnd& end, Place& place) { pass_lexeme(end.lexer, end.terminal, end.column, place); }
   // As far as the next `kept` parts of the grammar, whatever the indentation.
   Place cut_place(u32 lexer, const Place& place, u32 kept);
   // Which columns may the line have that begins after a lexeme? Any: it begins none, or within brackets.
@@ -221,12 +221,12 @@ class Lexed final : public Family {
   Id advance(u32 lexer, Id parse, u32 terminal);
   bool parse_ends(u32 lexer, Id parse, u32 layout);
   u32 equivalent_column(u32 lexer, Id parse, const Layout& at, u32 column);
-  u32 column_behind(Id e, const LexStep& step, u8 byte) const;
-  bool behind_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
+  u32 next_column(Id e, const LexStep& step, u8 byte) const;
+  bool pass_lexeme(u32 lexer, u32 terminal, u32 column, Place& place);
   u32 layout_id(Layout layout);
   Id scan(u32 state, Id parse, u32 layout, u32 column);
   Id scan_start(u32 lexer, Id parse, u32 layout);
-  Id scan_behind(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
+  Id scan_after(u32 lexer, u32 terminal, Id parse, u32 layout, u32 column);
   Id lexed_rest(u32 lexer, Id parse, u32 layout);
   Id after_step(Id e, const LexStep& step, u32 column);
   Id derive_scan(Id e, u8 byte);
@@ -258,13 +258,13 @@ class Lexed final : public Family {
   std::vector<ByteSet> symbol_sets_;
   IdTable symbol_set_ids_;
   std::deque<Facts> facts_;  // of states
-  FlatMap starts_;           // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
-  FlatMap wide_starts_;      // (lexer, what is left of the grammar, in brackets) -> LexState
-  FlatMap advances_;         // (rest of the grammar, terminal) -> the rest after it
-  FlatMap kept_;             // see first_kept
-  FlatMap ahead_;            // (part of a grammar, terminal) -> peeks
+  FlatMap<> starts_;         // (lexer, first symbols of what is left of the grammar, in brackets) -> LexState
+  FlatMap<> wide_starts_;    // (lexer, what is left of the grammar, in brackets) -> LexState
+  FlatMap<Id> advances_;     // (rest of the grammar, terminal) -> the rest after it
+  FlatMap<> kept_;           // see first_kept
+  FlatMap<> ahead_;          // (part of a grammar, terminal) -> peeks
   std::vector<Peek> peeks_;
-  FlatMap cuts_;                  // see cut_grammar
+  FlatMap<Id> cuts_;              // see cut_grammar
   std::vector<u32> cut_layouts_;  // layouts without columns
   Id hole_ = kEmpty;              // see hole
   std::size_t step_bytes_ = 0;    // of the steps

@@ -1,6 +1,7 @@
 // Lexemes without their grammar, and places in a grammar without what tokens do not reach.
 #include <algorithm>
 
+#include "base/thresholds.hpp"
 #include "lexed/lexing.hpp"
 
 namespace guiderail {
@@ -9,22 +10,20 @@ namespace guiderail {
 // What is left of the grammar up to `kept` parts that each read a terminal at least, and not past a line break or an
 // end of an indentation; then a symbol that tells that more follows.
 Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
-  const u64 key = (u64{parse} << 8 | kept) << 16 | lexer_id;
-  if (const u32* known = cuts_.find(key)) return *known;
+  const u64 key = (u64{index_of(parse)} << 8 | kept) << 16 | lexer_id;
+  if (const Id* known = cuts_.find(key)) return *known;
   const Lexer& lexer = lexers_[lexer_id];
   const bool lines = lexer.indentation && !lexer.wide();
   const Id newline = lines ? terminal(lexer_id, lexer.indentation->newline) : kEmpty;
   Id out = parse;
   if (node(parse).kind == Kind::Union) {
-    std::vector<Id> members(operands(parse).begin(), operands(parse).end());
-    for (Id& m : members) m = cut_grammar(lexer_id, m, kept);
-    out = unite(std::move(members));
+    out = unite(mapped(parse, [&](Id m) { return cut_grammar(lexer_id, m, kept); }));
   } else {
     std::vector<Id> heads;
     u32 read = 0;
     Id cur = parse;
-    for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).b) {
-      const Id head = node(cur).a;
+    for (; node(cur).kind == Kind::Concat && read < kept; cur = node(cur).tail()) {
+      const Id head = node(cur).head();
       const bool textless = node(head).kind == Kind::Terminal && is_textless(node(head));
       heads.push_back(head);
       if (head == newline || (textless && lines))
@@ -46,7 +45,6 @@ Id Lexed::cut_grammar(u32 lexer_id, Id parse, u32 kept) {
 // A place as far as most tokens can tell it from others: without what the next few terminals do not reach, and, within
 // a line, without the indentation.
 Id Lexed::cut_scan(Id e) {
-  constexpr u32 kKept = 2;
   const Node& n = node(e);
   const LexState& state = states_.values[scan_state(n)];
   u32 layout = scan_layout(n);
@@ -56,8 +54,8 @@ Id Lexed::cut_scan(Id e) {
     at.columns = {kAnyColumn};
     layout = layout_id(std::move(at));
   }
-  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kKept : kKept + 1), layout,
-              scan_column(n));
+  return scan(scan_state(n), cut_grammar(state.lexer, scan_grammar(n), state.start ? kPartsOfPlace : kPartsOfPlace + 1),
+              layout, scan_column(n));
 }
 
 // -- open lexemes --
@@ -82,7 +80,7 @@ Id Lexed::open_scan(u32 state, u32 column) {
   const Facts& facts = facts_[state];
   Draft d = draft(Kind::Scan);
   d.a = state;
-  d.b = hole();
+  d.b = index_of(hole());
   d.max = facts.lines ? column : 0;
   d.flags = kHasRef | kSearch | (states_.values[state].emitted != kNone ? kLexemeMayEnd : 0u);
   d.longest = kInf;
@@ -126,7 +124,7 @@ Lexed::Column Lexed::column_at(const LexemeEnd& end, const Place& place) {
   const Layout& at = layouts_.values[place.layout];
   if (at.brackets > 0) return Column::Any;
   const u32 column = end.column & 0xFFFF;
-  if ((end.column & kBehindBlanks) || column == 0) return Column::This;
+  if ((end.column & kPastBlanks) || column == 0) return Column::This;
   for (std::size_t i = at.columns.size(); i-- > 0 && (at.columns[i] & 0xFFFF) >= column;)
     if ((at.columns[i] & 0xFFFF) == column) return Column::This;
   const u32 now = at.columns.empty() ? 0 : at.columns.back();
@@ -167,12 +165,12 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
   switch (n.kind) {
     case Kind::Terminal: to.live = to.nullable = true; return true;
     case Kind::Concat: {
-      for (Id cur = parse;; cur = node(cur).b) {
+      for (Id cur = parse;; cur = node(cur).tail()) {
         if (node(cur).kind != Kind::Concat) return peek(cur, symbol, to);
-        const Id head = node(cur).a;
-        Peek behind;
-        if (!peek(head, symbol, behind)) return false;
-        peek_past(behind, node(cur).b, to);
+        const Id head = node(cur).head();
+        Peek past;
+        if (!peek(head, symbol, past)) return false;
+        peek_past(past, node(cur).tail(), to);
         if (!nullable(head)) return true;
       }
     }
@@ -184,12 +182,12 @@ bool Lexed::peek(Id parse, u8 symbol, Peek& to) {
     case Kind::Repeat: {
       if (n.b || n.max == 0) return false;
       Peek one;
-      if (!peek(n.a, symbol, one)) return false;
+      if (!peek(n.body(), symbol, one)) return false;
       peek_past(one, repeat_less(parse), to);
       return true;
     }
     case Kind::Ref: {
-      const u64 key = u64{parse} << 8 | symbol;
+      const u64 key = u64{index_of(parse)} << 8 | symbol;
       const u32* known = ahead_.find(key);
       Peek of;
       if (known) {
@@ -224,8 +222,8 @@ Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
     return place;
   const u8 symbol = static_cast<u8>(end.terminal);
   Id parse = place.parse;
-  while (node(parse).kind == Kind::Concat && nullable(node(parse).a) && !first(node(parse).a).has(symbol))
-    parse = node(parse).b;
+  while (node(parse).kind == Kind::Concat && nullable(node(parse).head()) && !first(node(parse).head()).has(symbol))
+    parse = node(parse).tail();
   if (const Node& n = node(parse); n.kind == Kind::Union) {
     std::vector<Id> those;
     for (u32 i = 0; i < n.b; ++i)
@@ -235,21 +233,21 @@ Lexed::Place Lexed::reading_end(const LexemeEnd& end, const Place& place) {
   return {parse, place.layout};
 }
 
-Lexed::Behind Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
+Lexed::After Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& start) {
   const Lexer& lexer = lexers_[end.lexer];
   const auto& lines = lexer.indentation;
   auto among = [&](const std::vector<u32>& list) {
     return std::find(list.begin(), list.end(), end.terminal) != list.end();
   };
-  Peek behind;
+  Peek past;
   if (lexer.wide() || lexer.ignored[end.terminal] || (lines && end.terminal == lines->newline) ||
-      has(place.parse, kUnknownText) || !peek(place.parse, static_cast<u8>(end.terminal), behind)) {
+      has(place.parse, kUnknownText) || !peek(place.parse, static_cast<u8>(end.terminal), past)) {
     Place there = place;
-    return behind_end(end, there, start, false);
+    return after_end(end, there, start, false);
   }
-  if (beyond_cut(place.parse)) return Behind::Unknown;
-  if (!behind.live) return Behind::Nothing;
-  if (behind.first.has(kCut)) return Behind::Unknown;
+  if (beyond_cut(place.parse)) return After::Unknown;
+  if (!past.live) return After::Nothing;
+  if (past.first.has(kCut)) return After::Unknown;
   u32 brackets = layouts_.values[place.layout].brackets;
   if (lines && among(lines->opening))
     ++brackets;
@@ -257,42 +255,41 @@ Lexed::Behind Lexed::peek_end(const LexemeEnd& end, const Place& place, u32& sta
     --brackets;
   bool nested = false;
   for (u32 t : lexer.nested) {
-    if (!behind.first.has(static_cast<u8>(t))) continue;
+    if (!past.first.has(static_cast<u8>(t))) continue;
     const Id text = lexer.terminals[t].text;  // nothing, if it matches the empty text alone
-    if (first(text).any()) return Behind::Unknown;
+    if (first(text).any()) return After::Unknown;
     nested = nested || live(text);  // special tokens: no byte of them comes
   }
-  start =
-      lex_start_by(end.lexer, first_id(behind.first), lexer.traps.empty() ? 0 : first_id(behind.kept), brackets != 0);
-  if (nested) return Behind::Something;
+  start = lex_start_by(end.lexer, first_id(past.first), lexer.traps.empty() ? 0 : first_id(past.kept), brackets != 0);
+  if (nested) return After::Something;
   if (states_.values[start].entries.empty()) {
     Place there = place;
-    return behind_end(end, there, start, false);
+    return after_end(end, there, start, false);
   }
-  return context_holds(start) ? Behind::Something : Behind::Unknown;
+  return context_holds(start) ? After::Something : After::Unknown;
 }
 
-Lexed::Behind Lexed::behind_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
+Lexed::After Lexed::after_end(const LexemeEnd& end, Place& place, u32& start, bool exact) {
   u32 column = end.column;
   if (const auto& lines = lexers_[end.lexer].indentation; lines && lines->newline == end.terminal) {
     const Layout& at = layouts_.values[place.layout];
-    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return Behind::Unknown;
+    if (at.brackets == 0 && !at.columns.empty() && at.columns[0] == kAnyColumn) return After::Unknown;
     column = equivalent_column(end.lexer, place.parse, at, column);
   }
-  if (!behind_lexeme(end.lexer, end.terminal, column, place))
-    return place.parse != kEmpty && has(place.parse, kUnknownText) ? Behind::Unknown : Behind::Nothing;
-  if (beyond_cut(place.parse)) return Behind::Unknown;
+  if (!pass_lexeme(end.lexer, end.terminal, column, place))
+    return place.parse != kEmpty && has(place.parse, kUnknownText) ? After::Unknown : After::Nothing;
+  if (beyond_cut(place.parse)) return After::Unknown;
   start = lex_start_of(end.lexer, place.parse, layouts_.values[place.layout].brackets != 0);
   const Id nested = nested_at(end.lexer, place);
   if (nested != kEmpty) {
-    if (!exact) return Behind::Unknown;
-    return live(scan_start(end.lexer, place.parse, place.layout)) ? Behind::Something : Behind::Nothing;
+    if (!exact) return After::Unknown;
+    return live(scan_start(end.lexer, place.parse, place.layout)) ? After::Something : After::Nothing;
   }
   if (states_.values[start].entries.empty())
-    return parse_ends(end.lexer, place.parse, place.layout) ? Behind::Something : Behind::Nothing;
-  if (context_holds(start)) return Behind::Something;
-  if (!exact) return Behind::Unknown;
-  return live(scan(start, place.parse, place.layout, 0)) ? Behind::Something : Behind::Nothing;
+    return parse_ends(end.lexer, place.parse, place.layout) ? After::Something : After::Nothing;
+  if (context_holds(start)) return After::Something;
+  if (!exact) return After::Unknown;
+  return live(scan(start, place.parse, place.layout, 0)) ? After::Something : After::Nothing;
 }
 
 }  // namespace guiderail

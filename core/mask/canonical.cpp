@@ -15,8 +15,8 @@ u32 Abstraction::slack(Id e) {
     case Kind::Concat: {
       s = 0;
       Id cur = e;
-      for (; node(cur).kind == Kind::Concat && s != kInf; cur = node(cur).b)
-        s = std::max(s, add_sat(slack(node(cur).a), node(node(cur).b).shortest));
+      for (; node(cur).kind == Kind::Concat && s != kInf; cur = node(cur).tail())
+        s = std::max(s, add_sat(slack(node(cur).head()), node(node(cur).tail()).shortest));
       if (s != kInf) s = std::max(s, slack(cur));
       break;
     }
@@ -26,7 +26,7 @@ u32 Abstraction::slack(Id e) {
       for (Id m : members) s = std::max(s, slack(m));
       break;
     }
-    case Kind::Repeat: s = add_sat(slack(n.a), mul_sat(n.min, node(n.a).shortest)); break;
+    case Kind::Repeat: s = add_sat(slack(n.body()), mul_sat(n.min, node(n.body()).shortest)); break;
     default: break;
   }
   slack_memo_.emplace(e, s);
@@ -39,23 +39,15 @@ Id Abstraction::without_texts(Id e) {
   const Node& n = node(e);
   switch (n.kind) {
     case Kind::Concat: {
-      const Id tail = n.b;
-      const Id head = without_texts(n.a);
+      const Id tail = n.tail();
+      const Id head = without_texts(n.head());
       return concat(head, without_texts(tail));
     }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_texts(m);
-      return unite(members);
-    }
+    case Kind::Union: return unite(mapped(e, [&](Id m) { return without_texts(m); }));
+    case Kind::And: return intersect(mapped(e, [&](Id m) { return without_texts(m); }), true);
     case Kind::Distinct: return json_.distinct_node(without_texts(distinct_body(n)), distinct_seen(n));
     case Kind::Twice: return json_.twice_node(without_texts(distinct_body(n)), distinct_seen(n), twice_labels(n));
     case Kind::Item: return json_.item_at(without_texts(item_rest(n)), kSomeText, item_facts(n));
-    case Kind::And: {
-      Ids members(operands(e));
-      for (Id& m : members) m = without_texts(m);
-      return intersect(members, true);
-    }
     case Kind::Key: return json_.key_without_text(e);
     default: return e;
   }
@@ -80,12 +72,12 @@ Id Abstraction::without_values(Id e, std::unordered_map<Id, Id>& known) {
     case Kind::Concat: {  // as many as something is nested: no recursion along them
       std::vector<Id> stack;
       Id tail = e;
-      for (; node(tail).kind == Kind::Concat && !known.contains(tail); tail = node(tail).b) stack.push_back(tail);
+      for (; node(tail).kind == Kind::Concat && !known.contains(tail); tail = node(tail).tail()) stack.push_back(tail);
       Id plain = without_values(tail, known);
       for (std::size_t i = stack.size(); i-- > 0;) {
         const Node& part = node(stack[i]);
-        const Id head = without_values(part.a, known);
-        plain = head != part.a || plain != part.b ? concat(head, plain) : stack[i];
+        const Id head = without_values(part.head(), known);
+        plain = head != part.head() || plain != part.tail() ? concat(head, plain) : stack[i];
         known.emplace(stack[i], plain);
       }
       return plain;
@@ -138,33 +130,30 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       // every iteration but empty ones reads a byte: bounds past the horizon cannot be felt
       u32 min = n.min > horizon ? horizon + 1 : n.min;
       u32 max = n.max > horizon ? kInf : n.max;
-      if (!has(e, kSearch)) out = repeat(canonical(n.a, horizon), min, max);
+      if (!has(e, kSearch)) out = repeat(canonical(n.body(), horizon), min, max);
       break;
     }
     case Kind::Concat: {  // down the stack to the first part that is known or plain
       Ids parts;
       Id cur = e;
       for (; node(cur).kind == Kind::Concat && has(cur, kBigRepeat | kHasScan) && node(cur).canonical == kUnknown;
-           cur = node(cur).b)
+           cur = node(cur).tail())
         parts.push_back(cur);
       out = canonical(cur, horizon);
       for (std::size_t i = parts.size(); i-- > 0;) {
-        out = concat(canonical(node(parts[i]).a, horizon), out);
+        out = concat(canonical(node(parts[i]).head(), horizon), out);
         node(parts[i]).canonical = out;
       }
       break;
     }
-    case Kind::Union: {
-      if (has(e, kHasScan)) break;  // see outcomes.cpp: each place is asked by itself
-      Ids members(operands(e));
-      for (Id& m : members) m = canonical(m, horizon);
-      out = unite(members);
+    case Kind::Union:
+      if (!has(e, kHasScan))  // see outcomes.cpp: each place is asked by itself
+        out = unite(mapped(e, [&](Id m) { return canonical(m, horizon); }));
       break;
-    }
     case Kind::Scan: out = lexed_.cut_scan(e); break;
     case Kind::MunchGuard: out = lexed_.munch_guard(guard_texts(n), canonical(guarded(n), horizon)); break;
     case Kind::Counted:  // one token more cannot feel how many may follow
-      if (n.b || n.min > 0) out = canonical(n.a, horizon);
+      if (n.b || n.min > 0) out = canonical(n.body(), horizon);
       break;
     case Kind::Escaped:
       out = escaped_.escaped_at(canonical(escaped_text(n), horizon), escaped_place(n), escapes_of(n));
@@ -179,8 +168,8 @@ Id Abstraction::canonical(Id e, u32 horizon) {
       for (int i = 0; i < 2; ++i) {
         const Id bound_id = operands(e)[i], other = operands(e)[1 - i];
         const Node& bound = node(bound_id);
-        if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.a).kind != Kind::Class ||
-            charset_ptr(node(bound.a).a) != CharSet::any() || has(other, kSearch | kHasLook))
+        if (bound.kind != Kind::Repeat || bound.min != 0 || node(bound.body()).kind != Kind::Class ||
+            charset_ptr(node(bound.body()).a) != CharSet::any() || has(other, kSearch | kHasLook))
           continue;
         if (add_sat(slack(other), horizon) <= bound.max) {
           out = canonical(other, horizon);
@@ -201,33 +190,21 @@ Id Abstraction::cap_groups(Id e, u32 most) {
   if (!has(e, kBigGroup) || has(e, kHasRef | kHasLook | kHasScan | kHasToken | kExactKey)) return e;
   const Node& n = node(e);
   if (has(e, kSearch) && n.kind != Kind::Concat && n.kind != Kind::Union && n.kind != Kind::Repeat) return e;
-  const u64 key = u64{e} << 32 | most;
+  const u64 key = u64{index_of(e)} << 32 | most;
   if (auto it = cap_memo_.find(key); it != cap_memo_.end()) return it->second;
   Id out = e;
   switch (n.kind) {
     case Kind::Repeat: {
-      Id body = cap_groups(n.a, most);
-      bool group = node(n.a).kind != Kind::Class;
+      Id body = cap_groups(n.body(), most);
+      bool group = node(n.body()).kind != Kind::Class;
       if (group && ((n.max != kInf && n.max > most) || n.min > most))
         out = capped_repeat(body, std::min(n.min, most), most);
       else
         out = repeat(body, n.min, n.max);
       break;
     }
-    case Kind::Concat: {
-      Ids heads;
-      Id cur = e;
-      for (; node(cur).kind == Kind::Concat && has(cur, kBigGroup); cur = node(cur).b) heads.push_back(node(cur).a);
-      out = has(cur, kBigGroup) ? cap_groups(cur, most) : cur;
-      for (std::size_t i = heads.size(); i-- > 0;) out = concat(cap_groups(heads[i], most), out);
-      break;
-    }
-    case Kind::Union: {
-      Ids members(operands(e));
-      for (Id& m : members) m = cap_groups(m, most);
-      out = unite(members);
-      break;
-    }
+    case Kind::Concat: out = mapped_parts(e, kBigGroup, [&](Id part) { return cap_groups(part, most); }); break;
+    case Kind::Union: out = unite(mapped(e, [&](Id m) { return cap_groups(m, most); })); break;
     case Kind::Escaped:
       out = escaped_.escaped_at(cap_groups(escaped_text(n), most), escaped_place(n), escapes_of(n));
       break;

@@ -137,19 +137,19 @@ void MaskBuilder::enter_unfinished(const ClassMask& mask, Id e, u32 read) {
 bool MaskBuilder::counted_intersections(Id e, u32 node) {
   Id head = e, outer = kEpsilon;
   if (arena_.node(e).kind == Kind::Concat) {
-    head = arena_.node(e).a;
-    outer = arena_.node(e).b;
+    head = arena_.node(e).head();
+    outer = arena_.node(e).tail();
   }
   const bool in_string = arena_.node(head).kind == Kind::Escaped && arena_.node(head).b == kBetween;
   const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
-  if (in_string) head = arena_.node(head).a;
+  if (in_string) head = escaped_text(arena_.node(head));
   if (arena_.node(head).kind != Kind::And) return false;
   Ids members(arena_.operands(head));
   bool found = false;
   for (Id& m : members) {
     const Node& n = arena_.node(m);
-    if (n.kind == Kind::Repeat && arena_.node(n.a).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
-      m = arena_.repeat(n.a, 0, kInf);
+    if (n.kind == Kind::Repeat && arena_.node(n.body()).kind == Kind::Class && (n.min > 1 || n.max != kInf)) {
+      m = arena_.repeat(n.body(), 0, kInf);
       found = true;
     }
   }

@@ -1,6 +1,6 @@
-// A state as another one with differences. Most characters lead from it into a state b that they also lead b into: what
-// can be told apart are the texts that begin otherwise, and most of these reach the same states after a byte or two.
-// The mask of b, which is asked for anyway, is copied, and both are walked where they differ.
+// A state as another one with differences. Most characters lead the state into some b, and lead b back to b. Only texts
+// that begin with other characters tell the two apart, and most of these reach the same states after a byte or two. So
+// the mask of b, which is needed anyway, is copied, and both states are walked where they differ.
 #include <algorithm>
 
 #include "mask/mask.hpp"
@@ -25,7 +25,7 @@ std::shared_ptr<const MaskEntry> MaskBuilder::entry_of(Id e) {
   return made;
 }
 
-// Two states may each be told by the other one, and a chain of them may be long: then some are drawn as they are.
+// Two states may each be described by the other, and chains may be long. Then some masks are drawn without another.
 bool MaskBuilder::may_draw_apart(Id e) const {
   return drawing_.size() < kMostApart && std::find(drawing_.begin(), drawing_.end(), e) == drawing_.end();
 }
@@ -94,7 +94,7 @@ bool MaskBuilder::state_differences(Id e, u32) {
 // the same as soon as a text cannot become one of them.
 bool MaskBuilder::excluded_texts(Id e, u32) {
   const bool stacked = arena_.node(e).kind == Kind::Concat;
-  const Id head = stacked ? arena_.node(e).a : e, tail = stacked ? arena_.node(e).b : kEpsilon;
+  const Id head = stacked ? arena_.node(e).head() : e, tail = stacked ? arena_.node(e).tail() : kEpsilon;
   if (arena_.node(head).kind != Kind::And || !scratch_ || scratch_->touched()) return false;
   Ids members(arena_.operands(head)), others;
   for (Id m : members)
@@ -115,14 +115,15 @@ bool MaskBuilder::strings_of(Id e, Strings& out) const {
       return true;
     }
     if (arena_.node(one).kind != Kind::Concat) return false;
-    const Id head = arena_.node(one).a, tail = arena_.node(one).b;
+    const Id head = arena_.node(one).head(), tail = arena_.node(one).tail();
     const Node& h = arena_.node(head);
-    if (h.kind != Kind::Escaped || h.b != kBetween || arena_.has(h.a, kExactStep) || !only_quote(tail)) return false;
-    out.texts.push_back(h.a);
+    if (!is_escaped(h) || arena_.has(escaped_text(h), kExactStep) || !only_quote(tail)) return false;
+    out.texts.push_back(escaped_text(h));
     out.tails.push_back(tail);
     return true;
   };
-  if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).a).kind == Kind::Union) e = arena_.node(e).a;
+  if (arena_.node(e).kind == Kind::Concat && arena_.node(arena_.node(e).head()).kind == Kind::Union)
+    e = arena_.node(e).head();
   if (arena_.node(e).kind != Kind::Union) return take(e);
   if (arena_.operands(e).size() > kMostStrings) return false;
   for (Id m : Ids(arena_.operands(e)))
@@ -173,8 +174,8 @@ bool MaskBuilder::uniform_text(Id text, int depth) const {
   switch (n.kind) {
     case Kind::Epsilon: return true;
     case Kind::Class: return arena_.charset_ptr(n.a) == CharSet::any();
-    case Kind::Repeat: return !n.b && uniform_text(n.a, depth + 1);
-    case Kind::Concat: return uniform_text(n.a, depth + 1) && uniform_text(n.b, depth + 1);
+    case Kind::Repeat: return !n.b && uniform_text(n.body(), depth + 1);
+    case Kind::Concat: return uniform_text(n.head(), depth + 1) && uniform_text(n.tail(), depth + 1);
     case Kind::Union: {
       for (Id m : arena_.operands(text))
         if (!uniform_text(m, depth + 1)) return false;
@@ -215,7 +216,7 @@ bool MaskBuilder::string_differences(Id e, u32) {
     }
   }
   if (votes <= 0 || base == strings.texts || after(base, sample) != base) return false;
-  std::vector<u32> key;
+  std::vector<Id> key;
   for (std::size_t i = 0; i < count; ++i) key.insert(key.end(), {strings.texts[i], base[i]});
   auto known = text_differences_.find(key);  // the same whatever follows the texts
   if (known == text_differences_.end()) {
@@ -280,8 +281,8 @@ const std::vector<MaskBuilder::Leaving>* MaskBuilder::leaving_of(Id e, const Mas
 bool MaskBuilder::ends_endless(Id text, int depth) const {
   const Node& n = arena_.node(text);
   switch (n.kind) {
-    case Kind::Repeat: return arena_.endless_class(text) != kUnknown;
-    case Kind::Concat: return ends_endless(n.b, depth);
+    case Kind::Repeat: return arena_.endless_class(text) != kNone;
+    case Kind::Concat: return ends_endless(n.tail(), depth);
     case Kind::Union: {
       if (depth > kMostTextNesting) return false;
       const auto members = arena_.operands(text);
@@ -297,15 +298,15 @@ bool MaskBuilder::ends_endless(Id text, int depth) const {
 bool MaskBuilder::bounded_strings(Id e, u32) {
   if (!scratch_ || scratch_->touched() || arena_.node(e).kind != Kind::Concat || arena_.has(e, kUnknownText))
     return false;
-  const Id head = arena_.node(e).a, tail = arena_.node(e).b;
-  if (arena_.node(head).kind != Kind::Escaped || arena_.node(head).b != kBetween) return false;
+  const Id head = arena_.node(e).head(), tail = arena_.node(e).tail();
+  if (!is_escaped(arena_.node(head))) return false;
   if (const ByteSet& first = arena_.first(tail); !first.has('"') || first.count() != 1) return false;
   auto any_repeat = [&](Id x) {
     const Node& n = arena_.node(x);
-    return n.kind == Kind::Repeat && !n.b && arena_.node(n.a).kind == Kind::Class &&
-           arena_.charset_ptr(arena_.node(n.a).a) == CharSet::any();
+    return n.kind == Kind::Repeat && !n.b && arena_.node(n.body()).kind == Kind::Class &&
+           arena_.charset_ptr(arena_.node(n.body()).a) == CharSet::any();
   };
-  Id length = arena_.node(head).a, text = arena_.any_text();
+  Id length = escaped_text(arena_.node(head)), text = arena_.any_text();
   const bool both = arena_.node(length).kind == Kind::And;
   if (both) {
     const auto members = arena_.operands(length);

@@ -11,14 +11,14 @@ struct InProgress {
   enum class What : u8 { String, Key, Item } what;
   Id e;  // the Escaped, the Key, or the Distinct whose item it is
 
-  // C (an index of charset()) where nothing is known of it but that it continues with C*; else kUnknown.
+  // C (an index of charset()) where nothing is known of it but that it continues with C*; else kNone.
   u32 endless(Arena& arena) const {
     switch (what) {
       case What::String: return arena.endless_class(escaped_text(arena.node(e)));
       case What::Key: return Json::of(arena).free_key(e);
-      case What::Item: return Json::of(arena).free_item(e) ? arena.endless_class(arena.any_text()) : kUnknown;
+      case What::Item: return Json::of(arena).free_item(e) ? arena.endless_class(arena.any_text()) : kNone;
     }
-    return kUnknown;
+    return kNone;
   }
   // Of an endless one.
   Escapes escapes(Arena& arena) const {
@@ -27,8 +27,8 @@ struct InProgress {
       case What::Key: return Json::of(arena).key_escapes(e);
       case What::Item: {
         Id item = distinct_body(arena.node(e));
-        if (arena.node(item).kind == Kind::Concat) item = arena.node(item).a;
-        return escapes_of(arena.node(arena.node(item_rest(arena.node(item))).a));
+        if (arena.node(item).kind == Kind::Concat) item = arena.node(item).head();
+        return escapes_of(arena.node(arena.node(item_rest(arena.node(item))).head()));
       }
     }
     return Escapes::Canonical;
@@ -50,7 +50,7 @@ bool each_in_progress(Arena& arena, Id e, F&& f) {
   const Node& n = arena.node(e);
   switch (n.kind) {
     case Kind::Concat: {
-      const Id head = n.a, tail = n.b;
+      const Id head = n.head(), tail = n.tail();
       return each_in_progress(arena, head, f) && leaves_by_quote(arena, head, tail);
     }
     case Kind::Union: {

@@ -6,7 +6,7 @@
 
 namespace guiderail {
 namespace {
-constexpr u32 kUnquoted = 60, kBehindBlank = 61;  // see KeyHits
+constexpr u32 kUnquoted = 60, kAfterBlank = 61;  // see KeyHits
 }  // namespace
 
 // [blank]? key tail, or what is left of an object that nothing was written of.
@@ -17,18 +17,18 @@ bool MaskBuilder::key_parts(Id e, KeyParts& out) {
   };
   out = {kEpsilon, e, kEpsilon, 0};
   if (arena_.node(e).kind == Kind::Concat) {
-    out.key = arena_.node(e).a;
-    out.tail = arena_.node(e).b;
+    out.key = arena_.node(e).head();
+    out.tail = arena_.node(e).tail();
     const Node& h = arena_.node(out.key);
     if (std::string blank; h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b &&
-                           arena_.is_literal(h.a, &blank) && blank.size() == 1) {
+                           arena_.is_literal(h.body(), &blank) && blank.size() == 1) {
       out.before = out.key;
       out.blank = blank[0];
       out.key = out.tail;
       out.tail = kEpsilon;
       if (arena_.node(out.key).kind == Kind::Concat) {
-        out.tail = arena_.node(out.key).b;
-        out.key = arena_.node(out.key).a;
+        out.tail = arena_.node(out.key).tail();
+        out.key = arena_.node(out.key).head();
       }
     }
   }
@@ -42,28 +42,29 @@ bool MaskBuilder::on_path(u32 node, std::string_view text) const {
   return node != kNoFan;
 }
 
-// Whether a token can complete this name, or must not begin it, is asked for every name at every key: two bits are kept
-// for each number of bytes that are missing.
-MaskBuilder::Touch MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name,
-                                        const KeyParts& parts) {
+// Can a token complete this name, or (of one that is allowed) begin it where no other key does? This is asked for every
+// name at every key, so what does not depend on `allowed` is kept for each number of bytes that are missing.
+bool MaskBuilder::touches(KeyHits* known, const KeyApart& key, const std::string& name, const KeyParts& parts,
+                          bool allowed) {
   const u32 depth = key.key->depth;
   const bool quoted = key.key->quoted;
   const std::size_t missing = name.size() - depth;
-  const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kBehindBlank : kUnquoted;
+  const u32 slot = quoted ? static_cast<u32>(missing) : parts.blank ? kAfterBlank : kUnquoted;
   const bool keep = known && (!quoted || missing < kUnquoted) && (key.any || depth == 0) && !key.table->vote;
-  if (keep && (known->known >> slot & 1))
-    return known->hit >> slot & 1 ? Touch::Hit : known->dies >> slot & 1 ? Touch::Alone : Touch::None;
+  const u64 bit = u64{1} << slot;
+  if (keep && (known->known & bit)) return ((known->hit | (allowed ? known->dies : 0)) & bit) != 0;
   const std::string_view rest = std::string_view(name).substr(depth);
   const std::string text = (quoted ? "" : "\"") + canonical_spelling(rest) + '"';
   const KeyAlong along = Json::of(arena_).others_along(key, rest);
   bool hit = on_path(0, text) || along == KeyAlong::Unclear;
   if (parts.blank) hit = hit || on_path(0, std::string(1, parts.blank) + text);
+  const bool dies = along == KeyAlong::Dies;
   if (keep) {
-    known->known |= u64{1} << slot;
-    if (hit) known->hit |= u64{1} << slot;
-    if (along == KeyAlong::Dies) known->dies |= u64{1} << slot;
+    known->known |= bit;
+    if (hit) known->hit |= bit;
+    if (dies) known->dies |= bit;
   }
-  return hit ? Touch::Hit : along == KeyAlong::Dies ? Touch::Alone : Touch::None;
+  return hit || (dies && allowed);
 }
 
 // Can a token complete one of the names, or of the keys written before, or begin one along which no other key goes?
@@ -84,11 +85,10 @@ bool MaskBuilder::names_matter(const KeyApart& key, const KeyParts& parts, bool&
     }
     if (key.any && k.depth == 0 && !name.empty()) {  // how most names are told apart
       const u8 last = static_cast<u8>(name.back());
-      if (is_raw(last) && !vocabulary_.quoted_behind(last)) return false;
+      if (is_raw(last) && !vocabulary_.quote_after(last)) return false;
     }
     if (k.depth < name.size() && (static_cast<u8>(name[k.depth]) & 0xC0) == 0x80) return true;  // inside a character
-    const Touch touch = touches(known, key, name, parts);
-    return touch == Touch::Hit || (touch == Touch::Alone && allowed);
+    return touches(known, key, name, parts, allowed);
   };
   Json& json = Json::of(arena_);
   for (u32 i = k.lo; i < k.hi; ++i) {
@@ -124,11 +124,9 @@ Id MaskBuilder::shared_form(Id state) {
   }
   const Id e = cut(state);
   if (arena_.node(e).kind == Kind::Union) {
-    if (const u32* known = shared_forms_.find(e)) return *known;
-    Ids members(arena_.operands(e));
-    for (Id& m : members) m = shared_form(m);
-    const Id out = arena_.unite(members);
-    shared_forms_.set(e, out);
+    if (const Id* known = shared_forms_.find(index_of(e))) return *known;
+    const Id out = arena_.unite(arena_.mapped(e, [&](Id m) { return shared_form(m); }));
+    shared_forms_.set(index_of(e), out);
     return out;
   }
   Id out = e;
@@ -136,7 +134,7 @@ Id MaskBuilder::shared_form(Id state) {
     if (!key_parts(e, parts)) {
       out = abstraction.elide_stack(e);
     } else {
-      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kBehindObject);
+      const Id tail = abstraction.elide_stack(parts.tail, Abstraction::kAfterObject);
       out = arena_.concat(parts.before, arena_.concat(parts.key, tail));
     }
     return out != e;
@@ -153,19 +151,19 @@ Id MaskBuilder::capped(Id state, u32 most) {
 // The same of a key that no token can turn into a name. kEmpty: it is none.
 Id MaskBuilder::key_form(Id e, const KeyParts& parts) {
   const bool object = arena_.node(parts.key).kind == Kind::Members;
-  const Id key = object ? Json::of(arena_).key_start(arena_.node(parts.key).a) : parts.key;
+  const Id key = object ? Json::of(arena_).key_start(members_state(arena_.node(parts.key))) : parts.key;
   KeyApart apart;
   bool complete = false;
   if (!Json::of(arena_).key_apart(key, apart) || apart.closed || names_matter(apart, parts, complete)) return kEmpty;
   Id form = Abstraction::of(arena_).key_as_string(apart, complete);
   if (form == kEmpty) return kEmpty;
   const bool keep = !object && !complete && parts.before == kEpsilon;
-  const u64 memo = u64{form} << 32 | parts.tail;
-  if (const u32* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
+  const u64 memo = u64{index_of(form)} << 32 | index_of(parts.tail);
+  if (const Id* known = keep ? stacked_forms_.find(memo) : nullptr) return *known;
   if (object && arena_.nullable(parts.key)) form = arena_.repeat(form, 0, 1);
   const Id tail = Abstraction::of(arena_).canonical(parts.tail, vocabulary_.longest());
   form = arena_.concat(parts.before,
-                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kBehindObject)));
+                       arena_.concat(form, Abstraction::of(arena_).elide_stack(tail, Abstraction::kAfterObject)));
   if (keep) stacked_forms_.set(memo, form);
   if (!complete) return form;
   // a name, whole except for its quote: a string of one character more, or what the quote leads to
@@ -197,12 +195,13 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
   const Node& n = arena_.node(e);
   switch (n.kind) {
     case Kind::Concat: {
-      const Id head = n.a, tail = n.b;
+      const Id head = n.head(), tail = n.tail();
       const Node& h = arena_.node(head);
       if (h.kind == Kind::Repeat && h.min == 0 && h.max == 1 && !h.b) {  // a blank before the key
         std::string blank;
         const std::size_t before = rests.size();
-        if (!arena_.is_literal(h.a, &blank) || blank.size() != 1 || !without_names(tail, free, rests)) return false;
+        if (!arena_.is_literal(h.body(), &blank) || blank.size() != 1 || !without_names(tail, free, rests))
+          return false;
         for (std::size_t i = before, end = rests.size(); i < end; ++i) rests.push_back(blank + rests[i]);
         free = arena_.concat(head, free);
         return true;
@@ -220,7 +219,7 @@ bool MaskBuilder::without_names(Id e, Id& free, std::vector<std::string>& rests)
     }
     case Kind::Key:
       free = e;
-      return Json::of(arena_).free_key(e) != kUnknown || Json::of(arena_).key_without_names(e, free, rests);
+      return Json::of(arena_).free_key(e) != kNone || Json::of(arena_).key_without_names(e, free, rests);
     default: return false;
   }
 }

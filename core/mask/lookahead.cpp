@@ -1,11 +1,11 @@
 // What one token does not reach is left out of a state before its mask is looked for, so that places share masks.
 //
-// Of an object that is entered, or continued, after what is being read, a token sees the comma or the brace and the
-// quote of the next key, hardly ever more. So Members becomes (comma " elision)?, where a elision stands for whatever
-// may follow: reading on after it is unknown(), and the few tokens that do so stay open until they are read from the
-// state itself. What lies deeper in the stack than tokens close brackets is a elision, too. A key that may be any text
-// and that no token can turn into one of its names becomes a string, whatever names there are: so all keys of an open
-// object, and those of most objects, have one mask.
+// After what is being read, a token sees only the comma or the brace of an object and the quote of the next key, hardly
+// ever more. So Members becomes (comma " elision)?, where an elision stands for whatever may follow. Reading past it is
+// unknown(), and the few tokens that do so stay open until they are read from the state itself. The stack below the
+// deepest bracket that a token may close becomes an elision, too. A key that may be any text becomes a string, whatever
+// names there are, if no token can turn it into one of them. So all keys of an open object have one mask, and so do the
+// keys of most objects.
 #include <algorithm>
 
 #include "base/thresholds.hpp"
@@ -14,7 +14,7 @@
 namespace guiderail {
 namespace {
 
-enum : u32 { kAnything, kWord, kQuote, kSome };  // what a elision begins with; kSome: one of some bytes
+enum : u32 { kAnything, kWord, kQuote, kSome };  // what an elision begins with; kSome: one of some bytes
 
 bool is_word(unsigned byte) {
   return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') || byte == '_';
@@ -85,8 +85,8 @@ Id Abstraction::elide_key(const MemberState& state, bool others) {
     return elided(kAnything);
   const bool may_be_empty = state.seen.empty() && std::none_of(table.names.begin(), table.names.end(),
                                                                [](const auto& n) { return n.empty(); });
-  const Id longer =
-      escaped_.escaped_at(may_be_empty ? repeat(node(any_text()).a, 1, kInf) : any_text(), kBetween, table.escapes);
+  const Id longer = escaped_.escaped_at(may_be_empty ? repeat(node(any_text()).body(), 1, kInf) : any_text(), kBetween,
+                                        table.escapes);
   const Id text = concat(longer, elided(kQuote));
   return may_be_empty ? unite(text, json_.quoted(concat(table.colon, elided(kAnything)))) : text;
 }
@@ -116,12 +116,12 @@ Id Abstraction::elide_part(Id e) {
   if ((n.kind != Kind::Repeat && n.kind != Kind::Union) || n.b == 1 || n.depth < kLeastObjectDepth ||
       has(e, kHasItem | kHasLook | kExactKey))
     return e;
-  const u64 key = u64{e} << 3;
-  if (const u32* known = elided_memo_.find(key)) return *known;
+  const u64 key = u64{index_of(e)} << 3;
+  if (const Id* known = elided_memo_.find(key)) return *known;
   Id out = e;
   if (n.kind == Kind::Repeat) {
-    const Id body = elide_stack(n.a, kWholeStack);
-    if (body != n.a) out = repeat(body, n.min, n.max);
+    const Id body = elide_stack(n.body(), kWholeStack);
+    if (body != n.body()) out = repeat(body, n.min, n.max);
   } else {
     Ids members(operands(e));
     bool changed = false;
@@ -139,7 +139,7 @@ Id Abstraction::elide_part(Id e) {
 Id Abstraction::elide_stack(Id e, u32 left) {
   ShortVector<u64, 12> stack;  // parts and what was left at them: no recursion, for arrays may be nested deeply
   Id out = kEpsilon;
-  for (; e != kEpsilon; e = node(e).b) {
+  for (; e != kEpsilon; e = node(e).tail()) {
     if (left == 0) {
       out = elided(kAnything);
       break;
@@ -148,20 +148,20 @@ Id Abstraction::elide_stack(Id e, u32 left) {
       out = elide_part(e);
       break;
     }
-    const u64 key = u64{e} << 3 | left;
-    if (const u32* known = elided_memo_.find(key)) {
+    const u64 key = u64{index_of(e)} << 3 | left;
+    if (const Id* known = elided_memo_.find(key)) {
       out = *known;
       break;
     }
     stack.push_back(key);
     if (left != kWholeStack)
       --left;
-    else if (node(node(e).a).kind == Kind::Members)
-      left = kBehindObject;
+    else if (node(node(e).head()).kind == Kind::Members)
+      left = kAfterObject;
   }
   for (std::size_t i = stack.size(); i-- > 0;) {
-    const Id at = static_cast<Id>(stack[i] >> 3), head = node(at).a, first = elide_part(head);
-    out = first == head && out == node(at).b ? at : concat(first, out);
+    const Id at{static_cast<u32>(stack[i] >> 3)}, head = node(at).head(), first = elide_part(head);
+    out = first == head && out == node(at).tail() ? at : concat(first, out);
     elided_memo_.set(stack[i], out);
   }
   return out;
@@ -175,7 +175,7 @@ bool Abstraction::begins_endless_string(Id e) {
   const Ids ways = node(inside).kind == Kind::Union ? Ids(operands(inside)) : Ids{inside};
   return std::any_of(ways.begin(), ways.end(), [&](Id way) {
     if (node(way).kind != Kind::Concat || has(way, kSearch)) return false;
-    const Node& text = node(node(way).a);
+    const Node& text = node(node(way).head());
     return is_escaped(text) && json_.surely_endless(escaped_text(text));
   });
 }
@@ -183,14 +183,14 @@ bool Abstraction::begins_endless_string(Id e) {
 // What follows an item, up to the next one: which values that may have depends on all before it.
 Id Abstraction::elide_items(Id e) {
   Ids before;
-  for (; node(e).kind == Kind::Concat && !has(node(e).a, kHasItem); e = node(e).b) {
+  for (; node(e).kind == Kind::Concat && !has(node(e).head(), kHasItem); e = node(e).tail()) {
     if (has(e, kFiniteItem)) break;  // whether anything may follow depends on them, too
-    before.push_back(node(e).a);
+    before.push_back(node(e).head());
   }
   Id out = e;
   if (has(e, kHasItem)) {
     const bool stacked = node(e).kind == Kind::Concat;
-    const Id head = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
+    const Id head = stacked ? node(e).head() : e, tail = stacked ? node(e).tail() : kEpsilon;
     const Node& h = node(head);
     if (h.kind == Kind::Item && !has(e, kFiniteItem) && begins_endless_string(item_rest(h))) {
       ByteSet others = first(item_rest(h));
@@ -198,7 +198,7 @@ Id Abstraction::elide_items(Id e) {
       out = json_.quoted(elided(kAnything));
       if (others.any()) out = unite(out, elided_before(others));
     } else if (h.kind == Kind::Repeat && !has(e, kFiniteItem)) {
-      out = elide_items(h.a);
+      out = elide_items(h.body());
       if (h.min == 0) out = unite(out, elide_items(tail));
     } else {
       out = elided_before(first(e));
@@ -214,7 +214,7 @@ Id Abstraction::elide_items(Id e) {
 Id Abstraction::item_alone(Id body, u32 seen) {
   if (!has(body, kHasItem)) return body;
   const bool stacked = node(body).kind == Kind::Concat;
-  const Id head = stacked ? node(body).a : body, tail = stacked ? node(body).b : kEpsilon;
+  const Id head = stacked ? node(body).head() : body, tail = stacked ? node(body).tail() : kEpsilon;
   if (!has(head, kHasItem)) {
     const Id rest = item_alone(tail, seen);
     return rest == kEmpty ? kEmpty : concat(head, rest);
@@ -234,13 +234,13 @@ Id Abstraction::item_alone(Id body, u32 seen) {
       return unite(members);
     }
     case Kind::Repeat: {
-      Id begin = h.a;
-      while (node(begin).kind == Kind::Concat && !has(node(begin).a, kHasItem) && nullable(node(begin).a))
-        begin = node(begin).b;
-      if (node(begin).kind == Kind::Concat && !has(node(begin).a, kHasItem))  // a comma
+      Id begin = h.body();
+      while (node(begin).kind == Kind::Concat && !has(node(begin).head(), kHasItem) && nullable(node(begin).head()))
+        begin = node(begin).tail();
+      if (node(begin).kind == Kind::Concat && !has(node(begin).head(), kHasItem))  // a comma
         return has(body, kFiniteItem) && !nullable(body) ? kEmpty : elide_items(body);
       const u32 min = h.min;
-      const Id one = item_alone(concat(h.a, concat(repeat_less(head), tail)), seen);
+      const Id one = item_alone(concat(h.body(), concat(repeat_less(head), tail)), seen);
       const Id none = min == 0 ? item_alone(tail, seen) : kEmpty;
       return one == kEmpty || (min == 0 && none == kEmpty) ? kEmpty : unite(one, none);
     }
@@ -250,7 +250,7 @@ Id Abstraction::item_alone(Id body, u32 seen) {
 
 Id Abstraction::list_alone(Id e) {
   const bool stacked = node(e).kind == Kind::Concat;
-  const Id list = stacked ? node(e).a : e, tail = stacked ? node(e).b : kEpsilon;
+  const Id list = stacked ? node(e).head() : e, tail = stacked ? node(e).tail() : kEpsilon;
   if (node(list).kind != Kind::Distinct) return kEmpty;
   const u32 seen = distinct_seen(node(list));
   if (json_.seen_state(seen).some) return kEmpty;
@@ -268,23 +268,24 @@ Id Abstraction::key_as_string(const KeyApart& key, bool longer) {
     if (longer && o != kEmpty && nullable(o) && !json_.any_key_text(o)) return kEmpty;
   const u32 id = k.members;
   const bool keep = k.others.size() == 1 && id < 1u << 30;
-  const u64 memo = keep ? u64{id} << 34 | u64{k.others[0]} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
-  if (const u32* known = keep ? key_memo_.find(memo) : nullptr) return *known;
+  const u64 memo =
+      keep ? u64{id} << 34 | u64{index_of(k.others[0])} << 2 | (k.quoted ? 2u : 0u) | (longer ? 1u : 0u) : 0;
+  if (const Id* known = keep ? key_memo_.find(memo) : nullptr) return *known;
   if (json_.facts_of(id).after.empty()) {
     std::vector<Id> after;  // whole when others see it
     for (const OtherKeys& o : key.table->others) {
       MemberState next = json_.with_other(*key.state, kSomeText, o.discharges);
-      Id behind = kEmpty;
-      if (json_.feasible(next)) behind = elide_members(json_.members_node(std::move(next)));
-      behind = concat(key.table->colon, concat(o.value, behind));
-      after.push_back(json_.quoted(behind));
+      Id rest = kEmpty;
+      if (json_.feasible(next)) rest = elide_members(json_.members_node(std::move(next)));
+      rest = concat(key.table->colon, concat(o.value, rest));
+      after.push_back(json_.quoted(rest));
     }
     json_.note_after(id, std::move(after));
   }
   Ids ways;
   for (std::size_t r = 0; r < k.others.size(); ++r)
     if (k.others[r] != kEmpty && json_.facts_of(id).after[r] != kEmpty) {
-      const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).a, 1, kInf) : k.others[r];
+      const Id text = longer && nullable(k.others[r]) ? repeat(node(k.others[r]).body(), 1, kInf) : k.others[r];
       ways.push_back(concat(escaped_.escaped_at(text, kBetween, key.table->escapes), json_.facts_of(id).after[r]));
     }
   Id text = unite(ways);

@@ -14,13 +14,13 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
     const Node& n = arena_.node(e);
     switch (n.kind) {
       case Kind::Repeat:
-        if (arena_.node(n.a).kind == Kind::Class) return n.max >= 2;
-        e = n.a;
+        if (arena_.node(n.body()).kind == Kind::Class) return n.max >= 2;
+        e = n.body();
         continue;
       case Kind::Concat:
-        if (starts_with_loop(n.a, depth + 1)) return true;
-        if (!arena_.nullable(n.a)) return false;
-        e = n.b;
+        if (starts_with_loop(n.head(), depth + 1)) return true;
+        if (!arena_.nullable(n.head())) return false;
+        e = n.tail();
         continue;
       case Kind::Union: {
         for (Id m : arena_.operands(e))
@@ -32,10 +32,10 @@ bool MaskBuilder::starts_with_loop(Id e, int depth) const {
         if (++depth > 12) return false;
         continue;
       case Kind::Escaped:
-        if (n.b != kBetween) return false;
-        e = n.a;
+        if (!is_escaped(n)) return false;
+        e = escaped_text(n);
         continue;
-      case Kind::Key: return Json::of(arena_).free_key(e) != kUnknown;
+      case Kind::Key: return Json::of(arena_).free_key(e) != kNone;
       case Kind::Distinct: return Json::of(arena_).free_item(e);
       default: return false;
     }
@@ -61,8 +61,8 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
     const Node& n = arena_.node(x);
     Id head = x, outer = kEpsilon;
     if (n.kind == Kind::Concat) {
-      head = n.a;
-      outer = n.b;
+      head = n.head();
+      outer = n.tail();
     }
     if (arena_.node(head).kind == Kind::Key || arena_.node(head).kind == Kind::Distinct) {
       if (!free_loop(x, loops)) rest.push_back(x);
@@ -73,10 +73,10 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
     const bool in_string = arena_.node(head).kind == Kind::Escaped;
     const Escapes mode = static_cast<Escapes>(in_string ? arena_.node(head).min : 0);
     if (in_string) {
-      head = arena_.node(head).a;
+      head = escaped_text(arena_.node(head));
       if (arena_.node(head).kind == Kind::Concat) {
-        inner = arena_.node(head).b;
-        head = arena_.node(head).a;
+        inner = arena_.node(head).tail();
+        head = arena_.node(head).head();
       }
     }
     auto join = [&](Id first, Id after) {
@@ -91,10 +91,10 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
         break;
       }
       case Kind::Repeat:
-        if (arena_.node(h.a).kind == Kind::Class && h.max >= 2) {
-          Loop loop{arena_.charset_ptr(arena_.node(h.a).a), h.min, h.max, join(kEpsilon, inner), x, {}};
+        if (arena_.node(h.body()).kind == Kind::Class && h.max >= 2) {
+          Loop loop{arena_.charset_ptr(arena_.node(h.body()).a), h.min, h.max, join(kEpsilon, inner), x, {}};
           if (in_string) {
-            loop.unit = h.a;
+            loop.unit = h.body();
             loop.inner = inner;
             loop.outer = outer;
             loop.mode = mode;
@@ -110,9 +110,9 @@ bool MaskBuilder::split(Id e, std::vector<Loop>& loops, Ids& rest) {
           break;
         }
         if (h.min == 0) work.push_back(join(kEpsilon, inner));
-        if (arena_.nullable(h.a)) return false;  // would be taken apart again and again
+        if (arena_.nullable(h.body())) return false;  // would be taken apart again and again
         arena_.note_cap(head);
-        work.push_back(join(h.a, arena_.concat(arena_.repeat_less(head), inner)));
+        work.push_back(join(h.body(), arena_.concat(arena_.repeat_less(head), inner)));
         break;
       case Kind::Ref: work.push_back(join(arena_.rule_body(h.a), inner)); break;
       default: rest.push_back(x); break;
@@ -136,7 +136,7 @@ CharSet::Ptr MaskBuilder::free_class(Id e) const {
   CharSet::Ptr chars;
   const bool all = each_in_progress(arena_, e, [&](const InProgress& part) {
     const u32 set = part.endless(arena_);
-    if (set == kUnknown) return false;
+    if (set == kNone) return false;
     const CharSet::Ptr& its = arena_.charset_ptr(set);
     CharSet::Ptr raw = its == CharSet::any() ? raw_characters() : CharSet::intersect(*its, *raw_characters());
     if (chars && chars != raw) return false;
@@ -300,7 +300,7 @@ void MaskBuilder::leave(ClassMask& mask, u8 byte, Id next, bool& added) {
 
 void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   const ByteSet first = arena_.first(loop.tail), inside = mask.chars->first();
-  CharacterIndex& spelling = vocabulary_.spelling();
+  CharacterIndex& index = vocabulary_.character_index();
   const u32 base = trie_.nodes[node].chars;
   const bool merged = unbounded(loop, mask);
   bool added = false;
@@ -323,9 +323,9 @@ void MaskBuilder::run_loop(const Loop& loop, ClassMask& mask, u32 node) {
   if (!added) add(mask, loop.max);
   for (auto [b, next] : ways) {
     if (next == kEmpty) continue;
-    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !spelling.empty() && !spelling.many_exits(b) &&
+    if (Letters letters; node == 0 && scratch_ && !inside.has(b) && !index.empty() && !index.many_exits(b) &&
                          CharacterIndex::letters_of(*loop.chars, letters)) {
-      auto exits = spelling.exits(b, trie_);
+      auto exits = index.exits(b, trie_);
       const Spelled only{exits->before, letters, loop.min, loop.max};
       if (!postpone_exits(*exits->trie, next, 0)) walk_exits(*exits->trie, next, &only, true);
       continue;

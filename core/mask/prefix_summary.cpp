@@ -21,7 +21,7 @@ bool MaskBuilder::endless_string(Id e, Escapes& mode) {
   std::optional<Escapes> found;
   const bool any = each_in_progress(arena_, e, [&](const InProgress& part) {
     const u32 set = part.endless(arena_);
-    if (set == kUnknown || arena_.charset_ptr(set) != CharSet::any()) return false;
+    if (set == kNone || arena_.charset_ptr(set) != CharSet::any()) return false;
     const Escapes its = part.escapes(arena_);
     if (!found) found = its;
     return *found == its;
@@ -41,9 +41,9 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
   loop = step(e, '"');
   if (loop == kEmpty || !endless_string(loop, mode)) return 0;
   if (first.count() == 1) return 2;
-  const Id behind = first.has(' ') ? step(e, ' ') : kEmpty;
-  if (behind == kEmpty || step(behind, '"') != loop) return 0;
-  first = arena_.first(behind);
+  const Id blank = first.has(' ') ? step(e, ' ') : kEmpty;
+  if (blank == kEmpty || step(blank, '"') != loop) return 0;
+  first = arena_.first(blank);
   return first.count() == 1 ? 3 : 0;
 }
 
@@ -51,7 +51,7 @@ u32 MaskBuilder::opens_string(Id e, Escapes& mode, Id& loop) {
 // `loop`: the head is a string of any text and goes up to and with the quote that closes this state; or kEmpty.
 bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
   std::vector<u32> ends;
-  std::size_t behind = 0;
+  std::size_t below = 0;
   u32 visited = 0;
   out.nullable = loop == kEmpty && arena_.nullable(head);
   std::vector<std::pair<u32, Id>> stack{{0, head}};
@@ -69,11 +69,11 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
       if (t.token >= 0) out.tokens.push_back(t.token);
       if (t.end == n + 1) return true;
       if (closes || (loop == kEmpty && arena_.nullable(next))) {
-        behind += t.end - n;
+        below += t.end - n;
         ends.push_back(n);
       }
       if (next != kEpsilon) stack.push_back({n, next});
-      return behind <= kMostSummaryRest;
+      return below <= kMostSummaryRest;
     });
     if (!done) return false;
   }
@@ -89,7 +89,7 @@ bool MaskBuilder::classify(Id head, Id loop, u32 most, PrefixSummary& out) {
 
 // The heads that nearly every JSON text meets, some milliseconds each: paid once, when a large vocabulary is made.
 void MaskBuilder::warm(Vocabulary& vocabulary) {
-  if (vocabulary.spelling().empty()) return;
+  if (vocabulary.character_index().empty()) return;
   const Escapes mode = Escapes::Canonical;
   Arena arena{Limits{}};
   const Id loop = arena.concat(Escaped::of(arena).escaped(arena.any_text(), mode), arena.literal("\""));
@@ -101,7 +101,7 @@ void MaskBuilder::warm(Vocabulary& vocabulary) {
   u32 way = 0;
   for (const Id e : {loop, quoted, spaced}) {
     auto made = std::make_shared<PrefixSummary>();
-    if (builder.classify(e, loop, kUnknown, *made)) vocabulary.cache_summary(string_summary(++way, mode), made);
+    if (builder.classify(e, loop, kInf, *made)) vocabulary.cache_summary(string_summary(++way, mode), made);
   }
 }
 
@@ -111,7 +111,7 @@ template <class Make>
 std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::optional<Hash>& key, const Ids& parts,
                                                                Id loop, Make make) {
   u32 asked = 0;
-  std::vector<u32> own_key;
+  std::vector<Id> own_key;
   if (key) {
     if (auto known = vocabulary_.cached_summary(*key, asked)) return known;
   } else {
@@ -130,7 +130,7 @@ std::shared_ptr<const PrefixSummary> MaskBuilder::summary_mask(const std::option
   const Id head = make();
   if (!often && arena_.first(head).count() > kFewFirstBytes) return nullptr;
   auto made = std::make_shared<PrefixSummary>();
-  if (!classify(head, loop, often ? kUnknown : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
+  if (!classify(head, loop, often ? kInf : kSmallWalk, *made) || arena_.cap_hit()) return nullptr;
   if (key) {
     vocabulary_.cache_summary(*key, made);
   } else {
@@ -181,14 +181,14 @@ bool MaskBuilder::prefix_summaries(Id e, u32) {
     bool portable = true, ended = false;
     Identity key(Of::Head);
     for (tail = e; arena_.node(tail).kind == Kind::Concat && !ended && parts.size() < kMostSummaryParts;) {
-      const Id part = arena_.node(tail).a;
+      const Id part = arena_.node(tail).head();
       if (!summary_part(part) || (!parts.empty() && ends_value(part))) break;
       parts.push_back(part);
       const auto hash = arena_.portable_hash(part);
       if (hash) key.add(*hash);
       portable = portable && hash;
       ended = arena_.has(part, kHasRef);  // a rule is where a head ends
-      tail = arena_.node(tail).b;
+      tail = arena_.node(tail).tail();
     }
     if (parts.empty()) return false;
     head = summary_mask(portable ? std::optional(key.done()) : std::nullopt, parts, kEmpty,

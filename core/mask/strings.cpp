@@ -14,9 +14,9 @@ bool MaskBuilder::takes_any(Id text, int depth) {
   switch (n.kind) {
     case Kind::Repeat: {
       const u32 set = arena_.endless_class(text);
-      return set != kUnknown && arena_.charset_ptr(set) == CharSet::any();
+      return set != kNone && arena_.charset_ptr(set) == CharSet::any();
     }
-    case Kind::Concat: return takes_any(n.a, depth + 1) && arena_.live(text);
+    case Kind::Concat: return takes_any(n.head(), depth + 1) && arena_.live(text);
     case Kind::Union: {
       Ids members(arena_.operands(text));
       return std::any_of(members.begin(), members.end(), [&](Id m) { return takes_any(m, depth + 1); });
@@ -25,7 +25,8 @@ bool MaskBuilder::takes_any(Id text, int depth) {
       bool any = false;
       for (Id m : arena_.operands(text)) {
         const Node& one = arena_.node(m);
-        if (one.kind == Kind::Not ? arena_.node(one.a).longest == kInf : !takes_any(m, kMostTextNesting)) return false;
+        if (one.kind == Kind::Not ? arena_.node(one.body()).longest == kInf : !takes_any(m, kMostTextNesting))
+          return false;
         any = any || one.kind != Kind::Not;
       }
       return any;
@@ -35,7 +36,7 @@ bool MaskBuilder::takes_any(Id text, int depth) {
 }
 
 // Does every character lead to texts that every character may follow? (Of [a-z]* [^a-z] .*, what is read can always be
-// gone on with, though it takes another character.)
+// continued, though it takes another character.)
 bool MaskBuilder::never_dies(Id text) {
   ByteSet first = CharSet::any()->first();
   first &= arena_.first(text);
@@ -109,15 +110,15 @@ bool MaskBuilder::absorbing_strings(Id e, u32 node) {
 
 // The tokens of a class, and those that leave it by bytes that are in no path of it. False: too many ways out.
 bool MaskBuilder::leave_all(const SpelledClass& of, const Ways& ways) {
-  CharacterIndex& spelling = vocabulary_.spelling();
+  CharacterIndex& index = vocabulary_.character_index();
   for (auto [byte, next] : ways)
-    if (spelling.many_exits(byte)) return false;
+    if (index.many_exits(byte)) return false;
   bool added = false;
   for (auto [byte, next] : ways) {
-    auto exits = spelling.exits(byte, trie_);
+    auto exits = index.exits(byte, trie_);
     if (postpone_exits(*exits->trie, next, 0)) continue;
     const bool first = !added && !scratch_->touched();
-    if (first) scratch_->add(spelling.dense_with(of, byte, *exits));
+    if (first) scratch_->add(index.dense_with(of, byte, *exits));
     added = added || first;
     const Spelled only{exits->before, of.letters};
     walk_exits(*exits->trie, next, &only, !first);
@@ -139,7 +140,7 @@ bool MaskBuilder::run_spelled(const Loop& loop) {
     if (!other && !first.has(byte)) continue;
     if (inside.has(byte)) return false;
     if (const Id next = step(other ? after(loop, 1) : loop.tail, byte);
-        next != kEmpty && !vocabulary_.spelling().no_exits(byte))
+        next != kEmpty && !vocabulary_.character_index().no_exits(byte))
       ways.push_back({byte, next});
     if (other) before.push_back({byte, loop.whole});
   }
@@ -160,7 +161,7 @@ bool MaskBuilder::semantic_spelled(const SelfLoop& loop, Id e) {
   Ways ways;
   for (unsigned b = 0; b < 256; ++b) {
     const u8 byte = static_cast<u8>(b);
-    if (inside.has(byte) || !first.has(byte) || vocabulary_.spelling().no_exits(byte)) continue;
+    if (inside.has(byte) || !first.has(byte) || vocabulary_.character_index().no_exits(byte)) continue;
     if (const Id next = step(loop.inside, byte); next != kEmpty) ways.push_back({byte, next});
   }
   if (!leave_all(*of, ways)) return false;

@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/support.hpp"
+#include "expr/node.hpp"
 
 namespace guiderail {
 
 class History {
  public:
   struct Step {
-    u32 before;          // the state it was read in
+    Id before;           // the state it was read in
     std::int32_t token;  // -1: a string
     u32 place;           // of the spelling it was read in, where that matters
   };

@@ -12,7 +12,8 @@ namespace guiderail {
 // arena's mutex is held when it is made and when it ends, not always between.
 class Program::Maker {
  public:
-  Maker(Program& program, Making what, Id state) : program_(program), key_(u64{state} << 2 | static_cast<u64>(what)) {}
+  Maker(Program& program, Making what, Id state)
+      : program_(program), key_(u64{index_of(state)} << 2 | static_cast<u64>(what)) {}
   // True: it is this one's to make. False: another thread has made it meanwhile, or tried; look again.
   bool begin(Lock& lock) {
     for (InProgress& other : program_.in_progress_) {

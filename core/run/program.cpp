@@ -52,7 +52,7 @@ void Program::count(Tally& to) const {
   if (builder_) builder_->count(to);
   for (const MaskBuilder* spare : spares_) spare->count(to);
   to.add("masks", mask_bytes_ + bytes_of(masks_));
-  to.add("searches", costs_ ? costs_->memory() : 0);
+  to.add("searches", distance_ ? distance_->memory() : 0);
   to.add("spelled", spelled_ ? spelled_->memory() : 0);
   to.add("rest", sizeof(*this) + key_tokens_.memory() + bytes_of(short_caps_));
 }
@@ -110,9 +110,9 @@ Id Program::advance(Id state, std::string_view bytes, u32 token, std::size_t rea
 Id Program::advance_from(Id state, std::string_view bytes, u32 token, bool whole) {
   Lock lock(*this);
   std::size_t i = 0;
-  const bool keep = whole && token != kUnknown && arena_->has(state, kExactKey);
-  const u64 memo = u64{state} << 32 | token;
-  if (const u32* known = keep ? key_tokens_.find(memo) : nullptr) return *known;
+  const bool keep = whole && token != kNone && arena_->has(state, kExactKey);
+  const u64 memo = u64{index_of(state)} << 32 | token;
+  if (const Id* known = keep ? key_tokens_.find(memo) : nullptr) return *known;
   std::optional<Work::Step> step;
   for (std::size_t until = 0; i < bytes.size() && state != kEmpty;) {
     if (i >= until) {

@@ -43,12 +43,12 @@ void SpelledTexts::note(const Key& key, u32 needed) {
 Id SpelledTexts::alike(Id state) {
   const Id without = program_.without_text(state);
   if (without == state) return state;
-  const auto [it, fresh] = alike_.try_emplace(state, state);
-  if (!fresh) return it->second;
+  if (auto it = alike_.find(state); it != alike_.end()) return it->second;
+  Id found = without;
   for (const char& end : std::string_view("\"],}"))
     if ((program_.advance(state, {&end, 1}) == kEmpty) != (program_.advance(without, {&end, 1}) == kEmpty))
-      return state;
-  return it->second = without;
+      found = state;
+  return alike_.emplace(state, found).first->second;
 }
 
 u32 SpelledTexts::need(Id state, const Spelling::State& spelled) {
@@ -74,21 +74,21 @@ u32 SpelledTexts::need_any(Id state, u32 place) {
 
 // A shortest text that completes a state; empty where none is found. Its places know their rest of it.
 std::string_view SpelledTexts::shortest(Id state) {
-  const auto [it, fresh] = shortest_.try_emplace(alike(state));
-  Rest& rest = it->second;
-  if (fresh) {
+  const Id own = alike(state);
+  auto it = shortest_.find(own);
+  if (it == shortest_.end()) {
     std::string found;
     program_.shortest(state, kSpelledBytes, found);
     const auto text = std::make_shared<const std::string>(std::move(found));
-    rest = {text, 0};
     Id at = state;
     for (std::size_t i = 0; i < text->size() && i < kSpelledPlaces; ++i) {
       at = program_.advance(at, std::string_view(*text).substr(i, 1));
       if (at == kEmpty) break;  // a place that was seen without its texts
-      shortest_.try_emplace(alike(at), Rest{text, i + 1});
+      if (const Id place = alike(at); place != own) shortest_.try_emplace(place, Rest{text, i + 1});
     }
+    it = shortest_.emplace(own, Rest{text, 0}).first;  // last: a search that fails is made again
   }
-  return std::string_view(*rest.text).substr(rest.from);
+  return std::string_view(*it->second.text).substr(it->second.from);
 }
 
 // Along a text that completes the state: one that is known after a character, a shortest one, or such after a character
@@ -374,19 +374,19 @@ bool SpelledTexts::is_proved(Id state, const Spelling::State& spelled, u32 token
   const u32 word = token >> 5, bit = 1u << (token & 31);
   if (of.done[word] & bit) return true;
   if (of.tried[word] & bit) return false;
-  of.tried[word] |= bit;
   if (next == kUnknown) next = guide_->advance(program_, state, token);
-  if (next == kEmpty) return false;
   u32 most = 0;
-  bool some = false;
-  for (const u32 place : spelling_.ways(spelled.place, token)) {
-    if (place == Spelling::kDead) continue;
-    const u32 rest = need_any(next, place);
-    if (rest == kInf) return false;
-    most = std::max(most, rest);
-    some = true;
-  }
-  if (!some) return false;
+  bool some = false, all = next != kEmpty;
+  if (all)
+    for (const u32 place : spelling_.ways(spelled.place, token)) {
+      if (place == Spelling::kDead) continue;
+      const u32 rest = need_any(next, place);
+      if (all = rest != kInf; !all) break;
+      most = std::max(most, rest);
+      some = true;
+    }
+  of.tried[word] |= bit;
+  if (!some || !all) return false;
   of.most = std::max(of.most, most);
   of.done[word] |= bit;
   return true;

@@ -45,7 +45,7 @@ class SpelledTexts {
   };
   struct Hasher {
     std::size_t operator()(const Key& k) const {
-      return mix64((u64{k.state} << 32 | k.place) ^ (u64{static_cast<u32>(k.last)} << 20) ^ secrets.flat);
+      return mix64((u64{index_of(k.state)} << 32 | k.place) ^ (u64{static_cast<u32>(k.last)} << 20) ^ secrets.flat);
     }
   };
   struct Lead {   // characters after which a text is in one and the same state

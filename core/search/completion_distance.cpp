@@ -156,7 +156,7 @@ u32 CompletionDistance::refined(Id e, Manner manner) {
   if (auto it = known_.find(e); it != known_.end() && it->second.bytes != kInf) return it->second.bytes;
   if (auto it = bounds_.find(e); it != bounds_.end()) return it->second;
   std::vector<Id> stack{e};
-  for (Id tail = arena_.node(e).b;; tail = arena_.node(tail).b) {
+  for (Id tail = arena_.node(e).tail();; tail = arena_.node(tail).tail()) {
     if (auto it = known_.find(tail); bounds_.contains(tail) || (it != known_.end() && it->second.bytes != kInf)) break;
     stack.push_back(tail);
     if (arena_.node(tail).kind != Kind::Concat) break;
@@ -165,7 +165,8 @@ u32 CompletionDistance::refined(Id e, Manner manner) {
     const Id part = stack[i];
     u32 least = arena_.node(part).shortest;
     if (arena_.node(part).kind == Kind::Concat)
-      least = std::max(least, add_sat(arena_.node(arena_.node(part).a).shortest, promise(arena_.node(part).b)));
+      least =
+          std::max(least, add_sat(arena_.node(arena_.node(part).head()).shortest, promise(arena_.node(part).tail())));
     bounds_[part] = least;
     if (i > 0 && depth_ < kMostSearchDepth && !arena_.nullable(part)) {
       ++depth_;

@@ -40,12 +40,12 @@ bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
       return c != 0;
     }
     case Kind::Switch:
-      for (; arena.node(e).kind == Kind::Switch && to.text.size() < to.limit; e = arena.operands(e)[1])
-        to.text.push_back(static_cast<char>(arena.operands(e)[0] & 0xFF));
+      for (; arena.node(e).kind == Kind::Switch && to.text.size() < to.limit; e = arena.edge(arena.node(e), 0).to)
+        to.text.push_back(static_cast<char>(arena.edge(arena.node(e), 0).low));
       return likely_text(arena, e, to, depth);
     case Kind::Concat:
-      for (; arena.node(e).kind == Kind::Concat; e = arena.node(e).b)
-        if (!likely_text(arena, arena.node(e).a, to, depth)) return false;
+      for (; arena.node(e).kind == Kind::Concat; e = arena.node(e).tail())
+        if (!likely_text(arena, arena.node(e).head(), to, depth)) return false;
       return likely_text(arena, e, to, depth);
     case Kind::Union:
     case Kind::And: {
@@ -54,20 +54,20 @@ bool likely_text(Arena& arena, Id e, Likely& to, int depth) {
         if (some == kEmpty && part != kEpsilon) some = part;
       return likely_text(arena, some, to, depth + 1);
     }
-    case Kind::Repeat: {  // what may be left out is written, but in numbers; lists are not gone on with
-      const u32 count = n.max == 1 && !of_number(arena.first(n.a)) ? 1 : n.min;
+    case Kind::Repeat: {  // what may be left out is written, except in numbers; lists are not continued
+      const u32 count = n.max == 1 && !of_number(arena.first(n.body())) ? 1 : n.min;
       for (u32 i = 0; i < count; ++i)
-        if (!likely_text(arena, n.a, to, depth + 1)) return false;
+        if (!likely_text(arena, n.body(), to, depth + 1)) return false;
       return true;
     }
     case Kind::Ref: return likely_text(arena, arena.rule_body(n.a), to, depth + 1);
     case Kind::Scope:
     case Kind::Counted:
     case Kind::Distinct:
-    case Kind::Item: return likely_text(arena, n.a, to, depth + 1);
+    case Kind::Item: return likely_text(arena, n.body(), to, depth + 1);
     case Kind::Escaped: {
       Likely inner{to.limit - to.text.size(), to.work};
-      const bool whole = likely_text(arena, n.a, inner, depth + 1);
+      const bool whole = likely_text(arena, escaped_text(n), inner, depth + 1);
       to.text += canonical_spelling(inner.text);
       to.work = inner.work;
       return whole;

@@ -201,9 +201,9 @@ void Spelling::clear_ends(u32 node, Words& out) const {
 // The same state without numbers, which matter only where a piece may not end.
 Pretokens::State Spelling::untagged(Pretokens::State state) {
   if (odd_.empty()) return state;
-  const auto [it, fresh] = untagged_.try_emplace(state, state);
-  if (fresh && !pretokens_.is_held(state)) it->second = pretokens_.retag(state, [](u32) { return 1; });
-  return it->second;
+  if (auto it = untagged_.find(state); it != untagged_.end()) return it->second;
+  const Pretokens::State found = pretokens_.is_held(state) ? state : pretokens_.retag(state, [](u32) { return 1; });
+  return untagged_.emplace(state, found).first->second;
 }
 
 u32 Spelling::walk_odd(u32 tag, std::string_view text) const {
@@ -322,12 +322,13 @@ const Words& Spelling::row(u32 token) {
       x = trees_[x].right;
     }
   if (trees_[token].made) correct(token, out);
+  auto made = std::make_shared<const Words>(std::move(out));
   if (kept_rows_.size() >= kMostRows) {
     rows_[kept_rows_.front()].reset();
     kept_rows_.pop_front();
   }
   kept_rows_.push_back(token);
-  rows_[token] = std::make_shared<const Words>(std::move(out));
+  rows_[token] = std::move(made);
   return *rows_[token];
 }
 
@@ -386,23 +387,25 @@ Pretokens::State Spelling::read(Pretokens::State state, u32 token, bool cut) {
 }
 
 u32 Spelling::place(Pretokens::State pieces, u32 separate) {
+  if (places_.size() == places_.capacity()) places_.reserve(2 * places_.size() + 8);  // fails before it is named
   const auto [it, fresh] = place_of_.try_emplace({pieces, separate}, static_cast<u32>(places_.size()));
   if (fresh) places_.push_back({pieces, separate});
   return it->second;
 }
 
 const Spelling::Open& Spelling::open(u32 separate) {
-  const auto [it, fresh] = open_.try_emplace(separate);
-  if (fresh && !separate_.none())
+  if (auto it = open_.find(separate); it != open_.end()) return it->second;
+  Open found;
+  if (!separate_.none())
     for (u32 t = 0; t < vocabulary_->token_count(); ++t) {
       if (!is_piece(t)) continue;
       const u32 after = separate_.read(separate, vocabulary_->bytes(t));
       if (after == Separate::kFound)
-        it->second.whole.push_back(t);
+        found.whole.push_back(t);
       else if (after != 0)
-        it->second.begun.push_back(t);
+        found.begun.push_back(t);
     }
-  return it->second;
+  return open_.emplace(separate, std::move(found)).first->second;
 }
 
 const Spelling::After& Spelling::after(const State& state) {

@@ -32,10 +32,10 @@ def write(model: str, asked: list[dict[str, Any]], drafts: int) -> tuple[list[st
     executor = llm.llm_engine.engine_core.engine_core.model_executor
     run, passes = executor.execute_model, 0
 
-    def counted(*args: Any, **kwargs: Any) -> Any:
+    def counted(scheduled: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal passes
-        passes += 1
-        return run(*args, **kwargs)
+        passes += scheduled.total_num_scheduled_tokens > 0  # while a constraint is compiled, none are
+        return run(scheduled, *args, **kwargs)
 
     executor.execute_model = counted
     texts = []

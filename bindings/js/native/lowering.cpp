@@ -59,7 +59,7 @@ void write(ByteWriter& out, const Symbol& symbol) {
 
 double of_builder(Builder& builder, Call call, ByteReader& in, std::string& out) {
   Arena& arena = builder.arena();
-  auto expression = [&] { return builder.check(in.number32()); };
+  auto expression = [&] { return builder.check(Id{in.number32()}); };
   auto regular = [&] {
     const Id e = expression();
     if (arena.has(e, kHasRef)) throw Error("not-regular", "an expression without rules is needed");
@@ -68,7 +68,7 @@ double of_builder(Builder& builder, Call call, ByteReader& in, std::string& out)
   switch (call) {
     case Call::Add: {
       ReadArguments arguments(in);
-      return std::visit([&](auto& operation) { return builder.add(std::move(operation)); },
+      return std::visit([&](auto& operation) { return static_cast<u32>(builder.add(std::move(operation))); },
                         *std::make_unique<Operation>(read_operation(in, arguments)));
     }
     case Call::IsNullable: return arena.nullable(expression());
@@ -92,19 +92,19 @@ void write_symbols(Program& p, const std::vector<u32>& numbers, std::string& out
 
 double of_program(Program& p, Call call, ByteReader& in, std::string& out) {
   auto state = [&] {
-    const Id s = in.number32();
+    const u32 s = in.number32();
     if (s >= p.arena().node_count()) throw Error("bad-handle", "no such state in this program: " + std::to_string(s));
-    return s;
+    return Id{s};
   };
   switch (call) {
-    case Call::Root: return p.root();
+    case Call::Root: return index_of(p.root());
     case Call::Derivative: {
       const Id from = state();
       const std::string_view data = in.raw(in.left());
       const u64 before = Work::spent();
       const Id to = p.advance(from, data);
       Work::recount(before + data.size());
-      return to;
+      return index_of(to);
     }
     case Call::ProgramIsNullable: return p.arena().nullable(state());
     case Call::IsLive: return p.live(state());

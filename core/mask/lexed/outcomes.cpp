@@ -1,14 +1,14 @@
 // Masks of lexed texts, put together from pieces (see pieces.cpp).
 //
-//   bundle        groups of a piece whose lexemes end as the same terminal
-//   continuation  bundle and what may begin after it -> the pieces that its tokens continue with, and the bundles of
-//   those transition    end of a lexeme and position in the grammar -> what may begin after it, and on demand the
-//   position there outcome       bundle and position in the grammar -> a continuation, and the outcomes of its bundles
-//   after the terminal
+// A bundle is the groups of a piece whose lexemes end as the same terminal. Three maps lead from it to tokens:
 //
-// Outcomes are interned, and the grammar has a say in a mask only by the outcomes that the bundles of its lexeme get:
-// all places that give the same ones share one mask. Most outcomes need the next few parts of the grammar only. So a
-// place is asked in a form that is cut short, which many share, and the place itself only where that does not know.
+// - bundle, and what may begin after it -> continuation: the pieces that its tokens continue with, and their bundles;
+// - end of a lexeme, and position in the grammar -> transition: what may begin after it, and later the position there;
+// - bundle, and position in the grammar -> outcome: a continuation, and the outcomes of its bundles after the terminal.
+//
+// Outcomes are interned. The grammar affects a mask only through the outcomes of the lexeme's bundles, so all places
+// with the same outcomes share one mask. Most outcomes need only the next few parts of the grammar. So a place is first
+// asked in a form that is cut short, which many places share, and in full only where the short form cannot tell.
 #include <algorithm>
 
 #include "mask/lexed/pieces.hpp"
@@ -44,7 +44,8 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   u64 key = u64{bundle} << 32 | start;
   if (after != kEpsilon || nested != kEmpty) {
     const u32 next = static_cast<u32>(ends_.size());
-    key = u64{bundle} << 32 | 1u << 31 | ends_.try_emplace(std::array{start, after, nested}, next).first->second;
+    key = u64{bundle} << 32 | 1u << 31 |
+          ends_.try_emplace(std::array{start, index_of(after), index_of(nested)}, next).first->second;
   }
   if (const u32* known = continuation_ids_.find(key)) return *known;
   arena_.make_room();
@@ -52,16 +53,16 @@ u32 MaskBuilder::continuation(u32 bundle, u32 start, Id after, Id nested) {
   auto go_on = [&](Group& group, Id state) {
     for (u32 node : group.heavy) made.pieces.push_back(piece_below(state, node));
     if (group.begins.empty()) return;
-    const u32* row = arena_.ensure_row(state);
+    const Id* row = arena_.ensure_row(state);
     for (Begin& begin : group.begins) {
       Id next = row ? row[arena_.byte_class(begin.byte)] : kUnknown;
       if (next == kUnknown) next = arena_.step_slow(state, begin.byte);
-      if (next != kEmpty) made.pieces.push_back(piece_behind(begin, forget(next)));
+      if (next != kEmpty) made.pieces.push_back(piece_after(begin, forget(next)));
     }
   };
-  const u32 lexer = made.behind->end.lexer;
-  for (std::size_t i = 0; i < made.behind->groups.size(); ++i) {
-    Group& group = *made.behind->groups[i];
+  const u32 lexer = made.of->end.lexer;
+  for (std::size_t i = 0; i < made.of->groups.size(); ++i) {
+    Group& group = *made.of->groups[i];
     go_on(group, Lexed::of(arena_).open_lexeme({group.end.munch_guard, lexer, start, 0}));
     if (after != kEpsilon) {  // no lexeme: no guard holds there
       const ByteSet begins = arena_.first(after);
@@ -123,7 +124,7 @@ u32 MaskBuilder::intern_outcome(std::span<const u32> of) {
 
 MaskBuilder::Position MaskBuilder::position(const Lexed::Place& place, u32 how) {
   const u32 next = static_cast<u32>(positions_.size());
-  return {place, positions_.try_emplace({place.parse, place.layout, how}, next).first->second};
+  return {place, positions_.try_emplace({index_of(place.parse), place.layout, how}, next).first->second};
 }
 
 MaskBuilder::Position MaskBuilder::near_position(u32 lexer, const Lexed::Place& place) {
@@ -154,10 +155,9 @@ u32 MaskBuilder::transition_at(u32 bundle, const Position& at) {
 u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
   const u32 transition_id = transition_at(bundle, at);
   Transition& transition = transitions_[transition_id];
-  if (transition.how != Lexed::Behind::Something)
-    return transition.how == Lexed::Behind::Nothing ? kNothing : kNotKnown;
-  const Continuation& behind = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
-  if (behind.bundles.empty()) return intern_outcome({&behind.number, 1});
+  if (transition.how != Lexed::After::Something) return transition.how == Lexed::After::Nothing ? kNothing : kNotKnown;
+  const Continuation& after = continuations_[continuation(bundle, transition.start, kEpsilon, kEmpty)];
+  if (after.bundles.empty()) return intern_outcome({&after.number, 1});
   const u64 key = u64{bundle} << 32 | transition_id;
   if (const u32* known = near_outcomes_.find(key)) return *known;
   if (!transition.passed) {
@@ -167,8 +167,8 @@ u32 MaskBuilder::near_outcome(u32 bundle, const Position& at) {
     transition.passed = true;
   }
   const std::size_t from = pending_.size();
-  pending_.push_back(behind.number);
-  for (u32 b : behind.bundles) {
+  pending_.push_back(after.number);
+  for (u32 b : after.bundles) {
     const bool any = Lexed::of(arena_).column_at(bundles_[b].end, transition.place) == Lexed::Column::Any;
     const u32 of = any ? near_outcome(b, transition.next) : kNotKnown;
     pending_.push_back(of);
@@ -192,7 +192,7 @@ void MaskBuilder::outcomes(const std::vector<u32>& bundles, const Lexed::Place& 
     // whether the text can end may take more than the next parts of the grammar
     if (column == Lexed::Column::Any && after == kEpsilon) known = near_outcome(bundles[i], near);
     if (known == kNotKnown || open_[known]) {
-      if (!exact) exact = position(place, after << 1 | 1);
+      if (!exact) exact = position(place, index_of(after) << 1 | 1);
       known = exact_outcome(bundles[i], *exact, after, known);
     }
     out[i] = known;
@@ -206,8 +206,8 @@ u32 MaskBuilder::exact_outcome(u32 bundle, const Position& at, Id after, u32 nea
   Lexed::Place place = at.place;
   u32 start = 0, result = kNothing;
   if (const Lexed::Place reading = Lexed::of(arena_).reading_end(end, place); reading.parse != place.parse) {
-    result = exact_outcome(bundle, position(reading, after << 1 | 1), after, near);
-  } else if (Lexed::of(arena_).behind_end(end, place, start, true) != Lexed::Behind::Nothing) {
+    result = exact_outcome(bundle, position(reading, index_of(after) << 1 | 1), after, near);
+  } else if (Lexed::of(arena_).after_end(end, place, start, true) != Lexed::After::Nothing) {
     std::vector<u32> of;
     if (near != kNotKnown) {
       const auto known = outcome(near);
@@ -251,7 +251,7 @@ void MaskBuilder::take(u32 outcome, Sum& to) {
   const std::span<const u32> of = this->outcome(outcome);
   const Continuation& continuation = continuations_[of[0]];
   to.blurred = to.blurred || continuation.blurred;
-  for (int t : continuation.behind->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
+  for (int t : continuation.of->whole) to.words[static_cast<u32>(t) >> 5] |= 1u << (t & 31);
   for (auto [word, bits] : continuation.words) to.words[word] |= bits;
   for (const auto& piece : continuation.pieces) take(*piece, to);
   for (std::size_t i = 1; i < of.size(); ++i) take(of[i], to);
@@ -263,9 +263,9 @@ Id MaskBuilder::begun(Id e) {
   switch (n.kind) {
     case Kind::Lexed: return Lexed::of(arena_).lexed_start(e);
     case Kind::Concat: {
-      const Id after = n.b;
-      const Id head = begun(n.a);
-      return head == n.a ? e : arena_.concat(head, after);
+      const Id after = n.tail();
+      const Id head = begun(n.head());
+      return head == n.head() ? e : arena_.concat(head, after);
     }
     case Kind::Union: {
       const std::vector<Id> members(arena_.operands(e).begin(), arena_.operands(e).end());
@@ -295,9 +295,9 @@ bool MaskBuilder::lexed_parts(Id e, std::vector<std::pair<Id, Id>>& parts, std::
         rest.push_back(m);
       continue;
     }
-    const Id after = n.b;
+    const Id after = n.tail();
     if (!arena_.live(after)) continue;  // pieces know nothing of it
-    const std::vector<Id> heads = members(arena_.node(m).a);
+    const std::vector<Id> heads = members(arena_.node(m).head());
     std::vector<Id> plain;
     for (Id head : heads) {
       if (!Lexed::of(arena_).lexed_place(head, lexeme, place)) {
@@ -371,12 +371,12 @@ std::shared_ptr<const MaskEntry> MaskBuilder::lexed(Id state, const std::vector<
   const Id other = others.empty() ? kEmpty : forget(arena_.unite(std::move(others)));
   for (const Part& part : parts) {
     const std::shared_ptr<Piece> piece = piece_of(part.open);
-    key.insert(key.end(), {part.open, part.after});
+    key.insert(key.end(), {index_of(part.open), index_of(part.after)});
     const std::size_t from = key.size();
     key.resize(from + piece->bundles.size(), kNotKnown);
     outcomes(piece->bundles, part.place, part.after, key.data() + from);
   }
-  key.push_back(other);
+  key.push_back(index_of(other));
   key.insert(key.end(), specials.begin(), specials.end());
   if (auto it = known_masks_.find(key); it != known_masks_.end()) return it->second;
   Sum sum{Words(vocabulary_.words(), 0), {}, {}, {}};

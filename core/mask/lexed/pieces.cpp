@@ -1,12 +1,12 @@
-// Masks of texts that are cut into lexemes. What a token does within one lexeme depends on the lexeme alone; where the
-// lexeme ends inside the token, on what the grammar expects there. So a mask is put together from pieces:
+// Masks of texts that are cut into lexemes. Within one lexeme, what a token does depends on the lexeme alone. If the
+// lexeme ends inside the token, it depends on what the grammar expects there. So a mask is put together from pieces.
 //
-//   piece    the tokens that do not reach past the end of a lexeme, and groups of the places in the trie where the
-//            lexeme may end before the token does, by what it is then
-//   group -> piece   what these tokens continue with, by their next byte and what lexeme it may begin
+// A piece holds the tokens that do not reach past the end of a lexeme. It also holds groups: the places in the trie
+// where the lexeme may end before the token does, by the terminal that it is then. A group leads to further pieces, by
+// the next byte of its tokens and the lexeme that this byte may begin.
 //
-// Pieces know nothing of the grammar but the set of terminals that compete, and are kept. How a mask is put together
-// from them, with a place in the grammar at hand: outcomes.cpp.
+// Of the grammar, a piece knows only the set of terminals that compete. So pieces are kept, and outcomes.cpp combines
+// them for a place in the grammar.
 #include "mask/lexed/pieces.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ MaskBuilder::~MaskBuilder() = default;
 
 // May all below a node be a piece of its own? Not where names of the lexeme will be corrected (keywords).
 bool MaskBuilder::shareable(Id e, u32 node) const {
-  if (arena_.node(e).kind == Kind::MunchGuard) e = arena_.node(e).b;
+  if (arena_.node(e).kind == Kind::MunchGuard) e = guarded(arena_.node(e));
   if (!Lexed::of(arena_).is_open(e)) return false;
   return without_ == 0 || (trie_.parents[node] == names_root_ && !names_first_.has(trie_.nodes[node].byte));
 }
@@ -147,7 +147,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
   const auto wanted = std::move(wanted_);
   const auto wanted_exits = std::move(wanted_exits_);
   for (auto [state, node] : wanted) join(piece_at(state, node));
-  for (const auto& [state, exits] : wanted_exits) join(piece_behind(state, exits));
+  for (const auto& [state, exits] : wanted_exits) join(piece_after(state, exits));
   const std::size_t most = std::min<std::size_t>(kDensePiece, words_.size() / 4);
   if (count > most) {
     Sum all{Words(words_.size(), 0), {}, {}, {}};
@@ -170,7 +170,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::end_piece() {
 
 // All below a node, the same in many pieces.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
-  auto& known = parts_[u64{node} << 32 | state];
+  auto& known = parts_[u64{node} << 32 | index_of(state)];
   if (known) return known;
   begin_piece(false);
   enter(state, node);
@@ -180,7 +180,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_at(Id state, u32 node) {
 }
 
 // All after exits of a class, the same in many pieces.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Id state, const std::shared_ptr<const ExitTrie>& exits) {
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Id state, const std::shared_ptr<const ExitTrie>& exits) {
   auto& known = exit_parts_[{exits, state}];
   if (known) return known;
   begin_piece(false);
@@ -362,7 +362,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_of(Id open) {
 
 // What tokens continue with below a node, where a lexeme ended there.
 std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node) {
-  auto& known = below_[u64{node} << 32 | state];
+  auto& known = below_[u64{node} << 32 | index_of(state)];
   if (known) return known;
   begin_piece(true);
   visit(state, node);
@@ -370,7 +370,7 @@ std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_below(Id state, u32 node)
 }
 
 // The same after a byte. `state`: after it.
-std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_behind(Begin& begin, Id state) {
+std::shared_ptr<MaskBuilder::Piece> MaskBuilder::piece_after(Begin& begin, Id state) {
   auto& known = begin.next[state];
   if (known) return known;
   begin_piece(false);

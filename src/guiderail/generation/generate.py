@@ -32,7 +32,7 @@ from guiderail.generation.result import (
     ShortenedWarning,
     check_ends,
 )
-from guiderail.generation.streams import Snapshot, Stream, ValueStream
+from guiderail.generation.streams import Drawn, Snapshot, Stream, ValueStream
 from guiderail.generation.targets import as_constraint
 from guiderail.matching.guide import Guide, compile
 
@@ -106,6 +106,8 @@ def stream(
     finished are made without validation, and fields that are not written yet are None. Numbers, dates and the like
     appear when they are finished.
 
+    A text of ``distribution="exact"`` or ``"weighted"`` is known when it is whole, and comes in one piece.
+
     Args:
         model: as for :func:`generate`, and so are the options that are not listed here.
         prompt: one prompt: a text, or a list of messages.
@@ -118,12 +120,6 @@ def stream(
         happens after its last piece; a value that was steered to its end has no snapshot with ``done``.
     """
     chosen = options_of("stream", options, without=["n"], log_weight=True)
-    if chosen.distribution != "masked":
-        raise ModelError(
-            f'a text of distribution="{chosen.distribution}" is known when it is whole, so that there is nothing to '
-            "stream; call generate or generations",
-            code="bad-option",
-        )
     asked, single = prompts_of(prompt, single=True)
     if not single:
         raise ModelError("stream takes one prompt: a string, or a list of messages", code="bad-prompt")
@@ -138,7 +134,16 @@ def stream(
     try:
         encoded = encoded_prompt(runner, asked[0], target, chosen)
         encoded, guide, prefix = _begun(runner, encoded, wanted, chosen)
-        batch = Batch(runner, [encoded], [guide], [reading], options=chosen, prefixes=[prefix])
+        batch: Batch | Drawn
+        if chosen.distribution == "masked":
+            batch = Batch(runner, [encoded], [guide], [reading], options=chosen, prefixes=[prefix])
+        else:
+            batch = Drawn(
+                runner,
+                reading,
+                len(encoded),
+                lambda stop: draws(runner, encoded, guide, reading, chosen, prefix=prefix, stop=stop),
+            )
     except BaseException:
         if owned:
             runner.close()

@@ -25,7 +25,7 @@ from guiderail.generation.conversation import Conversation, Prompt, prompts_of
 from guiderail.generation.generate import encoded_prompt
 from guiderail.generation.models import Model, default_model, load_model
 from guiderail.generation.models.base import context_full
-from guiderail.generation.models.branches import Branches, Tokens, open_branches
+from guiderail.generation.models.branches import MOST_CHAINS, Branches, Tokens, open_branches
 from guiderail.generation.options import options_of
 from guiderail.generation.prefixes import AllSpellings, OneSpelling, Spread, Walk, log_softmax
 from guiderail.generation.targets import as_constraint
@@ -122,6 +122,7 @@ class Counting:
 
     Attributes:
         spellings, ending, normalize, tolerance, max_prefixes: see :func:`probabilities`.
+        chains: texts that one pass reads at most; see :func:`open_branches`.
 
     Raises:
         ModelError: ``bad-option``.
@@ -132,6 +133,7 @@ class Counting:
     normalize: bool = False
     tolerance: float = TOLERANCE
     max_prefixes: int = MAX_PREFIXES
+    chains: int = MOST_CHAINS
 
     def __post_init__(self) -> None:
         for name, value, kind in (("spellings", self.spellings, Spellings), ("ending", self.ending, Ending)):
@@ -293,7 +295,7 @@ def probabilities_of(
     if counting.spellings == "canonical":
         longest = max(map(len, usual), default=0)
     room = model.context_length - len(prompt)
-    branches = open_branches(model, prompt, min(longest, room))
+    branches = open_branches(model, prompt, min(longest, room), counting.chains)
     try:
         found, missing = _Forward(model, branches, walk, counting, room).run(usual, len(texts))
         counted = _log_total(found)
@@ -335,7 +337,7 @@ def token_chances(
     walk = AllSpellings([text.encode() for text in texts], vocabulary, stops)
     longest = max(len(text.encode()) for text in texts)
     room = model.context_length - len(prompt)
-    branches = open_branches(model, prompt, min(longest, room))
+    branches = open_branches(model, prompt, min(longest, room), counting.chains)
     try:
         forward = _Forward(model, branches, walk, counting, room)
         _, missing = forward.run(usual, len(texts))

@@ -93,13 +93,20 @@ class Renderer:
     def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None) -> str:
         from jinja2 import TemplateError
 
+        def render(messages: Sequence[Mapping[str, Any]]) -> str:
+            given = list(tools) if tools else None
+            return str(self._template.render(messages=messages, tools=given, add_generation_prompt=True, **self._names))
+
+        wrong = (TemplateError, TypeError, ValueError, KeyError, AttributeError)
         try:
-            return str(
-                self._template.render(
-                    messages=messages, tools=list(tools) if tools else None, add_generation_prompt=True, **self._names
-                )
-            )
-        except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
+            return render(messages)
+        except wrong as error:
+            written = _with_written_arguments(messages)
+            if written is not None:
+                try:
+                    return render(written)
+                except wrong:
+                    pass  # the first error is told
             raise ModelError(
                 f"the chat template of {self._name} cannot show these messages: {error}", code="chat-template"
             ) from error
@@ -113,6 +120,22 @@ class Renderer:
                 code="no-chat-template",
             )
         return Plain(messages[-1]["content"], messages[0]["content"] if len(messages) == 2 else None)
+
+
+def _with_written_arguments(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]] | None:
+    """The messages with the arguments of calls as JSON texts, which some templates take; None: there are none."""
+    changed = False
+    found: list[Mapping[str, Any]] = []
+    for message in messages:
+        calls = []
+        for call in message.get("tool_calls") or ():
+            inner = call.get("function")
+            if inner and not isinstance(inner.get("arguments"), str):
+                text = json.dumps(inner.get("arguments"), ensure_ascii=False)
+                call, changed = {**call, "function": {**inner, "arguments": text}}, True
+            calls.append(call)
+        found.append({**message, "tool_calls": calls} if calls else message)
+    return found if changed else None
 
 
 def compile_template(source: str) -> Any:
@@ -138,12 +161,16 @@ def compile_template(source: str) -> Any:
     def refuse(message: str) -> None:
         raise TemplateError(message)
 
-    def to_json(value: Any, indent: int | None = None, **options: Any) -> str:
-        return json.dumps(value, ensure_ascii=False, indent=indent, **options)
+    def to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"]
-    )
+    class Environment(ImmutableSandboxedEnvironment):
+        """Templates may collect things in lists of their own, as those of llama.cpp do."""
+
+        def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+            return (isinstance(obj, list) and attr == "append") or super().is_safe_attribute(obj, attr, value)
+
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
     environment.filters["tojson"] = to_json
     environment.globals["raise_exception"] = refuse
     environment.globals["strftime_now"] = lambda format: datetime.now().strftime(format)

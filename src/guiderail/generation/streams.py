@@ -3,19 +3,65 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar, cast
 
+from guiderail.constraints.reading import Reading
 from guiderail.generation.decoding import Batch
+from guiderail.generation.models import Model
 from guiderail.generation.options import Options
 from guiderail.generation.result import FinishReason, Generation, check_ends
 
-__all__ = ["Snapshot", "Stream", "ValueStream"]
+__all__ = ["Drawn", "Snapshot", "Stream", "ValueStream"]
 
 T = TypeVar("T")
 Item = TypeVar("Item")
 _END = object()
+
+
+@dataclass
+class _Row:
+    tokens: tuple[int, ...] = ()
+    text: list[str] = field(default_factory=list)
+    finish: FinishReason | None = None
+
+
+class Drawn:
+    """A text from the model's own distribution in place of a batch: it is known when it is whole, and is one piece."""
+
+    def __init__(
+        self, model: Model, reading: Reading, prompt: int, draw: Callable[[Callable[[], bool]], Iterator[Generation]]
+    ) -> None:
+        """Nothing is drawn before the first step.
+
+        Args:
+            prompt: tokens of the prompt.
+            draw: yields the text; it is given what tells whether nobody wants it any more.
+        """
+        self.model, self.readings, self.rows = model, [reading], [_Row()]
+        self._draw, self._prompt = draw, prompt
+        self._closed = False
+        self._found: Generation | None = None
+
+    def steps(self) -> Generator[tuple[int, str], None, None]:
+        for found in self._draw(lambda: self._closed):
+            self._found = found
+            self.rows[0] = _Row(found.tokens, [found.text], found.finish_reason)
+            yield 0, found.text
+
+    def generation(self, row: int) -> Generation:
+        """The text; an empty one before it is drawn."""
+        return self._found or Generation("", (), "length", False, self._prompt, 0, 0.0, 0.0)
+
+    @property
+    def session(self) -> Drawn:
+        """What is closed: the draw, which ends at its next prefix."""
+        return self
+
+    def close(self) -> None:
+        self._closed = True
 
 
 class _Run(Generic[Item]):
@@ -24,7 +70,7 @@ class _Run(Generic[Item]):
     ``for`` and ``async for`` both iterate over it, ``with`` and ``async with`` both close it.
     """
 
-    def __init__(self, batch: Batch, options: Options, close: bool) -> None:
+    def __init__(self, batch: Batch | Drawn, options: Options, close: bool) -> None:
         self._batch, self._options, self._close = batch, options, close
         self._items = self._run()
         self._thread: ThreadPoolExecutor | None = None
@@ -167,7 +213,7 @@ class ValueStream(_Run[Snapshot[T]]):
     before, and ``on_incomplete="return"``; or if the value was steered to its end, which ends in a ShortenedError.
     """
 
-    def __init__(self, batch: Batch, options: Options, close: bool, growing_strings: bool) -> None:
+    def __init__(self, batch: Batch | Drawn, options: Options, close: bool, growing_strings: bool) -> None:
         self._growing_strings = growing_strings
         super().__init__(batch, options, close)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from guiderail.errors import GuiderailError
 from guiderail.generation.models.base import context_full
+from guiderail.generation.models.branches import MOST_CHAINS, cells_of
 from guiderail.generation.probabilities import Counting, probabilities_of
 from guiderail.server.constraints import Ask
 from guiderail.server.engine import Overloaded, TimedOut
@@ -19,6 +20,7 @@ from guiderail.server.service import Service, failure
 __all__ = ["ChoiceLogprobs", "choice_logprobs"]
 
 PARAM = "guiderail.choice_logprobs"
+_SHARE = 2  # one in so many tokens of cache may be taken, if one text does not need more
 MAX_PREFIXES = 512  # read in one go, for which other texts wait
 TOLERANCE = 1e-4
 
@@ -49,14 +51,17 @@ async def choice_logprobs(
     if longest >= room:
         raise from_guiderail(context_full(service.name, longest + 1, room), PARAM)
     texts = list(dict.fromkeys(json.loads(ask.value)))
-    counting = Counting(spellings, tolerance=TOLERANCE, max_prefixes=MAX_PREFIXES)
+    length = longest + min(max(len(text.encode()) for text in texts), room - longest)
+    chains = max(1, min(MOST_CHAINS, service.options.max_cached_tokens // (_SHARE * length)))
+    counting = Counting(spellings, tolerance=TOLERANCE, max_prefixes=MAX_PREFIXES, chains=chains)
+    cells = min(cells_of(service.model, longest, length - longest, chains), service.options.max_cached_tokens)
 
     def compute() -> list[ChoiceLogprobs]:
         found = [probabilities_of(service.model, prompt, texts, texts, counting) for prompt in prompts]
         return [[{"text": text, "logprob": finite(one.logprobs[text])} for text in texts] for one in found]
 
     try:
-        task = service.engine.ask(compute)
+        task = service.engine.ask(compute, cells)
         return await asyncio.wait_for(asyncio.wrap_future(task), service.options.request_seconds)
     except (TimeoutError, asyncio.TimeoutError):
         seconds = f"{service.options.request_seconds:g} seconds"

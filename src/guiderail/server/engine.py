@@ -88,7 +88,7 @@ class Engine:
         self.model, self.options, self.metrics = model, options, metrics
         self._wake = threading.Condition()
         self._queue: deque[Row] = deque()
-        self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._tasks: deque[tuple[Future[Any], Callable[[], Any], int]] = deque()
         self._loans: deque[Loan] = deque()  # that wait
         self._lent: list[Loan] = []
         self._teams: list[_Team] = []
@@ -155,19 +155,25 @@ class Engine:
             self.metrics.waiting.set(len(self._queue))
             self._wake.notify_all()
 
-    def ask(self, function: Callable[[], T]) -> Future[T]:
+    def ask(self, function: Callable[[], T], cost: int = 0) -> Future[T]:
         """Has something else asked of the model, between two steps of the texts: it should not take long.
 
+        Args:
+            cost: tokens of cache that it takes while it runs; it waits for room, and later texts wait for it.
+
         Raises:
+            ModelError: ``context-full``: there can never be so much room.
             Overloaded: too much waits.
         """
+        if cost > self.options.max_cached_tokens:
+            raise context_full(self.model.name, cost, self.options.max_cached_tokens)
         future: Future[T] = Future()
         with self._wake:
             if self._stopping:
                 raise ModelError("the server is shutting down", code="closed")
             if self._tasks and len(self._tasks) >= self.options.max_queue:
                 raise Overloaded(f"{len(self._tasks)} questions to the model are waiting already; try again later")
-            self._tasks.append((future, function))
+            self._tasks.append((future, function, cost))
             self._wake.notify_all()
         return future
 
@@ -200,7 +206,7 @@ class Engine:
                 for team in self._teams:
                     self._leave(team)
                 self._answer()
-                if not (self._tasks and self.model.max_batch == 1):
+                if not self._tasks_wait():
                     self._admit()
                 self._measure()
                 moved = self._serve_loans()
@@ -223,7 +229,7 @@ class Engine:
             rest = list(self._queue)
             self._queue.clear()
             loans = [*self._loans, *self._lent]
-            for task, _ in self._tasks:
+            for task, *_ in self._tasks:
                 if task.set_running_or_notify_cancel():
                     task.set_exception(gone)
             self._tasks.clear()
@@ -250,16 +256,27 @@ class Engine:
         return self._stopping or any(loan.wants for loan in self._lent)
 
     def _answer(self) -> None:
-        """The next of what is asked of the model beside texts; of a model with one row, when no text is written."""
-        if not self._tasks or (self.model.max_batch == 1 and (self._lent or not self._close_idle())):
+        """The next of what is asked of the model beside texts, if it need not wait for them."""
+        if not self._tasks or self._tasks_wait():
             return
-        future, function = self._tasks.popleft()
+        future, function, _ = self._tasks.popleft()
         if not future.set_running_or_notify_cancel():
             return
         try:
             future.set_result(function())
         except Exception as error:
             future.set_exception(error)
+
+    def _tasks_wait(self) -> bool:
+        """Whether the next task waits: for room, or until no text is written where the model has one row only."""
+        if not self._tasks:
+            return False
+        if self.model.max_batch == 1:
+            return bool(self._lent) or not self._close_idle()
+        room = self.options.max_cached_tokens - self._tasks[0][2]
+        if self._reserved > room:
+            self._close_idle()
+        return self._reserved > room
 
     def _close_idle(self) -> bool:
         """Closes sessions without texts, and says whether no session is left."""

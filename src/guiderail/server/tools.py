@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.tools.errors import ToolTextError
+from guiderail.frontends.tools.recognized import recognized_format
+from guiderail.generation.rendering import Plain, Renderer
 from guiderail.server.errors import ApiError
 from guiderail.server.parts import CallEnd, CallInput, CallStart, Content, Part, Reader, Reasoning, call_id
 from guiderail.server.tagged import TaggedReader, tagged_constraint
@@ -28,8 +31,10 @@ __all__ = [
     "tool_format_of",
 ]
 
+_log = logging.getLogger("guiderail.server")
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 _MODES = ("auto", "required", "none")
+_DESCRIBED = "hermes"  # the format in which ToolSet.description asks for calls
 _NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}  # what leaving them out means
 
 
@@ -179,26 +184,27 @@ class _FormatReader:
         return parts
 
 
-# What a chat template contains → the format in which its model writes calls; the first that fits.
-_SIGNS = (
-    ("<|channel|>", "gpt-oss"),
-    ("[ARGS]", "mistral-v11"),
-    ("[TOOL_CALLS]", "mistral"),
-    ("<|tool_calls_section_begin|>", "kimi-k2"),
-    ("<minimax:tool_call>", "minimax-m2"),
-    ("DSML", "deepseek-v3.2"),
-    ("<｜tool▁calls▁begin｜>", "deepseek-v3.1"),
-    ("<|START_ACTION|>", "command-r7b"),
-    ("<arg_key>", "glm-4.5"),
-    ("<function=", "qwen3-coder"),
-    ("<tool_call>", "hermes"),
-    ("<|python_tag|>", "llama3"),
-)
+def tool_format_of(renderer: Renderer) -> str:
+    """The format in which a model writes calls: the one that reads what its chat template makes of calls.
 
+    Where a template shows no tools, the server describes them itself, and asks for calls in the format ``hermes``.
+    """
+    if not renderer.knows_tools:
+        return _DESCRIBED
 
-def tool_format_of(template: str | None) -> str:
-    """The format in which a model writes calls, by its chat template; ``hermes`` where it says nothing."""
-    return next((name for sign, name in _SIGNS if template and sign in template), "hermes")
+    def show(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
+        shown = renderer.show(messages, tools)
+        return shown.text if isinstance(shown, Plain) else "".join(text for text, _ in shown)
+
+    found = recognized_format(renderer.source or "", show)
+    if found is None:
+        _log.warning(
+            "no known format of tool calls reads what the chat template makes of calls, so the model is held to "
+            "the format %s, which it may not have learned; name its own by --tool-format (guiderail.tool_formats() "
+            "lists them), or none if no tools are used",
+            _DESCRIBED,
+        )
+    return found or _DESCRIBED
 
 
 def _wrong(message: str, param: str) -> ApiError:

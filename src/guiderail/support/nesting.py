@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
+from guiderail import _core
 from guiderail.errors import LimitError
 
 __all__ = ["is_plain_json", "nested", "too_large"]
@@ -39,36 +39,12 @@ def nested(what: str) -> Iterator[None]:
         raise LimitError(f"{what} is nested too deeply; flatten it", code="depth") from None
 
 
-_JSON_TYPES = frozenset((dict, list, str, int, float, bool, type(None)))
-_TEXT = frozenset((str,))
-
-
 def is_plain_json(value: Any) -> bool:
-    """Whether a value holds only what JSON reads into, each list and object once, and is not too large.
+    """Whether a value holds only what JSON reads into, and is not too large, shared parts counted each time.
 
-    False says nothing: ``too_large`` tells more. This goes level by level with a few calls for each, for every
-    schema that is read comes here.
+    False says nothing: ``too_large`` tells more.
     """
-    if type(value) not in _JSON_TYPES:
-        return False
-    dicts = [value] if type(value) is dict else []
-    lists = [value] if type(value) is list else []
-    seen = {id(value)}
-    count = 0
-    while dicts or lists:
-        count += len(dicts) + len(lists) + sum(map(len, dicts)) + sum(map(len, lists))
-        if count > MOST_PARTS:
-            return False
-        inside = [*chain.from_iterable(map(dict.values, dicts)), *chain.from_iterable(lists)]
-        if not (_JSON_TYPES.issuperset(map(type, inside)) and _TEXT.issuperset(map(type, chain.from_iterable(dicts)))):
-            return False
-        dicts = [one for one in inside if type(one) is dict]
-        lists = [one for one in inside if type(one) is list]
-        held = len(seen) + len(dicts) + len(lists)
-        seen.update(map(id, dicts), map(id, lists))
-        if len(seen) != held:
-            return False
-    return True
+    return _core.is_plain_json(value, MOST_PARTS)
 
 
 def too_large(value: Any) -> str | None:

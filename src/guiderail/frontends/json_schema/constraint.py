@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonSchema", "json_schema"]
 
 _cache: Kept[tuple[bytes, SchemaOptions, int], JsonSchema] = Kept(32 << 20)
+_REFERENCES = (b"$ref", b"$dynamicRef", b"$recursiveRef")
 _WEIGHT = 20  # bytes for each of a schema's text, what was made of it included
 _accepting = threading.Lock()
 
@@ -67,7 +68,7 @@ class JsonSchema(Constraint):
         contents = marshal.loads(self._text)
         if self.options.closed:
             contents = closed(contents, _dialect(contents, self.options))
-        return Document(contents, self.options, evaluate)
+        return Document(contents, self.options, evaluate, refers=any(name in self._text for name in _REFERENCES))
 
     def check(self) -> None:
         """Raises what is wrong at the root of the schema; the rest is read when it is compiled."""
@@ -240,19 +241,6 @@ def json_schema(schema: Any, **options: Any) -> JsonSchema:
     checked = SchemaOptions.of(options)
     if type(schema) is not dict and type(schema) is not bool:
         schema = read_schema(schema)
-    try:  # shared parts are written once here, so that this is quick whatever the schema is
-        seen = (marshal.dumps(schema), checked, id(checked.registry))
-    except ValueError:
-        seen = None
-    known = None if seen is None else _cache.get(seen)
-    if known is not None:
-        return known
-    made = _made(schema, checked)
-    return made if seen is None else _cache.put(seen, made, len(seen[0]))
-
-
-def _made(schema: Any, checked: SchemaOptions) -> JsonSchema:
-    """The constraint of a schema that was not seen in this form; one for equal schemas."""
     plain = is_plain_json(schema)
     if not plain and (problem := too_large(schema)):
         raise SchemaError(

@@ -37,6 +37,7 @@ from guiderail.frontends.json_schema.vocabulary import (
     TYPE,
     UNEVALUATED,
     VALUE,
+    groups_of,
 )
 from guiderail.support.texts import shown
 from guiderail.support.work import out_of_work, spend
@@ -91,7 +92,9 @@ def _narrowed(document: Document, outer: Shape, term: Node) -> Shape:
     algebra = document.algebra
     nodes: dict[Node, None] = {}
     others: list[Term] = []
-    _conjuncts(term, nodes, others, ())
+    circular = _conjuncts(term, nodes, others, ())
+    if circular and not others and not any(_says_something(part) for part in nodes):
+        raise document.infinite_reference(term.schema)
     shape = outer
     for part in nodes:
         if part.plain is None:
@@ -111,16 +114,26 @@ def _narrowed(document: Document, outer: Shape, term: Node) -> Shape:
     return shape
 
 
-def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tuple[Node, ...]) -> None:
-    """Collects all schema objects that hold wherever a node does: itself, what it refers to, its ``allOf``."""
+def _says_something(node: Node) -> bool:
+    """Whether a schema object has keywords besides references and ``allOf``."""
+    keywords = node.schema.keys() - {"$ref", "$dynamicRef", "$recursiveRef", "allOf"}
+    return groups_of(node.scope.dialect, dict.fromkeys(keywords)) != 0
+
+
+def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tuple[Node, ...]) -> bool:
+    """Collects all schema objects that hold wherever a node does: itself, what it refers to, its ``allOf``.
+
+    Returns:
+        Whether one of them refers to itself in this way: that asks for nothing that is not asked for already.
+    """
     if node in path:
-        raise node.scope.document.infinite_reference(node.schema)
+        return True
     if node in nodes:
-        return
+        return False
     nodes[node] = None
     groups, schema, scope = node.groups, node.schema, node.scope
     if not groups & (REFERENCE | DYNAMIC | BRANCH):
-        return
+        return False
     terms: list[Term] = []
     with scope.document.at(node):
         if groups & REFERENCE:
@@ -130,11 +143,13 @@ def _conjuncts(node: Node, nodes: dict[Node, None], others: list[Term], path: tu
             terms.append(scope.dynamic(schema[key], schema))
         if "allOf" in schema:
             terms += terms_of(node, "allOf")
+    circular = False
     for term in terms:
         if isinstance(term, Node):
-            _conjuncts(term, nodes, others, (*path, node))
+            circular |= _conjuncts(term, nodes, others, (*path, node))
         elif term is not TRUE:
             others.append(term)
+    return circular
 
 
 def _plain(node: Node) -> Shape:
@@ -146,7 +161,7 @@ def _plain(node: Node) -> Shape:
         numbers = Numbers.ALL if types & _NUMBER else Numbers.INTEGERS if types & _INTEGER else Numbers.NONE
         if groups & NUMBER and types & (_NUMBER | _INTEGER):
             between = _numbers(node)
-            numbers = between if types & _NUMBER else numbers & between
+            numbers = between.as_decimals() if types & _NUMBER else numbers & between
         strings = Strings.ALL if types & _STRING else Strings.NONE
         if groups & STRING and types & _STRING:
             strings = _strings(node)

@@ -2,7 +2,8 @@
 
 What is spelled, for a stretch of the number line between two cuts (and its ends where they belong to the set):
 
-- only integers: plain digits, ``-?(0|[1-9][0-9]*)``, no ``-0`` (``integers="any"``: as the others);
+- only integers: plain digits, ``-?(0|[1-9][0-9]*)``, no ``-0`` (``integers="any"``, and multiples where no type asks
+  for integers: as the others);
 - others: every plain decimal with its value in the set (``-0.0`` counts as zero, trailing zeros are free), and
   scientific notation: without bounds and divisors (or all from 0, above 0, …) the whole JSON grammar; with bounds the
   normalised form (one digit other than 0 before the point; any exponent sign, case and leading zeros; zero as ``0e5``),
@@ -390,7 +391,7 @@ class Spelling:
 
     def build(self) -> Plan:
         cuts, grids, at = self.numbers.parts()
-        labels = [self.label(g, self.any or not integral(g)) for g in grids]
+        labels = [self.label(g, self.any or self.numbers.decimal or not integral(g)) for g in grids]
         points: list[int] = []
         for i, cut in enumerate(cuts):
             label = 0

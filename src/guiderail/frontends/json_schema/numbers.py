@@ -283,10 +283,11 @@ class Numbers:
     is that of the form kept: the integers above 5.5 and those from 6 on have the same members and are not equal;
     `is_empty` is exact.
 
-    A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` beside ``5``).
+    A value given as a float is remembered as one (``5.0`` may then be spelled ``5.0`` beside ``5``). So are multiples
+    that happen to be integers, where nobody asks for integers (`as_decimals`).
     """
 
-    __slots__ = ("_at", "_cuts", "_floats", "_hash", "_open")
+    __slots__ = ("_at", "_cuts", "_decimal", "_floats", "_hash", "_open")
 
     ALL: ClassVar[Numbers]
     NONE: ClassVar[Numbers]
@@ -297,6 +298,7 @@ class Numbers:
     _open: tuple[Grid, ...]  # one more than cuts: below the first, between, above the last
     _at: tuple[bool, ...]
     _floats: frozenset[Fraction]
+    _decimal: bool
     _hash: int
 
     def __init__(self) -> None:
@@ -304,7 +306,12 @@ class Numbers:
 
     @classmethod
     def _make(
-        cls, cuts: list[Fraction], grids: list[Grid], at: list[bool], floats: frozenset[Fraction] = frozenset()
+        cls,
+        cuts: list[Fraction],
+        grids: list[Grid],
+        at: list[bool],
+        floats: frozenset[Fraction] = frozenset(),
+        decimal: bool = False,
     ) -> Numbers:
         """Into normal form: a stretch with one member becomes a cut, no cut changes nothing. Fractions keep their grid
         together with a second member at an end: they are no values alone, and so are spelled with trailing zeros."""
@@ -316,7 +323,7 @@ class Numbers:
             beside = grids[0] if i == 1 else grids[-1] if i == len(cuts) - 1 else NOTHING  # the unbounded ones
             if grid and grid != beside and not any(m is None for m, _ in grid):
                 alone = {v for p in grid for v in itertools.islice(_walk_between(p, cuts[i - 1], cuts[i]), 2)}
-                ends = () if integral(grid) else (i - 1, i)
+                ends = () if integral(grid) and not decimal else (i - 1, i)
                 together = len(alone) + sum(at[j] and in_grid(cuts[j], grid) for j in ends) >= 2
                 if len(alone) < 2 and not together:
                     grids[i] = NOTHING
@@ -326,12 +333,14 @@ class Numbers:
                         at.insert(i, True)
             i += 1
         cuts, grids, at = _without_needless(cuts, grids, at)
-        if not cuts and (known := _WHOLE.get(grids[0])) is not None:
+        decimal = decimal and any(grid and integral(grid) for grid in grids)
+        if not cuts and not decimal and (known := _WHOLE.get(grids[0])) is not None:
             return known
         made = object.__new__(cls)
         made._cuts, made._open, made._at = tuple(cuts), tuple(grids), tuple(at)
         made._floats = made._alone(floats) if floats else floats
-        made._hash = hash((made._cuts, made._open, made._at, made._floats))
+        made._decimal = decimal
+        made._hash = hash((made._cuts, made._open, made._at, made._floats, decimal))
         return made
 
     def _alone(self, values: frozenset[Fraction]) -> frozenset[Fraction]:
@@ -398,6 +407,14 @@ class Numbers:
         cuts = sorted({exact(v) for v in given})
         return Numbers._make(cuts, [NOTHING] * (len(cuts) + 1), [True] * len(cuts), floats)
 
+    def as_decimals(self) -> Numbers:
+        """The same set, integers in it spelled as decimals are: ``5.0`` beside ``5``."""
+        return Numbers._make(list(self._cuts), list(self._open), list(self._at), frozenset(self._cuts), True)
+
+    def _counts(self) -> bool:
+        """Whether a stretch of it holds integers only, which are spelled as such."""
+        return not self._decimal and any(grid and integral(grid) for grid in self._open)
+
     # -- algebra --
     def __and__(self, other: Numbers) -> Numbers:
         if self is other or other is _ALL:
@@ -431,7 +448,8 @@ class Numbers:
             at.append(a and b if both else a or b)
             i += mine
             j += theirs
-        return Numbers._make(cuts, grids, at, self._floats | other._floats)
+        decimal = (self._decimal or other._decimal) and not (self._counts() or other._counts())
+        return Numbers._make(cuts, grids, at, self._floats | other._floats, decimal)
 
     def __contains__(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
@@ -451,6 +469,11 @@ class Numbers:
     def floats(self) -> frozenset[Fraction]:
         """Members that were given as floats."""
         return self._floats
+
+    @property
+    def decimal(self) -> bool:
+        """Whether stretches of integers are spelled as decimals are."""
+        return self._decimal
 
     def is_empty(self) -> bool:
         return not any(self._open) and not any(self._at)
@@ -494,6 +517,10 @@ class Numbers:
             c.denominator == 1 for c, a in zip(self._cuts, self._at, strict=True) if a
         )
 
+    def is_plain(self) -> bool:
+        """Whether every member is an integer, and spelled as one."""
+        return not self._decimal and self.is_integral()
+
     def cells(self) -> tuple[Cell, ...]:
         """The set as a union of cells, in rising order; alone-standing values are closed intervals of no length."""
         found: list[Cell] = []
@@ -530,6 +557,7 @@ class Numbers:
             and self._at == other._at
             and self._open == other._open
             and self._floats == other._floats
+            and self._decimal == other._decimal
         )
 
     def __hash__(self) -> int:

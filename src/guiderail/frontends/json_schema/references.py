@@ -103,9 +103,12 @@ class Document:
         contents: the schema, not to be changed by anyone any more.
         options: how to read it.
         evaluate: makes the shape of a node.
+        refers: whether any reference may be in it.
     """
 
-    def __init__(self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape]) -> None:
+    def __init__(
+        self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], *, refers: bool = True
+    ) -> None:
         self.contents = contents
         self.options = options
         self.evaluate = evaluate
@@ -129,7 +132,7 @@ class Document:
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
         self.root = Scope(self, self.dialect, None)
-        if self._refers_by_identifier():
+        if refers and self._refers_by_identifier():
             self.root = self.scope_of(self.root_resolver(), self.dialect)
 
     def term(self) -> Term:

@@ -293,7 +293,7 @@ class Emptiness:
             extra = sum(name not in cell.required for name in chosen)
             return cell.max is None or len(cell.required) + extra + len(fresh) <= cell.max
         self._steps += 1
-        spend(30 + 4 * len(cell.named))
+        spend(30 + 2 * len(cell.obligations[index].ways))
         if self._steps > _MOST_STEPS:  # not surely empty
             return True
         ways = cell.obligations[index].ways
@@ -303,9 +303,10 @@ class Emptiness:
                 if any(self._is_member(keys & wanted, and_terms((term, value))) for keys, term in regions):
                     return self._discharge(cell, regions, index + 1, chosen, fresh)
         for wanted, value in ways:
-            for name, term in cell.named.items():
-                if name in wanted:
-                    asked = and_terms((chosen.get(name, term), value))
+            texts = wanted.finite_texts()
+            for name in cell.named if texts is None else sorted(texts & cell.named.keys()):
+                if texts is not None or name in wanted:
+                    asked = and_terms((chosen.get(name, cell.named[name]), value))
                     if not self.term(asked) and self._discharge(
                         cell, regions, index + 1, {**chosen, name: asked}, fresh
                     ):

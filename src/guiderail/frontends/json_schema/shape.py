@@ -152,14 +152,24 @@ class KeyRules:
 class Obligation:
     """For one of the ways ``(keys, term)`` some member has its key in ``keys`` and its value in ``term``."""
 
-    __slots__ = ("ways",)
+    __slots__ = ("_named", "_open", "ways")
 
     def __init__(self, ways: tuple[tuple[Strings, Term], ...]) -> None:
         self.ways = ways
+        self._named: dict[str, list[Term]] | None = None  # of the ways that name their keys
+        self._open: list[tuple[Strings, Term]] = []
 
     def terms(self, name: str) -> list[Term]:
         """The terms in one of which the value of a member must be for the obligation to be met by it."""
-        return [term for keys, term in self.ways if name in keys]
+        if self._named is None:
+            self._named = {}
+            for keys, term in self.ways:
+                texts = keys.finite_texts()
+                if texts is None:
+                    self._open.append((keys, term))
+                for text in texts or ():
+                    self._named.setdefault(text, []).append(term)
+        return [*self._named.get(name, ()), *(term for keys, term in self._open if name in keys)]
 
     def key(self) -> frozenset[tuple[Strings, Term]]:
         return frozenset(self.ways)

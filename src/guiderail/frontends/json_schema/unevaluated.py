@@ -239,8 +239,8 @@ def _ways(node: Node, only: _Only, path: set[Node], own_unevaluated: bool = True
     def inside(term: Term) -> list[Way]:
         if not isinstance(term, Node):
             return [_NONE]
-        if term in path:
-            raise scope.document.infinite_reference(term.schema)
+        if term in path:  # it evaluates nothing that it does not anyway
+            return [_NONE]
         return _ways(term, only, path | {term})
 
     if "$ref" in schema:

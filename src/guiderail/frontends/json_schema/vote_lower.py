@@ -39,9 +39,9 @@ def lower_vote(lowering: Lowering, cell: Vote, level: int) -> int:
 def _spellings(lowering: Lowering, atom: Term, terms: list[Term]) -> list[int]:
     """Integers as ``2.0`` and ``2e0``, where an alternative asks for a number and others tell integers apart."""
     numbers = atom.shape().numbers
-    if numbers is Numbers.NONE or not numbers.is_integral():
+    if numbers is Numbers.NONE or not numbers.is_plain():
         return []
-    if all(term.shape().numbers.is_integral() for term in terms if term is not atom):
+    if all(term.shape().numbers.is_plain() for term in terms if term is not atom):
         return []
     try:
         return [lowering.notation.any_number(numbers)]
@@ -121,7 +121,7 @@ class _Inside:
 
     def lower(self) -> int:
         lowering, algebra, cells, names = self.lowering, self.algebra, self.cells, self.names
-        spend(200 * len(names) * len(cells))
+        spend(30 * len(names) * len(cells))
         values = [
             [] if name in self.forbidden else self.written([algebra.named_term(one, name) for one in cells])
             for name in names

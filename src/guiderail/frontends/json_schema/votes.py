@@ -8,6 +8,8 @@ What is asked of a value differs by alternative. For each key the values are spl
 alternatives fail, and only as far as the formula still cares. The core reads a member as the union of its atoms and
 remembers which alternatives have failed (see ``core/json/votes.cpp``): the state of an object grows with the number of
 alternatives, where the normal form grows with the number of their combinations.
+
+Where the alternatives ask for several objects under one key, an atom is a formula again (a `Region`): votes nest.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Term
+from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.strings import Strings
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IMPOSSIBLE",
+    "MANIFOLD",
     "Mix",
     "Numbered",
     "Vote",
@@ -329,6 +332,58 @@ class Ballot(Numbered[ObjectCell]):
         return frozenset(range(len(self.cells))) - cells
 
 
+class Region(Term):
+    """The values in all of some terms and in none of others. Its objects are a vote: nothing is multiplied out."""
+
+    __slots__ = ("algebra", "held", "missed")
+
+    def __init__(self, algebra: Algebra, held: frozenset[Term], missed: frozenset[Term]) -> None:
+        self.known = None
+        self.algebra = algebra
+        self.held = held
+        self.missed = missed
+
+    def _evaluate(self) -> Shape:
+        algebra = self.algebra
+        with algebra.trying(eager=False):
+            shape = _no_objects(TRUE.shape())
+            formulas: list[Formula] = []
+            for term in self.held:
+                shape = algebra.and_shapes(shape, _no_objects(term.shape()))
+                formulas.append(any_of(map(formula_of, term.shape().objects)))
+            for term in self.missed:
+                shape = algebra.and_shapes(shape, _no_objects(algebra.not_shape(_no_objects(term.shape()))))
+                formulas.append(negated(any_of(map(formula_of, term.shape().objects))))
+            objects = vote(algebra, all_of(algebra, formulas))
+        return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, objects)
+
+
+def _part(algebra: Algebra, values: Term, term: Term, holds: bool, late: bool) -> Term:
+    """Those of some values that are in a term, or that are not.
+
+    Args:
+        algebra: keeps the regions.
+        values: everything, or what earlier calls have left of it.
+        term: what is asked of them.
+        holds: whether they are in it.
+        late: whether objects are left as formulas.
+    """
+    if not late:
+        return algebra.and_terms((values, term if holds else algebra.not_term(term)))
+    held, missed = (
+        (values.held, values.missed) if isinstance(values, Region) else (frozenset[Term](), frozenset[Term]())
+    )
+    key = (held | {term}, missed) if holds else (held, missed | {term})
+    known = algebra.regions_made.get(key)
+    if known is None:
+        known = algebra.regions_made[key] = Region(algebra, *key)
+    return known
+
+
+def _no_objects(shape: Shape) -> Shape:
+    return Shape(shape.null, shape.booleans, shape.numbers, shape.strings, shape.arrays, ())
+
+
 class Atoms:
     """Splits the values of a key by the cells of a ballot that they fail."""
 
@@ -362,6 +417,7 @@ class Atoms:
         start = ballot.normal(frozenset(asked.pop(FALSE, ())))
         asked.pop(TRUE, None)
         parts = [] if start is None else [(TRUE, start)]
+        late = sum(map(_is_manifold, asked)) >= MANIFOLD
         for term, cells in asked.items():
             split: list[tuple[Term, frozenset[int]]] = []
             for values, failed in parts:
@@ -377,11 +433,11 @@ class Atoms:
                     if within(values, term):
                         split.append((values, failed))
                         continue
-                both = algebra.and_terms((values, term))
+                both = _part(algebra, values, term, True, late)
                 if not algebra.emptiness.term(both):
                     split.append((both, failed))
                 if fails is not None:
-                    rest = algebra.and_terms((values, algebra.not_term(term)))
+                    rest = _part(algebra, values, term, False, late)
                     if not algebra.emptiness.term(rest):
                         split.append((rest, fails))
             parts = split
@@ -390,6 +446,18 @@ class Atoms:
         for values, failed in parts:
             same.setdefault(failed, []).append(values)
         return [(algebra.or_terms(values), failed) for failed, values in same.items()]
+
+
+MANIFOLD = 4
+"""Of so many terms whose objects have so many members, the combinations are left as formulas."""
+
+
+def _is_manifold(term: Term) -> bool:
+    """Whether its negation has many ways, or what it says of other keys is split in turn."""
+    return any(
+        len(cell.named) + len(cell.obligations) >= MANIFOLD or cell.rules or cell.rest not in (TRUE, FALSE)
+        for cell in term.shape().objects
+    )
 
 
 def regions(algebra: Algebra, cells: list[ObjectCell]) -> Iterator[tuple[Strings, list[Term]]]:

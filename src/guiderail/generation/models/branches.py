@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from guiderail.errors import ModelError
 from guiderail.generation.models.base import Model, context_full, feed_rows
 
-__all__ = ["Branches", "Tree", "chains_of", "open_branches", "trees_of"]
+__all__ = ["MOST_CHAINS", "Branches", "Tree", "cells_of", "chains_of", "open_branches", "trees_of"]
 
 Tokens = tuple[int, ...]
 
@@ -142,13 +142,13 @@ def trees_of(
 class SessionBranches:
     """For any model: rows of a session, each of which reads the prompt."""
 
-    def __init__(self, model: Model, prompt: Sequence[int]) -> None:
-        self._model, self._prompt = model, list(prompt)
+    def __init__(self, model: Model, prompt: Sequence[int], chains: int = MOST_CHAINS) -> None:
+        self._model, self._prompt, self._chains = model, list(prompt), chains
         self.passes = self.tokens = 0
 
     def read(self, texts: Sequence[Tokens]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         waiting = [index for index, text in enumerate(texts) if not text]
-        rows = min(MOST_CHAINS, self._model.max_batch or MOST_CHAINS)
+        rows = min(self._chains, self._model.max_batch or self._chains)
         trees = list(trees_of(texts, chains=rows))
         if not trees and waiting:
             trees = [Tree()]
@@ -198,11 +198,25 @@ class SessionBranches:
         """Nothing is kept between calls."""
 
 
-def open_branches(model: Model, prompt: Sequence[int], longest: int) -> Branches:
+def cells_of(model: Model, prompt: int, longest: int, chains: int = MOST_CHAINS) -> int:
+    """Tokens of key-value cache that the branches of a prompt take at most.
+
+    Args:
+        prompt: its tokens.
+        longest: tokens that a text may have.
+        chains: as for :func:`open_branches`.
+    """
+    if getattr(model, "branches_share_cache", False):
+        return prompt + max(MOST_NODES, longest)
+    return min(chains, model.max_batch or chains) * (prompt + longest)
+
+
+def open_branches(model: Model, prompt: Sequence[int], longest: int, chains: int = MOST_CHAINS) -> Branches:
     """The branches of a prompt.
 
     Args:
         longest: tokens that a text may have.
+        chains: leaves of a tree that one pass reads, at most; each may take the cache of a row.
 
     Raises:
         ModelError: ``context-full``, ``bad-prompt``: the prompt has no token.
@@ -212,5 +226,5 @@ def open_branches(model: Model, prompt: Sequence[int], longest: int) -> Branches
     if len(prompt) + longest > model.context_length:
         raise context_full(model.name, len(prompt) + longest, model.context_length)
     new = getattr(model, "new_branches", None)
-    made: Branches = SessionBranches(model, prompt) if new is None else new(prompt, longest)
+    made: Branches = SessionBranches(model, prompt, chains) if new is None else new(prompt, longest, chains)
     return made

@@ -166,8 +166,10 @@ class GGUFModel:
         self._sessions.add(session)
         return session
 
-    def new_branches(self, prompt: Sequence[int], longest: int) -> GGUFBranches:
-        """What the model says after a prompt and many short texts; see :class:`Branches`."""
+    branches_share_cache = True
+
+    def new_branches(self, prompt: Sequence[int], longest: int, chains: int = 0) -> GGUFBranches:
+        """What the model says after a prompt and many short texts, which share one cache; see :class:`Branches`."""
         from guiderail.generation.models.gguf_branches import GGUFBranches
 
         self._open_vocab()

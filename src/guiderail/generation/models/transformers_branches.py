@@ -23,9 +23,9 @@ _CELLS = 512  # rows times the longest: logits of all of them are computed
 class TransformersBranches:
     """See :class:`Branches`. A cache that cannot be repeated is not used: each row reads the prompt again."""
 
-    def __init__(self, model: TransformersModel, prompt: Sequence[int]) -> None:
+    def __init__(self, model: TransformersModel, prompt: Sequence[int], chains: int) -> None:
         self._model: TransformersModel | None = model
-        self._prompt = list(prompt)
+        self._prompt, self._chains = list(prompt), chains
         self._cache: Any = None
         self._after_prompt: NDArray[np.float32] | None = None
         self.passes = self.tokens = 0
@@ -36,7 +36,7 @@ class TransformersBranches:
             self._cache = output.past_key_values
             self._after_prompt = output.logits[0, -1].float().cpu().numpy()
         yield from ((index, self._after_prompt.copy()) for index, text in enumerate(texts) if not text)
-        for tree in trees_of(texts, cells=_CELLS):
+        for tree in trees_of(texts, chains=self._chains, cells=_CELLS):
             chains = chains_of(tree)
             rows = [[tree.token[node] for node in chain] for chain in chains]
             width = max(map(len, rows))

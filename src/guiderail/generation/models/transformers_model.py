@@ -11,6 +11,7 @@ import numpy as np
 
 from guiderail.errors import ModelError
 from guiderail.generation.models.base import Logits, context_full
+from guiderail.generation.models.branches import MOST_CHAINS
 
 if TYPE_CHECKING:
     from guiderail.generation.models.transformers_branches import TransformersBranches
@@ -110,13 +111,13 @@ class TransformersModel:
             raise context_full(self.name, length, self.context_length)
         return TransformersSession(self, batch, length)
 
-    def new_branches(self, prompt: Sequence[int], longest: int) -> TransformersBranches:
+    def new_branches(self, prompt: Sequence[int], longest: int, chains: int = MOST_CHAINS) -> TransformersBranches:
         """What the model says after a prompt and many short texts; see :class:`Branches`."""
         from guiderail.generation.models.transformers_branches import TransformersBranches
 
         if self._closed:
             raise ModelError(f"the model {self.name} was closed; load it again", code="closed")
-        return TransformersBranches(self, prompt)
+        return TransformersBranches(self, prompt, chains)
 
     def close(self) -> None:
         """Lets go of nothing: the model belongs to the caller. Sessions can no longer be opened."""
