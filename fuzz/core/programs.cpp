@@ -172,7 +172,14 @@ int main(int argc, char** argv) {
   if (seeds.empty()) return std::fputs("no files there\n", stderr), 2;
   gr_vocabulary* vocabulary = vocabulary_of_bytes();
 #ifndef _WIN32
-  for (int signal : {SIGVTALRM, SIGFPE, SIGSEGV, SIGABRT}) std::signal(signal, write_down);
+  // On a stack of its own: one that has run over is what it may be about.
+  static char room[1 << 16];
+  const stack_t stack{room, 0, sizeof room};
+  sigaltstack(&stack, nullptr);
+  struct sigaction action{};
+  action.sa_handler = write_down;
+  action.sa_flags = SA_ONSTACK;
+  for (int signal : {SIGVTALRM, SIGFPE, SIGSEGV, SIGABRT}) sigaction(signal, &action, nullptr);
 #endif
   for (unsigned long long i = 0; i < count; ++i) {
 #ifndef _WIN32
