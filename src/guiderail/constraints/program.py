@@ -43,15 +43,17 @@ def build_program(
             "gr.literal …",
             code="not-a-constraint",
         )
-    for name, value in (("max_nodes", max_nodes), ("fuel", fuel)):
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
-            raise CompileError(
-                f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound"
-            )
+    _check_bound("max_nodes", max_nodes)
+    _check_bound("fuel", fuel)
     check_steps("max_step_work", max_step_work)
     with nested("the constraint"), limited(max_work):
         builder = _core.Builder(max_nodes, fuel, max_step_work)
         return builder.finish(constraint._lower(builder))
+
+
+def _check_bound(name: str, value: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**32:
+        raise CompileError(f"{name} is a whole number from 0 to {2**32 - 1:,}, not {shown(value)}", code="bad-bound")
 
 
 @lru_cache(maxsize=128)

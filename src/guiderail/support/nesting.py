@@ -10,8 +10,6 @@ A value of Python may also hold itself, or hold one list twice on each of forty 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from guiderail import _core
@@ -23,8 +21,7 @@ MOST_PARTS = 1_000_000
 """Lists, objects and scalars of a value that are read at most, those that are shared counted each time."""
 
 
-@contextmanager
-def nested(what: str) -> Iterator[None]:
+class nested:
     """Turns the interpreter's RecursionError into a LimitError.
 
     Args:
@@ -33,10 +30,17 @@ def nested(what: str) -> Iterator[None]:
     Raises:
         LimitError: ``depth``.
     """
-    try:
-        yield
-    except RecursionError:
-        raise LimitError(f"{what} is nested too deeply; flatten it", code="depth") from None
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is not None and issubclass(kind, RecursionError):
+            raise LimitError(f"{self._what} is nested too deeply; flatten it", code="depth") from None
 
 
 def is_plain_json(value: Any) -> bool:

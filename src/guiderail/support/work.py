@@ -9,8 +9,7 @@ everywhere and always. The core counts for each thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -33,7 +32,6 @@ spent = _core.spent_work
 """The steps that this thread has counted so far."""
 
 _MOST = 1 << 60  # no sum of counts comes near the end of 64 bits
-_here = threading.local()  # what this thread's compilation has paid for, what it makes
 _Argument = TypeVar("_Argument")
 _Value = TypeVar("_Value")
 
@@ -48,24 +46,29 @@ def check_steps(name: str, steps: Any) -> None:
         raise CompileError(f"{name} is a number of steps above 0, not {shown(steps)}", code="bad-bound")
 
 
-@contextmanager
-def limited(most: int) -> Iterator[None]:
+class limited:
     """Within, this thread may spend so many steps, and no more than a limit around allows.
 
     Raises:
         CompileError: the limit is no number above 0.
     """
-    check_steps("max_work", most)
-    before = _core.limit_work(most)
-    outermost = not hasattr(_here, "paid")
-    if outermost:
-        _here.paid = set()
-    try:
-        yield
-    finally:
-        _core.restore_work(before)
-        if outermost:
-            del _here.paid
+
+    __slots__ = ("_before", "_most", "_outermost")
+
+    def __init__(self, most: int) -> None:
+        check_steps("max_work", most)
+        self._most = most
+
+    def __enter__(self) -> None:
+        self._before = _core.limit_work(self._most)
+        self._outermost = _here.paid is None
+        if self._outermost:
+            _here.paid = set()
+
+    def __exit__(self, *_: object) -> None:
+        _core.restore_work(self._before)
+        if self._outermost:
+            _here.paid = None
 
 
 def out_of_work(error: LimitError) -> bool:
@@ -92,6 +95,17 @@ class _Result:
                 result.pay(paid)
 
 
+class _Here(threading.local):
+    """What this thread's compilation has paid for, what it makes, and what it made last."""
+
+    paid: set[_Result] | None = None
+    making: _Result | None = None
+    made: _Result | None = None
+
+
+_here = _Here()
+
+
 def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Argument], _Value]]:
     """Keeps the results of a function. Each compilation pays once for a result, whoever made it."""
 
@@ -99,7 +113,7 @@ def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Ar
         @lru_cache(maxsize=size)
         def kept(argument: _Argument) -> _Result:
             result, before = _Result(), spent()
-            outer, _here.making = getattr(_here, "making", None), result
+            outer, _here.making = _here.making, result
             try:
                 result.value = make(argument)
             finally:
@@ -111,13 +125,16 @@ def cached(size: int) -> Callable[[Callable[[_Argument], _Value]], Callable[[_Ar
         def ask(argument: _Argument) -> _Value:
             before = spent()
             result = kept(argument)
-            paid: set[_Result] = getattr(_here, "paid", set())
-            if getattr(_here, "made", None) is result:
+            paid = _here.paid
+            if _here.made is result:
                 _here.made = None
-                paid.add(result)
-            else:
+                if paid is not None:
+                    paid.add(result)
+            elif paid is None:
+                result.pay(set())
+            elif result not in paid:
                 result.pay(paid)
-            outer: _Result | None = getattr(_here, "making", None)
+            outer = _here.making
             if outer is not None:
                 outer.needed.append(result)
                 outer.elsewhere += spent() - before

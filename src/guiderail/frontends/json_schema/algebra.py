@@ -7,8 +7,7 @@ and wrong, some other member is wrong (an `Obligation`), some item is wrong (a `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -128,6 +127,22 @@ def _plainly_within(x: Term, y: Term) -> bool | None:
     strings = y.shape().strings
     found = [text in strings for text in texts]
     return True if all(found) else None if any(found) else False
+
+
+class _Trying:
+    """See `Algebra.trying`. No generator, for it stands around the shape of every schema object."""
+
+    __slots__ = ("_algebra", "_before", "_eager")
+
+    def __init__(self, algebra: Algebra, eager: int) -> None:
+        self._algebra = algebra
+        self._eager = eager
+
+    def __enter__(self) -> None:
+        self._before, self._algebra.eager = self._algebra.eager, self._eager
+
+    def __exit__(self, *_: object) -> None:
+        self._algebra.eager = self._before
 
 
 class Algebra:
@@ -309,17 +324,12 @@ class Algebra:
             raise TooMany
         return vote(self, all_of(self, [any_of(map(formula_of, cells)) for cells in unions]))
 
-    @contextmanager
-    def trying(self, eager: bool = True) -> Iterator[None]:
+    def trying(self, eager: bool = True) -> _Trying:
         """Within, what would be left to be read side by side raises `TooMany`; not where ``eager`` is false.
 
         So does what takes more than some 0.1 s.
         """
-        before, self.eager = self.eager, spent() + _TRIED if eager else 0
-        try:
-            yield
-        finally:
-            self.eager = before
+        return _Trying(self, spent() + _TRIED if eager else 0)
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
         """A product of many cells: what is empty is dropped at once. None where many are left."""
@@ -365,11 +375,16 @@ class Algebra:
         if type(a) is not ObjectCell or type(b) is not ObjectCell:
             return next(iter(self._late((a,), (b,))), None)
         if len(b.named) <= _FEW and b.rest is TRUE and b.max is None and not (b.rules or b.obligations or b.min):
-            told = [_plainly_within(a.named[key], term) if key in a.named else None for key, term in b.named.items()]
-            if all(told) and b.required <= a.required:
+            holds = b.required <= a.required
+            for key, term in b.named.items():
+                mine = a.named.get(key)
+                told = None if mine is None else _plainly_within(mine, term)
+                if not told:
+                    if told is False and (key in a.required or key in b.required):
+                        return None
+                    holds = False
+            if holds:
                 return a
-            if any(t is False and (k in a.required or k in b.required) for t, k in zip(told, b.named, strict=True)):
-                return None
         spend(100 + 10 * (len(a.named) + len(b.named)))
         if b.named and not a.named:  # keep the order in which properties were declared
             a, b = b, a

@@ -103,11 +103,11 @@ class Document:
         contents: the schema, not to be changed by anyone any more.
         options: how to read it.
         evaluate: makes the shape of a node.
-        refers: whether any reference may be in it.
+        identified: whether references in it may lead to identifiers.
     """
 
     def __init__(
-        self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], *, refers: bool = True
+        self, contents: Any, options: SchemaOptions, evaluate: Callable[[Node], Shape], *, identified: bool = True
     ) -> None:
         self.contents = contents
         self.options = options
@@ -132,7 +132,7 @@ class Document:
         self.declared = dialect is not None or dialect_of(declared) is not None
         self.dialect = dialect or dialect_of(declared) or "2020-12"
         self.root = Scope(self, self.dialect, None)
-        if refers and self._refers_by_identifier():
+        if identified and self._refers_by_identifier():
             self.root = self.scope_of(self.root_resolver(), self.dialect)
 
     def term(self) -> Term:
@@ -170,14 +170,9 @@ class Document:
                 pointer=self.where(),
             ) from None
 
-    @contextmanager
-    def at(self, node: Node) -> Iterator[None]:
+    def at(self, node: Node) -> _At:
         """Evaluates a part of a node: error messages name it."""
-        before, self.current = self.current, node
-        try:
-            yield
-        finally:
-            self.current = before
+        return _At(self, node)
 
     def same(self, term: Term) -> Term:
         """One term for all schema objects of a scope that read the same."""
@@ -312,6 +307,22 @@ class Document:
         """Holds on to a document that is not the root's, and expects dynamic references in it."""
         self._dynamic = True
         self._kept.append(contents)
+
+
+class _At:
+    """See `Document.at`. No generator, for it stands around every part of every node."""
+
+    __slots__ = ("_before", "_document", "_node")
+
+    def __init__(self, document: Document, node: Node) -> None:
+        self._document = document
+        self._node = node
+
+    def __enter__(self) -> None:
+        self._before, self._document.current = self._document.current, self._node
+
+    def __exit__(self, *_: object) -> None:
+        self._document.current = self._before
 
 
 class Scope:

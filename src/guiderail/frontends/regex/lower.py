@@ -146,32 +146,29 @@ class _Emitter:
     def emit(self, root: Node) -> int:
         b = self.b
         done: dict[int, int] = {}
-        stack = [root]
+        stack: list[tuple[Node, list[Node]]] = [(root, [root])]
         while stack:
-            node = stack[-1]
-            if id(node) in done:
-                stack.pop()
+            node, kids = stack[-1]
+            waiting = len(stack)
+            for kid in kids:
+                if id(kid) in done:
+                    continue
+                kind = type(kid)
+                if kind is Lit:
+                    done[id(kid)] = b.literal(kid.text.encode())  # type: ignore[attr-defined]
+                elif kind is Set:
+                    done[id(kid)] = b.char_class(kid.chars)  # type: ignore[attr-defined]
+                else:
+                    of = children(kid)
+                    if kind is Alt and len(of) > 1 and all(type(one) is Lit for one in of):
+                        done[id(kid)] = b.choice([one.text.encode() for one in of])  # type: ignore[attr-defined]
+                    else:
+                        stack.append((kid, of))
+            if len(stack) > waiting:
                 continue
-            kind = type(node)
-            if kind is Lit:
-                done[id(node)] = b.literal(node.text.encode())  # type: ignore[attr-defined]
-                stack.pop()
-                continue
-            if kind is Set:
-                done[id(node)] = b.char_class(node.chars)  # type: ignore[attr-defined]
-                stack.pop()
-                continue
-            kids = children(node)
-            if kind is Alt and len(kids) > 1 and all(type(kid) is Lit for kid in kids):
-                done[id(node)] = b.choice([kid.text.encode() for kid in kids])  # type: ignore[attr-defined]
-                stack.pop()
-                continue
-            missing = [kid for kid in kids if id(kid) not in done]
-            if missing:
-                stack.extend(missing)
-                continue
-            done[id(node)] = self.build(node, [done[id(kid)] for kid in kids])
             stack.pop()
+            if stack and id(node) not in done:
+                done[id(node)] = self.build(node, [done[id(kid)] for kid in kids])
         return done[id(root)]
 
     def build(self, node: Node, handles: list[int]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from guiderail._core import CharSet
@@ -24,7 +25,19 @@ NOTHING, ANCHOR, REPEATED, ATOM, TEXT = range(5)
 
 _BRACES = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _MAX_REPEAT = 2**31 - 1
+# A class that all dialects read alike: of ASCII, without escapes. And its items.
+_PLAIN_CLASS = re.compile(r"\[(\^?)((?:[ -,.-Z_-~](?:-[ -,.-Z_-~])?){1,30}-?)\]").match
+_PLAIN_ITEMS = re.compile(r"(.)-(.)|(.)").findall
 _PROPERTY = re.compile(r"\{(\^?)([\w &-]+)(?:[=:]([\w &-]+))?\}")
+
+
+@lru_cache(maxsize=1024)
+def _plain_set(items: str) -> CharSet | None:
+    """The characters of a plain class; None if a range is none."""
+    ranges = [(low or alone, high or alone) for low, high, alone in _PLAIN_ITEMS(items)]
+    if any(low > high for low, high in ranges):
+        return None
+    return CharSet([(ord(low), ord(high)) for low, high in ranges])
 
 
 class Parsed:
@@ -48,6 +61,7 @@ class Parser:
 
     plain: Callable[[str, int], re.Match[str] | None]
     plain_verbose: Callable[[str, int], re.Match[str] | None]
+    sets = False  # whether classes may hold classes
 
     def __init__(self, pattern: str, flags: int, max_nesting: int) -> None:
         self.pattern = pattern
@@ -110,7 +124,7 @@ class Parser:
                     self.fail("bad-escape", "the pattern ends in a lone backslash; double it to match one", i, n)
                 i = self.escape(i)
             elif c == "[":
-                i = self.char_class(i)
+                i = self.any_class(i)
             elif c == "(":
                 i = self.open_group(i)
             elif c == ")":
@@ -143,6 +157,16 @@ class Parser:
         if i > len(self.pattern):
             self.fail("bad-escape", "the pattern ends in a lone backslash; remove it", i - 2, i - 1)
         return i
+
+    def any_class(self, i: int) -> int:
+        """Reads the class that opens at ``i``. Those that are met all the time are not read twice."""
+        match = None if self.sets else _PLAIN_CLASS(self.pattern, i)
+        chars = None if match is None else _plain_set(match[2])
+        if match is None or chars is None:
+            return self.char_class(i)
+        chars = self.fold(chars, chars)
+        self.atom(Set(~chars if match[1] else chars, i, match.end()))
+        return match.end()
 
     def sequence(self, end: int) -> Node:
         items = self.items

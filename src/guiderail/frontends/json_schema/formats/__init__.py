@@ -5,7 +5,7 @@ texts that are of the format, ``wide`` holds all of them. Where a text is asked 
 stands for it; where it is asked *not* to be, the complement of the wide one. So no answer is ever wrong in the
 direction that lets a bad text through.
 
-Each builder parses once per process; a constraint is lowered anew for each program.
+Each is lowered once per process, and written down for all programs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from guiderail import _core
 from guiderail.constraints.constraint import Constraint
 from guiderail.frontends.json_schema.formats import dates, identifiers, international, internet, regexes, uris
+from guiderail.support.work import cached
 
 __all__ = ["FORMATS", "Format", "FormatTexts"]
 
@@ -101,8 +102,16 @@ class FormatTexts(Constraint):
     wide: bool = False
 
     def _lower(self, b: _core.Builder) -> int:
-        found = FORMATS[self.name]
-        return (found.wide if self.wide and found.wide is not None else found.narrow)()._lower(b)
+        return b.replay(_written(self))
 
     def __repr__(self) -> str:
         return f"format({self.name!r}{', wide=True' if self.wide else ''})"
+
+
+@cached(64)
+def _written(format: FormatTexts) -> bytes:
+    """Its expression as a program file: to read it takes less than to make it anew."""
+    found = FORMATS[format.name]
+    made = (found.wide if format.wide and found.wide is not None else found.narrow)()
+    builder = _core.Builder(records=True)
+    return builder.recorded(made._lower(builder))
