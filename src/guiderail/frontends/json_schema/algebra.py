@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from guiderail.frontends.json_schema.apart import discriminator
+from guiderail.frontends.json_schema.array_votes import ArrayVote, comparing, every, multiplied, negation
 from guiderail.frontends.json_schema.errors import SchemaLimitError, TooMany
 from guiderail.frontends.json_schema.numbers import Numbers
+from guiderail.frontends.json_schema.satisfiable import Emptiness, is_empty_object, prune
 from guiderail.frontends.json_schema.shape import (
     ANY_ARRAY,
     ANY_OBJECT,
@@ -28,13 +31,14 @@ from guiderail.frontends.json_schema.shape import (
     Shape,
     Term,
 )
+from guiderail.frontends.json_schema.simplify import Cover, without_covered
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.terms import And, Not, Or, plainly_within
+from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, negated, vote
+from guiderail.support.texts import has_surrogate
 from guiderail.support.work import spend, spent
 
-if TYPE_CHECKING:
-    from guiderail.frontends.json_schema.satisfiable import Emptiness
-
-__all__ = ["Algebra", "And", "Not", "Or"]
+__all__ = ["Algebra"]
 
 MOST_CELLS = 64
 """Objects are kept as a union of so many cells at most; what would have more is read side by side."""
@@ -42,92 +46,8 @@ MOST_CELLS = 64
 _MOST_ALONE = 16  # times as many, where a condition is added to each and none is multiplied
 _PRUNED = 16  # times as many are looked through for those that are not empty
 _TRIED = 1_000_000  # steps, for the alternatives of one schema
-_FEW_TEXTS = 8
 _FEW = 4  # optional members, the negations of which are cells of their own
 _Cell = TypeVar("_Cell", ArrayCell, ObjectCell)
-
-
-def has_surrogate(name: str) -> bool:
-    """Whether a name holds half of a surrogate pair, so that no text can spell it."""
-    return not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)
-
-
-class And(Term):
-    """The intersection of terms.
-
-    Attributes:
-        parts: of which none is an intersection.
-        given: the terms that were joined, some of them intersections whose shapes may be known.
-    """
-
-    __slots__ = ("algebra", "given", "parts")
-
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
-        self.known = None
-        self.algebra = algebra
-        self.parts = parts
-        self.given = given
-
-    def _evaluate(self) -> Shape:
-        whole = all(term.known is not None or not isinstance(term, And) for term in self.given)
-        with self.algebra.trying(eager=False):
-            shape = TRUE.shape()
-            for part in self.given if whole else self.parts:
-                shape = self.algebra.and_shapes(shape, part.shape())
-        self.given = ()
-        return shape
-
-
-class Or(Term):
-    """The union of terms."""
-
-    __slots__ = ("algebra", "parts")
-
-    def __init__(self, algebra: Algebra, parts: tuple[Term, ...], given: tuple[Term, ...]) -> None:
-        self.known = None
-        self.algebra = algebra
-        self.parts = parts
-
-    def _evaluate(self) -> Shape:
-        with self.algebra.trying(eager=False):
-            return self.algebra.union(part.shape() for part in self.parts)
-
-
-class Not(Term):
-    """The complement of a term."""
-
-    __slots__ = ("algebra", "operand")
-
-    def __init__(self, algebra: Algebra, operand: Term) -> None:
-        self.known = None
-        self.algebra = algebra
-        self.operand = operand
-
-    def _evaluate(self) -> Shape:
-        with self.algebra.trying(eager=False):
-            return self.algebra.not_shape(self.operand.shape())
-
-
-def _plainly_within(x: Term, y: Term) -> bool | None:
-    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
-
-    Returns:
-        True: all do. False: none does. None: that is not plain to see.
-    """
-    if x is y:
-        return True
-    shape = x.known
-    if shape is None or shape.arrays or shape.objects or shape.null or shape.booleans:
-        return None
-    if shape.numbers is not Numbers.NONE or (y.known is None and not (type(y) is Not and y.operand.known is not None)):
-        return None
-    texts = shape.strings.finite_texts()
-    if texts is None or not 0 < len(texts) <= _FEW_TEXTS:
-        return None
-    spend(20)
-    strings = y.shape().strings
-    found = [text in strings for text in texts]
-    return True if all(found) else None if any(found) else False
 
 
 class Algebra:
@@ -151,21 +71,10 @@ class Algebra:
         self.regions_made: dict[tuple[frozenset[Term], frozenset[Term]], Term] = {}
         self.eager = 0  # the count of work up to which a normal form is tried; 0: it is not only tried
         self.most_cells = MOST_CELLS
-        self._emptiness: Emptiness | None = None
-
-    @property
-    def emptiness(self) -> Emptiness:
-        """What is known of which terms have a value."""
-        if self._emptiness is None:
-            from guiderail.frontends.json_schema.satisfiable import Emptiness
-
-            self._emptiness = Emptiness(self)
-        return self._emptiness
+        self.emptiness = Emptiness(self)  # what is known of which terms have a value
 
     def pruned(self, shape: Shape) -> Shape:
         """A shape without cells that are certainly empty."""
-        from guiderail.frontends.json_schema.satisfiable import prune
-
         return prune(self, shape) if len(shape.objects) > 1 or len(shape.arrays) > 1 else shape
 
     # -- terms ---------------------------------------------------------------------------------------------------
@@ -263,8 +172,6 @@ class Algebra:
         size = len(a) * len(b)
         votes = any(type(cell) is not ArrayCell for cell in (*a, *b))
         if votes or size > self.most_cells:
-            from guiderail.frontends.json_schema.array_votes import comparing, every, multiplied
-
             if comparing(a) or comparing(b):  # what compares items with each other is no part of a vote
                 a, b = multiplied(self, a), multiplied(self, b)
                 self._limit(len(a) * len(b))
@@ -296,15 +203,11 @@ class Algebra:
             return self._distinct(large) if large is not None else self._late(a, b)
         cells = [cell for x in a for y in b if (cell := self._and_object(x, y)) is not None]
         if size > 3 and min(len(a), len(b)) > 1:
-            from guiderail.frontends.json_schema.simplify import without_covered
-
             cells = without_covered(cells)
         return self._distinct(cells)
 
     def _late(self, *unions: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
         """All of some unions, not multiplied out."""
-        from guiderail.frontends.json_schema.votes import all_of, any_of, formula_of, vote
-
         if self.eager:
             raise TooMany
         return vote(self, all_of(self, [any_of(map(formula_of, cells)) for cells in unions]))
@@ -323,9 +226,6 @@ class Algebra:
 
     def _large(self, a: tuple[ObjectCell, ...], b: tuple[ObjectCell, ...]) -> list[ObjectCell] | None:
         """A product of many cells: what is empty is dropped at once. None where many are left."""
-        from guiderail.frontends.json_schema.satisfiable import is_empty_object
-        from guiderail.frontends.json_schema.simplify import Cover
-
         cover = Cover()
         for x in a:
             for y in b:
@@ -365,7 +265,7 @@ class Algebra:
         if type(a) is not ObjectCell or type(b) is not ObjectCell:
             return next(iter(self._late((a,), (b,))), None)
         if len(b.named) <= _FEW and b.rest is TRUE and b.max is None and not (b.rules or b.obligations or b.min):
-            told = [_plainly_within(a.named[key], term) if key in a.named else None for key, term in b.named.items()]
+            told = [plainly_within(a.named[key], term) if key in a.named else None for key, term in b.named.items()]
             if all(told) and b.required <= a.required:
                 return a
             if any(t is False and (k in a.required or k in b.required) for t, k in zip(told, b.named, strict=True)):
@@ -379,7 +279,7 @@ class Algebra:
             for key, term in a.named.items():
                 other = b.named.get(key)
                 if other is not None:
-                    same = other is TRUE or _plainly_within(term, other)
+                    same = other is TRUE or plainly_within(term, other)
                     named[key] = term if same else self.and_terms((term, other))
                 elif b.rest is TRUE and not b.rules:
                     named[key] = term
@@ -469,9 +369,7 @@ class Algebra:
         if any(type(cell) is not ObjectCell for cell in cells):
             return self._not_late(cells)
         if len(cells) > 1:
-            from guiderail.frontends.json_schema.satisfiable import discriminator
-
-            name = discriminator(self, cells)
+            name = discriminator(cells)
             if name is not None:
                 values = [cell.named[name] for cell in cells]
                 others = self.and_terms([self.not_term(value) for value in values])
@@ -494,8 +392,6 @@ class Algebra:
         return objects
 
     def _not_late(self, cells: tuple[ObjectCell, ...]) -> tuple[ObjectCell, ...]:
-        from guiderail.frontends.json_schema.votes import any_of, formula_of, negated, vote
-
         if self.eager:
             raise TooMany
         return vote(self, negated(any_of(map(formula_of, cells))))
@@ -623,8 +519,6 @@ class Algebra:
 
     def _not_array(self, cell: ArrayCell) -> tuple[ArrayCell, ...]:
         if type(cell) is not ArrayCell:
-            from guiderail.frontends.json_schema.array_votes import ArrayVote, negation
-
             assert isinstance(cell, ArrayVote)
             return (negation(cell),)
         spend(100 + 20 * len(cell.prefix) ** 2)

@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from guiderail.frontends.json_schema.apart import plainly_disjoint
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Shape, Term
+from guiderail.frontends.json_schema.simplify import within
 from guiderail.frontends.json_schema.strings import Strings
 
 if TYPE_CHECKING:
@@ -407,9 +409,6 @@ class Atoms:
         return known
 
     def _of(self, terms: list[Term]) -> list[tuple[Term, frozenset[int]]]:
-        from guiderail.frontends.json_schema.satisfiable import plainly_disjoint
-        from guiderail.frontends.json_schema.simplify import within
-
         algebra, ballot = self.algebra, self.ballot
         asked: dict[Term, set[int]] = {}
         for i, term in enumerate(terms):
@@ -426,7 +425,7 @@ class Atoms:
                     continue
                 fails = ballot.normal(failed | cells)
                 if values is not TRUE:
-                    if plainly_disjoint(algebra, values.shape(), term.shape()):
+                    if plainly_disjoint(values.shape(), term.shape()):
                         if fails is not None:
                             split.append((values, fails))
                         continue
