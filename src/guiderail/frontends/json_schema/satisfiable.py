@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from guiderail.errors import LimitError
-from guiderail.frontends.json_schema.algebra import Algebra, Not, Or
+from guiderail.frontends.json_schema.algebra import Algebra
 from guiderail.frontends.json_schema.array_votes import ArrayVote
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
@@ -28,6 +28,7 @@ from guiderail.frontends.json_schema.shape import (
 )
 from guiderail.frontends.json_schema.simplify import quick_shape
 from guiderail.frontends.json_schema.strings import Strings
+from guiderail.frontends.json_schema.terms import Not, Or
 from guiderail.frontends.json_schema.votes import Mix, Vote
 from guiderail.support.work import out_of_work, spend
 
