@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from guiderail.frontends.json_schema.errors import Undecided
 from guiderail.frontends.json_schema.numbers import Numbers
-from guiderail.frontends.json_schema.shape import FALSE, NOTHING, TRUE, ObjectCell, Shape
+from guiderail.frontends.json_schema.shape import FALSE, NOTHING, TRUE, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.simplify import quick_shape
 from guiderail.frontends.json_schema.strings import Strings
 from guiderail.frontends.json_schema.terms import Not, Or
 from guiderail.support.work import spend
 
-__all__ = ["discriminator", "plainly_disjoint", "told_apart"]
+__all__ = ["discriminator", "plainly_disjoint", "plainly_within", "told_apart"]
+
+_FEW_TEXTS = 8
+
+
+def plainly_within(x: Term, y: Term) -> bool | None:
+    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
+
+    Returns:
+        True: all do. False: none does. None: that is not plain to see.
+    """
+    if x is y:
+        return True
+    shape = x.known
+    if shape is None or shape.arrays or shape.objects or shape.null or shape.booleans:
+        return None
+    if shape.numbers is not Numbers.NONE or (y.known is None and not (type(y) is Not and y.operand.known is not None)):
+        return None
+    texts = shape.strings.finite_texts()
+    if texts is None or not 0 < len(texts) <= _FEW_TEXTS:
+        return None
+    spend(20)
+    strings = y.shape().strings
+    found = [text in strings for text in texts]
+    return True if all(found) else None if any(found) else False
 
 
 def plainly_disjoint(a: Shape, b: Shape) -> bool:

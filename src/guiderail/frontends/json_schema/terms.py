@@ -1,19 +1,15 @@
-"""Terms made of other terms: their intersection, union and complement, evaluated when their shape is asked for."""
+"""Terms that an `Algebra` makes of others, evaluated on demand: that makes recursion finite."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from guiderail.frontends.json_schema.numbers import Numbers
 from guiderail.frontends.json_schema.shape import TRUE, Shape, Term
-from guiderail.support.work import spend
 
 if TYPE_CHECKING:
     from guiderail.frontends.json_schema.algebra import Algebra
 
-__all__ = ["And", "Not", "Or", "plainly_within"]
-
-_FEW_TEXTS = 8
+__all__ = ["And", "Not", "Or"]
 
 
 class And(Term):
@@ -70,25 +66,3 @@ class Not(Term):
     def _evaluate(self) -> Shape:
         with self.algebra.trying(eager=False):
             return self.algebra.not_shape(self.operand.shape())
-
-
-def plainly_within(x: Term, y: Term) -> bool | None:
-    """Whether a few texts all satisfy a term: so it is where a name tells many alternatives apart.
-
-    Returns:
-        True: all do. False: none does. None: that is not plain to see.
-    """
-    if x is y:
-        return True
-    shape = x.known
-    if shape is None or shape.arrays or shape.objects or shape.null or shape.booleans:
-        return None
-    if shape.numbers is not Numbers.NONE or (y.known is None and not (type(y) is Not and y.operand.known is not None)):
-        return None
-    texts = shape.strings.finite_texts()
-    if texts is None or not 0 < len(texts) <= _FEW_TEXTS:
-        return None
-    spend(20)
-    strings = y.shape().strings
-    found = [text in strings for text in texts]
-    return True if all(found) else None if any(found) else False

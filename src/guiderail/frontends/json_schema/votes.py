@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from guiderail.frontends.json_schema.apart import plainly_disjoint
+from guiderail.frontends.json_schema.obligations import unmet
 from guiderail.frontends.json_schema.shape import ANY_OBJECT, FALSE, TRUE, KeyRules, ObjectCell, Shape, Term
 from guiderail.frontends.json_schema.simplify import within
 from guiderail.frontends.json_schema.strings import Strings
@@ -288,8 +289,8 @@ class Ballot(Numbered[ObjectCell]):
         if not cell.obligations:
             return super()._add_cell(key, cell)
         bare = ObjectCell(cell.named, cell.rest, cell.required, cell.rules, cell.min, cell.max)
-        unmet = [negated(self._algebra._unmet(o)) for o in cell.obligations]
-        return OPERATORS["all"], [self._add(bare), *(self._add(u) for u in unmet)]
+        waiting = [negated(unmet(self._algebra, o)) for o in cell.obligations]
+        return OPERATORS["all"], [self._add(bare), *(self._add(formula) for formula in waiting)]
 
     def remains(self, failed: frozenset[int]) -> tuple[bool, frozenset[int] | None, bool]:
         """What is left where cells fail.
